@@ -1,10 +1,11 @@
-"""The command line: `gdpo check`, `audit`, `compare` and `explain`; what they do is in `gdpo_audit/cli.py`.
+"""The command line: `gdpo check`, `audit`, `compare` and `explain`. What these commands do is in `gdpo_audit/cli.py`.
 
-This file imports nothing of the library, so that neither help nor shell completion waits a second for torch.
+This file imports nothing of the library, so that neither help nor shell completion has to wait a second for torch.
 
-It ends with 0; with 1 where a finding of `--fail-on`, or a trap under `--strict`, is there, and for nothing else; with
-2 and one line on stderr where it cannot do what was asked; with 70 and one line where gdpo itself is at fault, which
-`--debug` puts below the traceback; with 130 when it is interrupted. A reader who leaves early changes nothing.
+The exit status is 0 if all went well. It is 1 if there is a finding that `--fail-on` names or a trap under `--strict`,
+and for no other reason. It is 2, after one line on stderr, if the command cannot do what was asked. It is 70, after one
+line, if gdpo itself is at fault; `--debug` prints the traceback above that line. It is 130 after an interruption. If
+whoever reads the output leaves early, that changes nothing.
 """
 
 import io
@@ -18,16 +19,19 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-# What all of typer's complaints are: its own class in new versions, click's in those before.
+# The class of all of typer's complaints: its own class in new versions, and that of click in older ones.
 _REFUSED: Any = next(kind for kind in reversed(typer.BadParameter.__mro__) if hasattr(kind, "format_message"))
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; input or output that cannot be used is one line on stderr and exit 2."""
-    # Before torch is imported, whose idle threads would spin and slow down all programs. In lower case, because OpenMP
-    # changes the case by the locale, and Turkish has another i.
+    """Run the command line and exit with its status. arguments: those after `gdpo`, by default those of the process.
+
+    Input that cannot be used, and output that cannot be written, lead to one line on stderr and exit status 2.
+    """
+    # This has to stand before torch is imported, whose idle threads would spin and slow down all programs. The value is
+    # in lower case because OpenMP changes the case by the locale, and Turkish has another i.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -42,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(status)
     except _REFUSED as error:
         status, message = 2, error.format_message()
-    except (SystemExit, KeyboardInterrupt):  # an end, which does not wait for the library
+    except (SystemExit, KeyboardInterrupt):  # an ordinary end: it does not wait for the imports of `_said_of`
         raise
     except BaseException as error:
         status, message = _said_of(error, "--debug" in given)
@@ -51,14 +55,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _said_of(error: BaseException, debug: bool) -> tuple[int, str]:
-    """The exit status and the line that say what ended a command; raises what is no fault again, such as its end."""
+    """Return the exit status and the line for an error that ended a command. An error that is nobody's fault, such as
+    the end of the programme, is raised again. debug: whether to print the traceback of a fault of ours.
+    """
     from gdpo_core._errors import InputError, fault_of, is_fault
 
     if isinstance(error, InputError):
         return 2, str(error)
     if isinstance(error, MemoryError):
         return 2, "memory: expected enough to read and audit this, got none left"
-    if isinstance(error, OSError) and error.filename is None:  # of standard output; that of a file is an InputError
+    # An OSError without a file is about standard output, since one about a file was turned into an InputError.
+    if isinstance(error, OSError) and error.filename is None:
         with suppress(OSError, AttributeError):
             sys.stdout.close()  # or Python would try again at the end, and complain
         return 2, f"standard output: expected one that can be written, got {error.strerror}"
@@ -71,7 +78,7 @@ def _said_of(error: BaseException, debug: bool) -> tuple[int, str]:
 
 @contextmanager
 def reader_may_leave() -> Iterator[None]:
-    """Go on quietly where the reader of standard output has left, as `head` does."""
+    """Run the block, and go on quietly if whoever reads standard output has left, as `head` does."""
     try:
         yield
         sys.stdout.flush()
@@ -80,11 +87,12 @@ def reader_may_leave() -> Iterator[None]:
         if not any(isinstance(e, BrokenPipeError) for e in (error, error.__context__)):
             raise
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())  # what is still to be written, by Python at its end too
+        os.dup2(nowhere, sys.stdout.fileno())  # for what is still written, also by Python when it ends
         os.close(nowhere)
 
 
 def _version(wanted: bool) -> None:
+    """Print the version and exit, if it is wanted."""
     if wanted:
         from importlib.metadata import version
 
@@ -155,9 +163,10 @@ def explain_command(
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="write a board to flip and draw: one file")] = None,
     debug: _Debug = False,
 ) -> None:
-    """Print one computation, every number of it, from rewards to advantages.
+    """Print every number of one computation, from rewards to advantages.
 
-    A response is its rewards: 101 for three rewards of 0 or 1, else numbers with commas, 1,0.5,-2; nan is missing.
+    A response is given by its rewards: 101 for three rewards of 0 or 1, or numbers with commas between them, as in
+    1,0.5,-2. A missing reward is nan.
 
     \b
     gdpo explain 111 110 011 101 --convention trl --weights 1,0.5,2
@@ -208,8 +217,8 @@ def audit_command(
     gdpo audit rewards.csv --reward correct --reward short --group prompt_id --weight short=0.5
     gdpo audit outputs/completions --fail-on error,reward-dead
 
-    Exit status: 0 with a report, 1 where --fail-on finds something, 2 where a log cannot be read, 70 where gdpo itself
-    is at fault.
+    Exit status: 0 with a report, 1 if --fail-on finds something, 2 if a log cannot be read, 70 if gdpo itself is at
+    fault.
     """
     from gdpo_audit import cli
 
@@ -230,16 +239,16 @@ def check_command(
 ) -> int:
     """Say what a configuration will run, and where it is a trap, before anything runs.
 
-    YAML, JSON, shell scripts, Python programs and notebooks are read, never run. Several files are one configuration,
-    in which a command goes over a file of values, and a later file over an earlier one.
+    YAML, JSON, shell scripts, Python programs and notebooks are read, never run. Several files are one configuration.
+    In it a command has precedence over a file of values, and a later file over an earlier one.
 
     \b
     gdpo check train.sh --trainer verl==0.9.1
     gdpo check accelerate.yaml train.py --strict
     gdpo check config.yaml --log rewards.csv
 
-    Exit status: 0; 1 where --strict meets a trap of severity error; 2 where a file cannot be read, or is of no trainer
-    that is known or of two.
+    Exit status: 0; 1 if --strict meets a trap of severity error; 2 if a file cannot be read, or if no trainer, or more
+    than one, is recognised in it.
     """
     from gdpo_audit import cli
 
@@ -263,7 +272,9 @@ def compare_command(
     html: _Html = None,
     debug: _Debug = False,
 ) -> None:
-    """Say what changed from one run to another, and what may be scatter: of their steps, or of several runs by seeds.
+    """Say what changed from one run to another, and which changes may be chance.
+
+    Chance is judged by how steps differ within a run, or by how runs differ that had other seeds: name several then.
 
     \b
     gdpo compare runs/grpo/completions runs/gdpo/completions

@@ -1,4 +1,6 @@
-"""The page for others: marimo's own ASGI app behind ordinary middleware. `python serve.py --host --port --base-url`."""
+"""The server of the page: marimo's own ASGI app behind ordinary middleware. `python serve.py --host --port
+--base-url`
+"""
 
 import contextlib
 import importlib
@@ -22,16 +24,21 @@ Port = Annotated[int, typer.Option(min=1, max=65535)]
 
 
 def proxies(environment: Mapping[str, str]) -> str:
-    """Whose X-Forwarded-For is believed: of this machine, or whom the operator names; a Space is behind its own."""
+    """Return the addresses whose header X-Forwarded-For is believed: those that the operator names in
+    FORWARDED_ALLOW_IPS; else the internal ones on a Space of Hugging Face, which stands behind its own proxy, and
+    otherwise this machine alone.
+    """
     return environment.get("FORWARDED_ALLOW_IPS", "10.0.0.0/8" if "SPACE_ID" in environment else "127.0.0.1")
 
 
 def load() -> None:
-    """Import what the page's cells import, torch above all, while a browser fetches the page; then let sessions begin.
+    """Import what the page's cells import, above all torch, while a browser still fetches the page; then let sessions
+    begin.
 
-    The cells' own imports find it there. What fails here would fail in each of them, so the process ends with it.
+    The imports in the cells then take no time. An import that fails here would fail in every session, so it ends the
+    process.
     """
-    sys.setswitchinterval(0.0005)  # the server's answers wait for this thread's turns
+    sys.setswitchinterval(0.0005)  # while this thread imports, the server's answers wait for its turns to end
     try:
         importlib.import_module("views.lab.answers")
     except BaseException:
@@ -39,12 +46,12 @@ def load() -> None:
         os._exit(1)
     sys.setswitchinterval(0.005)
     sessions.may_begin.set()
-    time.sleep(10)  # the first visitors have the page by then, and nobody has come to Train
+    time.sleep(10)  # by then the first visitors have the page, and none of them has reached the chapter Train yet
     prepare()
 
 
 def prepare() -> None:
-    """Start the processes that read logs and that draw."""
+    """Start the processes that read logs and the one that draws the board."""
     from gdpo_core.board import Board
     from views import drawer
 
@@ -53,7 +60,7 @@ def prepare() -> None:
 
 
 def main(host: str = "127.0.0.1", port: Port = 7860, base_url: str = "/") -> None:
-    """Serve the page until the process is ended; base-url: the path under which a proxy shows it."""
+    """Serve the page until the process is ended. base_url: the path under which a proxy shows the page."""
     import marimo
     import uvicorn
 
@@ -78,8 +85,9 @@ def main(host: str = "127.0.0.1", port: Port = 7860, base_url: str = "/") -> Non
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run([socket])
-    shutil.rmtree(get_temp_dir(), ignore_errors=True)  # of the workers, which Python's own end would remove,
-    os._exit(0)  # but that waits for the threads of all sessions
+    # Python's own end would remove this folder of the workers, but it would also wait for the threads of all sessions.
+    shutil.rmtree(get_temp_dir(), ignore_errors=True)
+    os._exit(0)
 
 
 if __name__ == "__main__":

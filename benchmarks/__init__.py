@@ -1,1 +1,1 @@
-"""Costs of the page and the library in time, against other ways to write the same: `make bench`."""
+"""Benchmarks of the page and the library, beside other ways to do the same: `make bench` runs them."""

@@ -1,4 +1,6 @@
-"""All benchmarks, or those named: `python -m benchmarks toggle page`. One that fails does not stop the others."""
+"""Run all benchmarks, or those named, as in `python -m benchmarks toggle page`. One that fails does not stop the
+others.
+"""
 
 import sys
 import traceback
@@ -9,7 +11,9 @@ LONG = ("recipes",)  # minutes to half an hour, by name alone
 
 
 def main(names: list[str]) -> None:
-    """Run the benchmarks of these names in their order, all without names; exit with 1 if any failed."""
+    """Run the benchmarks of these names in the order given, or all of `ALL` without names. Exits with 1 if any of them
+    failed.
+    """
     unknown = [name for name in names if name not in (*ALL, *LONG)]
     if unknown:
         sys.exit(f"unknown benchmark {', '.join(unknown)}; there are {', '.join((*ALL, *LONG))}")
@@ -21,7 +25,7 @@ def main(names: list[str]) -> None:
 
 
 def _fault_of(name: str) -> str:
-    """Run one benchmark; why it failed, nothing if it did not."""
+    """Run one benchmark, and return why it failed; "" if it did not fail."""
     try:
         import_module(f"benchmarks.{name}").run()
     except (Exception, SystemExit) as fault:

@@ -1,6 +1,6 @@
-"""GDPO's advantages beside the frameworks' own code.
+"""A benchmark of GDPO's advantages: how fast and how exact the library computes them, beside the frameworks' own code.
 
-TRL's block and verl's loop are run where `make parity` has put their packages.
+TRL's code and verl's loop run only where `make parity` has installed their packages.
 """
 
 import time
@@ -17,13 +17,15 @@ ROLLOUTS, REWARDS = 16, 3
 WEIGHTS = (1.0, 0.5, 2.0)
 SIZES = (1_024, 16_384, 131_072, 1_600_000)
 JUDGED, LARGEST = SIZES[-2:]
-ERROR = 4e-6  # of float32 beside float64, at any size and in any layout
-SLOW = 20_000  # responses beyond which verl's loop runs once
-TARGETS = {"TRL's block": 3, "verl's loop": 1000}  # times that gc.gdpo is faster
+ERROR = 4e-6  # the largest difference allowed between float32 and float64, at any size and in any layout
+SLOW = 20_000  # with more responses than this, verl's loop runs only once
+TARGETS = {"TRL's block": 3, "verl's loop": 1000}  # how many times faster gc.gdpo should be
 
 
 def run(repeats: int = 15) -> None:
-    """Measure each size interleaved, check that all compute the same, print."""
+    """Measure every size, check that all programmes compute the same advantages, and print the tables. The programmes
+    take turns in each of the `repeats` rounds. Raises RuntimeError if float32 is further from float64 than `ERROR`.
+    """
     ms = {size: _measure(size, repeats) for size in SIZES}
     errors = {size: _errors(size) for size in SIZES}
     _print(ms, errors, repeats)
@@ -33,7 +35,7 @@ def run(repeats: int = 15) -> None:
 
 
 def _measure(size: int, repeats: int) -> dict[str, float]:
-    """Return the median milliseconds of each programme at this many responses."""
+    """Return the median time in milliseconds of each programme, by its name, for so many responses."""
     programmes, slow = _programmes(size)
     times: dict[str, list[float]] = {name: [] for name in programmes}
     for name, programme in programmes.items():
@@ -49,6 +51,9 @@ def _measure(size: int, repeats: int) -> dict[str, float]:
 
 
 def _programmes(size: int) -> tuple[dict[str, Callable], set[str]]:
+    """Return the programmes to measure, by name, and the names of those that are so slow that they run only once. Each
+    computes the advantages of the same responses; size: how many.
+    """
     rows, lengths, order = _draw(size)
     layouts, weights = _layouts(size), torch.tensor(WEIGHTS)
     dense = layouts["gc.gdpo"][0]
@@ -70,7 +75,9 @@ def _programmes(size: int) -> tuple[dict[str, Callable], set[str]]:
 
 
 def _draw(size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return rewards (responses, rewards), tokens per response, and another order of the responses."""
+    """Return random rewards, (responses, rewards), the tokens of each response, and another order of the responses.
+    size: how many responses.
+    """
     generator = torch.Generator().manual_seed(size)
     rows = torch.randint(0, 2, (size, REWARDS), generator=generator).float()
     lengths = torch.randint(1, 9, (size,), generator=generator)
@@ -78,7 +85,9 @@ def _draw(size: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _layouts(size: int) -> dict[str, tuple[Tensor, Tensor | None]]:
-    """Return rewards as blocks of prompts, in groups of chance sizes, and shuffled; each with its group ids."""
+    """Return random rewards in three layouts, by name, each with the group of each response: as blocks of prompts,
+    where the groups are None, in groups of random sizes, and shuffled. size: how many responses.
+    """
     rows, _, order = _draw(size)
     sizes_by_chance = torch.Generator().manual_seed(size + 1)
     ragged = torch.randint(0, size // ROLLOUTS, (size,), generator=sizes_by_chance).sort().values
@@ -90,11 +99,16 @@ def _layouts(size: int) -> dict[str, tuple[Tensor, Tensor | None]]:
 
 
 def _gdpo(rewards: Tensor, groups: Tensor | None) -> Tensor:
+    """Return GDPO's advantages as TRL computes them. groups: the group of each response; None if the rewards are
+    blocks.
+    """
     return gc.gdpo(rewards, weights=WEIGHTS, groups=groups, convention=gc.TRL)
 
 
 def _errors(size: int) -> dict[str, float]:
-    """Return the largest difference between the advantages of float32 and of float64, by layout."""
+    """Return the largest difference between the advantages in float32 and in float64, by the name of the layout. size:
+    how many responses.
+    """
     return {
         name: (_gdpo(rewards, groups) - _gdpo(rewards.double(), groups)).abs().max().item()
         for name, (rewards, groups) in _layouts(size).items()
@@ -102,12 +116,16 @@ def _errors(size: int) -> dict[str, float]:
 
 
 def _same(ours: Tensor, theirs: Tensor, name: str) -> None:
+    """Raise RuntimeError if two programmes give different advantages; name: what the library is compared with."""
     apart = (ours - theirs).abs().max().item()
     if apart > 1e-4:
         raise RuntimeError(f"gdpo_core and {name} are up to {apart:.1e} apart")
 
 
 def _print(ms: dict[int, dict[str, float]], errors: dict[int, dict[str, float]], repeats: int) -> None:
+    """Print the times, the errors, and how they stand beside the targets. ms: by size and programme. errors: by size
+    and layout.
+    """
     names = list(dict.fromkeys(name for of in ms.values() for name in of))
     show(
         f"advantages, {ROLLOUTS} rollouts × {REWARDS} rewards, float32; medians of {repeats} in ms, interleaved",
@@ -139,6 +157,7 @@ def _print(ms: dict[int, dict[str, float]], errors: dict[int, dict[str, float]],
 
 
 def _ms(value: float | None) -> str:
+    """Return a time in milliseconds as text; "" for None."""
     return "" if value is None else f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 

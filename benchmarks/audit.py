@@ -1,4 +1,6 @@
-"""Costs of `gdpo audit`: a million responses in one Parquet file or one per step, ten million in many files."""
+"""A benchmark of the time and memory that `gdpo audit` takes: for a million responses in one Parquet file or in one per
+step, and for ten million in many files.
+"""
 
 import subprocess
 import sys
@@ -13,11 +15,12 @@ import gdpo_core as gc
 from benchmarks.table import judge, record, show
 
 GROUP, PROMPTS = 8, 125  # a step has 1,000 responses
-TEXTS, CHARACTERS = 5_000, (200, 600)  # different prompts and completions, and how long one of each is
-SECONDS, MEGABYTES = 2, 600  # inside the process, for a million
-LARGE = 10  # millions, in files of a hundred steps
+TEXTS, CHARACTERS = 5_000, (200, 600)  # how many different prompts and completions there are, and how long each of them
+SECONDS, MEGABYTES = 2, 600  # the targets for a million responses, measured inside the process
+LARGE = 10  # millions of responses in the largest log, which has files of a hundred steps
 
-# In a process of its own: a peak of memory is the process's, and imports are told apart from the work.
+# This runs in a process of its own, since a peak of memory is that of a process, and so that imports are told apart
+# from the work.
 MEASURED = """
 import resource, sys, time
 def peak():
@@ -35,7 +38,9 @@ print(imported, before, audited, peak(), source["responses"], source["groups"], 
 
 
 def run(repeats: int = 3, millions: int = LARGE) -> None:
-    """Write the logs, audit each in new processes, check that all was read, print."""
+    """Write the logs, audit each in new processes, check that every response was read, and print the table. repeats:
+    processes for each log; millions: responses, in millions, in the largest log.
+    """
     with tempfile.TemporaryDirectory() as folder:
         logs = {
             "1 M in one file": write_log(Path(folder) / "one", steps=1000, steps_a_file=1000),
@@ -61,6 +66,9 @@ def run(repeats: int = 3, millions: int = LARGE) -> None:
 
 
 def _measure(path: Path, steps: int, repeats: int) -> dict[str, float]:
+    """Return the medians over new processes that audit a log: seconds and MB of the imports, seconds of the audit, and
+    MB at the peak. Raises RuntimeError if an audit did not read all of the log's steps.
+    """
     command = [sys.executable, "-c", MEASURED, path]
     runs = [subprocess.run(command, check=True, capture_output=True, text=True).stdout.split() for _ in range(repeats)]
     for *_, responses, groups, method, error in runs:
@@ -72,7 +80,9 @@ def _measure(path: Path, steps: int, repeats: int) -> dict[str, float]:
 
 
 def write_log(folder: Path, steps: int, steps_a_file: int, seed: int = 0) -> tuple[Path, int]:
-    """Return a log in TRL's columns under `folder`, and how many steps it has."""
+    """Write a log with TRL's columns under `folder`, with random rewards and GDPO's advantages; return the folder, and
+    how many steps the log has. steps_a_file: the steps that one Parquet file holds.
+    """
     completions = folder / "completions"
     completions.mkdir(parents=True)
     generator = np.random.default_rng(seed)

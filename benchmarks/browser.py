@@ -1,4 +1,4 @@
-"""Chromium, started the same way for every measurement."""
+"""Chromium, started in the same way for every measurement."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Browser, sync_playwright
 
-# What the environment's CHROMIUM names, a programme or its path, or else the first of these that is there.
+# The browser is the programme that the environment's CHROMIUM names, or else the first of these that is installed.
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
     "--headless",
@@ -28,13 +28,13 @@ PAGE = {"viewport": {"width": 1440, "height": 960}, "reduced_motion": "reduce"}
 
 
 def find_chromium() -> str | None:
-    """Return the path of Chromium, or None."""
+    """Return the path of Chromium, or None if it is not installed. The variable CHROMIUM may name another programme."""
     named = os.environ.get("CHROMIUM")
     return next(filter(None, map(shutil.which, [named] if named else NAMES)), None)
 
 
 def executable() -> str:
-    """Return the path of Chromium; ends the programme if it is nowhere."""
+    """Return the path of Chromium, and end the programme with a sentence if it is not installed."""
     path = find_chromium()
     if not path:
         sys.exit("No chromium here, and this benchmark needs one. On Debian: apt-get install chromium")
@@ -43,7 +43,7 @@ def executable() -> str:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """Yield a browser that ends with the block."""
+    """Yield a running browser, which is closed at the end of the `with` block."""
     path = executable()
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=path, args=list(FLAGS))

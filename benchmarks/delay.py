@@ -1,4 +1,4 @@
-"""A network that is far away: what it carries between a browser and a server arrives later, each way."""
+"""A slow network between a browser and a server: all that they send each other arrives later, in both directions."""
 
 import asyncio
 from collections.abc import Iterator
@@ -10,7 +10,9 @@ HOST = "127.0.0.1"
 
 @contextmanager
 def delayed(port: int, seconds: float) -> Iterator[int]:
-    """Yield a port of this machine that leads to another one and carries all bytes later, each way by these seconds."""
+    """Yield a port of this machine that forwards to another port, and delivers every byte so many seconds later in each
+    direction.
+    """
     loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -25,7 +27,7 @@ def delayed(port: int, seconds: float) -> Iterator[int]:
 
 
 async def _end(listening: asyncio.Server) -> None:
-    """Take no more connections, and drop those that are open."""
+    """Accept no more connections, and cut those that are open."""
     listening.close()
     connections = asyncio.all_tasks() - {asyncio.current_task()}
     for task in connections:
@@ -34,18 +36,21 @@ async def _end(listening: asyncio.Server) -> None:
 
 
 async def _join(browser: tuple[asyncio.StreamReader, asyncio.StreamWriter], port: int, seconds: float) -> None:
-    """Carry what the browser and the server say to each other until both have ended."""
+    """Connect a browser to the server at `port`, and carry what they send each other until both have ended. browser:
+    the reader and the writer of its connection.
+    """
     server = await asyncio.open_connection(HOST, port)
     with suppress(asyncio.CancelledError):  # at the end, which is no fault
         await asyncio.gather(_carry(browser[0], server[1], seconds), _carry(server[0], browser[1], seconds))
 
 
 async def _carry(source: asyncio.StreamReader, target: asyncio.StreamWriter, seconds: float) -> None:
-    """Write what the source says to the target, in order, each piece so many seconds after it was said."""
+    """Write to the target what the source sends, in order, each piece so many seconds after it came."""
     clock = asyncio.get_running_loop().time
     waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
 
     async def read() -> None:
+        """Put each piece that comes into the queue, with the time at which it is due; b"" marks the end."""
         data = b"?"
         while data:
             try:

@@ -1,4 +1,6 @@
-"""A class on one server: visitors who flip marks, one of them in a browser, and beside others who train and upload."""
+"""A benchmark of a whole class on one server: many visitors who flip marks, one of whom sits at a browser, at last
+beside others who train and upload.
+"""
 
 import asyncio
 import base64
@@ -19,19 +21,19 @@ from benchmarks.table import judge, quantile, record, show
 from benchmarks.visitors import Visitor
 from gdpo_core import bfcl
 
-SESSIONS = (10, 25, 50)  # each flips a mark a second
-PAINTED = 30  # ms, within which 95 of 100 flips are drawn in a browser
-PATIENCE = 150  # ms, within which their words come, of 95 of 100
-CHAPTERS = ("lab", "train", "evidence", "run", "use")  # which visitors open in turn before they flip
-LARGEST = 500  # ms, the longest that anybody waits
-TRAINERS, UPLOADERS, STEPS = 4, 2, 70  # the others; 70 steps of a log are 20 MB
-READY = 60  # seconds, within which a browser shows the board
+SESSIONS = (10, 25, 50)  # visitors, each of whom flips a mark a second
+PAINTED = 30  # ms: the target for drawing a flip in a browser, to be met by 95 of 100 flips
+PATIENCE = 150  # ms: the target for the words that follow a flip, to be met by 95 of 100 flips
+CHAPTERS = ("lab", "train", "evidence", "run", "use")  # one for each visitor in turn, who opens it before the flips
+LARGEST = 500  # ms: the target for the longest wait of all
+TRAINERS, UPLOADERS, STEPS = 4, 2, 70  # those who train, those who upload, and the steps of their log, which has 20 MB
+READY = 60  # seconds that a browser may take until it shows the board
 BETWEEN = 4  # seconds between two uploads of one visitor
 
 
 @dataclass(frozen=True)
 class Load:
-    """Delays that some visitors saw while they flipped marks, and what the flips cost the server."""
+    """The delays that some visitors saw while they flipped marks, and what their flips cost the server."""
 
     ms: list[float]  # of every flip
     errors: int
@@ -39,17 +41,20 @@ class Load:
 
     @property
     def p95(self) -> float:
+        """The delay in milliseconds that 95 of 100 flips did not exceed; infinity without flips."""
         return quantile(self.ms, 0.95) if self.ms else float("inf")
 
     def cells(self) -> list[str]:
-        """Return the flips, median, p95, largest, errors and CPU per flip."""
+        """Return the cells of a table's row: the number of flips, the median, 95th percentile and largest delay in
+        milliseconds, the number of errors, and the CPU per flip in milliseconds.
+        """
         times = [quantile(self.ms, 0.5), self.p95, max(self.ms)] if self.ms else []
         cpu = "n/a" if self.cpu is None or not self.ms else f"{1000 * self.cpu / len(self.ms):.1f}"
         return [str(len(self.ms)), *(f"{ms:.1f}" for ms in times or [float("nan")] * 3), str(self.errors), cpu]
 
 
 def run(seconds: int = 20, seed: int = 0) -> None:
-    """Measure and print, in some four minutes."""
+    """Measure all loads and print the tables, which takes some four minutes. seconds: how long each load lasts."""
     with serve("this page") as server:
         loads, painted, memory, arrival, done = asyncio.run(_loads(server, seconds, seed))
     most = loads[f"{SESSIONS[-1]} visitors"]
@@ -81,10 +86,10 @@ def run(seconds: int = 20, seed: int = 0) -> None:
 async def _loads(
     server: Server, seconds: float, seed: int
 ) -> tuple[dict[str, Load], list[float], float | None, float | None, int]:
-    """Put all loads on the server, one after the other; return them by name, and what was measured beside them.
+    """Put all loads on the server, one after the other, and return them by name, with four more measurements.
 
-    Those are ms until each flip in the browser was drawn, MB with all visitors, ms of CPU per arrival, and how often
-    the others were answered.
+    These are the milliseconds until each flip in the browser was drawn; the MB with all visitors; the milliseconds of
+    CPU per visitor who arrives; and how often those who train or upload were answered.
     """
     rng = random.Random(seed)
     await _first_visit(server)
@@ -101,7 +106,7 @@ async def _loads(
                 arrival = None if before is None or after is None else 1000 * (after - before) / count
         memory = server.memory()
         for chapter, visitor in zip(itertools.cycle(CHAPTERS), visitors, strict=False):
-            board = visitor.model_id  # Evidence has another one
+            board = visitor.model_id  # kept, because the chapter Evidence brings a board of its own
             if chapter != "lab":
                 await visitor.open(chapter)
                 await visitor.open("lab")
@@ -120,7 +125,9 @@ async def _loads(
 
 
 def _flip_in_a_browser(server: Server, seconds: float, seed: int, ready: threading.Event) -> list[float]:
-    """Flip a mark a second on the page, from when `ready` is set; ms from each click to the frame with its bars."""
+    """Open the page in a browser, set `ready`, and flip one mark a second; return the milliseconds from each click to
+    the frame with its bars.
+    """
     task = bfcl.load_tasks(ROOT / "data" / "tasks")[0]
     graded = tuple(g.vector for g in bfcl.grade_all(task))
     order = toggle.listed_order(task, graded)
@@ -139,6 +146,7 @@ def _flip_in_a_browser(server: Server, seconds: float, seed: int, ready: threadi
 
 @asynccontextmanager
 async def _arrived(server: Server):
+    """Yield a visitor who has opened the page, and who leaves at the end of the `with` block."""
     visitor = Visitor(server.port)
     await visitor.arrive()
     try:
@@ -148,19 +156,22 @@ async def _arrived(server: Server):
 
 
 async def _first_visit(server: Server) -> None:
-    """Let a visitor open the chapters that the others use, and leave: the first one pays for the imports."""
+    """Let a visitor open the chapters that the others will use, and leave again, since the first visit pays for the
+    imports.
+    """
     async with _arrived(server) as visitor:
         for chapter in ("train", "run"):
             await visitor.open(chapter)
 
 
 async def flip_marks(server: Server, visitors: list[Visitor], seconds: float, rng: random.Random) -> Load:
-    """Let each of the visitors flip a mark a second; none begins one after the time."""
+    """Let each of the visitors flip one mark a second, for so many seconds, and return the delays that they saw."""
     ms: list[float] = []
     start, before = time.perf_counter(), server.cpu()
     end = start + seconds
 
     async def flips(visitor: Visitor, first: float) -> None:
+        """Flip marks once a second, the first at the time `first`, until the end."""
         for due in itertools.takewhile(lambda due: due < end, itertools.count(first)):
             await asyncio.sleep(max(0, due - time.perf_counter()))
             if time.perf_counter() > end:
@@ -175,7 +186,9 @@ async def flip_marks(server: Server, visitors: list[Visitor], seconds: float, rn
 
 
 async def _trains(server: Server, until: float, rng: random.Random) -> int:
-    """Train new set-ups without a pause; how many. What was trained once is kept, so each is asked for once."""
+    """Train with ever new learning rates until the time `until`, and return how often. What was trained once is kept by
+    the server, so that no rate is asked for twice.
+    """
     async with _arrived(server) as visitor:
         await visitor.open("train")
         done = 0
@@ -186,7 +199,9 @@ async def _trains(server: Server, until: float, rng: random.Random) -> int:
 
 
 async def _uploads(server: Server, until: float, log: str) -> int:
-    """Upload a log and have it audited, again and again; how often."""
+    """Upload a log until the time `until`, again and again, each time waiting for its audit; return how often. log: the
+    file in base64.
+    """
     async with _arrived(server) as visitor:
         await visitor.open("run")
         done = 0
@@ -198,7 +213,7 @@ async def _uploads(server: Server, until: float, log: str) -> int:
 
 
 def encoded_log() -> str:
-    """Return a run's log in base64, a Parquet file with texts."""
+    """Return the log of a run in base64: a Parquet file with texts, of about 20 MB."""
     with tempfile.TemporaryDirectory() as folder:
         path, _ = write_log(Path(folder) / "log", steps=STEPS, steps_a_file=STEPS)
         (file,) = path.rglob("*.parquet")

@@ -1,4 +1,6 @@
-"""The first visit and the next, beside an empty marimo app: server start → chart, page open → chart; and the memory."""
+"""A benchmark of how fast the page opens, beside an empty marimo app: for the first visitor after a start of the server
+and for later ones; and of the memory that the server takes.
+"""
 
 import asyncio
 import time
@@ -10,15 +12,15 @@ from benchmarks.table import judge, quantile, record, show
 from benchmarks.visitors import Visitor
 
 OURS, EMPTY = "this page", "empty marimo app"
-# There when a page shows what it has to show: the last of the bars on the right, or a sentence.
+# A selector and the number of elements that are there once a page shows what it has to: its bars, or one sentence.
 SHOWN = {OURS: (".board .row .bar.other .value", 12), EMPTY: (".shown", 1)}
 REPEATS = 5
-SETTLED = 12.0  # seconds in which a server of one visitor takes no more memory: its workers start after 10 s
-QUIET = 2.0  # seconds without a request, after which a visit has loaded all it will
+SETTLED = 12.0  # seconds between two looks at the memory, which has to stop growing; some workers start after 10 s
+QUIET = 2.0  # seconds without a request, after which a visit has loaded everything
 
 
 def run(repeats: int = REPEATS) -> None:
-    """Measure both interleaved and print."""
+    """Measure the page and the empty app in turn, and print the table. repeats: how often each server is started."""
     first: dict[str, list[float]] = {name: [] for name in SHOWN}
     following: dict[str, list[float]] = {name: [] for name in SHOWN}
     with browser() as running:
@@ -54,7 +56,9 @@ def run(repeats: int = REPEATS) -> None:
 
 
 def open_until_shown(running, server: Server, name: str) -> float:
-    """Open the page with an empty cache; the time at which the Lab's bars, or the empty app's sentence, are there."""
+    """Open a page with an empty cache, and return the time at which it shows what it has to show: the bars of the Lab,
+    or the sentence of the empty app. name: a key of SHOWN.
+    """
     context = running.new_context(**PAGE)
     page = context.new_page()
     page.goto(server.url, wait_until="commit")
@@ -66,7 +70,8 @@ def open_until_shown(running, server: Server, name: str) -> float:
 
 
 def _until_shown(page, name: str) -> None:
-    # Playwright's own wait soon looks twice a second only.
+    # Playwright's own wait would soon look only twice a second.
+    """Wait until a page shows what it has to show; name: a key of SHOWN."""
     page.wait_for_function(
         """([selector, count]) => {
           const widgets = [...document.querySelectorAll("marimo-anywidget")].map((e) => e.shadowRoot);
@@ -81,19 +86,24 @@ def _until_shown(page, name: str) -> None:
 
 
 def _time(running, server: Server, name: str) -> float:
+    """Return the seconds from opening a page until it shows what it has to show."""
     opened = time.perf_counter()
     return open_until_shown(running, server, name) - opened
 
 
 def _expect_deflated(event: dict) -> None:
-    """Raise AssertionError where a websocket was not agreed on that travels deflated."""
+    """Raise AssertionError if the server did not agree to compress what it sends over the websocket. event: the
+    browser's notice of the handshake.
+    """
     headers = {name.lower(): value for name, value in event["response"]["headers"].items()}
     deflated = "permessage-deflate; server_max_window_bits=12" in headers.get("sec-websocket-extensions", "")
     assert deflated, f"expected a deflated websocket, got {headers}"
 
 
 def visit(running, server: Server) -> dict:
-    """Return what a first visit sends and fetches, until it is quiet."""
+    """Return what a first visit loads until the network is quiet: MB in all, MB of it over the websocket, and the
+    number of requests.
+    """
     context = running.new_context(**PAGE)
     page = context.new_page()
     protocol = context.new_cdp_session(page)
@@ -103,16 +113,19 @@ def visit(running, server: Server) -> dict:
     latest = [time.perf_counter()]
 
     def requested(event):
+        """Count a request over HTTP, and remember when it was sent."""
         if event["request"]["url"].startswith("http"):
             asked.add(event["requestId"])
             latest[0] = time.perf_counter()
 
     protocol.on("Network.requestWillBeSent", requested)
     protocol.on("Network.loadingFinished", lambda e: sizes.update({e["requestId"]: e["encodedDataLength"]}))
-    # The protocol names what came out of the socket, which travels deflated by the stream that was agreed on.
+    # The protocol shows the messages as they are after the socket. On the way they are compressed, all in one stream,
+    # so the same is done here to count the bytes.
     stream = zlib.compressobj(wbits=-12)
 
     def framed(event):
+        """Note how many bytes a message takes on the websocket once it is compressed."""
         sent = stream.compress(event["response"]["payloadData"].encode()) + stream.flush(zlib.Z_SYNC_FLUSH)
         frames.append(len(sent))
 
@@ -133,7 +146,9 @@ def visit(running, server: Server) -> dict:
 
 
 async def _memory(server: Server) -> tuple[float | None, float | None]:
-    """Return MB with one session and with eleven, once the server has started all that it starts after a first page."""
+    """Return the server's MB with one session and with eleven; None for both without /proc. The first number is taken
+    when the memory has stopped growing, as the server starts more processes after the first page.
+    """
     visitors = [Visitor(server.port) for _ in range(11)]
     await visitors[0].arrive()
     one, before = server.memory(), None

@@ -1,8 +1,8 @@
-"""Share of logs whose recipe the audit names: random logs of every recipe that it knows, in plain numpy.
+"""A benchmark of how often the audit names the right recipe, on random logs of every recipe that it knows.
 
-`python -m benchmarks.recipes [LOGS] [SEED] [RECIPE]`: so many logs of each recipe, or of those with RECIPE in their
-names. Three of four are as trainers write them: float32, round weights, several batches. Nothing that makes a log
-comes from gdpo_core.
+`python -m benchmarks.recipes [LOGS] [SEED] [RECIPE]` tries so many logs of each recipe, or only of the recipes with
+RECIPE in their names. Three of four logs are as trainers write them: in float32, with round weights and several
+batches. The logs are made in plain numpy, and nothing of gdpo_core has a part in them.
 """
 
 import sys
@@ -21,7 +21,7 @@ from gdpo_audit.recipe.solve import solve
 
 ROUND = (1, 0.5, 2, 0.1, 0.2, 0.25, 0.3, 0.75, 0.8, 1.5, 3, 5, 10, -1, -0.5)
 PRECISIONS = ("float32", "bf16", "float16", "4 decimals", "3 decimals", "2 decimals")
-KINDS = {  # of rewards
+KINDS = {  # of rewards: each draws n values
     "binary": lambda draw, n: draw.random(n) < 0.5,
     "rare": lambda draw, n: draw.random(n) < 0.1,
     "ternary": lambda draw, n: draw.integers(0, 3, n) / 2,
@@ -29,37 +29,42 @@ KINDS = {  # of rewards
     "coarse": lambda draw, n: draw.random(n).round(2),
     "large": lambda draw, n: draw.normal(5, 20, n),
 }
-SAME = 0.01  # weights that differ by less, relatively, are the same
-MOST = 0.9  # of the advantages; weights that are open, and so only fitted, may miss some
+SAME = 0.01  # weights whose relative difference is at most this count as the same
+MOST = 0.9  # the part of the advantages that a recipe has to make if its weights are open, and so only fitted
 VERDICTS = ("certain, right", "certain, wrong", "open", "open, wrong", "nothing")
 
 
 @dataclass(frozen=True)
 class Maker:
-    """One recipe: what is summed, what is taken off, what divides, and what comes afterwards."""
+    """Describe how the advantages of a log are made: which sums are added up, whose mean is subtracted, what divides
+    them, and what is done at the end.
+    """
 
     framework: str
-    method: str  # what the audit calls it
-    decoupled: bool = False  # each reward normalised in its group before the sum
-    centre: str = "group"  # or others, batch
-    by: str = ""  # group, mean (of the group), sums (their std over the batch), batch (the std of what is left)
-    eps: float = 0.0
-    group_eps: float = 0.0  # where each reward is normalised
+    method: str  # its id in the audit
+    decoupled: bool = False  # whether each reward is normalised in its group before the sum
+    # Whose mean is subtracted from a sum: that of its "group", of the "others" in it, or of the "batch".
+    centre: str = "group"
+    # What divides: the std of the sums in the "group", their "mean" there, the std of all "sums" of the batch, or the
+    # std over the "batch" of what is left once the mean is subtracted; "" for nothing.
+    by: str = ""
+    eps: float = 0.0  # added to the divisor
+    group_eps: float = 0.0  # added to the std of each reward, if it is normalised on its own
     ddof: int = 1
-    after: str = ""  # clipped, whitened, factor
+    after: str = ""  # what is done at the end: clipped, whitened, or multiplied by a factor for each batch
 
 
-# Method, decoupled, centre, by: the shapes of which the recipes are made.
+# The kinds of recipes, each with the first fields of a `Maker` after the framework: method, decoupled, centre, by.
 GRPO, NO_STD, GDPO = ("grpo", False, "group", "group"), ("grpo_no_std",), ("gdpo", True, "group", "batch")
 BATCH_STD, MO_GRPO = ("grpo_batch_std", False, "group", "sums"), ("mo_grpo", True)
 RLOO, PLUS = ("grpo_no_std", False, "others"), ("reinforce_pp", False, "batch", "batch")
 BASELINE = "reinforce_pp_baseline", False, "group", "batch"
-OWN = (  # of own code: before the name, ddof, eps, shapes
+OWN = (  # recipes of code that people write themselves: what stands before the name, ddof, values of eps, kinds by name
     ("own ", 1, (1e-4, 1e-5, 1e-6, 1e-8, 1e-9), {"GRPO": GRPO, "GDPO": GDPO}),
     ("numpy ", 0, (0, 1e-8, 1e-6, 1e-4), {"GRPO": GRPO, "GDPO": GDPO, "batch std": BATCH_STD}),
     ("", 1, (0, 1e-4, 1e-8), {"REINFORCE++": PLUS, "REINFORCE++-baseline": BASELINE, "MO-GRPO": MO_GRPO}),
 )
-MADE = (  # name, framework, shape, eps, eps of each reward, ddof, what comes afterwards
+MADE = (  # each with its name, framework, kind, eps, eps of each reward, ddof, and what is done at the end
     ("TRL GRPO", "trl", GRPO, 1e-4),
     ("TRL GRPO, no std", "trl", NO_STD),
     ("TRL GRPO, batch std", "trl", BATCH_STD, 1e-4),
@@ -106,13 +111,18 @@ MAKERS = {
 
 
 def simulate(maker: Maker, batches: list, weights: np.ndarray, draw: np.random.Generator) -> np.ndarray:
-    """Return the advantages, (responses,), of batches of groups, (rollouts, rewards) each; in float32, in one order."""
+    """Return the advantages, (responses,), that a maker gives batches of groups, computed in float32. batches: a list
+    of groups for each batch, each (rollouts, rewards); weights: (rewards,).
+    """
     clip = draw.choice([1.0, 1.5, 2.0, 3.0])
     a = np.concatenate([_of_batch(maker, groups, weights.astype(np.float32), draw) for groups in batches])
     return a.clip(-clip, clip) if maker.after == "clipped" else a
 
 
 def _of_batch(maker: Maker, groups: list, weights: np.ndarray, draw: np.random.Generator) -> np.ndarray:
+    """Return the advantages, (responses,), that a maker gives one batch. groups: (rollouts, rewards) each; weights:
+    (rewards,).
+    """
     sums, left = [], []
     for group in groups:
         r = group.astype(np.float32)
@@ -142,6 +152,9 @@ def _of_batch(maker: Maker, groups: list, weights: np.ndarray, draw: np.random.G
 
 
 def _normalise(column: np.ndarray, eps: float, ddof: int) -> np.ndarray:
+    """Return one reward of a group minus its mean, divided by its std plus eps; 0 if the reward is constant. NaN stays
+    NaN.
+    """
     there = column[~np.isnan(column)]
     if len(there) < 2 or np.ptp(there) <= 1e-6 * np.abs(there).max():
         return column * 0
@@ -153,7 +166,9 @@ def _std(values: np.ndarray, ddof: int) -> float:
 
 
 def round_to(a: np.ndarray, precision: str) -> np.ndarray:
-    """Return the values, (responses,) float64, as a log of this precision holds them."""
+    """Return the values, (responses,), as a log of this precision holds them, in float64. precision: one of
+    PRECISIONS.
+    """
     if precision.endswith("decimals"):
         return a.astype(np.float64).round(int(precision[0]))
     kinds = {"float32": torch.float32, "float16": torch.float16, "bf16": torch.bfloat16}
@@ -162,7 +177,7 @@ def round_to(a: np.ndarray, precision: str) -> np.ndarray:
 
 @dataclass(frozen=True)
 class RandomLog:
-    """A log, and what made it."""
+    """A random log, the rewards and weights that made it, and words that describe it."""
 
     table: pl.DataFrame
     rewards: list[str]
@@ -171,7 +186,9 @@ class RandomLog:
 
 
 def random_log(maker: Maker, draw: np.random.Generator, odd: bool = False) -> RandomLog:
-    """Return a log of this recipe as trainers write it; odd: rounded, or of any weights, or of few batches."""
+    """Return a random log whose advantages a maker gives, as trainers write logs. odd: whether the advantages may be
+    rounded, the weights may be any numbers, and there may be few batches.
+    """
     count, batches = int(draw.integers(1, 5)), int(draw.integers(1, 12) if odd else draw.integers(4, 21))
     size, prompts = int(draw.integers(2, 17) if odd else draw.choice([4, 8, 16])), int(draw.integers(2, 9))
     kinds, names = draw.choice(list(KINDS), count), [f"r{k}" for k in range(count)]
@@ -196,7 +213,9 @@ def random_log(maker: Maker, draw: np.random.Generator, odd: bool = False) -> Ra
 
 
 def verdict(log: RandomLog, method: str, recipe: Recipe | None) -> str:
-    """Return one of VERDICTS. Another method with the same advantages and weights is no other recipe."""
+    """Return which of VERDICTS the recipe deserves that was found for a log; method: the one that made the log. A
+    recipe with another method is right too if it gives the same advantages with the same weights.
+    """
     if recipe is None:
         return "nothing"
     known = [k for k in range(len(log.weights)) if k not in recipe.unknown]
@@ -215,7 +234,9 @@ def verdict(log: RandomLog, method: str, recipe: Recipe | None) -> str:
 
 
 def run(logs: int = 20, seed: int = 0, only: str = "") -> None:
-    """Try every recipe, print a table, and each log of which something wrong is said."""
+    """Try random logs of every recipe, print a table of the verdicts, and print each log of which something wrong is
+    said. logs: of each recipe; only: what the names of the recipes to try contain.
+    """
     counts = {name: Counter[str]() for name in MAKERS if only in name}
     for (name, count), number in product(counts.items(), range(logs)):
         draw = np.random.default_rng([seed, list(MAKERS).index(name), number])

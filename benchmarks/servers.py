@@ -1,4 +1,4 @@
-"""The servers under measurement: subprocesses on free loopback ports, with their CPU time and memory."""
+"""The servers that are measured: subprocesses on free ports of this machine, with their CPU time and memory."""
 
 import os
 import socket
@@ -23,7 +23,7 @@ COMMANDS = {
 
 @dataclass(frozen=True)
 class Server:
-    """A running server."""
+    """A running server that is measured."""
 
     process: subprocess.Popen
     port: int
@@ -34,7 +34,7 @@ class Server:
         return f"http://127.0.0.1:{self.port}/"
 
     def cpu(self) -> float | None:
-        """Return the seconds of CPU that the server has used so far; None where there is no /proc."""
+        """Return the seconds of CPU that the server has used so far; None on a system without /proc."""
         try:
             fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         except OSError:
@@ -42,7 +42,7 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory(self) -> float | None:
-        """Return the resident MB of the server; None where there is no /proc."""
+        """Return the MB of memory that the server holds; None on a system without /proc."""
         try:
             pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         except OSError:
@@ -52,7 +52,9 @@ class Server:
 
 @contextmanager
 def serve(name: str, stderr: int = subprocess.DEVNULL) -> Iterator[Server]:
-    """Yield the server of that name, listening; it ends with the block."""
+    """Yield a server that accepts connections, and end it with the `with` block. name: a key of COMMANDS; stderr: where
+    its error output goes, by default nowhere.
+    """
     port = unused_port()
     command = [sys.executable, *(word.format(port=port) for word in COMMANDS[name])]
     started = time.perf_counter()
@@ -65,7 +67,7 @@ def serve(name: str, stderr: int = subprocess.DEVNULL) -> Iterator[Server]:
 
 
 def end(process: subprocess.Popen) -> None:
-    """Ask a process to end, and make it after ten seconds."""
+    """Ask a process to end, and kill it if it still runs after ten seconds."""
     process.terminate()
     try:
         process.wait(10)
@@ -74,14 +76,16 @@ def end(process: subprocess.Popen) -> None:
 
 
 def unused_port() -> int:
-    """Return a port that nobody listens on now."""
+    """Return a port of this machine on which nobody listens at the moment."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]
 
 
 def until_listening(process: subprocess.Popen, port: int, patience: float = 60) -> None:
-    """Wait for the server's first answer to a connection; RuntimeError where it ends or is too late."""
+    """Wait until a server accepts connections. Raises RuntimeError if its process ends, or if it takes longer than
+    `patience` seconds.
+    """
     deadline = time.perf_counter() + patience
     while time.perf_counter() < deadline:
         if process.poll() is not None:

@@ -1,11 +1,11 @@
-"""Tables and numbers as the benchmarks print them."""
+"""The tables and numbers that the benchmarks print."""
 
 import json
 from collections.abc import Sequence
 
 
 def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print an aligned table; the first column is text, the others are numbers."""
+    """Print a title and an aligned table below it; the first column is text, the others are numbers."""
     lines = [list(head), *map(list, rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     print(f"\n{title}")
@@ -16,7 +16,9 @@ def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None
 
 
 def judge(measured: float | None, target: float, unit: str, at_least: bool = False) -> list[str]:
-    """Return three cells: what was measured, the target, and whether it is met."""
+    """Return three cells of a table: what was measured, the target, and whether it is met. measured: None if it was
+    not; at_least: whether the target is the lowest value wanted, instead of the highest.
+    """
     sign = "≥" if at_least else "≤"
     wanted = f"{sign} {target:g} {unit}".strip()
     if measured is None:
@@ -27,12 +29,12 @@ def judge(measured: float | None, target: float, unit: str, at_least: bool = Fal
 
 
 def digits(x: float) -> int:
-    """Return the decimals with which about three figures are shown."""
+    """Return with how many decimals a number shows about three significant digits."""
     return 0 if abs(x) >= 100 else 1 if abs(x) >= 10 else 2
 
 
 def quantile(values: Sequence[float], q: float) -> float:
-    """Return the q-quantile, interpolated as NumPy does."""
+    """Return the q-quantile of some values, interpolated as NumPy does it."""
     ordered = sorted(values)
     at = q * (len(ordered) - 1)
     low = int(at)
@@ -41,11 +43,12 @@ def quantile(values: Sequence[float], q: float) -> float:
 
 
 def record(benchmark: str, **numbers) -> None:
-    """Print one JSON line, floats to three decimals."""
+    """Print the numbers of a benchmark as one line of JSON, each rounded to three decimals."""
     print(json.dumps({"benchmark": benchmark, **_round(numbers)}), flush=True)
 
 
 def _round(value):
+    """Return a value with every float in it rounded to three decimals, also inside dicts and lists."""
     if isinstance(value, float):
         return round(value, 3)
     if isinstance(value, dict):

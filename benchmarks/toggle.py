@@ -1,6 +1,7 @@
-"""Toggle → repaint: the whole page beside the same toy in idiomatic marimo and in Dash, interleaved in one run.
+"""A benchmark of the time from a flipped mark to the redrawn bars: of the whole page, beside the same toy in idiomatic
+marimo and in Dash, all in turn.
 
-Each is measured beside its server, and through a network that takes time.
+Each is measured on the machine of its server, and then through a slow network.
 """
 
 import random
@@ -21,14 +22,17 @@ from views.lab.answers import grade_answers as sheet_of
 READERS = {"this page": "lab", "idiomatic marimo": "vega", "Dash": "plotly"}
 RATIOS = {"idiomatic marimo": 5, "Dash": 3.5}
 FAR = 0.15  # seconds that the network of the second pass takes, each way
-LARGEST = gc.grpo([[1]] + [[0]] * 11).max().item()  # where the toys' axes end: one answer passes and all others fail
+# Where the toys' axes end: the advantage of an answer that passes while all others fail.
+LARGEST = gc.grpo([[1]] + [[0]] * 11).max().item()
 WARM_UP = 8
-PAUSE = 0.15  # seconds, in which all work of the toggle before has ended
-SETTLED = 3.0  # seconds without a look after the charts are there: fonts, lazy chunks, the garbage of the start
+PAUSE = 0.15  # seconds between two toggles, after which all work of the first has ended
+SETTLED = 3.0  # seconds to wait once the charts are there, until fonts, late scripts and garbage collection are done
 
 
 def run(rounds: int = 60, far_rounds: int = 20, seed: int = 0) -> None:
-    """Measure here and over a slow network, check that the bars are gc's advantages after every toggle, print."""
+    """Measure on this machine and over a slow network, check after every toggle that the bars are the library's
+    advantages, and print. rounds, far_rounds: the toggles here and over the slow network.
+    """
     task = bfcl.load_tasks(ROOT / "data" / "tasks")[0]
     graded = tuple(g.vector for g in bfcl.grade_all(task))
     orders = {name: list(range(len(graded))) for name in READERS} | {"this page": listed_order(task, graded)}
@@ -46,7 +50,12 @@ def run(rounds: int = 60, far_rounds: int = 20, seed: int = 0) -> None:
 def _measure(
     running: Browser, ports: dict[str, int], cpu: dict, graded: tuple, orders: dict, rounds: int, seed: int
 ) -> tuple[dict[str, list[dict[str, float]]], dict[str, float | None]]:
-    """Toggle all pages in turn; return each page's times per toggle, and its server's seconds of CPU per toggle."""
+    """Flip the same marks on all pages in turn. Return two dicts by the name of the page: the times of each toggle, and
+    the milliseconds of CPU that its server took per toggle, None where that is not known.
+
+    ports, cpu: by page, where its server listens, and what reads its CPU time. graded: the marks at the beginning.
+    orders: by page, the order in which it lists the answers.
+    """
     flips, states = walk(graded, WARM_UP + rounds, seed)
     pages = {name: open_page(running, f"http://127.0.0.1:{port}/", READERS[name]) for name, port in ports.items()}
     for name, page in pages.items():
@@ -73,12 +82,14 @@ def _measure(
 
 
 def listed_order(task: bfcl.Task, graded: tuple) -> list[int]:
-    """Return the task's answers in the order in which the Lab numbers them."""
+    """Return the indices of the task's answers in the order in which the Lab lists them."""
     return [task.answers.index(answer) for answer in sheet_of(task).answers]
 
 
 def walk(graded, length: int, seed: int) -> tuple[list[tuple[int, int]], list[tuple]]:
-    """Return flips, one after the other, each of which clearly changes both charts, and the rewards after each."""
+    """Return flips that follow one another, each (answer, reward) and each clearly changing both charts, and the marks
+    of all answers after each flip. graded: the marks before the first; length: how many flips.
+    """
     rng = random.Random(seed)
     passed, flips, states = graded, [], []
     while len(flips) < length:
@@ -94,12 +105,14 @@ def walk(graded, length: int, seed: int) -> tuple[list[tuple[int, int]], list[tu
 
 
 def expected(passed, order: list[int]) -> list[list[float]]:
-    """Return GRPO's and GDPO's advantages, in the order in which a page lists its answers."""
+    """Return the advantages of GRPO and of GDPO, in the order in which a page lists its answers. passed: the marks."""
     return [[f(passed)[i].item() for i in order] for f in (gc.grpo, gc.gdpo)]
 
 
 def open_page(running, url: str, reader: str):
-    """Return a page of its own context, watched from its first line of script on."""
+    """Return a new page with its own cache, in which our script watches the charts from the start. reader: how the
+    script reads the charts, one of the values of READERS.
+    """
     page = running.new_context(**PAGE).new_page()
     page.add_init_script(path=Path(__file__).parent / "watch.js")
     page.goto(url)
@@ -108,7 +121,9 @@ def open_page(running, url: str, reader: str):
 
 
 def wait_until_shown(page, advantages, name: str, patience: float = 30) -> None:
-    """Wait until both charts show these advantages; an error if they never do."""
+    """Wait until both charts of a page show these advantages. Raises RuntimeError if they do not within `patience`
+    seconds.
+    """
     deadline = time.perf_counter() + patience
     while time.perf_counter() < deadline:
         charts = page.evaluate("watch.shown()")
@@ -123,7 +138,10 @@ def wait_until_shown(page, advantages, name: str, patience: float = 30) -> None:
 
 
 def flip(page, toggle: int, advantages, name: str) -> dict[str, float]:
-    """Click one toggle; milliseconds until both charts have changed and are painted, and until the words are there."""
+    """Click the mark of index `toggle`, and return milliseconds: until both charts have changed, until they are
+    painted, and until the words are there. advantages: what the charts have to show then. Raises RuntimeError after ten
+    seconds.
+    """
     page.evaluate("expected => watch.arm(expected)", advantages)
     x, y = page.evaluate("watch.toggles()")[toggle]
     page.mouse.click(x, y)
@@ -136,16 +154,25 @@ def flip(page, toggle: int, advantages, name: str) -> dict[str, float]:
 
 
 def _per_toggle(after: float | None, before: float | None, rounds: int) -> float | None:
+    """Return milliseconds of CPU per toggle, from the seconds of CPU before and after so many rounds; None if they are
+    not known.
+    """
     return None if after is None or before is None else 1000 * (after - before) / rounds
 
 
 def _summary(measured: list[dict[str, float]]) -> dict[str, float]:
+    """Return the median and the 95th percentile of the times to the painted bars, and the medians of the other two
+    times.
+    """
     painted = [t["painted"] for t in measured]
     medians = {key: quantile([t[key] for t in measured], 0.5) for key in ("changed", "words")}
     return {"median": quantile(painted, 0.5), "p95": quantile(painted, 0.95), **medians}
 
 
 def _print(here: dict, far: dict, used: dict[str, float | None], seed: int) -> None:
+    """Print the times and how they stand beside the targets. here, far: by page, the times of each toggle; used: by
+    page, the milliseconds of CPU per toggle.
+    """
     tables = {}
     for where, times in (("here", here), (f"{1000 * FAR:.0f} ms away, each way", far)):
         rounds = len(times["this page"])

@@ -1,4 +1,6 @@
-"""The training view's runs: gc.train beside a NumPy programme over all seeds at once, and one that loops over them."""
+"""A benchmark of the runs in the chapter Train: gc.train beside NumPy programmes, one for all seeds at once and one
+that loops over them.
+"""
 
 import time
 from collections.abc import Callable
@@ -12,11 +14,13 @@ from gdpo_core.conventions import COMPARED
 START = (0.5, 0.5, 0.5)
 SCALE = (1.0, 3.0, 10.0)
 SEEDS, PROMPTS, ROLLOUTS, EPOCHS, RATE = 32, 32, 8, 150, 0.5
-EPS = 1e-12  # in place of gc's exact handling of groups without spread
+EPS = 1e-12  # added to every std, where gc treats groups without spread exactly
 
 
 def run(repeats: int = 7) -> None:
-    """Measure interleaved, check that all three learn the same, print."""
+    """Measure all programmes in turn, check that they learn the same, and print the table. repeats: how often each is
+    measured.
+    """
     programmes: dict[str, Callable[[str], np.ndarray]] = {
         "gc.train": lambda method: gc.train(method, START, scale=SCALE).p.numpy(),
         "NumPy over all seeds": lambda method: train(method, SEEDS, np.random.default_rng(0)),
@@ -41,7 +45,7 @@ def run(repeats: int = 7) -> None:
 
 
 def train(method: str, seeds: int, rng: np.random.Generator) -> np.ndarray:
-    """Train as gc.train does, in plain NumPy; return the probabilities, (seeds, epochs + 1, rewards)."""
+    """Train as gc.train does, in plain NumPy, and return the probabilities of a 1, (seeds, epochs + 1, rewards)."""
     scale = np.array(SCALE, dtype=np.float32)
     logits = np.tile(np.log(np.array(START) / (1 - np.array(START))), (seeds, 1)).astype(np.float32)
     path = [_sigmoid(logits)]
@@ -55,7 +59,9 @@ def train(method: str, seeds: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _advantages(method: str, rewards: np.ndarray) -> np.ndarray:
-    """Return advantages (seeds, prompts, rollouts) of rewards (…, rewards), of unit spread over each seed's batch."""
+    """Return the advantages, (seeds, prompts, rollouts), of rewards, (seeds, prompts, rollouts, rewards), scaled to
+    mean 0 and std 1 over all responses of a seed.
+    """
     if method == "gdpo":
         centred = rewards - rewards.mean(2, keepdims=True)
         a = (centred / (rewards.std(2, keepdims=True) + EPS)).sum(-1)

@@ -1,4 +1,4 @@
-"""Visitors without a browser: what marimo's front end says over its websocket and its HTTP interface, and no more."""
+"""Visitors without a browser, who send a server only what marimo's front end sends over its websocket and over HTTP."""
 
 import asyncio
 import json
@@ -12,47 +12,47 @@ from urllib.request import urlopen
 
 from websockets.asyncio.client import ClientConnection, connect
 
-SOCKET = "/ws"  # of a session, which it names as ?session_id=
-SET_MODEL_VALUE = "/api/kernel/set_model_value"  # where an anywidget's messages go
-SET_VALUE = "/api/kernel/set_ui_element_value"  # where those of marimo's own controls go
-CALL_FUNCTION = "/api/kernel/function_call"  # by which a control asks Python, such as a part of the page that is late
+SOCKET = "/ws"  # the websocket of a session, which is named as ?session_id=
+SET_MODEL_VALUE = "/api/kernel/set_model_value"  # where the messages of an anywidget go
+SET_VALUE = "/api/kernel/set_ui_element_value"  # where the values of marimo's own controls go
+CALL_FUNCTION = "/api/kernel/function_call"  # where a control calls Python, as a part of the page does that loads late
 SESSION_HEADER, TOKEN_HEADER = "Marimo-Session-Id", "Marimo-Server-Token"
-MODEL_MESSAGE, RUN_ENDED = "model-lifecycle", "completed-run"  # what the server tells a session
-TOKEN_KEY = "serverToken"  # in the page's HTML
-PATIENCE = 60  # seconds, after which an answer counts as lost
+MODEL_MESSAGE, RUN_ENDED = "model-lifecycle", "completed-run"  # kinds of messages from the server to a session
+TOKEN_KEY = "serverToken"  # its name in the page's HTML
+PATIENCE = 60  # seconds after which an answer counts as lost
 CONTROL = re.compile(r"<marimo-ui-element object-id='([^']+)'[^>]*><marimo-[a-z-]+[^>]*? data-label='([^']+)'")
 TAG = re.compile(r"<[^>]+>")
 FILES = "Drop the files of your run here"  # how the label of the area for files begins
 
 
 class Visitor:
-    """One session: its websocket, and one HTTP connection that stays open for what it asks."""
+    """A visitor with one session: a websocket, and one HTTP connection that stays open for requests."""
 
     def __init__(self, port: int):
         self.port = port
         self.token = ""
         self.id = f"s_{secrets.token_hex(3)}"
-        # Of an address of its own: from one, a hundred sessions in a minute are refused.
+        # Each visitor has an address of its own, because a hundred sessions a minute from one address are refused.
         self.address = f"10.{'.'.join(str(byte) for byte in secrets.token_bytes(3))}"
-        self.models: dict[str, str] = {}  # by a widget's name its id
-        self.controls: dict[str, str] = {}  # by the label of a control its id
-        self.drawings: dict[str, dict] = {}  # by widget's id, its last drawing
-        self.state: dict = {}  # where the Lab's controls stand
-        self.runs = 0  # of cells, which have ended
-        self.messages: list[str] = []  # while it arrives
-        self.arrival = asyncio.Condition()
+        self.models: dict[str, str] = {}  # the id of each widget's model, by the name of the widget
+        self.controls: dict[str, str] = {}  # the id of each control, by its label
+        self.drawings: dict[str, dict] = {}  # the last drawing of each widget, by the id of its model
+        self.state: dict = {}  # the state of the Lab's board, with its marks
+        self.runs = 0  # how many runs of cells have ended
+        self.messages: list[str] = []  # what the server sent until the page had run once
+        self.arrival = asyncio.Condition()  # notified with every message that changes something
         self.listening: asyncio.Task | None = None
-        self.lost = ""  # why nothing more is heard
+        self.lost = ""  # why the session ended; "" while it lives
         self.socket: ClientConnection | None = None
         self.writer: asyncio.StreamWriter | None = None
 
     @property
     def model_id(self) -> str:
-        """The board's."""
+        """The id of the board's widget model."""
         return self.models["board"]
 
     async def arrive(self) -> None:
-        """Ask for the page, open the session and read until the page has run once."""
+        """Ask for the page, open the session, and read messages until the page's cells have run once."""
         self.token, self.cookie = await asyncio.to_thread(greet, self.port)
         url = f"ws://127.0.0.1:{self.port}{SOCKET}?session_id={self.id}"
         self.socket = await connect(
@@ -70,7 +70,7 @@ class Visitor:
         self.listening = asyncio.create_task(self._listen())
 
     async def flip(self, answer: int, reward: int) -> float:
-        """Flip one mark as the page does; the seconds until its drawing is there."""
+        """Flip one mark on the board as the page does, and return the seconds until the new drawing has come."""
         self.state["marks"][answer][reward] ^= 1
         marks, sent = json.loads(json.dumps(self.state["marks"])), time.perf_counter()
         await self.set("board", {"marks": marks, "active": answer})
@@ -78,18 +78,22 @@ class Visitor:
         return time.perf_counter() - sent
 
     async def set(self, widget: str, state: dict) -> None:
-        """Set traits of a widget, as its browser's half does."""
+        """Set traits of a widget, as the widget's half in the browser does. widget: the name of its class in lower
+        case; state: the values by trait.
+        """
         await self._to_model(self.models[widget], {"method": "update", "state": state, "bufferPaths": []})
 
     async def open(self, chapter: str) -> float:
-        """Come to a chapter; the seconds until its cells have run."""
+        """Go to a chapter, and return the seconds until its cells have run."""
         runs, sent = self.runs, time.perf_counter()
         await self.set("nav", {"at": chapter, "asked": {}})
         await self._until(lambda: self.runs > runs)
         return time.perf_counter() - sent
 
     async def choose(self, values: Mapping[str, Any]) -> float:
-        """Set marimo's controls, each by the beginning of its label; the seconds until the cells have run."""
+        """Set controls of marimo, and return the seconds until the cells have run. values: by the beginning of a
+        control's label.
+        """
         runs, sent = self.runs, time.perf_counter()
         ids = [next(id for said, id in self.controls.items() if said.startswith(label)) for label in values]
         await self._post(SET_VALUE, json.dumps({"objectIds": ids, "values": list(values.values())}).encode())
@@ -97,7 +101,9 @@ class Visitor:
         return time.perf_counter() - sent
 
     async def upload(self, name: str, encoded: str) -> float:
-        """Give Your run a file, in base64 as the browser sends it; the seconds until the audit is there."""
+        """Give the chapter Your run a file, and return the seconds until its audit is there. name: of the file;
+        encoded: its content in base64, as the browser sends it.
+        """
         return await self.choose({FILES: [[name, encoded]]})
 
     async def leave(self) -> None:
@@ -109,9 +115,13 @@ class Visitor:
             await self.socket.close()
 
     async def _to_model(self, model_id: str, message: dict) -> None:
+        """Send a message to the widget model with this id."""
         await self._post(SET_MODEL_VALUE, json.dumps({"modelId": model_id, "message": message, "buffers": []}).encode())
 
     async def _post(self, path: str, body: bytes) -> None:
+        """Send a POST request over the open connection, and wait for the answer. Raises RuntimeError if the answer is
+        not 200.
+        """
         head = (
             f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
@@ -122,13 +132,18 @@ class Visitor:
         await asyncio.wait_for(self._until_answered(), PATIENCE)
 
     async def _until(self, there: Callable[[], bool]) -> None:
+        """Wait until `there()` is true, which is asked again with every message. Raises ConnectionError if the session
+        is lost.
+        """
         async with self.arrival:
             await asyncio.wait_for(self.arrival.wait_for(lambda: self.lost or there()), PATIENCE)
         if self.lost:
             raise ConnectionError(f"a session was lost: {self.lost}")
 
     async def _listen(self) -> None:
-        """Read all the time, as a browser does: pings are answered, and no old drawing passes for a new one."""
+        """Read all messages from the moment they come, as a browser does, so that pings are answered and an old drawing
+        is never taken for a new one.
+        """
         try:
             async for message in self.socket:
                 if self._record(str(message)):
@@ -139,11 +154,12 @@ class Visitor:
         await self._tell()
 
     async def _tell(self) -> None:
+        """Wake all who wait for a message."""
         async with self.arrival:
             self.arrival.notify_all()
 
     def _record(self, message: str) -> bool:
-        """Keep what the page would keep; whether there was anything."""
+        """Keep what the page would keep of a message, and return whether it was the end of a run or a new drawing."""
         if RUN_ENDED in message[:60]:
             self.runs += 1
             return True
@@ -162,6 +178,7 @@ class Visitor:
         return "drawing" in state
 
     async def _until_answered(self) -> None:
+        """Read one answer from the HTTP connection. Raises RuntimeError if its status is not 200."""
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
         if " 200 " not in head.split("\r\n", 1)[0]:
             raise RuntimeError(f"the server answered a visitor with {head.splitlines()[0]}")
@@ -170,13 +187,15 @@ class Visitor:
 
 
 def label_of(attribute: str) -> str:
-    """Return the text of a control's label: JSON of HTML, in an attribute."""
+    """Return the text of a control's label, which stands as HTML inside JSON in an attribute of its element."""
     label = json.loads(unescape(attribute))
     return TAG.sub("", label) if label else ""
 
 
 def greet(port: int) -> tuple[str, str]:
-    """Return the token that the page's HTML hands to its front end, and the cookie by which a proxy knows a visitor."""
+    """Return the token that the page's HTML gives to its front end, and the cookie by which a proxy knows this
+    visitor.
+    """
     with urlopen(f"http://127.0.0.1:{port}/", timeout=PATIENCE) as answer:
         page, cookie = answer.read().decode(), answer.headers.get("set-cookie", "").split(";")[0]
     found = re.search(rf'"{TOKEN_KEY}": ?"([^"]+)"', page)

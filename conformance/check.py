@@ -1,7 +1,7 @@
 """Test vectors for advantages: `python conformance/check.py mymodule:function`. It needs nothing but Python.
 
-`function(rewards, groups, weights, lengths)` takes lists, a row per response, in which NaN is a missing reward, and
-returns one advantage per row.
+`function(rewards, groups, weights, lengths)` takes lists with a row per response, in which NaN is a missing reward.
+It has to return one advantage per row.
 """
 
 import argparse
@@ -16,29 +16,37 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 advantages = importlib.import_module("reference").advantages
-sys.path.insert(0, str(Path.cwd()))  # where a function to check may be, beside a reference of its own
+sys.path.insert(0, str(Path.cwd()))  # the function to check may be there, even beside another module called reference
 
 FILE = Path(__file__).parent / "cases.json"
-SAME, ALIKE = 1e-5, 2e-3  # of max(1, |A|): float32 leaves the one, an eps of 1e-4 the other
-FEW = 2  # cases, in which other faults may look alike: each is then named by what its own case shows
+# Differences that are allowed, relative to max(1, |A|): computing in float32 leaves up to the first, an eps of 1e-4 up
+# to the second.
+SAME, ALIKE = 1e-5, 2e-3
+FEW = 2  # in so few wrong cases different faults may look alike, so that each is named by what its own case shows
 RECORDED_METHODS = ("gdpo", "grpo", "grpo_no_std", "grpo_batch_std")
 INPUTS = ("rewards", "groups", "weights", "lengths")
-NO_NUMBERS = (str, bytes, dict, set, frozenset)  # no row has a place in them, or none has a number
+NO_NUMBERS = (str, bytes, dict, set, frozenset)  # types that hold no numbers, or hold them in no order of rows
 
 
 def load(file: Path = FILE) -> dict:
-    """Return the cases and the conventions; null is a missing reward, and an advantage that is NaN."""
+    """Return the cases and the conventions as a dict. Where the file has null, a missing reward or an advantage that is
+    NaN, the dict has NaN.
+    """
     return json.loads(file.read_text(encoding="utf-8").replace("null", "NaN"))
 
 
 def near(found: list[float], expected: list[float], tolerance: float) -> bool:
-    """Return whether all numbers are the same within the tolerance; NaN is where NaN is."""
+    """Return whether two lists hold the same numbers, each within the tolerance (relative to sizes above 1), and NaN at
+    the same places.
+    """
     pairs = zip(found, expected, strict=True)
     return all((isnan(a) and isnan(b)) or abs(a - b) <= tolerance * max(1, abs(b)) for a, b in pairs)
 
 
 def first_line(error: BaseException) -> str:
-    """Return the kind of an error and the first line of its message."""
+    """Return the kind of an error and the first line of its message, or the kind alone if the message cannot be
+    read.
+    """
     try:
         return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}".rstrip(": ")
     except Exception:
@@ -46,7 +54,9 @@ def first_line(error: BaseException) -> str:
 
 
 def run(function: Callable, case: dict) -> list[float] | str:
-    """Return the advantages that a function gives, or what is wrong with its answer."""
+    """Return the advantages that a function gives for a case, as a list; or, if it gives none, a sentence that says
+    what is wrong.
+    """
     rows = len(case["rewards"])
     try:
         rewards, weights = [list(map(float, row)) for row in case["rewards"]], list(map(float, case["weights"]))
@@ -68,7 +78,9 @@ def run(function: Callable, case: dict) -> list[float] | str:
 
 
 def inputs_of(case: dict, changes: dict) -> dict:
-    """Return the inputs of a case as a way to an answer takes them: the case's own, others instead, or named ones."""
+    """Return the four inputs of `advantages` by name, for a case as a faulty trainer sees it. changes: other inputs by
+    name, or the name of a change, such as "zeros" for missing rewards that count as 0.
+    """
     rows, kinds = len(case["groups"]), len(set(case["groups"]))
     named = {
         "equal": lambda: [1.0] * len(case["weights"]),
@@ -81,13 +93,18 @@ def inputs_of(case: dict, changes: dict) -> dict:
 
 
 def fits(found: list[float], case: dict, method: str, changes: dict, how: dict | None = None) -> bool:
-    """Return whether this way leads to the answer; how: of the convention that it starts from, else the paper's."""
+    """Return whether an answer is what a known fault would give. changes: the fault, as other inputs and other
+    arguments of `advantages`; how: the arguments of the convention that it starts from, by default none, which is the
+    paper's.
+    """
     otherwise = {name: value for name, value in changes.items() if name not in INPUTS}
     return near(found, advantages(**inputs_of(case, changes), **{"method": method} | (how or {}) | otherwise), ALIKE)
 
 
 def by_roundoff(function: Callable, case: dict, method: str) -> bool:
-    """Return whether the function gives the paper's answer once float32 adds up the rewards exactly."""
+    """Return whether the function gives the paper's answer as soon as the rewards are rounded, so that float32 adds
+    them up exactly. False if rounding would change nothing, or would make different rewards equal.
+    """
     rewards = [[x if isnan(x) else round(x * 1024) / 1024 for x in row] for row in case["rewards"]]
     kinds = [[len(set(column)) for column in zip(*rows, strict=True)] for rows in (rewards, case["rewards"])]
     exact = case | {"rewards": rewards}
@@ -96,7 +113,9 @@ def by_roundoff(function: Callable, case: dict, method: str) -> bool:
 
 
 def says(function: Callable, found: list[float], case: dict, method: str, common: dict) -> str:
-    """Name the first known way to the answer of a function, else say how far it is off the paper's."""
+    """Return a sentence on a function's answer: the first known fault that leads to it, or else how far it is from the
+    paper's. found: the answer; common: faults that are looked for in every case, by sentence.
+    """
     for sentence, changes in (case["ways"] | common).items():
         if fits(found, case, method, changes):
             return sentence
@@ -109,15 +128,19 @@ def says(function: Callable, found: list[float], case: dict, method: str, common
 
 
 def off_by(found: list[float], expected: list[float]) -> float:
-    """Return the largest difference; NaN where one alone is NaN."""
+    """Return the largest difference between two lists of numbers; NaN if one of them has NaN where the other has
+    not.
+    """
     pairs = [(a, b) for a, b in zip(found, expected, strict=True) if not (isnan(a) and isnan(b))]
     return max((abs(a - b) for a, b in pairs), default=0.0)
 
 
 def fault_of(wrong: list[tuple[dict, list[float]]], method: str, data: dict, how: dict) -> tuple[str, int]:
-    """Return the known fault that leads to most of these answers, and to how many of them; of a few answers "" and 0.
+    """Return the known fault that leads to most of the wrong answers, and to how many; ("", 0) if none leads to most of
+    them, or if there are only a few wrong answers.
 
-    how: of the convention that is asked for, from which a fault may start as well as from the paper.
+    wrong: the cases with the answers. data: what `load` returns. how: the arguments of the convention that is asked
+    for; a fault is tried with these as well as with the paper's.
     """
     found = {
         fault: sum(any(fits(a, case, method, changes, start) for start in ({}, how)) for case, a in wrong)
@@ -131,7 +154,9 @@ def fault_of(wrong: list[tuple[dict, list[float]]], method: str, data: dict, how
 def wrong_as(
     function: Callable, a: list[float], case: dict, method: str, convention: str, data: dict, fault: str
 ) -> str:
-    """Say what is wrong with an answer; fault: what is wrong with most of them, which is said first where it fits."""
+    """Return a sentence that says what is wrong with the answer `a`. fault: what is wrong with most answers, which is
+    preferred if it explains this one; data: what `load` returns.
+    """
     how, name = data["conventions"][convention]["how"], data["conventions"][convention]["name"]
     name = "the paper" if convention == "paper" else name
     expected = case["advantages"][method][convention]
@@ -147,7 +172,9 @@ def wrong_as(
 
 
 def judge(function: Callable, method: str, convention: str) -> tuple[list[tuple[str, bool, str]], str]:
-    """Return the lines of `check`, and whose the function is or what is wrong with it; "" if that is not known."""
+    """Return the lines of `check`, and a sentence on the function as a whole: whose computation it is, or which fault
+    it has; "" if that is not known.
+    """
     data, lines = load(), []
     answers = [(case, run(function, case)) for case in data["cases"]]
     numbers = [(case, a) for case, a in answers if not isinstance(a, str)]
@@ -158,7 +185,7 @@ def judge(function: Callable, method: str, convention: str) -> tuple[list[tuple[
     how = data["conventions"][convention]["how"]
     wrong = [(case, a) for case, a in numbers if not near(a, case["advantages"][method][convention], ALIKE)]
     fault, hits = fault_of(wrong, method, data, how)
-    said = {}  # of the cases that are far off
+    said = {}  # by sentence, the cases that are far off and of which it is said
     for case, a in answers:
         if isinstance(a, str):
             lines.append((case["name"], False, a))
@@ -180,12 +207,16 @@ def judge(function: Callable, method: str, convention: str) -> tuple[list[tuple[
 
 
 def check(function: Callable, method: str, convention: str) -> list[tuple[str, bool, str]]:
-    """Return of each case its name, whether the function agrees with the convention, and a sentence."""
+    """Return three things for each case: its name, whether the function agrees with the convention there, and a
+    sentence.
+    """
     return judge(function, method, convention)[0]
 
 
 def main(arguments: list[str]) -> int:
-    """Print a line per case; 0 if all agree, 1 if not, 2 where there is no such function."""
+    """Print a line per case, and return the exit status: 0 if all cases agree, 1 if some do not, 2 if there is no such
+    function.
+    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("function", metavar="MODULE:FUNCTION", help="or MODULE:CLASS.METHOD")
     parser.add_argument("--method", default="gdpo", choices=RECORDED_METHODS)

@@ -1,10 +1,14 @@
-"""GRPO and GDPO as in arXiv 2601.05242, in plain Python; where implementations differ there is a named argument."""
+"""GRPO and GDPO as in arXiv 2601.05242, in plain Python, with a named argument for each point where implementations
+differ.
+"""
 
 from math import fsum, isnan, nan, sqrt
 
 
 def moments(values, ddof, counts):
-    """Return mean and standard deviation, each value counted so often; values that differ by round-off are equal."""
+    """Return the mean and the standard deviation of values, each counted as often as `counts` says. NaN for both if
+    there are no values or one is NaN; values that differ only by round-off have a standard deviation of 0.
+    """
     if not values or any(map(isnan, values)):
         return nan, nan
     if max(values) - min(values) <= 1e-12 * max(map(abs, values)):
@@ -19,7 +23,13 @@ def advantages(
     batch_eps_to="std", last_step="responses", missing="skipped", empty_counts=False, group_of_one="zero",
     leave_one_out=False, batch_ddof=None, std_of="group", group_eps_to="std",
 ):  # fmt: skip
-    """Return an advantage per row of rewards; NaN is missing; method: gdpo, grpo, grpo_no_std or grpo_batch_std."""
+    """Return a list of advantages, one per row. rewards: a list of rewards per row, NaN for a missing one; groups: the
+    group of each row; weights: one per reward; lengths: the tokens of each row, which count only in a batch step by
+    tokens.
+
+    method: gdpo, grpo, grpo_no_std or grpo_batch_std. The other arguments are the fields of a `gdpo_core.Convention`;
+    their defaults are the paper's.
+    """
     skips, rows, sum_eps = missing == "skipped", range(len(rewards)), group_eps if grpo_eps is None else grpo_eps
     by_n = ddof if batch_ddof is None else batch_ddof
     empty = [skips and not empty_counts and all(map(isnan, row)) for row in rewards]

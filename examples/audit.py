@@ -24,8 +24,8 @@ def _():
 
     Other trainers have other lines: the page's chapter *Use it* writes them.
 
-    **2. Read it.** Put your own `OUT/completions` in place of the sample, and name the reward that matters most: a
-    small language model under TRL's GRPO, of which conciseness pays 5 and the others 1.
+    **2. Read it.** Put your own `OUT/completions` in place of the sample, and name the reward that matters most. The
+    sample is the log of a small language model under TRL's GRPO, where conciseness pays 5 and the other rewards pay 1.
     """)
     return
 
@@ -94,7 +94,7 @@ def _(report):
 
 @app.cell
 def _(report):
-    # The line that makes it so; none where the log gives no reason to change anything.
+    # The lines that bring the recommended setting about, if the log gives a reason to change anything.
     lines = next((setting.lines for setting in report.plan if setting.recommended), "nothing to change")
     mo.md(f"```python\n{lines}\n```")
     return (lines,)
@@ -102,7 +102,7 @@ def _(report):
 
 @app.cell
 def _(report):
-    # Another setting of your own, on the whole run.
+    # Any other setting that you like, computed on the whole run.
     report.what_if(method="gdpo", weights={"conciseness": 0.5}).after
     return
 

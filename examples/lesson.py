@@ -47,7 +47,7 @@ def _(marks):
 
 @app.cell
 def _(marks):
-    # A mix is a way to be marked. Two answers with different mixes and the same advantage are a tied pair.
+    # A mix says which marks an answer passed. Two answers with different mixes and the same advantage are a tied pair.
     ties = {name: gc.collapse(marks.value, method) for name, method in BOTH_METHODS.items()}
     pl.DataFrame(
         {"method": name, "mixes": len({*map(tuple, marks.value)}), "advantages": len({*collapse.level.tolist()})}
@@ -91,7 +91,7 @@ def _(start):
         name: gc.train(method, p0, scale=scale, weights=weights, epochs=150, seeds=8)
         for name, method in BOTH_METHODS.items()
     }
-    # After how many epochs a coin shows 1 in nine of ten throws: the median of eight seeds.
+    # The table says after how many epochs a coin shows 1 in nine of ten throws: the median of eight seeds.
     pl.DataFrame({"coin": COINS} | {name: run.steps_to(0.9).median(0).values.tolist() for name, run in runs.items()})
     return (runs,)
 

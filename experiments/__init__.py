@@ -1,1 +1,3 @@
-"""A language model from nothing under TRL's own GRPOTrainer, rewarded by the three graders of this project."""
+"""A small language model, trained from nothing by TRL's own GRPOTrainer and rewarded by the three graders of this
+project.
+"""

@@ -1,22 +1,22 @@
-"""Forecasts of the rows of plans, and what they came to; `python -m experiments.forecasts predict|measure|judge`.
+"""Forecasts for the rows of plans, and what came of them; `python -m experiments.forecasts predict|measure|judge`.
 
 The rules, written before any of these runs was started:
 
-- A forecast is made from the first 50 steps, another one from the first 25, of one log of each set-up: GRPO, seed 0.
-- What came is the mean of a reward over all 150 steps of a row's runs, seeds 0 to 4, less that of the runs as they ran,
-  seeds 0 to 4. A reward is graded from the logged texts as the set-up itself pays it, in parts of the range from what a
-  fail to what a pass pays. The reward of noise is not judged: no text earns it.
-- A difference is clear from 0.03 on. A forecast has its sign right if both are above or both below 0. One that is open
-  has not.
-- The error is the mean distance from what came, over all rewards and rows, beside that of the guess "nothing changes",
-  which an open forecast counts as.
-- An interval holds if what came is within it. Open ones have none and are counted apart.
+- For each set-up, forecasts are made from one log (GRPO, seed 0): from its first 50 steps, and again from its first 25.
+- What came of a row is the mean of a reward over all 150 steps of the row's runs, seeds 0 to 4, less that of the runs
+  as they ran, seeds 0 to 4. A reward is graded from the logged texts as the set-up itself pays it, and counted in parts
+  of the range from what a fail pays to what a pass pays. The reward of noise is not judged: no text earns it.
+- A difference is clear from 0.03 on. A forecast has its sign right if both are above or both below 0. An open forecast,
+  which names no difference, does not have it right.
+- The error is the mean distance from what came, over all rewards and rows. It stands beside the error of the guess
+  "nothing changes", and an open forecast counts as that guess.
+- An interval holds if what came is within it. Open forecasts have no interval and are counted apart.
 - Wanted, of the forecasts from 50 steps: at least 9 of 10 signs, 70 of 100 intervals, half the error of the guess.
-- GDPO with the same weights on the five old set-ups is not judged, nor is the row of shares as asked where conciseness
-  pays 5: what they came to was known, and the forecast was calibrated on it.
+- Two kinds of rows are not judged: GDPO with the same weights on the five old set-ups, and the row of shares as asked
+  where conciseness pays 5. What came of these was known, and the forecast was calibrated on it.
 
-Rows are trained in the order of `plans.json`. Where time ends the runs, the rows that have not all five seeds are left
-out. Nothing is changed after the runs.
+Rows are trained in the order of `plans.json`. If time ends the runs, rows without all five seeds are left out. Nothing
+is changed after the runs.
 """
 
 import argparse
@@ -42,14 +42,16 @@ DATA = Path(__file__).resolve().parent.parent / "data"
 RUNS, SPEEDS = DATA / "forecasts.parquet", Path(__file__).parent / "speeds.csv"
 SEEDS, FROM_STEPS, CLEAR = tuple(range(5)), (25, 50), 0.03
 AS_IT_RAN = "as it ran"
-_EVERY = 5  # steps of a course that is kept
+_EVERY = 5  # every fifth step of a course is kept
 
 
 # --- predict ----------------------------------------------------------------------------------------------------------
 
 
 def predict(logs: Path) -> list[dict[str, Any]]:
-    """Return the forecasts of every row from the logs of the set-ups, which are in LOGS/SETUP/grpo/0."""
+    """Return the forecasts of every row that is not the run itself, a dict for each row, number of steps and reward.
+    logs: the folder with the logs to forecast from, in SETUP/grpo/0.
+    """
     rows = [row for row in planned_rows() if row.name != AS_IT_RAN]
     reports = {
         (name, n): _report(logs / name / "grpo" / "0", n) for name in {r.setup for r in rows} for n in FROM_STEPS
@@ -63,13 +65,15 @@ def predict(logs: Path) -> list[dict[str, Any]]:
 
 
 def _report(folder: Path, steps: int) -> Any:
-    """Return the report of the first steps of a run."""
+    """Return the audit's report on the first steps of a run. folder: the run's; steps: how many."""
     files = sorted((folder / "completions").glob("*.parquet"))[:steps]
     return audit(read_run([str(path) for path in files]), primary=REWARDS[0])
 
 
 def _forecast(report: Any, row: Row) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each judged reward of the set-up with its forecast, in parts of its range."""
+    """Yield the name of each reward of the row's set-up with its forecast, in parts of the reward's range. The noise,
+    which is not judged, is left out.
+    """
     setup, trained = setup_named(row.setup), row.trained
     gate = None if row.gate is None else {"reward": row.gate[0], "on": row.gate[1]}
     weights = dict(zip(trained.names, trained.reward_weights, strict=True))
@@ -91,16 +95,22 @@ def _forecast(report: Any, row: Row) -> Iterator[tuple[str, dict[str, Any]]]:
 
 @cache
 def _tasks() -> dict[str, Task]:
+    """Return the task behind each request, by the text of the request."""
     return {request.text: task_of(request) for request in prompts()}
 
 
 @cache
 def _grades(prompt: str, text: str) -> Mapping[str, float]:
+    """Return the grades of an answer, as `experiments.train.grades` returns them. prompt: the request; text: the
+    answer.
+    """
     return grades(_tasks()[prompt], text)
 
 
 def rewards_of(setup: Setup, folder: Path) -> pl.DataFrame:
-    """Return step, reward and its mean in parts of its range, as the set-up pays what a run wrote."""
+    """Return step, reward and mean of a run: the mean of each reward at each step, in parts of its range, graded from
+    the logged texts as the set-up pays it. folder: the run's.
+    """
     texts = pl.concat([pl.read_parquet(path) for path in sorted((folder / "completions").glob("*.parquet"))])
     graded = [_grades(*pair) for pair in texts.select("prompt", "completion").iter_rows()]
     columns = {
@@ -114,7 +124,9 @@ def rewards_of(setup: Setup, folder: Path) -> pl.DataFrame:
 
 
 def measure(runs: Path) -> pl.DataFrame:
-    """Return the course of every reward of every finished row: setup, row, seed, step, reward, mean."""
+    """Return the means of every reward in every row of which all seeds are trained: setup, row, seed, step, reward and
+    mean. runs: the folder of the runs, in SETUP/ROW/SEED.
+    """
     tables = []
     for row in planned_rows():
         folders = [runs / row.setup / row.name / str(seed) for seed in SEEDS]
@@ -127,10 +139,10 @@ def measure(runs: Path) -> pl.DataFrame:
 
 
 def speeds(*folders: Path) -> pl.DataFrame:
-    """Return how fast each reward of each run follows a push, from its first 50 steps, with its standard error.
+    """Return how fast each reward of each run follows a push, by the first 50 steps, with the standard error.
 
-    A run is in SETUP/ROW/SEED or SETUP/METHOD/SEED of a folder, and counts once. Those behind a gate are left out,
-    whose logs have the gated reward alone.
+    A run is in SETUP/ROW/SEED or SETUP/METHOD/SEED of a folder, and counts once even if it is in several. Runs of a row
+    with a gate are left out, because their logs hold the gated reward only as the gate leaves it.
     """
     rows: dict[tuple[str, str, int], list[tuple[str, float, float]]] = {}
     for folder in folders:
@@ -148,9 +160,10 @@ def speeds(*folders: Path) -> pl.DataFrame:
 
 
 def what_came(table: pl.DataFrame) -> dict[tuple[str, str, str], float]:
-    """Return by set-up, row and reward the mean over runs and steps, less that of the runs as they ran.
+    """Return what came of each row, by set-up, row and reward: the mean of the reward over all runs and steps, less
+    that of the runs as they ran. table: what `measure` returns.
 
-    The old set-ups ran before: `data/experiments.parquet` has these runs.
+    The runs of the old set-ups as they ran are in `data/experiments.parquet`, since they were trained earlier.
     """
     key = ("setup", "row", "reward")
     means = {(a, b, c): x for a, b, c, x in table.group_by(*key).agg(pl.col("mean").mean()).iter_rows()}
@@ -165,7 +178,9 @@ def what_came(table: pl.DataFrame) -> dict[tuple[str, str, str], float]:
 
 
 def judge(came: Sequence[float], forecasts: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
-    """Judge forecasts (difference, low, high; None: open) by the rules above, in counts and in mean errors."""
+    """Return how good forecasts are by the rules at the head of this file, as counts and mean errors. came: what came
+    of each; forecasts: each with difference, low and high, which are None for an open one.
+    """
     pairs = list(zip(came, forecasts, strict=True))
     shut = [(x, f["low"], f["high"]) for x, f in pairs if f["low"] is not None and f["high"] is not None]
     clear = [(x, f["difference"] or 0.0) for x, f in pairs if abs(x) >= CLEAR]
@@ -183,7 +198,7 @@ def judge(came: Sequence[float], forecasts: Sequence[Mapping[str, float | None]]
 
 
 def main() -> int:
-    """Write the forecasts or the table of the runs, or print what they came to."""
+    """Run the command: write the forecasts, or write the table of the runs, or print what the forecasts came to."""
     parser = argparse.ArgumentParser(
         prog="python -m experiments.forecasts", description=(__doc__ or "").splitlines()[0]
     )
@@ -205,7 +220,9 @@ def main() -> int:
 
 
 def print_judged(table: pl.DataFrame) -> None:
-    """Print what came beside each forecast, and the judgement of those from 25 and from 50 steps."""
+    """Print what came beside each forecast, and the judgement of the forecasts from 25 steps and of those from 50.
+    table: what `measure` returns.
+    """
     came, said = what_came(table), json.loads(FORECASTS.read_text())
     for steps in FROM_STEPS:
         judged = [x for x in said if x["from_steps"] == steps and (x["setup"], x["row"], x["reward"]) in came]

@@ -1,8 +1,8 @@
 """Bounds that a log of means proves, beside the exact shares of runs whose answers are known.
 
 `python -m experiments.means --runs FOLDER` cuts the logs of `experiments.train` down to what TRL logs of a step, and
-writes rows per run to experiments/means.csv. With and without it the tables of docs/means.md are written anew, of that
-file and of data/experiments.parquet. It needs no TRL.
+writes a table with rows for each run to experiments/means.csv. With --runs or without it, the tables of docs/means.md
+are written anew, from that file and from data/experiments.parquet. It does not need TRL.
 """
 
 import argparse
@@ -27,16 +27,18 @@ ROOT = Path(__file__).resolve().parent.parent
 TABLE, PAGE = ROOT / "data" / "experiments.parquet", ROOT / "docs" / "means.md"
 FILE, RUNS = ROOT / "experiments" / "means.csv", ROOT / "experiments" / "runs.csv"
 BEGIN, END = "<!-- written by experiments.means -->", "<!-- to here -->"
-WIDEST = 10.0  # a width above this says no more than that the share is open
-ROUNDED = 6e-4  # shares of the table have three decimals
-EVERY, SWAPS = 10, 3_000  # steps whose answers are dealt anew, and swaps that are tried for each reward
+WIDEST = 10.0  # bounds that are further apart say no more than that the share is open
+ROUNDED = 6e-4  # by how much a share in the table may be rounded, as it has three decimals
+EVERY, SWAPS = 10, 3_000  # the answers of every tenth step are dealt anew, with so many swaps tried for each reward
 
 
 # --- the means alone, of the table of 100 runs -----------------------------------------------------------------------
 
 
 def of_table() -> list[dict[str, Any]]:
-    """Return a row per run of the table, without `gated`, whose reward is not the pass rate that the table holds."""
+    """Return a dict for each run in the table of 100 runs, with how good the bounds are on its shares. Runs of the
+    set-up `gated` are left out, as the table holds a pass rate there that is not the reward.
+    """
     rows = []
     for (name, method, seed), steps in pl.read_parquet(TABLE).group_by("setup", "method", "seed", maintain_order=True):
         setup = setup_named(str(name))
@@ -50,7 +52,9 @@ def of_table() -> list[dict[str, Any]]:
 
 
 def _scalars_of_rates(setup: Setup, steps: pl.DataFrame) -> Scalars:
-    """Return the scalars of a run of the table: what marks pay follows from their pass rates; all else is not known."""
+    """Return what a log of means would hold of a run in the table: the means of what the marks pay follow from their
+    pass rates, and nothing else is known. steps: the run's rows of the table.
+    """
     rates = steps.select(setup.names).to_numpy().astype(float)
     pays = np.array([*setup.pays, *[1.0] * setup.noise])
     unknown = np.full(len(steps), np.nan)
@@ -59,12 +63,17 @@ def _scalars_of_rates(setup: Setup, steps: pl.DataFrame) -> Scalars:
 
 
 def values_of(setup: Setup) -> list[tuple[float, float] | None]:
-    """Return the two values of each reward of a set-up that is a mark, and None for noise."""
+    """Return for each reward of a set-up the two values that it has as a mark, fail and pass; None for noise."""
     return [*[(0.0, pay) for pay in setup.pays], *([None] if setup.noise else [])]
 
 
 def _judge(exact: np.ndarray, found: Shares, slack: float) -> dict[str, float]:
-    """Return the shares of steps that bounds hold and decide, their median width, and the verdict on the last half."""
+    """Return how good the bounds of a run are: the number of steps, the share of steps at which all bounds hold, their
+    median width, the share of steps at which they decide which reward is the largest, and 1 if they do so for the mean
+    over the second half of the run, else 0.
+
+    exact: (steps, rewards) the exact shares, NaN at steps that are left out. slack: by how much a bound may be missed.
+    """
     there = np.isfinite(exact).all(1)
     exact, low, high, largest = exact[there], found.low[there], found.high[there], found.largest[there]
     half = len(exact) // 2
@@ -83,9 +92,10 @@ def _judge(exact: np.ndarray, found: Shares, slack: float) -> dict[str, float]:
 
 
 def scalars_of(rewards: np.ndarray, setup: Setup, method: str) -> Scalars:
-    """Return what TRL 1.16 logs of these steps under a method; rewards: (steps, groups, rollouts, rewards).
+    """Return what TRL 1.16 logs of some steps under a method. rewards: (steps, groups, rollouts, rewards).
 
-    Its `frac_reward_zero_std` is that of the groups under GRPO, and that of the whole batch under GDPO.
+    Its `frac_reward_zero_std` looks at each group under GRPO, and at the whole batch under GDPO, where it is taken as
+    unknown.
     """
     steps, groups, size, count = rewards.shape
     flat, total = rewards.reshape(steps, -1, count), rewards @ np.array(setup.reward_weights)
@@ -96,16 +106,20 @@ def scalars_of(rewards: np.ndarray, setup: Setup, method: str) -> Scalars:
 
 
 def exact_shares(rewards: np.ndarray, setup: Setup, method: str) -> np.ndarray:
-    """Return the shares of the update of each step, (steps, rewards), by the library."""
+    """Return each reward's share of the update at each step, (steps, rewards), as the library computes it. rewards:
+    (steps, groups, rollouts, rewards).
+    """
     options: dict[str, Any] = {"weights": setup.reward_weights, "convention": gc.TRL}
     return np.array([gc.update_share(step, method, **options) for step in rewards])
 
 
 def other_largest(rewards: np.ndarray, weights: Sequence[float], method: str, seed: int) -> bool:
-    """Return whether a step's answers, dealt into other groups, write the same scalars with another largest reward.
+    """Return whether a step's answers, dealt into other groups, make another reward the largest while TRL logs the same
+    numbers.
 
-    rewards: (groups, rollouts, rewards). Means and stds of the batch stay as they are wherever its answers go; under
-    GRPO as many groups as before have to be silent. A search: False says only that it found none.
+    rewards: (groups, rollouts, rewards). The means and stds of the batch do not depend on the groups; under GRPO there
+    have to be as many silent groups as before. This is a search, so False only means that it found no such groups.
+    seed: of its draws.
     """
     sums = [_update_sums(group, np.array(weights), method) for group in rewards]
     shares = _shares(sums)
@@ -116,7 +130,12 @@ def other_largest(rewards: np.ndarray, weights: Sequence[float], method: str, se
 
 
 def _climb(dealt: np.ndarray, sums: list, target: int, weights: np.ndarray, method: str, draw: Any) -> bool:
-    """Return whether swaps of answers between groups, each kept where it helps, make this reward the largest."""
+    """Return whether the reward `target` becomes the largest if answers of different groups are swapped, one random
+    swap after the other. A swap is kept if it brings that reward forward and changes nothing that TRL logs.
+
+    dealt: (groups, rollouts, rewards) the answers, which are changed in place; sums: of each group, as `_update_sums`
+    returns them.
+    """
     groups, size, _ = dealt.shape
     silent, best = sum(pair[1] == 0 for pair in sums), -np.inf
     for _ in range(SWAPS):
@@ -141,7 +160,9 @@ def _climb(dealt: np.ndarray, sums: list, target: int, weights: np.ndarray, meth
 
 
 def _update_sums(group: np.ndarray, weights: np.ndarray, method: str) -> tuple[np.ndarray, float]:
-    """Return Σ a_k A, (rewards,), and Σ A² of one group, up to what divides the whole batch."""
+    """Return two sums over one group, with A the advantages and a_k the part of reward k in them: Σ a_k A, (rewards,),
+    and Σ A². Both leave out the number that divides the whole batch. group: (rollouts, rewards).
+    """
     x = (group - group.mean(0)) * weights
     if method == "gdpo":
         x = x / (group.std(0, ddof=1) + gc.TRL.group_eps)
@@ -154,11 +175,14 @@ def _update_sums(group: np.ndarray, weights: np.ndarray, method: str) -> tuple[n
 
 
 def _shares(sums: list) -> np.ndarray:
+    """Return each reward's share of the update, (rewards,), from what `_update_sums` returns for every group."""
     return np.sum([pair for pair, _ in sums], axis=0) / max(sum(total for _, total in sums), 1e-12)
 
 
 def of_run(folder: Path, setup: Setup, ran: str, seed: int) -> list[dict[str, Any]]:
-    """Return a row per method of a run's log: `as_it_ran` says which made it."""
+    """Return a dict for each method with how good the bounds on a run's shares would be under it. ran: the method that
+    the run was trained with; folder: the run's.
+    """
     files = sorted((folder / "completions").glob("*.parquet"))
     logged = sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
     named = (pl.col("setup") == setup.name) & (pl.col("method") == ran) & (pl.col("seed") == seed)
@@ -179,7 +203,9 @@ def of_run(folder: Path, setup: Setup, ran: str, seed: int) -> list[dict[str, An
 
 
 def of_runs(folder: Path) -> pl.DataFrame:
-    """Return the rows of all finished runs in a folder of `experiments.train`."""
+    """Return a table of what `of_run` returns for all finished runs in a folder of `experiments.train`. Raises
+    InputError if there are none.
+    """
     rows = []
     for setup in SETUPS:
         for ran in TRAINED:
@@ -196,7 +222,9 @@ def of_runs(folder: Path) -> pl.DataFrame:
 
 
 def tables(rates: pl.DataFrame, logs: pl.DataFrame) -> list[str]:
-    """Return the lines that docs/means.md has of both: of the means alone, and of all that TRL logs."""
+    """Return the lines that docs/means.md has of the runs: tables and sentences on the means alone (rates), and on all
+    that TRL logs (logs).
+    """
     ran = logs.filter(pl.col("method") == pl.col("ran"))
     centred = logs.filter(pl.col("method") == "grpo_no_std")
     return [
@@ -217,6 +245,7 @@ def tables(rates: pl.DataFrame, logs: pl.DataFrame) -> list[str]:
 
 
 def _table(rows: pl.DataFrame, dealt: bool) -> list[str]:
+    """Return the lines of a table with a row per set-up and method. dealt: whether it has a column on other groups."""
     heads = ["set-up", "method", "runs", "steps inside", "median width", "steps decided", "runs decided"]
     heads += ["steps that other groups turn"] * dealt
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
@@ -237,11 +266,14 @@ def _table(rows: pl.DataFrame, dealt: bool) -> list[str]:
 
 
 def _over_steps(rows: pl.DataFrame, name: str) -> float:
+    """Return the mean of a column over runs, each weighted by its number of steps."""
     return float(np.average(rows[name], weights=rows["steps"]))
 
 
 def _sentences(rates: pl.DataFrame, ran: pl.DataFrame) -> list[str]:
-    """Return what became of the forecast, in numbers."""
+    """Return sentences that say in numbers what became of the expectations. rates: the rows on the means alone; ran:
+    the rows on all that TRL logs, under the method that ran.
+    """
     both = pl.concat([rates.select("held", "steps"), ran.select("held", "steps")])
     wide = 100 * float(np.median([*rates["width"], *ran["width"]]))
     return [
@@ -258,7 +290,9 @@ def _sentences(rates: pl.DataFrame, ran: pl.DataFrame) -> list[str]:
 
 
 def main() -> int:
-    """Write the file of runs, if they are given, and the tables of the page."""
+    """Run the command: write the table of runs if a folder of them is given, and then write and print the tables of the
+    page.
+    """
     parser = argparse.ArgumentParser(prog="python -m experiments.means", description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=Path, help="folder of the runs of experiments.train")
     given = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The tokenizer, made here, and the model that the warm-up left: nothing is downloaded. Needs transformers."""
+"""The model that the warm-up left and its tokenizer, which is made here: nothing is downloaded. Needs transformers."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,9 @@ PAD, EOS, UNKNOWN = "<pad>", "<eos>", "<unk>"
 
 
 def tokenizer() -> Any:
-    """Return a token per piece; a decoded answer is the concatenation of its pieces."""
+    """Return the tokenizer, in which every piece of a request or an answer is one token; decoded tokens are joined
+    without spaces.
+    """
     known = pieces()
     vocabulary = {piece: i for i, piece in enumerate([PAD, EOS, UNKNOWN, *known])}
     made = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
@@ -26,5 +28,5 @@ def tokenizer() -> Any:
 
 
 def load(directory: Path) -> Any:
-    """Return the model of the checkpoint, in float32."""
+    """Return the model of the checkpoint in this directory, in float32."""
     return LlamaForCausalLM.from_pretrained(directory, dtype=torch.float32)

@@ -1,6 +1,6 @@
-"""Requests in the style of data/tasks, drawn from eight templates, and the task behind each.
+"""Requests in the style of data/tasks, drawn from eight templates, with the task behind each.
 
-An answer is a list of pieces, the tokens of the model: their concatenation is the text that the graders read.
+An answer is a list of pieces, which are the tokens of the model. Joined, they are the text that the graders read.
 """
 
 import re
@@ -20,7 +20,7 @@ Value: TypeAlias = bool | int | float | str
 
 @dataclass(frozen=True)
 class Argument:
-    """A required argument: its name, its documented type, the values a request may ask for."""
+    """A required argument of a function: its name, its documented type, and the values that a request may ask for."""
 
     name: str
     type: str
@@ -30,7 +30,9 @@ class Argument:
 
 @dataclass(frozen=True)
 class Template:
-    """A kind of request: its words, the function that answers it, and an optional argument with its default."""
+    """A kind of request: its words, the function that answers it with its two required arguments, and the function's
+    optional argument with its default.
+    """
 
     words: str
     function: str
@@ -40,14 +42,16 @@ class Template:
 
 
 TEMPLATES = msgspec.json.decode((Path(__file__).parent / "templates.json").read_bytes(), type=tuple[Template, ...])
-# What the warm-up's answers with faults held beside the intended ones: still tokens of the checkpoint.
+# Pieces of the answers with faults in the warm-up. No intended answer has them, but they are tokens of the checkpoint.
 PROSE = "Sure: "
 NOTE = ', note=""'  # an optional argument of every function, sent empty
 
 
 @dataclass(frozen=True)
 class Request:
-    """A template and the values that are asked for, in the order of its arguments."""
+    """A request: the number of its template, and the values that it asks for, in the order of the template's
+    arguments.
+    """
 
     template: int
     values: tuple[Value, Value]
@@ -59,13 +63,13 @@ class Request:
 
     @property
     def text(self) -> str:
-        """The words of the user, which are the whole prompt."""
+        """The words of the user, which are all of the prompt."""
         names = [argument.name for argument in self.kind.arguments]
         return self.kind.words.format(**dict(zip(names, self.values, strict=True)))
 
 
 def task_of(request: Request) -> Task:
-    """Return the task that the graders hold an answer to this request against."""
+    """Return the task by which the graders judge an answer to this request."""
     kind = request.kind
     accepted: dict[str, list[object]] = {a.name: [v] for a, v in zip(kind.arguments, request.values, strict=True)}
     accepted |= {kind.optional: ["", kind.default], "note": [""]}
@@ -81,6 +85,7 @@ def task_of(request: Request) -> Task:
 
 @cache
 def _function(template: int) -> Function:
+    """Return the documentation of the function that answers requests of a template. template: its number."""
     kind = TEMPLATES[template]
     types = {str: "string", int: "integer", bool: "boolean"}
     properties: dict[str, Schema] = {}
@@ -99,14 +104,14 @@ def _function(template: int) -> Function:
 
 
 def draw(generator: np.random.Generator) -> Request:
-    """Return a request, all templates and values equally likely."""
+    """Return a random request; all templates are equally likely, and so are all values of an argument."""
     template = int(generator.integers(len(TEMPLATES)))
     first, second = (a.values[generator.integers(len(a.values))] for a in TEMPLATES[template].arguments)
     return Request(template, (first, second))
 
 
 def answer(request: Request) -> list[str]:
-    """Return the pieces of the intended answer."""
+    """Return the intended answer to a request, as a list of pieces."""
     found = [f"{request.kind.function}("]
     for k, (argument, value) in enumerate(zip(request.kind.arguments, request.values, strict=True)):
         word = ['"', value, '"'] if isinstance(value, str) else [str(value)]
@@ -115,7 +120,7 @@ def answer(request: Request) -> list[str]:
 
 
 def pieces() -> list[str]:
-    """Return every piece that a request or an answer is made of, longest first."""
+    """Return every piece of which requests and answers are made, the longest first."""
     found = {PROSE, NOTE, '"', ")", " "}
     for kind in TEMPLATES:
         first, second = kind.arguments
@@ -128,4 +133,5 @@ def pieces() -> list[str]:
 
 
 def _miscased(word: str) -> str:
+    """Return a word in another case, as an answer with a fault has it."""
     return word.capitalize() if word.islower() or word.isupper() else word.lower()

@@ -1,4 +1,4 @@
-"""The set-ups and the rows of their plans, each chosen before any of its runs was started."""
+"""The set-ups that are trained, and the rows of plans for them, all chosen before any of their runs was started."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -6,7 +6,10 @@ from pathlib import Path
 import msgspec
 
 REWARDS = ("correctness", "style", "conciseness")
-AGGREGATIONS = {"grpo": "sum_then_normalize", "gdpo": "normalize_then_sum"}  # as `multi_objective_aggregation`
+AGGREGATIONS = {
+    "grpo": "sum_then_normalize",
+    "gdpo": "normalize_then_sum",
+}  # TRL's option `multi_objective_aggregation`
 SEEDS = tuple(range(10))
 NOISE_MEAN, NOISE_STD = 1.0, 0.01
 PLANS = Path(__file__).parent / "plans.json"
@@ -14,7 +17,9 @@ PLANS = Path(__file__).parent / "plans.json"
 
 @dataclass(frozen=True)
 class Setup:
-    """The rewards of a training run: what each grades, pays and weighs, the gate on one, and whether noise is added."""
+    """The rewards of a training run: what each grades, pays and weighs, the gate on one of them, and whether noise is
+    one more.
+    """
 
     name: str
     title: str
@@ -27,12 +32,12 @@ class Setup:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The rewards as the log names them."""
+        """The names of the rewards in the log, in order."""
         return (*self.graded, "noise") if self.noise else self.graded
 
     @property
     def reward_weights(self) -> list[float]:
-        """One weight per reward."""
+        """The weights of the rewards, in the order of `names`."""
         return [*self.weights, 1.0] if self.noise and len(self.weights) == 3 else list(self.weights)
 
 
@@ -43,7 +48,7 @@ SETUPS = (
     Setup("weight_2", "Correctness weighs 2", weights=(2.0, 1.0, 1.0)),
     Setup("noise", "A reward of nearly constant noise", noise=True),
 )
-# What the forecasts are tried on beside these five.
+# The forecasts are tried on these four as well as on the five above.
 NEW_SETUPS = (
     Setup("correlated", "Style counts only in correct answers", graded=("correctness", "strict", "conciseness")),
     Setup("dense", "A dense score beside two marks", graded=("correctness", "closeness", "conciseness")),
@@ -53,13 +58,15 @@ NEW_SETUPS = (
 
 
 def setup_named(name: str) -> Setup:
-    """Return the set-up of this name."""
+    """Return the set-up with this name."""
     return next(setup for setup in (*SETUPS, *NEW_SETUPS) if setup.name == name)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a plan: another setting of a set-up, which is trained; a gate and weights as in `Setup`."""
+    """A row of a plan: a set-up under another method, other weights or a gate, all of which are written as in
+    `Setup`.
+    """
 
     setup: str
     name: str
@@ -69,11 +76,13 @@ class Row:
 
     @property
     def trained(self) -> Setup:
-        """The set-up as this row trains it."""
+        """The set-up with the weights and the gate of this row."""
         setup = setup_named(self.setup)
         return replace(setup, weights=self.weights, gate=self.gate or setup.gate)  # type: ignore[arg-type]
 
 
 def planned_rows() -> tuple[Row, ...]:
-    """Return the rows that are trained, in the order of their runs; a set-up's first is the run that its log is of."""
+    """Return the rows that are trained, in the order of their runs. In a new set-up the first row is the run as it was,
+    whose log the forecasts are made from.
+    """
     return msgspec.json.decode(PLANS.read_bytes(), type=tuple[Row, ...])

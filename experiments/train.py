@@ -1,7 +1,8 @@
 """Train with TRL's GRPOTrainer from the checkpoint of the warm-up; `python -m experiments.train --out FOLDER`.
 
-Without --setup, --method or --seed it trains all of them, one after the other. A run that is finished is left as it is.
-Each is in FOLDER/SETUP/METHOD/SEED: TRL's completions, and metrics.json with what the trainer logged.
+Without --setup, --method or --seed, all of them are trained, one after the other. A run that is finished is not trained
+again. A run is in FOLDER/SETUP/METHOD/SEED, with the completions that TRL logs, and a metrics.json of what the trainer
+logged.
 """
 
 import argparse
@@ -34,28 +35,35 @@ from experiments.setups import (
 from gdpo_core.bfcl import Task, grade
 
 CHECKPOINT = Path(__file__).parent / "checkpoint"
-REQUESTS, REQUESTS_SEED = 512, 1  # draws, apart from those of the warm-up; some come twice
+REQUESTS, REQUESTS_SEED = 512, 1  # how many requests are drawn, some of them twice; the warm-up had another seed
 GROUP, PROMPTS = 12, 8  # answers per prompt, prompts per step
-LONGEST = 20  # tokens of an answer
-STEPS, LEARNING_RATE = 150, 1e-4  # chosen on the set-up for tuning
+LONGEST = 20  # the most tokens of an answer
+STEPS, LEARNING_RATE = 150, 1e-4  # chosen on a set-up that only served for tuning
 
 
 def prompts() -> list[Request]:
-    """Return the requests of every run, each once: two groups of one prompt would look like one in a log."""
+    """Return the requests of every run, none of them twice, because two groups with one prompt would look like one in a
+    log.
+    """
     generator = np.random.default_rng(REQUESTS_SEED)
     return list(dict.fromkeys(draw(generator) for _ in range(REQUESTS)))
 
 
 def reward_functions(setup: Setup, tasks: dict[str, Task], seed: int) -> list[Callable[..., list[float]]]:
-    """Return one function per reward, with its name; each grades the text alone."""
+    """Return the reward functions of a set-up as TRL calls them, each with the name of its reward. tasks: by the text
+    of the request; seed: of the noise.
+    """
     known: dict[tuple[str, str], dict[str, float]] = {}
 
     def marks(prompt: str, text: str) -> dict[str, float]:
+        """Return the grades of an answer, which are computed only once."""
         if (prompt, text) not in known:
             known[prompt, text] = grades(tasks[prompt], text)
         return known[prompt, text]
 
     def function_of(k: int) -> Callable[..., list[float]]:
+        """Return the function of the reward with index k."""
+
         def reward(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
             return [pay(setup, k, marks(*pair)) for pair in zip(prompts, completions, strict=True)]
 
@@ -63,6 +71,7 @@ def reward_functions(setup: Setup, tasks: dict[str, Task], seed: int) -> list[Ca
         return reward
 
     def noise(completions: list[str], trainer_state: Any, **_: Any) -> list[float]:
+        """Return noise for each completion, which depends on nothing but the seed and the step."""
         generator = np.random.default_rng([seed, trainer_state.global_step])
         return generator.normal(NOISE_MEAN, NOISE_STD, len(completions)).tolist()
 
@@ -70,9 +79,10 @@ def reward_functions(setup: Setup, tasks: dict[str, Task], seed: int) -> list[Ca
 
 
 def grades(task: Task, text: str) -> dict[str, float]:
-    """Return the three marks of an answer, and what new set-ups grade besides.
+    """Return the three marks of an answer by their names, and two more grades that new set-ups use.
 
-    strict: 1 where correctness and style pass. closeness: how much of the text is that of the intended answer.
+    strict is 1 if correctness and style both pass, else 0. closeness says how similar the text is to the intended
+    answer, from 0 to 1.
     """
     marks = dict(zip(REWARDS, grade(task, text).vector, strict=True))
     closeness = SequenceMatcher(None, task.answers[0], text, autojunk=False).ratio()
@@ -80,7 +90,9 @@ def grades(task: Task, text: str) -> dict[str, float]:
 
 
 def pay(setup: Setup, k: int, graded: Mapping[str, float]) -> float:
-    """Return what reward k of a set-up is for an answer with these grades."""
+    """Return what the reward with index k of a set-up pays for an answer. graded: the grades of the answer, as `grades`
+    returns them.
+    """
     name = setup.graded[k]
     gated = setup.gate is not None and name == setup.gate[0]
     grade = graded[name] * (graded[setup.gate[1]] if gated and setup.gate else 1)
@@ -88,7 +100,9 @@ def pay(setup: Setup, k: int, graded: Mapping[str, float]) -> float:
 
 
 def train(setup: Setup, method: str, seed: int, out: Path, learning_rate: float, steps: int) -> dict[str, Any]:
-    """Train one run and write its log to a new folder; returns what is in its metrics.json."""
+    """Train one run, whose completions TRL writes to the new folder `out`; return what is to stand in its
+    metrics.json.
+    """
     import torch
     from datasets import Dataset
     from transformers import set_seed
@@ -142,7 +156,9 @@ def train(setup: Setup, method: str, seed: int, out: Path, learning_rate: float,
 def run_once(
     setup: Setup, method: str, seed: int, folder: Path, learning_rate: float, steps: int, row: str | None = None
 ) -> None:
-    """Train one run unless it is there; what an interrupted one left behind is replaced. row: of a plan, its name."""
+    """Train one run and write its metrics.json, unless it is finished. What an interrupted run left behind is removed
+    first. row: the name of the row if the run is one of a plan; it takes the place of the method in the folder's name.
+    """
     out = folder / setup.name / (row or method) / str(seed)
     if (out / "metrics.json").exists():
         return
@@ -153,7 +169,7 @@ def run_once(
 
 
 def main() -> int:
-    """Train the runs that are asked for; 2 with one sentence where TRL is missing."""
+    """Run the command: train the runs that are asked for. Returns 2, after one sentence, if TRL is not installed."""
     parser = argparse.ArgumentParser(prog="python -m experiments.train", description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
     parser.add_argument("--setup", choices=[setup.name for setup in SETUPS])

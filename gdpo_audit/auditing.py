@@ -381,7 +381,7 @@ def _smaller_groups(f: Facts, tables: Sequence[pl.DataFrame]) -> int | None:
     """Return the size of smaller groups, as evaluations have them, in which the recipe makes all advantages of some
     batches.
 
-    parts: the rows of these batches. None where no size does, and where groups have no fixed size or a column names
+    tables: the rows of these batches. None where no size does, and where groups have no fixed size or a column names
     them.
     """
     size, recipe = f.run.group_size, f.recipe

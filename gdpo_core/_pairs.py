@@ -180,10 +180,10 @@ def count_distinct_and_tied(
 ) -> Distinctions:
     """Count distinct reward vectors and advantages, and tied pairs of responses, group by group.
 
-    parts: the blocks of all groups; rewards: (rewards, responses); mask: (responses,) whether a response is counted;
-    advantages: by method, (responses,), where NaN has no rank; bare: by method, the same computed without any eps, for
-    the methods under which an eps can part ties; same: how far apart round-off may put equal advantages, relative to
-    the largest of the group.
+    all_blocks: the blocks of all groups; rewards: (rewards, responses); mask: (responses,) whether a response is
+    counted; advantages: by method, (responses,), where NaN has no rank; bare: by method, the same computed without any
+    eps, for the methods under which an eps can part ties; same: how far apart round-off may put equal advantages,
+    relative to the largest of the group.
     """
     groups = sum(len(block.groups) for block in all_blocks)
     counts = mask.new_zeros((2 + 3 * len(advantages), groups), dtype=torch.int64)
@@ -268,8 +268,8 @@ class PairOrders:
 def count_orders(all_blocks: list[Block], primary: Tensor, level: Mapping[str, Tensor]) -> PairOrders:
     """Count, group by group, the pairs whose advantages follow the primary reward, tie, or are in the wrong order.
 
-    parts: the blocks of all groups; primary: (responses,) the reward that should decide, where a response with NaN is
-    left out; level: by method, (responses,) the rank of each advantage in its group, 0 the lowest, where a response
+    all_blocks: the blocks of all groups; primary: (responses,) the reward that should decide, where a response with NaN
+    is left out; level: by method, (responses,) the rank of each advantage in its group, 0 the lowest, where a response
     with −1 is left out.
     """
     pairs = torch.zeros(sum(len(block.groups) for block in all_blocks), dtype=torch.int64, device=primary.device)

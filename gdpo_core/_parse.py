@@ -83,7 +83,7 @@ def parse_setting(text: str, argument: str) -> dict[str, Any]:
 def parse_named(text: str, argument: str, wanted: str = "NAME=NUMBER") -> dict[str, float]:
     """Return a dict from name to number out of one text, NAME=NUMBER with commas between several.
 
-    argument, form: words of InputError, the name of the argument and how each pair should be written.
+    argument, wanted: words of InputError, the name of the argument and how each pair should be written.
 
     >>> parse_named("correct = 1, format=0.5", "parts")
     {'correct': 1.0, 'format': 0.5}
@@ -95,8 +95,8 @@ def parse_named(text: str, argument: str, wanted: str = "NAME=NUMBER") -> dict[s
 def parse_weights(texts: Iterable[str], argument: str, wanted: str = "NAME=NUMBER") -> dict[str, float]:
     """Return a dict from the name of a reward to its weight out of several texts, each NAME=NUMBER.
 
-    argument, form: words of InputError, the name of the argument and how a text should be written. The same reward must
-    not come twice.
+    argument, wanted: words of InputError, the name of the argument and how a text should be written. The same reward
+    must not come twice.
 
     >>> parse_weights(["correct=1", "a=b=0.5"], "weight")
     {'correct': 1.0, 'a=b': 0.5}

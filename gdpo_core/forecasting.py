@@ -195,7 +195,10 @@ class Speeds:
         return np.sqrt(np.maximum(self.chance @ logs**2 - (self.chance @ logs) ** 2, 0))
 
     def quantile(self, probability: Array) -> Array:
-        """Return (draws, K) the speeds at these quantiles of `chance`; level: (draws, K) the quantiles, from 0 to 1."""
+        """Return (draws, K) the speeds at these quantiles of `chance`.
+
+        probability: (draws, K) the quantiles, from 0 to 1.
+        """
         cumulated = self.chance.cumsum(1) - self.chance / 2
         columns = [np.interp(probability[:, k], cumulated[k], self.grid) for k in range(len(self.start))]
         return np.stack(columns, axis=1)

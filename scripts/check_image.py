@@ -1,7 +1,8 @@
 """Check a built image as a cautious host would run it: `python scripts/check_image.py podman reward-policy-intuition`.
 
-Its user is 1000, its root is read-only, it has no capabilities and gets none. Ends with the first thing that is not as
-it should be; needs nothing but Python, and for the Lab in a browser Playwright and Chromium.
+The container runs as user 1000, with a read-only root and without capabilities, and it can get none. The check ends
+with the first thing that is not as it should be. It needs nothing but Python; to open the Lab in a browser, it also
+needs Playwright and Chromium.
 """
 
 import json
@@ -17,25 +18,29 @@ from pathlib import Path
 from urllib.request import urlopen
 
 LARGEST = 1.4e9  # bytes
-PATIENCE = 120  # seconds, on a machine that does other things too
-PORT = 7860  # inside
+PATIENCE = 120  # seconds to wait for anything, as the machine may have other work to do
+PORT = 7860  # of the page inside the container
 HELD = ("--read-only", "--tmpfs", "/tmp", "--cap-drop", "all", "--security-opt", "no-new-privileges")
 SAMPLE = "data/samples/trl_gdpo"
-# What a page does not need and an attacker might, or what makes an image large.
+# Prints what should not be in the image: what the page does not need but an attacker might, or what makes it large.
 UNWANTED = (
     "command -v gcc cc g++ c++ clang make; ls -d /app/tests /app/.git /root/.cache /venv/bin/pip 2>/dev/null; true"
 )
 
 
 def expect(true: object, told: str) -> None:
-    """Say what is as it should be, or end."""
+    """Print what was checked if it is as it should be; if not, end the programme with it. true: the result; told: what
+    was expected, in words.
+    """
     if not true:
         sys.exit(f"image: expected {told}")
     print(f"  {told}")
 
 
 def output_of(engine: str, *arguments: str) -> str:
-    """Return what a command of podman or docker prints, or end with what went wrong."""
+    """Return what a command of podman or docker prints; if the command fails, end the programme with what went
+    wrong.
+    """
     ran = subprocess.run([engine, *arguments], capture_output=True, text=True)
     if ran.returncode:
         sys.exit(f"image: {engine} {' '.join(arguments)} ended with {ran.returncode}: {ran.stderr.strip()}")
@@ -43,7 +48,7 @@ def output_of(engine: str, *arguments: str) -> str:
 
 
 def check(engine: str, image: str) -> None:
-    """Run the image and look at it from inside and outside."""
+    """Run the image, and check it from inside and outside. engine: podman or docker."""
 
     health = check_description(engine, image)
     started = time.monotonic()
@@ -72,7 +77,7 @@ def check(engine: str, image: str) -> None:
 
 
 def check_description(engine: str, image: str) -> list[str]:
-    """Check what an image says of itself before it runs; return the command that tells whether it is healthy."""
+    """Check what an image says of itself before it runs, and return the command that tells whether it is healthy."""
     (about,) = json.loads(output_of(engine, "image", "inspect", image))
     config, size = about["Config"], about["Size"]
     health = config.get("Healthcheck") or about.get("Healthcheck", {"Test": ["NONE"]})  # docker's place, podman's
@@ -84,7 +89,9 @@ def check_description(engine: str, image: str) -> list[str]:
 
 
 def check_rights(inside: Callable[..., str]) -> None:
-    """Check that the server has no rights but those of its user; inside: runs a command in the container."""
+    """Check that the server has no rights but those of its user. inside: runs a command in the container and returns
+    its output.
+    """
     status = dict(line.split(":\t", 1) for line in inside("cat", "/proc/1/status").splitlines() if ":\t" in line)
     expect(status["Uid"].split() == ["1000"] * 4, "uid 1000, whoever asks")
     expect(int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0, "no capability, and none to be had")
@@ -94,7 +101,7 @@ def check_rights(inside: Callable[..., str]) -> None:
 
 
 def in_a_browser(address: str) -> None:
-    """Open the Lab and flip a mark, where there is a browser."""
+    """Open the Lab in a browser and flip a mark; without a browser, only print that this was left out."""
     left_out = "  left out: the Lab in a browser, which needs Chromium and .venv with the extra dev"
     if find_spec("playwright") is None:
         return print(left_out)
@@ -121,7 +128,9 @@ def in_a_browser(address: str) -> None:
 
 
 def until(done: Callable[[], bool], told: str) -> None:
-    """Wait for it."""
+    """Wait until `done()` is true, or end the programme after `PATIENCE` seconds. told: what is waited for, in
+    words.
+    """
     end = time.monotonic() + PATIENCE
     while not done():
         if time.monotonic() > end:
@@ -130,7 +139,7 @@ def until(done: Callable[[], bool], told: str) -> None:
 
 
 def unused_port() -> int:
-    """Return a port that nobody listens on now."""
+    """Return a port of this machine on which nobody listens at the moment."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]

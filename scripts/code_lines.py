@@ -1,4 +1,6 @@
-"""Lines of code by folder: `python3 scripts/code_lines.py`. Of Python without blank lines, comments and docstrings."""
+"""Print the lines of code in each folder: `python3 scripts/code_lines.py`. In Python files, blank lines, comments and
+docstrings do not count.
+"""
 
 import ast
 import io
@@ -13,7 +15,9 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def code_lines(path: Path) -> int:
-    """Return the lines of a file that hold code; of what is no Python those that are not blank."""
+    """Return the number of lines in a file that hold code; in a file that is not Python, that of the lines that are not
+    blank.
+    """
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
         return sum(bool(line.strip()) for line in text.splitlines())
@@ -28,7 +32,9 @@ def code_lines(path: Path) -> int:
 
 
 def by_folder() -> Counter[str]:
-    """Count the lines that git knows in each folder of the root and of tests/; a file of the root stands by itself."""
+    """Return the lines of code in each folder of the root, and in each of tests/, of the files that git knows. A file
+    of the root itself stands under its own name.
+    """
     named = subprocess.run(["git", "ls-files", "*.py", "*.js", "*.css"], cwd=ROOT, capture_output=True, text=True)
     counted: Counter[str] = Counter()
     for name in filter(lambda name: (ROOT / name).exists(), named.stdout.split()):

@@ -1,4 +1,4 @@
-"""Write docs/board.html, a board of eight answers as one file, by the command that the documents name.
+"""Write docs/board.html, a board of eight answers in a single file, with the command that the documents name.
 
 python -m scripts.make_board
 """

@@ -1,4 +1,5 @@
-"""Write data/gallery.json: the small pictures of the chapter Train, which would take seconds to train at every visit.
+"""Write data/gallery.json, which holds the small pictures of the chapter Train: to train them at every visit would take
+seconds.
 
 python scripts/make_gallery.py
 """
@@ -22,7 +23,10 @@ DATA = Path(__file__).resolve().parent.parent / "data"
 
 
 def final_values(setup: Setup, methods: Sequence[str]) -> dict[str, list]:
-    """Return by method, for each weight and then for the gate, [p of the right answer at the end, epochs to LEARNT]."""
+    """Return for each method a list of pairs, one for each weight of `cards.WEIGHTS` and a last one for the gate: the
+    probability of a right answer at the end, and the epochs until it was learnt, None if it never was. setup: what to
+    train.
+    """
     variants = [replace(setup, weights=(1.0, weight), gate=None) for weight in cards.WEIGHTS]
     variants.append(replace(setup, weights=None, gate=(1, 0)))
     endings: dict[str, list] = {m: [] for m in methods}
@@ -34,7 +38,9 @@ def final_values(setup: Setup, methods: Sequence[str]) -> dict[str, list]:
 
 
 def build_gallery(scenarios: Sequence[Scenario], rates: Sequence[float]) -> dict:
-    """Return all that the file holds; rates: the pass rates of the answers that the Lab shows first."""
+    """Return all that the file holds. rates: the pass rate of each reward among the answers that the Lab shows
+    first.
+    """
     file: dict[str, Any] = {"rates": list(rates), "sketches": {}, "weights": {}}
     for scenario in scenarios:
         setup = scenario.at(rates)
@@ -45,7 +51,7 @@ def build_gallery(scenarios: Sequence[Scenario], rates: Sequence[float]) -> dict
 
 
 def main() -> None:
-    """Train everything once, and keep what the pictures show."""
+    """Train everything once, and write what the pictures show."""
     rates = pass_rates([grades.vector for grades in bfcl.grade_all(bfcl.load_tasks(DATA / "tasks")[0])])
     made = build_gallery(load_scenarios(DATA / "scenarios.json"), rates)
     text = json.dumps(made, separators=(",", ":"), allow_nan=False) + "\n"

@@ -1,6 +1,7 @@
-"""Write the answers of conformance/cases.json and data/matrix.json, what each trainer does on each case.
+"""Write the answers in conformance/cases.json, and data/matrix.json, which says what each trainer does in each case.
 
-`python -m scripts.make_matrix` runs those that are in .parity; `make parity` then shows which cells have changed.
+`python -m scripts.make_matrix` runs those trainers that are installed in .parity. `make parity` then shows which cells
+have changed.
 """
 
 import json
@@ -23,17 +24,21 @@ MATRIX = Path(__file__).parent.parent / "data" / "matrix.json"
 
 
 def differing(c: Convention) -> dict:
-    """Return what a convention does otherwise than the paper, as arguments of the reference."""
+    """Return the points in which a convention differs from the paper, as arguments of the reference."""
     return {name: x for name, x in asdict(c).items() if name not in ("name", "source") and x != getattr(PAPER, name)}
 
 
 def answer(inputs: list, method: str, how: dict) -> list[float]:
-    """Return the advantages to twelve decimals, without the sign of a zero."""
+    """Return the advantages of the reference, rounded to twelve decimals, and 0 without a sign. inputs: those of
+    `advantages`, in order; how: its arguments for a convention.
+    """
     return [round(a, 12) + 0.0 for a in reference.advantages(*inputs, method=method, **how)]
 
 
 def answered(data: dict) -> dict:
-    """Return the cases with the advantages of every method under every convention."""
+    """Return the cases with the advantages of every method under every convention. data: what `check.load` returns,
+    which is changed in place.
+    """
     data["conventions"] = {
         key: {"name": c.name.replace(",", ""), "how": differing(c)} for key, c in CONVENTIONS.items()
     }
@@ -47,13 +52,15 @@ def answered(data: dict) -> dict:
 
 
 def written(value: dict) -> str:
-    """Return JSON, numbers of one list on one line; null where one is missing."""
+    """Return a value as JSON in which a list of numbers is on one line, and NaN is null."""
     text = re.sub(r"(?m)^( *)NaN(,?)$", r"\1null\2", json.dumps(value, indent=1, ensure_ascii=False))
     return re.sub(r"\[\s+([^][{}]+?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text) + "\n"
 
 
 def cells(function: Callable, method: str, data: dict) -> dict[str, str]:
-    """Return by the name of each case a sentence on what the function does there."""
+    """Return a sentence on what the function does in each case, by the name of the case. data: what `check.load`
+    returns.
+    """
     found = {case["name"]: (case, check.run(function, case)) for case in data["cases"]}
     return {
         name: a.removeprefix("raises TypeError: ")
@@ -64,9 +71,12 @@ def cells(function: Callable, method: str, data: dict) -> dict[str, str]:
 
 
 def of_framework(method: Method) -> Callable:
-    """Return a trainer's own code as a function of lists."""
+    """Return a trainer's own code as a function of lists, as the check calls it."""
 
     def function(rewards: list, groups: list, weights: list, lengths: list) -> torch.Tensor:
+        """Return the trainer's advantages. Groups that are blocks of one size go in as that size, and all others by
+        their ids.
+        """
         size = groups.count(groups[0])
         blocks = groups == [i // size for i in range(len(groups))]
         given = (torch.tensor(values, dtype=torch.float32) for values in (rewards, weights))
@@ -76,7 +86,7 @@ def of_framework(method: Method) -> Callable:
 
 
 def rows(data: dict) -> Iterator[tuple[str, str, str, dict[str, str]]]:
-    """Yield of each trainer its name, the method, where its cells come from, and the cells."""
+    """Yield four things for each trainer: its name, the method, how its cells were found, and the cells."""
     for key, c in CONVENTIONS.items():
         function = partial(reference.advantages, **data["conventions"][key]["how"])
         how = "by the formula" if c is PAPER else "by the formula, as recorded"

@@ -1,8 +1,9 @@
-"""Write data/bfcl_requests.parquet: the requests behind the squares of Evidence, and a right answer to each.
+"""Write data/bfcl_requests.parquet: the requests behind the squares of the chapter Evidence, with a right answer to
+each.
 
-They are those of the package bfcl-eval, which `make parity` installs; another folder of its `data` can be given. The
-answer is made of the values that the leaderboard accepts: the first of each, and nothing that may be left out. BFCL's
-own checker accepts all of them.
+The requests are those of the package bfcl-eval, which `make parity` installs; the folder `data` of another one can be
+given. An answer is made of the values that the leaderboard accepts: the first of each, without arguments that may be
+left out. BFCL's own checker accepts all of these answers.
 """
 
 import importlib.util
@@ -20,9 +21,10 @@ MADE = ROOT / "data" / "bfcl_requests.parquet"
 
 
 def answer(accepted: list[Mapping[str, Mapping[str, list]]], required: Mapping[str, list[str]]) -> str:
-    """Write the needed calls in Python, each argument with the first value that is accepted.
+    """Return an answer that makes the needed calls in Python, each argument with the first value that is accepted.
 
-    required: by function, the arguments that a call must have, even where "" says that it may leave them out.
+    accepted: one call after the other, as {function: {argument: accepted values}}. required: by function, the arguments
+    that a call must have, even if "" among the accepted values says that they may be left out.
 
     >>> answer([{"area": {"base": [10, 10.0], "sides": [[3, 4]], "unit": ["cm", ""]}}], {"area": ["base", "sides"]})
     '[area(base=10, sides=[3, 4])]'
@@ -32,23 +34,29 @@ def answer(accepted: list[Mapping[str, Mapping[str, list]]], required: Mapping[s
 
 
 def _arguments(args: Mapping[str, list], required: list[str]) -> str:
+    """Return the arguments of a call as Python writes them. args: the accepted values of each."""
     sent = {name: values for name, values in args.items() if "" not in values or name in required}
     return ", ".join(f"{name}={_first(values)!r}" for name, values in sent.items())
 
 
 def _first(values: list) -> object:
-    """Return the first accepted value, "" being none; inside a dictionary each entry has accepted values of its own."""
+    """Return the first accepted value; "" stands for none. Inside a dictionary each entry has accepted values of its
+    own.
+    """
     return _plain(next(value for value in values if value != ""))
 
 
 def _plain(value: object) -> object:
+    """Return an accepted value with every dictionary in it reduced to the first accepted value of each entry."""
     if isinstance(value, dict):
         return {name: _first(values) for name, values in value.items() if "" not in values}
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def read(folder: Path) -> pl.DataFrame:
-    """Read the request and the accepted calls of each prompt that has a square, in the order of the verdicts."""
+    """Return a table with the request, and an answer, for each prompt that has a square, in the order of the verdicts.
+    folder: the `data` of bfcl-eval.
+    """
     published = load_published(ROOT / "data" / "bfcl_rewards.parquet")
     requests, required, answers = {}, {}, {}
     for category in dict.fromkeys(published.categories):

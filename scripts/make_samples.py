@@ -1,7 +1,8 @@
-"""Write data/samples/published_answers.zip: verdicts on published answers, laid out like TRL's log. No training run.
+"""Write data/samples/published_answers.zip: verdicts on published answers in the columns of TRL's log. No run made
+them.
 
-Each of 20 steps holds 48 prompts, in the order of the benchmark, and of each the verdicts on 12 answers, drawn from
-those of the 71 model configurations. The advantages are those that TRL's GRPO gives for these rewards.
+Each of 20 steps holds 48 prompts, in the order of the benchmark. Each prompt has the verdicts on 12 answers, drawn from
+those of the 71 model configurations. The advantages are what TRL's GRPO makes of these rewards.
 """
 
 import io
@@ -23,7 +24,7 @@ PAYS = {"correctness": 1.0, "style": 5.0, "conciseness": 1.0}  # for a passed ma
 
 
 def steps() -> Iterator[pl.DataFrame]:
-    """Yield the table of each step, with TRL's columns: one row per answer, a prompt's answers in a block."""
+    """Yield the table of each step, with TRL's columns: a row per answer, with the answers to one prompt together."""
     published = load_published(ROOT / "data" / "bfcl_rewards.parquet")
     models = draw(published, ANSWERS, SEED)  # (prompts, answers)
     marks = published.rewards(tuple(PAYS)).gather(1, models[..., None].expand(-1, -1, len(PAYS)))
@@ -43,7 +44,7 @@ def steps() -> Iterator[pl.DataFrame]:
 
 
 def write(path: Path) -> None:
-    """Return a zip of one Parquet file per step, named as TRL names them."""
+    """Write a zip with one Parquet file per step, named as TRL names them."""
     with zipfile.ZipFile(path, "w") as packed:
         for number, table in enumerate(steps(), start=1):
             content = io.BytesIO()

@@ -20,7 +20,7 @@ UNSET_MEMBERS = [member.name for member in fields(ReportPart) if member.default 
 
 
 def schema(title: str, *types: type) -> dict[str, Any]:
-    """Return the JSON schema of a value of one of the types."""
+    """Return the JSON schema of a value that has one of these types."""
     either, types_by_name = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
     for name, described in types_by_name.items():
         described["description"] = cleandoc(described["description"])  # as Python itself does from 3.13 on
@@ -55,7 +55,7 @@ def with_nulls(schema: Any) -> Any:
 
 
 def files() -> dict[Path, str]:
-    """Return each file as it should be."""
+    """Return what each file of a schema should hold, by the path of the file."""
     schemas = {
         "report": schema("gdpo audit --json, schema 1", ReportPart, ReportsPart),
         "compare": schema("gdpo compare --json, schema 1", Changes),

@@ -1,7 +1,8 @@
-"""Take the pictures of the running page, for the README, links and views/head.html: python -m scripts.screenshot [URL].
+"""Take the pictures of the running page for the README, for links and for views/head.html: python -m scripts.screenshot
+[URL].
 
-The last is what a slow phone shows until marimo has started: the Lab as an SVG of what stands there, for a narrow and a
-wide screen, each with the colours of both schemes.
+The last of these is what a slow phone shows until marimo has started: the Lab as an SVG that is drawn from what the
+page shows, for a narrow and a wide screen, each with the colours of both schemes.
 """
 
 import re
@@ -114,6 +115,9 @@ DRAWN = """() => {
 
 
 def main(url: str) -> None:
+    """Take all pictures of the page at an address, and write them to their files. Ends the programme if the still
+    pictures are larger than `LARGEST`.
+    """
     OUT.mkdir(exist_ok=True)
     PREVIEW.parent.mkdir(parents=True, exist_ok=True)
     with browser() as running:
@@ -132,17 +136,21 @@ def main(url: str) -> None:
 
 
 def open_page(running: Browser, url: str, width: int, height: int, **options: object) -> Page:
-    """Return the page in a window of that size, once the Lab is drawn."""
-    still = {"reduced_motion": "reduce"}  # the drop as it ends
+    """Return the page in a new window of this size, once the Lab is drawn. options: further ones of the window, as
+    Playwright names them.
+    """
+    still = {"reduced_motion": "reduce"}  # so that what drops into place is shown where it ends
     page = running.new_page(viewport={"width": width, "height": height}, **still, **options)
     page.goto(url)
     page.locator(".board .bar").first.wait_for()
-    page.wait_for_timeout(1500)  # fonts and the first drawing
+    page.wait_for_timeout(1500)  # until the fonts are there and the first drawing is done
     return page
 
 
 def still(running: Browser, url: str, width: int, height: int) -> str:
-    """Return the Lab on such a screen as an SVG in which the scheme chooses the colours, ready for an address."""
+    """Return the Lab on a screen of this size as the text of an SVG, quoted for use in a URL. Its colours follow the
+    scheme, light or dark, of whoever looks at it.
+    """
     found = [
         open_page(running, url, width, height, color_scheme=scheme).evaluate(DRAWN) for scheme in ("light", "dark")
     ]
@@ -175,11 +183,13 @@ def still(running: Browser, url: str, width: int, height: int) -> str:
     style = "svg{fill:none}" + _rules(classes, 1) + f"@media(prefers-color-scheme:dark){{{_rules(classes, 2)}}}"
     box = f"xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}'"
     svg = quote(f"<svg {box}><style>{style}</style>{shapes}</svg>", safe=" =:/;,.()'!*?@-_~{}+[]|^`&<>")
-    return svg.replace("</style", "%3C/style")  # which would end head.html's own
+    return svg.replace("</style", "%3C/style")  # as it is, it would end the style element of head.html
 
 
 def _rules(classes: dict[tuple, str], scheme: int) -> str:
-    """Return the rules of all classes in CSS; for the second scheme only what differs from the first."""
+    """Return the CSS rules of all classes for one scheme, 1 for light and 2 for dark. For dark only what differs from
+    light is written. classes: the name of each set of looks, which are (property, light, dark).
+    """
     rules = ""
     for looks, name in classes.items():
         held = ";".join(f"{one[0]}:{one[scheme]}" for one in looks if scheme == 1 or one[1] != one[2])

@@ -1,4 +1,4 @@
-"""Reports made by hand, so that what is drawn can be held against numbers that are known."""
+"""Reports made by hand, so that what is drawn from them can be compared with known numbers."""
 
 import math
 
@@ -13,7 +13,9 @@ METHODS = ("grpo", "grpo_no_std", "gdpo")
 
 
 def report(rewards=("correctness", "format", "length"), steps=40, path="runs/a", method="gdpo", findings=None):
-    """A report on a run that drifts a little; method None: no advantages are logged."""
+    """Return a report on a run that drifts a little. method: the one that the log shows, None if no advantages are
+    logged; findings: those of the report, by default three.
+    """
     count = len(rewards)
     weights = {name: 1 / (k + 1) for k, name in enumerate(rewards)}
     share = [w / sum(weights.values()) for w in weights.values()]
@@ -63,6 +65,7 @@ def report(rewards=("correctness", "format", "length"), steps=40, path="runs/a",
 
 
 def _steps(names, steps: int) -> pl.DataFrame:
+    """Return the table of a report with a row per step, with columns for these rewards."""
     at = range(1, steps + 1)
     columns: dict[str, list] = {"step": list(at), "step_last": list(at), "responses": [32] * steps}
     for k, name in enumerate(names):

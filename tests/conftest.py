@@ -1,4 +1,6 @@
-"""Fixtures that several files share: a running page and a browser; with STRICT=1 a skipped test fails the run."""
+"""Fixtures that several files share, such as a running page and a browser; and with STRICT=1 a skipped test fails the
+run.
+"""
 
 import os
 import re
@@ -39,11 +41,14 @@ settings.load_profile("full")
 
 
 def pytest_addoption(parser):
+    """Add the option --first-cases, which runs only the first case of each test."""
     parser.addoption("--first-cases", action="store_true", help="of a test with many cases the first alone")
 
 
 def pytest_collection_modifyitems(config, items):
-    """Mark what takes long as slow and put it first, so that no worker begins it while the others have no work left."""
+    """Mark tests that open the page as slow, and put slow tests first, so that no worker begins one while the others
+    have run out of work.
+    """
     if config.getoption("--first-cases"):
         test_of = {item: item.nodeid.partition("[")[0] for item in items}
         first = {test: item for item, test in reversed(test_of.items())}
@@ -61,6 +66,7 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_sessionfinish(session):
     # A worker of xdist has no such reporter; the one that counts is that of the process they report to.
+    """Let the run fail with STRICT=1 if a test was skipped."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     skipped = reporter.stats.get("skipped") if reporter else None
     if os.environ.get("STRICT") == "1" and skipped:
@@ -71,9 +77,10 @@ def pytest_sessionfinish(session):
 
 @contextmanager
 def served(notebook: str, base_url: str = "", port: int = 0, before=(), said=None, **environment):
-    """The address of the page as `make run` serves it, or of another notebook as marimo runs it.
+    """Yield the address of the page, served as `make run` serves it; or of another notebook, as marimo runs it.
 
-    before: how its command begins; said: the file that it writes to; a variable that is None is taken away.
+    before: words that stand before the command; said: the file that its output goes to; environment: variables to set,
+    or to remove if they are None.
     """
     port = port or unused_port()
     command = [sys.executable, "serve.py", "--port", str(port), "--base-url", base_url]
@@ -91,13 +98,14 @@ def served(notebook: str, base_url: str = "", port: int = 0, before=(), said=Non
 
 @pytest.fixture(scope="session")
 def page_url():
-    """The address of the page for as long as the tests run."""
+    """Yield the address of the page, which is served as long as the tests run."""
     with served("app.py") as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def browser():
+    """Yield a running browser; without Chromium the test is skipped."""
     from benchmarks.browser import browser, find_chromium
 
     if find_chromium() is None:
@@ -108,13 +116,17 @@ def browser():
 
 @pytest.fixture(scope="session")
 def unused_pages(browser):
-    """Tabs that no visitor has now, by their options: in one that was used the page opens for half the work."""
+    """Return a dict that keeps tabs which no visitor uses now, by their options: a tab that was used before opens the
+    page with half of the work.
+    """
     return {}
 
 
 @pytest.fixture
 def visit(browser, page_url, unused_pages):
-    """Opens the page as a new visitor; afterwards there must be no console error and no request to another host."""
+    """Yield a function that opens the page as a new visitor. At the end of the test there must be no error in the
+    console, and no request to another host.
+    """
     visits, errors, hosts = [], [], set()
     heard = {
         "console": lambda message: errors.append(message.text) if message.type == "error" else None,

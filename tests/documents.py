@@ -1,7 +1,7 @@
-"""Every command that the documents name, typed as it stands in a new clone; `make documents`, and each night.
+"""Every command that the documents name, tried in a new clone as it stands there; `make documents`, and each night.
 
-An unlabelled block is commands, a line each; one of `sh` is a script, one of `python` without prompts a program.
-Between backticks `.venv/bin/...`, `make run`, `make edit` and `make lesson` are commands too.
+A block without a language holds commands, one a line. A block of `sh` is a script, and one of `python` without prompts
+a program. Between backticks `.venv/bin/...`, `make run`, `make edit` and `make lesson` are commands too.
 """
 
 import os
@@ -34,11 +34,12 @@ NOT_TRIED = {
 
 
 def complete(script: str) -> bool:
+    """Return whether a script is whole for bash, as a loop without its end is not."""
     return subprocess.run(["bash", "-n", "-c", script], stderr=subprocess.DEVNULL).returncode == 0
 
 
 def typed(block: str) -> list[str]:
-    """The commands of a block, without their comments; a loop is one."""
+    """Return the commands in a block, without their comments; a loop over several lines is one command."""
     found, begun = [], []
     for line in re.sub(r"(^|\s+)#\s.*$", "", block, flags=re.MULTILINE).splitlines():
         begun.append(line)
@@ -51,7 +52,7 @@ def typed(block: str) -> list[str]:
 
 @cache
 def commands(document: str) -> dict[str, str]:
-    """Each command of a document, and the language that it is in."""
+    """Return each command of a document with the language that it is in, "sh" or "python"."""
     text = (ROOT / document).read_text(encoding="utf-8")
     blocks = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
     found = {}
@@ -66,7 +67,9 @@ def commands(document: str) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def clone(tmp_path_factory):
-    """A clone that was installed, with logs under the names that the documents give to a reader's own."""
+    """Return the folder of a new clone, after `make install`, with logs under the names that the documents use for a
+    reader's own.
+    """
     folder = tmp_path_factory.mktemp("documents") / "clone"
     subprocess.run(["git", "clone", "--quiet", ROOT, folder], check=True)
     with begun("make install", folder) as (process, said):
@@ -81,7 +84,9 @@ def clone(tmp_path_factory):
 
 @contextmanager
 def begun(command: str, folder: Path, language: str = "sh", **environment: str):
-    """A command that runs, and what reads its output so far; it and its children end with the block."""
+    """Yield a running command, and a function that returns the end of its output so far. The command and its children
+    are ended with the block.
+    """
     shell = ["bash", "-ec", command] if language == "sh" else ["python", "-c", command]
     # Where a document forgets the environment, pip is not to install into the machine's own Python.
     environment["PIP_REQUIRE_VIRTUALENV"] = "1"
@@ -103,7 +108,7 @@ def begun(command: str, folder: Path, language: str = "sh", **environment: str):
 
 
 def health(command: str) -> bool:
-    """Whether the server that it starts answers."""
+    """Return whether the server that a command starts answers."""
     port, base = re.search(r"PORT=(\d+)", command), re.search(r"--base-url (\S+)", command)
     url = f"http://127.0.0.1:{port[1] if port else 7860}{base[1] if base else ''}/health"
     try:

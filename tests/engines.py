@@ -1,6 +1,6 @@
-"""The page in Firefox and in WebKit, each steered by its own protocol; `make engines`, at night.
+"""The page in Firefox and in WebKit, each controlled by its own protocol; `make engines`, at night.
 
-Neither needs a driver from elsewhere: Firefox speaks WebDriver BiDi itself, WebKitGTK comes with a WebDriver.
+Neither needs a driver from elsewhere: Firefox speaks WebDriver BiDi itself, and WebKitGTK comes with a WebDriver.
 """
 
 import base64
@@ -42,24 +42,24 @@ LINES = """find(".term, .tip").map(e => getComputedStyle(e))
 
 
 class Page:
-    """A page in an engine, and what a test does to it, whichever protocol carries that."""
+    """A page in an engine, with what a test does to it, whichever protocol carries that."""
 
     name: str
 
     def run(self, expression: str) -> Any:
-        """The value of an expression of the page, in which `find` looks into shadow roots too."""
+        """Return the value of a JavaScript expression on the page, in which `find` looks into shadow roots too."""
         script = f"(() => {{ const find = {FIND}; return JSON.stringify({expression} ?? null) }})()"
         return json.loads(self.evaluate(script))
 
     def becomes(self, expression: str, expected: Any) -> None:
-        """Waits until an expression of the page has this value."""
+        """Wait until a JavaScript expression on the page has this value."""
         deadline = time.monotonic() + SECONDS
         while (came := self.run(expression)) != expected:
             assert time.monotonic() < deadline, f"{self.name}: expected {expected!r:.300}, got {came!r:.300}"
             time.sleep(0.05)
 
     def at_rest(self, expression: str) -> Any:
-        """The value of an expression of the page, once it has stayed the same for half a second."""
+        """Return the value of a JavaScript expression on the page, once it has stayed the same for half a second."""
         value = self.run(expression)
         while time.sleep(0.5) or value != (value := self.run(expression)):
             pass
@@ -78,12 +78,12 @@ class Page:
         raise NotImplementedError
 
     def errors(self) -> list[str]:
-        """The words of the engine on scripts that failed."""
+        """Return the messages of the engine about scripts that failed."""
         raise NotImplementedError
 
 
 def click_at(x: float, y: float) -> list[dict]:
-    """A click as both protocols have it."""
+    """Return a click as actions of the mouse, in the form that both protocols take."""
     steps = [{"type": "pointerMove", "x": round(x), "y": round(y)}]
     steps += [{"type": f"pointer{way}", "button": 0} for way in ("Down", "Up")]
     return [{"type": "pointer", "id": "mouse", "actions": steps}]
@@ -93,7 +93,7 @@ def click_at(x: float, y: float) -> list[dict]:
 
 
 class Firefox(Page):
-    """A tab of Firefox by WebDriver BiDi: commands and events, each a message of one socket."""
+    """A tab of Firefox, controlled by WebDriver BiDi, whose commands and events are messages on a websocket."""
 
     def __init__(self, socket: Any) -> None:
         self.socket, self.last, self.said = socket, 0, []
@@ -136,6 +136,7 @@ class Firefox(Page):
 
 @contextmanager
 def firefox(folder: Path) -> Iterator[Page]:
+    """Yield a page in Firefox; without Firefox the test is skipped."""
     path = next(filter(None, map(shutil.which, FIREFOX)), None)
     if path is None:
         pytest.skip("no Firefox on this machine")
@@ -151,7 +152,7 @@ def firefox(folder: Path) -> Iterator[Page]:
 
 @contextmanager
 def connected(port: int) -> Iterator[Any]:
-    """Firefox's socket, once it listens."""
+    """Yield the websocket to Firefox, once it accepts connections."""
     deadline = time.monotonic() + SECONDS
     while True:
         try:
@@ -168,7 +169,7 @@ def connected(port: int) -> Iterator[Any]:
 
 
 class WebKit(Page):
-    """The window of WebKitGTK's small browser by WebDriver: each command is a request."""
+    """A window of WebKitGTK's small browser, controlled by WebDriver, in which each command is a request."""
 
     def __init__(self, port: int, browser: str, log: Path) -> None:
         self.address, self.log = f"http://127.0.0.1:{port}/session", log
@@ -202,6 +203,7 @@ class WebKit(Page):
 
 @contextmanager
 def webkit(folder: Path) -> Iterator[Page]:
+    """Yield a page in WebKitGTK's small browser; without it the test is skipped."""
     browsers = sorted(map(str, Path("/usr").glob("lib*/**/webkit*gtk-*/MiniBrowser")))
     if not (shutil.which("WebKitWebDriver") and shutil.which("Xvfb") and browsers):
         pytest.skip("no WebKitWebDriver, or no Xvfb, on this machine")

@@ -1,4 +1,4 @@
-"""Logs as the frameworks write them, from rewards drawn here; the advantages are gdpo_core's, rounded to float32."""
+"""Logs as the frameworks write them, with random rewards; the advantages are gdpo_core's, rounded to float32."""
 
 import json
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ WEIGHTS = (1.0, 0.5, 2.0)
 
 @dataclass(frozen=True)
 class Step:
-    """One logged step: rewards (groups, size, rewards), advantages (groups, size), prompts (groups,)."""
+    """A logged step: its number, rewards (groups, size, rewards), advantages (groups, size) and prompts (groups,)."""
 
     number: int
     rewards: np.ndarray
@@ -28,17 +28,20 @@ class Step:
     prompts: tuple[str, ...]
 
     def flat(self) -> tuple[np.ndarray, np.ndarray, list[str]]:
-        """Rewards, advantages and prompts per response: (responses, rewards), (responses,), (responses,)."""
+        """Return the rewards, (responses, rewards), the advantages, (responses,), and the prompts, (responses,)."""
         size = self.advantages.shape[1]
         return self.rewards.reshape(-1, self.rewards.shape[-1]), self.advantages.ravel(), repeated(self.prompts, size)
 
 
 def repeated(prompts, size: int) -> list[str]:
+    """Return a list in which each prompt stands `size` times in a row."""
     return [prompt for prompt in prompts for _ in range(size)]
 
 
 def advantages_of(rewards: np.ndarray, method: str = "gdpo", weights=None, convention=gc.TRL) -> np.ndarray:
-    """(groups, size) advantages of (groups, size, rewards), as float32 keeps them; also `grpo_batch_std`."""
+    """Return advantages, (groups, size), of rewards, (groups, size, rewards), rounded to float32. method: those of
+    gdpo_core, and also `grpo_batch_std`.
+    """
     if method == "grpo_batch_std":
         centred = gc.grpo_no_std(rewards, weights=weights, convention=convention).numpy()
         w = np.ones(rewards.shape[-1]) if weights is None else np.asarray(weights, float)
@@ -62,8 +65,10 @@ def make_steps(
     missing: float = 0.0,
     same_prompts: str = "",
 ) -> list[Step]:
-    """Steps 1, 2, … of a run. missing: the share of rewards that are NaN. same_prompts: "pairs" (every second group
-    has the prompt of the one before) or "all" (one prompt per step)."""
+    """Return random steps 1, 2, … of a run. rewards: pairs of a name and a function that draws the values. missing: the
+    share of rewards that are NaN. same_prompts: "pairs" if every second group has the prompt of the one before, "all"
+    for one prompt per step.
+    """
     draw, made = np.random.default_rng(seed), []
     for number in range(1, steps + 1):
         r = np.stack([np.asarray(f(draw, groups, group_size), float) for _, f in rewards], axis=-1)
@@ -77,13 +82,15 @@ def make_steps(
 
 
 def weights_of(options, r: np.ndarray) -> np.ndarray:
-    """(rewards,) the weights among the options of make_steps, of rewards (responses, rewards)."""
+    """Return (rewards,) the weights among the options of `make_steps`. r: (responses, rewards)."""
     weights = options.get("weights", WEIGHTS)
     return np.ones(r.shape[1]) if weights is None else np.asarray(weights, float)
 
 
 def mixed_with_evaluation(step: Step, evaluation: Step) -> Step:
-    """A step whose second half of groups was overwritten by an evaluation, which had a batch of its own."""
+    """Return a step in which an evaluation, normalised as a batch of its own, overwrote the second half of the
+    groups.
+    """
     half = len(step.rewards) // 2
     return replace(
         step,
@@ -105,12 +112,13 @@ def write_trl(
     drop: tuple[str, ...] = (),
     **options,
 ) -> list[Step]:
-    """OUT/completions/completions_0000N.parquet, one per step, in `folder`; returns the steps as drawn.
+    """Write a log as TRL does, one file OUT/completions/completions_0000N.parquet per step, and return the steps.
 
-    chat: prompts and completions as lists of messages. iterations: every batch is
-    logged so many times, under steps that follow each other. evaluated: numbers of steps whose second half of groups
-    comes from another batch. drop_rows: {step: rows left out at its end}. one_file: all steps in one file.
-    extra: {column: function of the number of rows}. drop: columns left out. options: those of make_steps.
+    chat: whether prompts and completions are lists of messages. iterations: how often every batch is logged, under
+    steps that follow one another. evaluated: the numbers of steps in which an evaluation overwrote the second half of
+    the groups. drop_rows: how many rows to leave out at the end of a step, by its number. one_file: whether all steps
+    are in one file. extra: further columns, each as a function of the number of rows. drop: columns to leave out.
+    options: those of `make_steps`.
     """
     names = [name for name, _ in options.get("rewards", REWARDS)]
     drawn, other = make_steps(**options), make_steps(**options | {"seed": options.get("seed", 0) + 1000})
@@ -129,6 +137,9 @@ def write_trl(
 
 
 def _trl_frame(step: Step, names, chat: bool, extra: dict) -> pl.DataFrame:
+    """Return the table that TRL logs of a step. names: of the rewards; chat: whether prompts and completions are lists
+    of messages; extra: further columns, each as a function of the number of rows.
+    """
     r, a, prompts = step.flat()
     answers = [(f"answer {i} " * 6)[:40] for i in range(len(a))]
     if chat:
@@ -141,7 +152,10 @@ def _trl_frame(step: Step, names, chat: bool, extra: dict) -> pl.DataFrame:
 
 
 def write_verl(folder: Path, *, v1: bool = False, shuffled: bool = True, **options) -> list[Step]:
-    """DUMP/{step}.jsonl, one line per response, shuffled unless v1, which has a uid and the score alone."""
+    """Write a log as verl does, one file DUMP/{step}.jsonl per step with a line per response, and return the steps. v1:
+    whether each line has a uid and only the total of the rewards, in order; else the lines are shuffled. options: those
+    of `make_steps`.
+    """
     drawn = make_steps(**{"convention": gc.PAPER} | options)
     names = [name for name, _ in options.get("rewards", REWARDS)]
     draw = np.random.default_rng(options.get("seed", 0))
@@ -164,7 +178,10 @@ def write_verl(folder: Path, *, v1: bool = False, shuffled: bool = True, **optio
 
 
 def write_ms_swift(folder: Path, *, gen_step: bool = False, args: bool = False, **options) -> list[Step]:
-    """OUT/completions.jsonl, one event per step, lists as columns, NaN as in Python; args: also an args.json."""
+    """Write a log as ms-swift does, OUT/completions.jsonl with a line per step and lists as columns, and return the
+    steps. gen_step: whether the step is in that column; args: whether to write an args.json too. options: those of
+    `make_steps`.
+    """
     drawn = make_steps(**{"convention": gc.MS_SWIFT} | options)
     names = [name for name, _ in options.get("rewards", REWARDS)]
     events = []
@@ -186,9 +203,11 @@ def write_ms_swift(folder: Path, *, gen_step: bool = False, args: bool = False, 
 
 
 def write_nemo_rl(folder: Path, *, content: str = "parts", as_lists: bool = False, **options) -> list[Step]:
-    """LOG/train_data_step{N}.jsonl, one line per response with values in lists of one, as NeMo-RL writes them.
+    """Write a log as NeMo-RL does, one file LOG/train_data_step{N}.jsonl per step with a line per response, whose
+    values are lists of one; return the steps.
 
-    content: "parts" (one text per message), "messages" (with roles), "text" (one text). as_lists: one object per file.
+    content: "parts" (one text per message), "messages" (with roles) or "text" (a single text). as_lists: whether a file
+    is a single object of lists. options: those of `make_steps`.
     """
     drawn = make_steps(**{"convention": gc.NEMO_RL} | options)
     Path(folder).mkdir(parents=True, exist_ok=True)
@@ -219,7 +238,9 @@ def write_nemo_rl(folder: Path, *, content: str = "parts", as_lists: bool = Fals
 def generic_frame(
     steps: list[Step], names, *, group: bool = True, step: bool = True, advantage: bool = True
 ) -> pl.DataFrame:
-    """The steps as one table, one row per response: step, group, one column per reward, advantage."""
+    """Return the steps as one table with a row per response: step, group, a column per reward, and advantage. names: of
+    the rewards; group, step, advantage: whether to include that column.
+    """
     frames = []
     for s in steps:
         r, a, prompts = s.flat()
@@ -231,5 +252,5 @@ def generic_frame(
 
 
 def write_lines(path: Path, items: list) -> None:
-    """JSON lines as Python writes them, NaN included."""
+    """Write each item as a line of JSON, with NaN as Python writes it."""
     path.write_text("".join(json.dumps(item) + "\n" for item in items), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A page whose server goes away, a port that is taken, what is left on a disk; `make faults`, at night."""
+"""A page whose server goes away, a port that is taken, and what is left on the disk; `make faults`, at night."""
 
 import base64
 import io
@@ -48,6 +48,7 @@ def test_a_port_in_use_is_one_line():
 
 
 def zipped(name: str, content: str) -> list[list[str]]:
+    """Return an upload of one zip that holds this file; content: in base64."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr(name, base64.b64decode(content))
@@ -63,7 +64,9 @@ def test_no_file_of_a_visitor_is_written_and_no_temporary_one_remains(tmp_path_f
 
 
 def upload_three(places: dict[str, Path]) -> None:
-    """A visitor of a server with these folders uploads a small file, a zip and a large file."""
+    """Start a server with these folders in its environment, and let a visitor upload a small file, a zip and a large
+    file.
+    """
     large = uploaded("secret_3", more=1000)
     uploads = {"secret_1": uploaded("secret_1"), "secret_2": zipped(*uploaded("secret_2")[0]), "secret_3": large}
     with (

@@ -1,7 +1,7 @@
-"""Faults around a server and a command, each tried for real; as root of a Linux machine: `make faults`.
+"""Faults around a server and a command, each tried for real as root of a Linux machine: `make faults`.
 
-Mounts, networks and memory limits are those of a namespace or a control group, which end with the process in them.
-What an environment alone changes, `make check-cpu` tries.
+Mounts, networks and memory limits belong to a namespace or a control group, which ends with the process in it. Faults
+that need nothing but another environment are tried by `make check-cpu`.
 """
 
 import os
@@ -30,7 +30,9 @@ pytestmark = pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason=
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault around a process: how it is started, and its environment; None takes a variable away."""
+    """A fault around a process: words that stand before its command, and variables of its environment, None for one to
+    remove.
+    """
 
     before: Sequence[str] = ()
     environment: Mapping[str, str | None] = field(default_factory=dict)
@@ -38,11 +40,12 @@ class Fault:
 
 
 def shell(*lines: str) -> tuple[str, ...]:
-    """The start of a command before which a shell does something."""
+    """Return words that stand before a command and let a shell run these lines first."""
     return ("sh", "-ec", "; ".join([*lines, 'exec "$@"']), "sh")
 
 
 def mounted(*lines: str) -> tuple[str, ...]:
+    """Return words that stand before a command and let a shell run these lines first, with mounts of its own."""
     return ("unshare", "--mount", *shell(*lines))
 
 
@@ -63,16 +66,20 @@ UNDER_EACH = pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 
 @contextmanager
 def serving(fault: Fault, log: Path) -> Iterator[tuple[str, Callable[[], str]]]:
-    """The page under a fault: its address, and what it has said so far."""
+    """Yield the address of the page under a fault, and a function that returns the server's output so far. log: the
+    file for it.
+    """
     with log.open("ab") as file, served("app.py", before=fault.before, said=file, **fault.environment) as url:
         yield url, lambda: log.read_text(encoding="utf-8", errors="replace")
 
 
 def answers(url: str) -> bool:
+    """Return whether a server answers."""
     return urllib.request.urlopen(f"{url}/health", timeout=5).status == 200
 
 
 def until(done: Callable[[], object], what: str, patience: float = 90) -> None:
+    """Wait until `done()` is true; what: what is expected, in words."""
     end = time.monotonic() + patience
     while not done():
         assert time.monotonic() < end, f"expected {what}"
@@ -84,13 +91,15 @@ def until(done: Callable[[], object], what: str, patience: float = 90) -> None:
 
 @pytest.fixture
 def log_folder(tmp_path_factory):
-    """A folder in which a server may write its log though /tmp is full: it is opened outside."""
+    """Return a folder in which the server may log even if /tmp is full, since the file is opened outside of the
+    fault.
+    """
     return tmp_path_factory.mktemp("log")
 
 
 @UNDER_EACH
 def test_the_page_shows_the_lab_and_audits_an_upload(fault, browser, log_folder):
-    """A flip moves the bars, an upload is audited; no error, and no request to another host."""
+    """A flip moves the bars and an upload is audited, without an error and without a request to another host."""
     with serving(fault, log_folder / "log") as (url, said):
         page = browser.new_page(reduced_motion="reduce")
         errors, elsewhere = [], []
@@ -117,7 +126,7 @@ WHOLE = test_the_page_shows_the_lab_and_audits_an_upload.__name__
 
 
 def test_without_a_network_the_page_is_whole():
-    """In a browser that shares the server's loopback and nothing else."""
+    """A network that holds the server's loopback and nothing else is enough for the page."""
     alone = shell("ip link set lo up", "! ip route | grep -q .")
     child = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", f"{__file__}::{WHOLE}[none]"]
     ran = subprocess.run(["unshare", "--net", *alone, *child], cwd=ROOT, capture_output=True, text=True)
@@ -138,7 +147,9 @@ def test_the_command_audits(fault):
 
 @contextmanager
 def memory(megabytes: int) -> Iterator[tuple[Fault, Callable[[], int]]]:
-    """A control group of that much memory, and what it has used at most; either version of control groups."""
+    """Yield a fault that limits the memory to so much by a control group, of either version, and a function that
+    returns the most bytes used. The test is skipped if there are no control groups.
+    """
     whose = dict(line.split(":", 2)[1:] for line in Path("/proc/self/cgroup").read_text().splitlines())
     first = "memory" in whose
     above = Path(f"/sys/fs/cgroup/{'memory' if first else ''}{whose['memory' if first else '']}")
@@ -157,7 +168,7 @@ def memory(megabytes: int) -> Iterator[tuple[Fault, Callable[[], int]]]:
 
 
 def largest_upload() -> str:
-    """95,000 responses with texts as CSV, 60 MB, in base64."""
+    """Return 95,000 responses with texts as CSV, 60 MB, in base64."""
     generator, n = np.random.default_rng(0), 95_000
     marks = {name: generator.integers(0, 2, n).astype(float) for name in ("correctness", "style")}
     texts = pl.Series("completion", [generator.bytes(300).hex() for _ in range(100)])[np.arange(n) % 100]
@@ -166,7 +177,7 @@ def largest_upload() -> str:
 
 
 def test_uploads_into_a_container_of_1_gb_cost_no_visitor_the_page(tmp_path):
-    """The first are audited, the last are refused by a 413 that says why; the server lives."""
+    """The first uploads are audited and the last are refused by a 413 that says why; the server lives on."""
     files, statuses = [["texts.csv", largest_upload()]], []
     with memory(1000) as (fault, peak), serving(fault, tmp_path / "log") as (url, said), ExitStack() as inside:
         for _ in range(4):

@@ -1,4 +1,4 @@
-"""Visitors without a browser who say to the server what they like, and keep all that it tells them."""
+"""Visitors without a browser, who send a server whatever they like and keep all that it answers."""
 
 import json
 import re
@@ -22,7 +22,7 @@ from benchmarks.visitors import (
 
 
 class Guest:
-    """One session; `told` is every message of the server, in order."""
+    """A visitor with one session. `messages` holds every message of the server, in order."""
 
     def __init__(self, url: str, socket, token: str, name: str):
         self.url, self.socket, self.token, self.name = url, socket, token, name
@@ -30,7 +30,7 @@ class Guest:
         self.models: dict[str, dict] = {}  # every state that a widget had, by its id
 
     def receive(self, until, patience: float = 120) -> dict:
-        """Listen until a message is what is waited for."""
+        """Return the next message for which `until` is true, after waiting for it."""
         while True:
             self.messages.append(str(self.socket.recv(timeout=patience)))
             told = json.loads(self.messages[-1])
@@ -41,41 +41,50 @@ class Guest:
                 return told
 
     def rest(self) -> None:
-        """Listen until the page has run."""
+        """Wait until the page has run."""
         self.receive(lambda told: told["op"] == RUN_ENDED)
 
     def having(self, trait: str) -> str:
-        """The id of the widget that has this trait."""
+        """Return the id of the widget that has this trait."""
         return next(id for id, held in self.models.items() if trait in held)
 
     def say(self, model: str, content, session: str = "") -> int:
-        """A widget's message, as its JavaScript sends one."""
+        """Send a message of a widget, as its JavaScript does; return the status. model: the widget's id; session: by
+        default that of the visitor.
+        """
         message = {"method": "custom", "content": content}
         return self.post(SET_MODEL_VALUE, {"modelId": model, "message": message, "buffers": []}, session)[0]
 
     def set(self, model: str, session: str = "", **state) -> int:
-        """Traits of a widget, as its JavaScript saves them."""
+        """Set traits of a widget, as its JavaScript does; return the status. model: the widget's id; state: the values
+        by trait.
+        """
         message = {"method": "update", "state": state, "bufferPaths": []}
         return self.post(SET_MODEL_VALUE, {"modelId": model, "message": message, "buffers": []}, session)[0]
 
     def choose(self, element: str, value, session: str = "") -> int:
-        """The value of a control of marimo's."""
+        """Set a control of marimo; return the status. element: the control's id."""
         return self.post(SET_VALUE, {"objectIds": [element], "values": [value]}, session)[0]
 
     def post(self, path: str, body, session: str = "") -> tuple[int, bytes]:
+        """Send a POST request; return the status and the body of the answer. body: bytes, or a value to send as
+        JSON.
+        """
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         headers = {TOKEN_HEADER: self.token, SESSION_HEADER: session or self.name, "Content-Type": "application/json"}
         return answer(urllib.request.Request(self.url + path, raw, headers))
 
     def controls(self, element: str) -> list[str]:
-        """The ids of all controls of that element that were shown, the last one last."""
+        """Return the ids of all controls of this kind that the page has shown, the latest last. element: the name of
+        the HTML element.
+        """
         shown = re.compile(rf"<marimo-ui-element object-id='([^']+)'[^>]*><{element}")
         return list(dict.fromkeys(shown.findall("".join(self.messages))))
 
 
 @contextmanager
 def guest(url: str, name: str = "", query: str = ""):
-    """A visitor who has arrived."""
+    """Yield a visitor who has opened the page. name: of the session; query: further parameters of its address."""
     name = name or f"s_{secrets.token_hex(12)}"
     port = int(url.rsplit(":", 1)[1])
     token = greet(port)[0]
@@ -86,7 +95,7 @@ def guest(url: str, name: str = "", query: str = ""):
 
 
 def answer(request: urllib.request.Request | str) -> tuple[int, bytes]:
-    """Status and body, also of a refusal."""
+    """Return the status and the body of an answer, also of a refusal."""
     try:
         with urllib.request.urlopen(request, timeout=30) as found:
             return found.status, found.read()

@@ -1,4 +1,6 @@
-"""Helpers of several test files: numbers compared, text out of HTML, refusals checked, matrices thinned."""
+"""Helpers of several test files, which compare numbers, take text out of HTML, check refusals and thin out
+parameters.
+"""
 
 import asyncio
 import contextlib
@@ -20,11 +22,14 @@ METHODS = ("grpo", "grpo_no_std", "gdpo")
 
 
 def f64(values) -> torch.Tensor:
+    """Return a tensor of these values in float64."""
     return torch.tensor(values, dtype=torch.float64)
 
 
 def close(got, expected, tolerance: float = 1e-9) -> None:
-    """Assert that both have one shape, and agree within the tolerance times max(1, |A|), NaN where NaN is expected."""
+    """Assert that two arrays have the same shape and the same NaNs, and that they agree within the tolerance, relative
+    to max(1, |A|).
+    """
     got, expected = (torch.as_tensor(x, dtype=torch.float64) for x in (got, expected))
     assert got.shape == expected.shape
     assert torch.equal(got.isnan(), expected.isnan())
@@ -33,17 +38,19 @@ def close(got, expected, tolerance: float = 1e-9) -> None:
 
 
 def zeros(a: torch.Tensor) -> bool:
-    """Exactly, bit for bit but for the sign."""
+    """Return whether every number is exactly 0, though perhaps −0."""
     return not a.any() and not a.isnan().any()
 
 
 def still(p: torch.Tensor, start: torch.Tensor) -> bool:
-    """The logits have not moved: equal ones have equal probabilities but for the last digit of each exponential."""
+    """Return whether probabilities have not moved from their start, except for the last digit of an exponential."""
     return bool(((p - start).abs() <= 2 * torch.finfo(p.dtype).eps).all())
 
 
 def nearly(x):
-    """For == beside a nest of dicts and lists, whose numbers a processor may round apart."""
+    """Return a nest of dicts and lists that can be compared with ==, although a processor may round its numbers
+    otherwise.
+    """
     if isinstance(x, dict):
         return {key: nearly(value) for key, value in x.items()}
     if isinstance(x, list | tuple):
@@ -55,12 +62,12 @@ def nearly(x):
 
 
 def text_of(html: str) -> str:
-    """The words of some HTML, with single spaces between them."""
+    """Return the words of some HTML, with single spaces between them."""
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 
 
 def printed(program: str) -> list[str]:
-    """The lines that a program of the page prints, which is of 15 lines at most."""
+    """Return the lines that a program shown on the page prints; it has 15 lines at most."""
     assert len(program.splitlines()) <= 15
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
@@ -87,7 +94,9 @@ QUIET = """quiet => new Promise(done => {
 
 
 def arrived(page, selector: str) -> None:
-    """Waits until an element is there; Playwright's own wait soon looks twice a second only."""
+    """Wait until an element is on the page, also inside a widget; Playwright's own wait would soon look only twice a
+    second.
+    """
     page.wait_for_function(
         f"selector => [document, ...{ROOTS}].some(root => root?.querySelector(selector))",
         arg=selector,
@@ -97,18 +106,22 @@ def arrived(page, selector: str) -> None:
 
 
 def settled(page, quiet: int = 300) -> None:
-    """Waits until nothing on the page has changed or scrolled for so many milliseconds."""
+    """Wait until nothing on the page has changed or scrolled for so many milliseconds."""
     page.evaluate(QUIET, quiet)
 
 
 def becomes(page, script: str, expected) -> None:
-    """Waits until a function of the page returns this; whole messages to the server and back may lie between."""
+    """Wait until a JavaScript function on the page returns this value, which may take messages to the server and
+    back.
+    """
     arg = {"expected": expected}
     page.wait_for_function(f"({{ expected }}) => JSON.stringify(({script})()) === JSON.stringify(expected)", arg=arg)
 
 
 def apart(doing: Coroutine):
-    """Return what the coroutine returns, run in a thread of its own: Playwright keeps a loop running in this one."""
+    """Return what a coroutine returns, run in a thread of its own, because Playwright keeps an event loop running in
+    this one.
+    """
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, doing).result()
 
@@ -117,7 +130,9 @@ def apart(doing: Coroutine):
 
 
 def check_refusal(function: Callable, options: dict, argument: str, came: str = "") -> None:
-    """function(**options) raises InputError in the one grammar, "argument: expected …, got …", and `came` is in it."""
+    """Assert that function(**options) raises InputError of the form "argument: expected …, got …", in which `came`
+    occurs.
+    """
     with pytest.raises(gc.InputError) as error:
         function(**options)
     text = str(error.value)
@@ -127,7 +142,9 @@ def check_refusal(function: Callable, options: dict, argument: str, came: str = 
 
 
 def check_refusals(subtests, function: Callable, options: dict, bad: dict[str, Iterable], shown: bool = False) -> None:
-    """Each value of {argument: values} is refused by the argument's name; shown: the message holds the value itself."""
+    """Assert that each bad value is refused under the name of its argument. options: the other arguments; bad: values
+    by argument; shown: whether the message repeats the value.
+    """
     for argument, values in bad.items():
         for value in values:
             with subtests.test(argument=argument, value=repr(value)[:60]):
@@ -139,7 +156,9 @@ def check_refusals(subtests, function: Callable, options: dict, bad: dict[str, I
 
 
 def crossed(*factors: Iterable) -> list:
-    """Parameters for every combination of the factors; all but those that show each value once are slow."""
+    """Return parameters for every combination of the factors. Those that are not needed to show each value once are
+    marked as slow.
+    """
     factors = [list(factor) for factor in factors]
     shown = {tuple(n % len(factor) for factor in factors) for n in range(max(map(len, factors)))}
     return [

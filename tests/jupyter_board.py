@@ -24,6 +24,9 @@ BARS = """board => {
 
 @pytest.fixture(scope="module")
 def jupyter(tmp_path_factory):
+    """Yield the address of a running JupyterLab whose folder holds the board's example, with a second view of the
+    board.
+    """
     port = unused_port()
     folder = tmp_path_factory.mktemp("notebooks")
     notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
@@ -41,7 +44,7 @@ def jupyter(tmp_path_factory):
 
 
 def rewards():
-    """The rewards in the notebook."""
+    """Return the rewards in the example's notebook."""
     source = "".join(json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"][1]["source"])
     names = {"Board": lambda rewards, **_: rewards}
     exec(source, names)
@@ -52,7 +55,9 @@ def rewards():
     ("path", "width"), [("lab/tree/board.ipynb", 1400), ("notebooks/board.ipynb", 1400), ("notebooks/board.ipynb", 390)]
 )
 def test_a_flip_in_jupyter_moves_the_bars_to_what_the_core_computes(jupyter, path, width):
-    """In both views of the board, and in another tab, which also sees what the first one set before it came."""
+    """After a flip the bars move in both views of the board, and in another tab, which is opened after some marks were
+    set.
+    """
     expected = rewards()
 
     def all_show_it():

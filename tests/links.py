@@ -1,4 +1,4 @@
-"""Links for the tests: some that speak of every control, hostile ones, and the page that opens them."""
+"""Links for the tests: some that set every control, hostile ones, and the page as a link opens it."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,9 @@ LINKS = [
 
 
 def opened(query: str | dict[str, str], chapter: str) -> tuple[Nav, dict[str, Any]]:
-    """The page's bar and the variables of all its cells after a visitor came by this link and has the chapter open."""
+    """Return the page's bar, and the variables of all its cells, after a visitor has come by this link and opened the
+    chapter. query: the part of the link after the question mark, as text or by key.
+    """
     from app import app  # takes a second, which those who want no page do not wait for
 
     params = parse_qs(query, keep_blank_values=True) if isinstance(query, str) else query

@@ -1,4 +1,6 @@
-"""Small logs of any form, in memory and on disk, and what a reader, a report and the command line say of them."""
+"""Small logs of any form, in memory and on disk, and helpers that compare what the reader and the command line make of
+them.
+"""
 
 import io
 import json
@@ -27,18 +29,21 @@ EVENT = {"step": ["1"] * 2, "prompt": ["a"] * 2, "completion": ["x", "y"], "acc"
 
 
 def lines(*items) -> bytes:
-    """Lines of JSON; a text is a line as it stands."""
+    """Return lines of JSON as bytes; an item that is text becomes a line as it stands."""
     return "".join((item if isinstance(item, str) else json.dumps(item)) + "\n" for item in items).encode()
 
 
 def parquet(frame: pl.DataFrame) -> bytes:
+    """Return a table as a Parquet file."""
     content = io.BytesIO()
     frame.write_parquet(content)
     return content.getvalue()
 
 
 def in_form(kind: str, frame: pl.DataFrame) -> bytes:
-    """A table as the bytes of a file of this kind; NaN is missing in CSV, and left out of lines of JSON."""
+    """Return a table as the bytes of a file of this kind. NaN is empty in CSV, and is left out of JSON. kind: parquet,
+    csv, tsv, json, or anything else for lines of JSON.
+    """
     if kind == "parquet":
         return parquet(frame)
     if kind in ("csv", "tsv"):
@@ -48,7 +53,7 @@ def in_form(kind: str, frame: pl.DataFrame) -> bytes:
 
 
 def zip_of(members: Mapping[str, bytes], **changes) -> bytes:
-    """A zip of these files; changes: attributes that the entry of each has besides."""
+    """Return a zip of these files, by name. changes: attributes to set on the entry of each."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in members.items():
@@ -60,6 +65,7 @@ def zip_of(members: Mapping[str, bytes], **changes) -> bytes:
 
 
 def zip_of_folder(folder: Path, within: str = "") -> bytes:
+    """Return a zip of all files in a folder. within: what stands before their names."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return zip_of({within + path.relative_to(folder).as_posix(): path.read_bytes() for path in files})
 
@@ -68,24 +74,32 @@ def zip_of_folder(folder: Path, within: str = "") -> bytes:
 
 
 def rows(n: int, **columns) -> list[dict]:
-    """Rows in groups of 4, with a reward and the columns given as functions of the row."""
+    """Return n rows in groups of 4, each with a reward. columns: further ones, each as a function of the row's
+    index.
+    """
     return [
         {"group": i // 4, "acc": float(i % 3)} | {name: value(i) for name, value in columns.items()} for i in range(n)
     ]
 
 
 def table(n: int, **columns) -> pl.DataFrame:
+    """Return n rows in groups of 4 as a table, each with a reward. columns: further ones, each as a function of the
+    row's index.
+    """
     return pl.DataFrame(rows(n, **columns), infer_schema_length=None)
 
 
 def trl(**columns) -> bytes:
-    """A Parquet file of one step of TRL, with some columns replaced or added, and without those that are None."""
+    """Return a Parquet file of one step of TRL. columns: values of columns to replace or add; None for one to leave
+    out.
+    """
     frame = generic_frame(make_steps(1), NAMES).rename({"group": "prompt"}).with_columns(completion=pl.lit("x"))
     frame = frame.with_columns(**{name: value for name, value in columns.items() if value is not None})
     return parquet(frame.drop(name for name, value in columns.items() if value is None))
 
 
 def frames_of(folder: Path) -> list[pl.DataFrame]:
+    """Return the tables in all Parquet files of a folder."""
     return [pl.read_parquet(path) for path in sorted(folder.rglob("*.parquet"))]
 
 
@@ -93,7 +107,9 @@ def frames_of(folder: Path) -> list[pl.DataFrame]:
 
 
 def write_wandb(folder: Path, frames: list[pl.DataFrame], key: str = "completions") -> Path:
-    """Tables as TRL logs them through W&B: `step` is text, and a missing number is NaN."""
+    """Write tables as TRL logs them through W&B, where `step` is text and a missing number is NaN; return the
+    folder.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for n, frame in enumerate(frames):
         frame = frame.with_columns(pl.selectors.float().fill_null(float("nan"))).with_columns(
@@ -105,7 +121,9 @@ def write_wandb(folder: Path, frames: list[pl.DataFrame], key: str = "completion
 
 
 def write_trackio(path: Path, runs: Mapping[str, list], ids: bool = True, key: str = "completions") -> Path:
-    """A database as trackio writes it, of tables or lists of rows; without ids, as before it had them."""
+    """Write a database as trackio does, and return its path. runs: by name, a table or a list of rows per step; ids:
+    whether runs have ids, which older versions lacked.
+    """
     with sqlite3.connect(path) as database:
         columns = ("run_id TEXT, " if ids else "") + "timestamp TEXT, run_name TEXT, step INTEGER, metrics TEXT"
         database.execute(f"CREATE TABLE metrics (id INTEGER PRIMARY KEY AUTOINCREMENT, {columns})")
@@ -128,11 +146,14 @@ def write_trackio(path: Path, runs: Mapping[str, list], ids: bool = True, key: s
 
 
 def issues(run: ga.Run) -> dict:
+    """Return the details of the issues that reading noted, by id."""
     return {issue.id: issue.details for issue in run.issues}
 
 
 def assert_reads(run: ga.Run, expected: Mapping) -> None:
-    """Each name is a fact of the run, or a column of its table, with this value; `issues` are details by id."""
+    """Assert that a run has these values: each name is an attribute of the run, or else a column of its table; `issues`
+    are details by id.
+    """
     whole = with_bare_names(pl.concat(list(run.tables())))
     for name, value in expected.items():
         got = getattr(run, name) if hasattr(run, name) else whole[name].to_list()
@@ -141,7 +162,9 @@ def assert_reads(run: ga.Run, expected: Mapping) -> None:
 
 
 def refused(source, message: str, **options) -> str:
-    """The one line in which reading, or the first look at the rows, refuses it; `message` is a pattern in it."""
+    """Return the one line by which reading a log, or its tables, refuses it. message: a pattern that has to be in it;
+    options: those of `read_run`.
+    """
     with pytest.raises(gc.InputError, match=message) as refusal:
         for _ in ga.read_run(source, **options).tables():
             pass
@@ -151,17 +174,20 @@ def refused(source, message: str, **options) -> str:
 
 
 def figures(source, *without: str, **options) -> dict:
-    """A report without the path of its log, and without these members of `source`."""
+    """Return a report as a dict, without the path of the log and without some members of its `source`. without: the
+    names of these; options: those of `read_run`.
+    """
     report = ga.audit(ga.read_run(source, **options)).to_dict()
     return report | {"source": {k: v for k, v in report["source"].items() if k not in ("path", *without)}}
 
 
 def found(report: ga.AuditReport) -> dict:
+    """Return the findings of a report by id."""
     return {finding.id: finding for finding in report.findings}
 
 
 def gdpo(capsys, *arguments) -> tuple[int, str, str]:
-    """The exit status of `gdpo` with these arguments, what it prints and what it says of errors."""
+    """Return the exit status of `gdpo` with these arguments, its output, and what it prints as errors."""
     with pytest.raises(SystemExit) as stopped:
         gdpo_cli.main([*map(str, arguments)])
     printed = capsys.readouterr()
@@ -169,6 +195,7 @@ def gdpo(capsys, *arguments) -> tuple[int, str, str]:
 
 
 def audit_cli(capsys, *arguments) -> tuple[int, str, str]:
+    """Return the exit status of `gdpo audit` with these arguments, its output, and what it prints as errors."""
     return gdpo(capsys, "audit", *arguments)
 
 
@@ -176,23 +203,28 @@ def audit_cli(capsys, *arguments) -> tuple[int, str, str]:
 
 
 def reward(score, weight=1.0) -> dict:
+    """Return a reward as verifiers logs it."""
     return {"score": score, "weight": weight}
 
 
 def trace(rewards, metrics=None, advantages=None, agent="solver", trainable=True) -> dict:
+    """Return a trace of an episode as verifiers logs it. advantages: per token."""
     nodes = [{"message": {"role": "user"}}, {"message": {"role": "assistant"}, "advantages": advantages}]
     agent = {"name": agent, "trainable": trainable, "config": {}}
     return {"agent": agent, "nodes": nodes, "rewards": rewards, "metrics": metrics or {}}
 
 
 def episode(traces, step=None, group=None, work="train", task="t") -> dict:
+    """Return an episode as verifiers logs it, with these traces."""
     run = {} if step is None else {"run": {"type": "train", "id": "r", "work": {"type": work, "step": step}}}
     group = {} if group is None else {"group": {"id": group}}
     return {"id": "e", "task": {"type": "T", "data": {"idx": 0}, "key": task}, "traces": traces, **run, **group}
 
 
 def episodes(change=lambda number, one: None, **rewards) -> dict[str, bytes]:
-    """A log of two groups of four in each of two steps, each episode changed, with these rewards besides."""
+    """Return a log of verifiers with two groups of four episodes in each of two steps. change: changes an episode,
+    given its number and itself; rewards: further ones of each episode.
+    """
     made = [
         episode([trace({"right": reward(float(i % 2)), "short": reward(i / 4, 0.5)} | rewards)], step, f"{step}{g}")
         for step in (1, 2)

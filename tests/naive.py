@@ -1,7 +1,7 @@
-"""The formulas a second time, the slow way: floats, lists and loops. The tests compare gdpo_core with them.
+"""The formulas once more, written slowly with floats, lists and loops. The tests compare gdpo_core with them.
 
-Rows are responses, (responses, rewards) as lists of floats with NaN for a missing reward; `ids` says which group each
-row is in. Nothing here imports gdpo_core or torch. At the end: the batches that the properties are tried on.
+Rows are responses: (responses, rewards) as lists of floats, with NaN for a missing reward. `ids` says which group each
+row is in. Nothing here imports gdpo_core or torch. At the end are the random batches on which properties are tried.
 """
 
 from collections.abc import Callable
@@ -24,6 +24,8 @@ BY_EPS = 0.005  # of the largest: what is closer, and equal without an eps, is o
 
 @dataclass
 class Computed:
+    """The result of a method on a batch, from the statistics of each group to the advantages."""
+
     means: dict  # by group id; a list over the rewards for GDPO
     stds: dict
     z: list | None
@@ -34,7 +36,7 @@ class Computed:
 
 
 def members(ids) -> dict:
-    """Row numbers by group id."""
+    """Return the indices of the rows of each group, by its id."""
     rows: dict = {}
     for row, id in enumerate(ids):
         rows.setdefault(id, []).append(row)
@@ -42,7 +44,9 @@ def members(ids) -> dict:
 
 
 def mean_and_std(values, round_off=0.0):
-    """Over the values that are there, ddof 1; equal values, a single one and none have std 0."""
+    """Return the mean and the std, with ddof 1, of the values that are not NaN. The std is 0 for equal values, for a
+    single one, and for none (whose mean is NaN), and where it is not above `round_off`.
+    """
     there = [v for v in values if not isnan(v)]
     if not there:
         return nan, 0.0
@@ -51,6 +55,9 @@ def mean_and_std(values, round_off=0.0):
 
 
 def standardised(value, mean, std, eps, divide=True):
+    """Return (value − mean) / (std + eps), or value − mean if it is not to be divided; 0 where the std is 0, and NaN
+    for NaN.
+    """
     if isnan(value):
         return nan
     if std == 0:
@@ -59,15 +66,18 @@ def standardised(value, mean, std, eps, divide=True):
 
 
 def weighted_sum(weights, values):
+    """Return the weighted sum of the values that are not NaN; NaN if all are."""
     terms = [w * v for w, v in zip(weights, values, strict=True) if not isnan(v)]
     return fsum(terms) if terms else nan
 
 
 def size(weights, values):
+    """Return the sum of the absolute values of the terms of a weighted sum."""
     return fsum(abs(w * v) for w, v in zip(weights, values, strict=True) if not isnan(v))
 
 
 def compute(rows, ids, method, weights=None, convention="paper") -> Computed:
+    """Return what a method computes of rows; weights: 1 each by default."""
     weights = [1.0] * len(rows[0]) if weights is None else weights
     return (_gdpo if method == "gdpo" else _grpo)(rows, ids, weights, *EPS[convention], method)
 
@@ -110,14 +120,17 @@ def _gdpo(rows, ids, weights, group_eps, batch_eps, _) -> Computed:
 
 
 def same_reward(x, y) -> bool:
+    """Return whether two rewards are equal; two missing ones are."""
     return x == y or (isnan(x) and isnan(y))
 
 
 def same_vector(u, v) -> bool:
+    """Return whether all rewards of two responses are equal."""
     return all(same_reward(x, y) for x, y in zip(u, v, strict=True))
 
 
 def distinct(items, same: Callable) -> int:
+    """Return how many items are different; same: says whether two are not."""
     kept: list = []
     for item in items:
         if not any(same(item, other) for other in kept):
@@ -127,6 +140,8 @@ def distinct(items, same: Callable) -> int:
 
 @dataclass
 class Pair:
+    """Two responses of a group: whether their rewards differ, and whether they are tied."""
+
     first: int
     second: int
     differ: bool  # in their reward vectors
@@ -135,6 +150,8 @@ class Pair:
 
 @dataclass
 class Group:
+    """A group with all its pairs of responses."""
+
     rows: list
     pairs: list
     levels: int
@@ -143,11 +160,14 @@ class Group:
 
 
 def has_a_reward(row) -> bool:
+    """Return whether a response has at least one reward."""
     return not all(isnan(v) for v in row)
 
 
 def groups_of(rows, ids, advantages, bare=None) -> list[Group]:
-    """The groups with the rows that have a reward, pair by pair; bare: the advantages without any eps."""
+    """Return the groups with all pairs of the rows that have a reward. bare: the advantages that are computed without
+    any eps; if they are given, advantages that are close count as tied if the bare ones are equal.
+    """
     groups = []
     for all_rows in members(ids).values():
         group = [i for i in all_rows if has_a_reward(rows[i])]
@@ -173,11 +193,13 @@ def groups_of(rows, ids, advantages, bare=None) -> list[Group]:
 
 
 def mean(values) -> float:
+    """Return the mean of some values; NaN for none."""
     values = list(values)
     return fsum(values) / len(values) if values else nan
 
 
 def collapse(rows, ids, method, weights=None, convention="paper") -> dict:
+    """Return the facts about ties that gdpo_core's `collapse` gives, as a dict."""
     computed = compute(rows, ids, method, weights, convention)
     a = computed.advantages
     groups = groups_of(rows, ids, a, compute(rows, ids, method, weights).advantages)
@@ -198,7 +220,9 @@ def collapse(rows, ids, method, weights=None, convention="paper") -> dict:
 
 
 def update_share(rows, ids, computed, weights, eps, method) -> tuple:
-    """Σ a_k A / Σ A² by reward; a_k is what the reward alone adds to the advantage, divided by what divides A."""
+    """Return each reward's share of the update, Σ a_k A / Σ A². Here a_k is what reward k adds to an advantage A,
+    divided by the number that divides A.
+    """
     a = computed.advantages
     weights = [1.0] * len(rows[0]) if weights is None else weights
     if not any(a):
@@ -221,7 +245,9 @@ def update_share(rows, ids, computed, weights, eps, method) -> tuple:
 
 
 def right_and_wrong(rows, pair, primary):
-    """(lower, higher) of a pair by its primary reward, None if that is equal or missing."""
+    """Return the two rows of a pair, first the one with less of the primary reward; None if the two are equal in it or
+    one lacks it.
+    """
     x, y = rows[pair.first][primary], rows[pair.second][primary]
     if isnan(x) or isnan(y) or x == y:
         return None
@@ -229,7 +255,9 @@ def right_and_wrong(rows, pair, primary):
 
 
 def broken_ties(rows, ids, coarse, fine, primary) -> set:
-    """{(lower, higher, inverted)} of the pairs with different primary reward, tied by coarse and not by fine."""
+    """Return the pairs with different primary reward that the advantages `coarse` tie and `fine` do not: a set of (row
+    with less of it, row with more, whether `fine` puts them in the wrong order).
+    """
     broken = set()
     for g_coarse, g_fine in zip(groups_of(rows, ids, coarse), groups_of(rows, ids, fine), strict=True):
         for c, f in zip(g_coarse.pairs, g_fine.pairs, strict=True):
@@ -245,6 +273,8 @@ def broken_ties(rows, ids, coarse, fine, primary) -> set:
 
 @dataclass
 class Batch:
+    """A batch of responses with the group of each, and weights or None."""
+
     rows: list
     ids: list
     weights: list | None
@@ -262,7 +292,7 @@ MISSING = ("none", "none", "none", "scattered", "all", "all but one")
 
 
 def _column(draw, count, values, scale, missing):
-    """One reward in one group."""
+    """Return random values of one reward in a group of `count` responses. missing: whether some may be missing."""
     constant = draw(st.integers(0, 4)) == 0
     drawn = [draw(values)] * count if constant else draw(st.lists(values, min_size=count, max_size=count))
     value = [float(v * scale) for v in drawn]
@@ -280,7 +310,10 @@ def _column(draw, count, values, scale, missing):
 
 @st.composite
 def batches(draw, missing=True, dense=False, shuffled=True):
-    """1 to 5 prompts, 1 to 7 rollouts (as many for each if dense), 1 to 4 rewards; constants, NaN, any weights."""
+    """Draw a batch of 1 to 5 prompts with 1 to 7 rollouts and 1 to 4 rewards; some rewards are constant, and the
+    weights are any. missing: whether rewards may be missing; dense: whether all groups have one size; shuffled: whether
+    the rows of a group may stand apart.
+    """
     prompts, rewards = draw(st.integers(1, 5)), draw(st.integers(1, 4))
     rollouts = st.integers(1, 7)
     sizes = [draw(rollouts)] * prompts if dense else [draw(rollouts) for _ in range(prompts)]

@@ -1,7 +1,8 @@
-"""Hold the graders against BFCL's own decoder and AST checker; `make parity` installs bfcl-eval and runs it.
+"""Compare the graders with BFCL's own decoder and AST checker; `make parity` installs bfcl-eval and runs it.
 
-BFCL reads each answer's text with its own decoder and checks the calls against the accepted ones. It has one
-verdict, so ours is "correctness passes and every type is exact", without spelling, wrapping and conciseness.
+BFCL reads the text of an answer with its decoder, and checks the calls against the accepted ones. It gives a single
+verdict, which ours is to equal: correctness passes and every type is exact; spelling, wrapping and conciseness do not
+count.
 """
 
 import importlib.util
@@ -35,7 +36,7 @@ STAND_INS = {
 
 @pytest.fixture
 def bfcl_accepts(monkeypatch):
-    """BFCL's verdict on an answer's text and its reason, as a function of task and answer."""
+    """Return a function from a task and the text of an answer to BFCL's verdict and the reason for it."""
     if importlib.util.find_spec("bfcl_eval") is None:
         pytest.fail("bfcl-eval is not installed: run `make parity`, which installs it first", pytrace=False)
     for name, attributes in STAND_INS.items():
@@ -59,6 +60,7 @@ def bfcl_accepts(monkeypatch):
 
 
 def we_accept(task, answer):
+    """Return whether an answer passes correctness and has exact types."""
     if not bfcl.grade(task, answer).correctness.passed:
         return False
     # the style verdict also covers spelling and wrapping, so its type check is taken alone

@@ -14,7 +14,7 @@ WEIGHTS = {"correctness": 2, "style": 1, "conciseness": 1}
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """The trainer after its run, and the callback."""
+    """Return the trainer after its run, and the callback."""
     from gdpo_audit.callback import AuditCallback
 
     kept = []

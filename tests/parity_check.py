@@ -1,6 +1,7 @@
-"""Hold traps of `gdpo check` against the trainers' own code: what a trap says happens, happens; `make parity` runs it.
+"""Check traps of `gdpo check` against the trainers' own code: what a trap says will happen does happen. `make parity`
+runs it.
 
-Each test has a configuration with the trap and gives the same to the function or the validator of the trainer.
+Each test has a configuration with the trap, and gives the same values to the trainer's own function or validator.
 """
 
 import ast
@@ -19,13 +20,13 @@ WEIGHTS, SIZE, LENGTHS = torch.tensor([1.0, 0.5]), 4, torch.arange(12) % 5 + 2
 
 
 def held(text, name):
-    """The ids of the traps in a configuration."""
+    """Return the ids of the traps in a configuration. name: of its file."""
     return {trap.id for trap in gc.check_config({name: text}).traps}
 
 
 @pytest.fixture
 def verl():
-    """verl's GDPO, given what `change` has made of its arguments."""
+    """Return a function that runs verl's GDPO on arguments which `change` may have altered."""
     framework = load("verl")
     if framework is None:
         pytest.skip("verl is not installed")

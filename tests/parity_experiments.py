@@ -1,4 +1,4 @@
-"""The experiments under TRL's own trainer, a few steps of them; `make parity-trainer` runs it."""
+"""The experiments under TRL's own trainer, with only a few steps; `make parity-trainer` runs it."""
 
 import polars as pl
 import pytest
@@ -11,12 +11,13 @@ STEPS = 3
 
 
 def log_of(folder, method):
+    """Return the log of the run that was trained with a method."""
     return ga.read_run(folder / "pays_5" / method / "0")
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Runs of both methods, made twice, each time in a folder of its own."""
+    """Return two folders, each with runs of both methods from the same seed."""
     folders = [tmp_path_factory.mktemp(name) for name in ("first", "second")]
     for folder in folders:
         for method in AGGREGATIONS:
@@ -38,7 +39,7 @@ def test_an_audit_finds_out_what_was_set(runs, method):
 
 
 def test_the_first_prompts_are_those_of_the_shipped_sample(runs):
-    """The prompts alone: another machine may round, and so sample, otherwise."""
+    """Only the prompts are compared, because another machine may round, and so sample, otherwise."""
     shipped = pl.read_parquet("data/samples/pays_5_gdpo/completions.parquet").filter(step=1)
     here = pl.read_parquet(runs[0] / "pays_5/gdpo/0/completions/*.parquet").filter(step=1)
     assert shipped["prompt"].to_list() == here["prompt"].to_list()

@@ -1,4 +1,4 @@
-"""`--engine ray` with Ray itself, in an environment of its own: make parity-ray."""
+"""`--engine ray` with Ray itself, in an environment of its own: `make parity-ray`."""
 
 import os
 import sys
@@ -15,6 +15,7 @@ from gdpo_audit.findings import summarise
 
 @pytest.fixture(scope="module")
 def ray():
+    """Yield Ray, started on two cores of this machine."""
     import ray
 
     root = str(Path(__file__).parent.parent)
@@ -29,6 +30,9 @@ def ray():
 
 
 def same(path, read=None, **named) -> bool:
+    """Assert that the report on a log is the same from Ray as from this process, and return True. read: options of
+    `read_run`.
+    """
     local = ga.audit(ga.read_run(path, **(read or {})), **named).to_dict(groups=True)
     assert engine_ray.audit_on_ray(str(path), **(read or {}), **named).to_dict(groups=True) == local
     return True

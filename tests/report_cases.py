@@ -1,8 +1,10 @@
-"""Logs as people have them: small ones made after public threads, each with its truth by plain numpy.
+"""Logs as people have them: small ones made after public threads, each with the truth about it, computed in plain
+numpy.
 
-A case is a function: its docstring names the source, the property and the truth; what it returns is the log in memory,
-drawn from a seed, and what a reader of the report needs. The properties and the names of columns are from the threads,
-the rows are not. Nothing here is from gdpo_core or gdpo_audit: the first section computes the truth anew.
+A case is a function that returns such a log, drawn from a seed and kept in memory, and the facts that a report on it
+has to hold. Its docstring says what is special about the log, names the public threads after which it was made, and
+says what the report has to find out. What is special, and the names of columns, are from the threads; the rows are not.
+Nothing here is from gdpo_core or gdpo_audit: the first section computes the truth anew.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +18,7 @@ from logs import in_form
 
 
 def rows_of(keys: Sequence) -> list[np.ndarray]:
-    """The places of the rows that share a key, in the order in which the keys come."""
+    """Return for each key, in the order in which the keys first come, the indices of the rows that have it."""
     places: dict[Any, list[int]] = {}
     for i, key in enumerate(keys):
         places.setdefault(key, []).append(i)
@@ -24,7 +26,9 @@ def rows_of(keys: Sequence) -> list[np.ndarray]:
 
 
 def grpo(r, weights, keys, eps=1e-6, scale=True, ddof=1):
-    """Advantages of GRPO (scale False: less the mean alone), and the part that each reward makes of them."""
+    """Return GRPO's advantages, (rows,), and the part that each reward makes of them, (rows, rewards). r: (rows,
+    rewards); keys: the group of each row; scale: whether a group is divided by its std plus eps; ddof: of that std.
+    """
     s, parts = r @ weights, np.zeros(r.shape)
     for rows in rows_of(keys):
         spread = s[rows].std(ddof=ddof) + eps if scale and len(rows) > 1 else 1
@@ -33,7 +37,10 @@ def grpo(r, weights, keys, eps=1e-6, scale=True, ddof=1):
 
 
 def gdpo(r, weights, keys, batches, eps=1e-4):
-    """Return GDPO's advantages: each reward normalised in its group, then the sums over the batch."""
+    """Return GDPO's advantages, (rows,), and the part that each reward makes of them, (rows, rewards): each reward is
+    normalised in its group, and then the weighted sums over the batch. r: (rows, rewards); keys, batches: the group and
+    the batch of each row.
+    """
     parts = np.zeros(r.shape)
     for rows in rows_of(keys):
         parts[rows] = weights * (r[rows] - r[rows].mean(0)) / (r[rows].std(0, ddof=1) + eps)
@@ -43,37 +50,43 @@ def gdpo(r, weights, keys, batches, eps=1e-4):
 
 
 def shares(advantages, parts):
-    """The share of each reward in the update: of every advantage, the part that the reward makes."""
+    """Return the share of the update that each reward makes: Σ a A / Σ A² with the advantages A and the reward's part a
+    of each.
+    """
     return (advantages @ parts) / (advantages @ advantages)
 
 
 def in_percent(parts) -> str:
-    """Shares in whole percent, as "36 / 28 / 36"."""
+    """Return shares in whole percent, as in "36 / 28 / 36"."""
     return " / ".join(f"{100 * share:.0f}" for share in parts)
 
 
 def dead(r, keys):
-    """The share of groups in which each reward is constant."""
+    """Return for each reward the share of groups in which it is constant. keys: the group of each row."""
     return np.mean([np.ptp(r[rows], axis=0) < 1e-9 for rows in rows_of(keys)], axis=0)
 
 
 def silent(advantages, keys):
-    """The share of groups in which every advantage is 0."""
+    """Return the share of groups in which every advantage is 0. keys: the group of each row."""
     return float(np.mean([np.abs(advantages[rows]).max() < 1e-9 for rows in rows_of(keys)]))
 
 
 def fitted(r, total, keys):
-    """The weights of the sum that is nearest to the total inside the groups."""
+    """Return the weights of the weighted sum of rewards that is nearest to the total inside groups. r: (rows, rewards);
+    keys: the group of each row.
+    """
     inside = [(r[rows] - r[rows].mean(0), total[rows] - total[rows].mean()) for rows in rows_of(keys)]
     left, right = (np.concatenate(parts) for parts in zip(*inside, strict=True))
     return np.linalg.lstsq(left, right, rcond=None)[0]
 
 
 def in_float32(values):
+    """Return numbers rounded to float32, as float64."""
     return np.float32(values).astype(float)
 
 
 def in_bfloat16(values):
+    """Return numbers rounded to bfloat16, as float64."""
     bits = np.float32(values).view(np.uint32)
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32).astype(float)
 
@@ -82,45 +95,53 @@ def in_bfloat16(values):
 
 
 class Truth(NamedTuple):
-    """Facts that a report on the log has to hold; None and () ask for nothing."""
+    """Facts that a report on a log has to hold. A fact that is None, empty or () is not asked for."""
 
-    rewards: tuple[str, ...] = ()  # those that count, and no other column
+    rewards: tuple[str, ...] = ()  # the columns that count as rewards, all of them
     method: str | None = None  # what made the logged advantages
     groups: int | None = None
     responses: int | None = None
-    repeated: int | None = None  # prompts that come twice
-    weights: tuple[float, ...] = ()  # up to a factor
-    shares: tuple[float, ...] = ()  # under the method that made the advantages, or `under`
-    within: float = 1e-3  # of the shares, and of the weights relative to the first
+    repeated: int | None = None  # how many prompts come twice
+    weights: tuple[float, ...] = ()  # of the rewards, up to a common factor
+    shares: tuple[float, ...] = ()  # of the rewards, under the method that made the advantages, or under `under`
+    within: float = 1e-3  # by how much shares may be off, and weights relative to the first
     dead: tuple[float, ...] = ()
     silent: float | None = None
-    says: tuple[str, ...] = ()  # patterns, each of which is in the report
-    never: str = ""  # a pattern that is not
-    finding: str = ""  # the id of one that is there
-    asks: str = ""  # a pattern of the question that may stand in place of a report; that must, if nothing else is asked
-    first: str = ""  # a pattern of what is said first: what to do, and the first finding
-    under: str = ""  # the method whose shares these are, where none is known to have made the advantages: "" for GRPO
+    says: tuple[str, ...] = ()  # patterns, each of which has to be in the report
+    never: str = ""  # a pattern that may not be in it
+    finding: str = ""  # the id of a finding that has to be there
+    # A pattern of the question that may stand in place of a report, and that must if no other fact is asked for.
+    asks: str = ""
+    first: str = ""  # a pattern of what is said first, which is what to do and the first finding
+    # The method under which the shares are, if none is known to have made the advantages: "" for GRPO.
+    under: str = ""
     reproduced: bool = True  # whether the method made every advantage that is logged
 
 
 class Case(NamedTuple):
+    """A log by the names of its files, the truth about it, and how it is to be read and audited."""
+
     log: dict[str, bytes]
     truth: Truth
     read: Mapping[str, Any] = {}  # options of read_run
-    audit: Mapping[str, Any] = {}  # and of audit
-    on_disk: str | None = None  # what is read of the log on a disk: "" for its folder, or a glob there
+    audit: Mapping[str, Any] = {}  # options of audit
+    # What to read if the log is written to a disk: "" for its folder, or a glob there. None: it is read from memory.
+    on_disk: str | None = None
 
 
 CASES: dict[str, Callable[[], Case]] = {}
 
 
 def case(make: Callable[[], Case]) -> Callable[[], Case]:
+    """Register a function as a case, under its own name."""
     CASES[make.__name__] = make
     return make
 
 
 class Drawn(NamedTuple):
-    """Responses in the order of a trainer's batch, group by group: two rewards, and who they belong to."""
+    """Random responses in the order of a trainer's batch, group by group: two rewards each, and the step and prompt
+    they belong to.
+    """
 
     step: np.ndarray
     prompt: np.ndarray  # its number in the step
@@ -132,11 +153,14 @@ class Drawn(NamedTuple):
         return [f"s{step}p{prompt}" for step, prompt in zip(self.step, self.prompt, strict=True)]
 
     def kept(self, which) -> "Drawn":
+        """Return some of the responses; which: a mask, or indices in a new order."""
         return Drawn(self.step[which], self.prompt[which], self.r[which], self.draw)
 
 
 def drawn(seed, steps=6, prompts=6, size=8, sizes=None) -> Drawn:
-    """Groups of a size, or of sizes that are drawn between two."""
+    """Return random responses in groups of one size, or of sizes drawn between the two of `sizes`. prompts: in each
+    step.
+    """
     draw, groups = np.random.default_rng(seed), steps * prompts
     n = np.full(groups, size) if sizes is None else draw.integers(sizes[0], sizes[1] + 1, groups)
     group = np.arange(groups).repeat(n)
@@ -145,11 +169,14 @@ def drawn(seed, steps=6, prompts=6, size=8, sizes=None) -> Drawn:
 
 
 def table(form: str, **columns) -> bytes:
+    """Return columns as the bytes of a file of this kind, such as "csv"."""
     return in_form(form, pl.DataFrame({name: np.asarray(values).tolist() for name, values in columns.items()}))
 
 
 def trl(d: Drawn, names: Sequence[str], advantages, r=None, keys=None) -> dict[str, bytes]:
-    """The log as TRL writes it, in one file."""
+    """Return a log with TRL's columns in one file. names: of the rewards; r: (rows, rewards), by default those of d;
+    keys: the prompt of each row.
+    """
     r = d.r if r is None else r
     of_rewards = dict(zip(names, r.T, strict=True))
     keys = d.keys if keys is None else keys
@@ -158,7 +185,7 @@ def trl(d: Drawn, names: Sequence[str], advantages, r=None, keys=None) -> dict[s
 
 
 def verl(d: Drawn, score, **columns) -> dict[str, bytes]:
-    """A dump of verl, which holds no advantages."""
+    """Return a dump of verl, which holds no advantages. score: (rows,) the total; columns: further ones."""
     same = {"output": ["x"] * len(d.step), "gts": ["4"] * len(d.step)}
     return {"1.jsonl": table("jsonl", input=d.keys, **same, score=score, step=d.step, **columns)}
 
@@ -168,10 +195,12 @@ def verl(d: Drawn, score, **columns) -> dict[str, bytes]:
 
 @case
 def rewards_named_as_what_a_table_holds() -> Case:
-    """huggingface/trl#5233 (columns beside the rewards may overwrite the table's own); own construction.
+    """Return a log whose rewards are called correct, length and part, names that our own tables use. The advantages are
+    tanh of GRPO's, which no recipe makes. Own construction after huggingface/trl#5233 (columns beside the rewards may
+    overwrite the table's own).
 
-    Rewards are called correct, length and part; the advantages are tanh of GRPO's, which no recipe makes.
-    Truth: the rewards are these three, and the report is that of any other names: their order is that of a sum.
+    The report has to name these three rewards, and to say what it would say under any other names: the advantages have
+    the order of a weighted sum.
     """
     d = drawn(1)
     r = np.c_[d.r, d.draw.integers(0, 4, len(d.step))]
@@ -182,11 +211,12 @@ def rewards_named_as_what_a_table_holds() -> Case:
 
 @case
 def versions_times_and_costs() -> Case:
-    """areal-project/AReaL#1408 (head_version, tail_version of each sample in the dump), rllm-org/rllm#622.
+    """Return a log of two rewards beside columns that are none: versions of the model, a clock, a latency, a cost, a
+    log-probability and the worker; no advantages. After areal-project/AReaL#1408 (head_version and tail_version of each
+    sample) and rllm-org/rllm#622.
 
-    Beside two rewards stand versions of the weights, a clock, a latency, a cost, a log-probability and the worker, who
-    take turns; no advantages. Truth: correct and style alone are rewards; shares of GRPO with 1 : 1. To ask what seqlen
-    is would do, without offering clocks and versions as rewards.
+    The report has to take correct and style alone for rewards, and to give GRPO's shares with weights 1 : 1. It may
+    also ask what seqlen is, but must not offer clocks and versions as rewards.
     """
     d = drawn(2)
     n, late = len(d.step), d.draw.random(len(d.step)) < 0.2
@@ -203,10 +233,12 @@ def versions_times_and_costs() -> Case:
 
 @case
 def unordered_rollout_indices() -> Case:
-    """NVIDIA-NeMo/Gym#2771 (_ng_rollout_index), and its readers' columns: sandbox_elapsed_seconds, …_return_code.
+    """Return a log whose rollouts come in any order, with an index from 0 to 5 in each task, and whose reward is 0.6,
+    0.3 and 0.1 of three columns. After NVIDIA-NeMo/Gym#2771 (_ng_rollout_index), with columns that its readers add,
+    such as sandbox_elapsed_seconds.
 
-    Rollouts come in any order; each task has its indices 0 to 5; reward is 0.6, 0.3 and 0.1 of three columns.
-    Truth: these three make the reward, the index, the seconds and the return code do not; 40 tasks of 6.
+    The report has to find that these three make the reward, while the index, the seconds and the return code do not; it
+    has to find 40 tasks of 6 rollouts.
     """
     d = drawn(3, steps=1, prompts=40, size=6)
     n, w = len(d.step), np.array([0.6, 0.3, 0.1])
@@ -222,10 +254,12 @@ def unordered_rollout_indices() -> Case:
 
 @case
 def facts_of_the_prompt_and_an_index_of_pandas() -> Case:
-    """PrimeIntellect-ai/verifiers#365 (average_reward of each prompt), wandb/wandb#6951 (DataFrame.to_csv).
+    """Return a CSV whose first column has no name and counts the rows, and in which difficulty and average_reward are
+    constant per prompt. After PrimeIntellect-ai/verifiers#365 (average_reward of each prompt) and wandb/wandb#6951
+    (DataFrame.to_csv).
 
-    A CSV whose first column has no name and counts rows; difficulty and average_reward are constant per prompt.
-    Truth: correct and style alone are rewards; 36 groups; shares of GRPO with 1 : 1.
+    The report has to take correct and style alone for rewards, in 36 groups, and to give GRPO's shares with weights 1 :
+    1.
     """
     d = drawn(4)
     facts = d.draw.random((36, 2)).round(2)[(d.step - 1) * 6 + d.prompt]
@@ -237,9 +271,10 @@ def facts_of_the_prompt_and_an_index_of_pandas() -> Case:
 
 @case
 def a_rescaled_copy() -> Case:
-    """yifan123/flow_grpo#53 (pickscore is normalised before it is summed): both forms logged, no advantages.
+    """Return a log that holds a reward twice, as pickscore_raw and divided by 26 as pickscore, without advantages.
+    After yifan123/flow_grpo#53 (pickscore is normalised before it is summed).
 
-    pickscore is pickscore_raw / 26. Truth: only one of the two can be meant, and which one is asked.
+    Only one of the two can be meant, so the report has to ask which.
     """
     d = drawn(5)
     raw = (20 + 4 * d.r[:, 1]).round(4)
@@ -253,10 +288,11 @@ def a_rescaled_copy() -> Case:
 
 @case
 def a_penalty_that_no_column_holds() -> Case:
-    """radixark/miles#1573: of right answers, those much longer than their group's others lose a little.
+    """Return a log whose score is acc + 0.2 fmt less a penalty that is in no column: right answers that are much longer
+    than the others of their group lose a little. After radixark/miles#1573.
 
-    score = acc + 0.2 fmt − that penalty, and the penalty is in no column. Truth: the shares under the weights of the
-    nearest sum inside groups; under 1 : 1 the format would make five times as much.
+    The report has to give the shares under the weights of the nearest weighted sum inside groups; under 1 : 1 the
+    format would make five times as much.
     """
     d = drawn(6)
     r = np.c_[d.r[:, 0], d.draw.random(len(d.step)) < 0.6]
@@ -276,10 +312,11 @@ def a_penalty_that_no_column_holds() -> Case:
 
 @case
 def a_scale_of_each_source() -> Case:
-    """Tencent-Hunyuan/UniRL#146: one source's score is times 15, which changes no normalised advantage.
+    """Return a log whose score, acc + 0.5 style, is multiplied by 15 in one of two sources, which changes no normalised
+    advantage. After Tencent-Hunyuan/UniRL#146.
 
-    score = (acc + 0.5 style) · 15 in one data_source, · 1 in the other. Truth: it is linear in both inside every group,
-    with the ratio 1 : 0.5; nothing is missing, and GRPO's shares are those of 1 : 0.5.
+    The report has to find that the score is linear in both rewards inside every group, with the ratio 1 : 0.5, so that
+    nothing is missing, and to give GRPO's shares under these weights.
     """
     d = drawn(7)
     scale = np.where(d.prompt < 3, 15, 1)
@@ -291,10 +328,11 @@ def a_scale_of_each_source() -> Case:
 
 @case
 def a_clipped_total() -> Case:
-    """inclusionAI/AReno#423: the sum of the rewards is clipped to [−1, 1] before advantages are computed.
+    """Return a log whose reward is clip(acc + 0.5 tool − 0.7 long, −1, 1), with all four columns. After
+    inclusionAI/AReno#423, where the sum of the rewards is clipped before advantages are computed.
 
-    reward = clip(acc + 0.5 tool − 0.7 long, −1, 1), all four logged. Truth: the advantages are GRPO of reward; acc,
-    tool and long are its parts, or what stands beside it, and the log does not hold only a total.
+    The report has to find that the advantages are GRPO of reward, and that acc, tool and long are its parts or stand
+    beside it. It must not say that the log holds only a total.
     """
     d = drawn(8)
     r = np.c_[d.r[:, 0], d.draw.random((len(d.step), 2)).round(2)]
@@ -307,9 +345,10 @@ def a_clipped_total() -> Case:
 
 @case
 def weights_in_columns() -> Case:
-    """huggingface/trl#5657 (a scheduler of the weights, logged as reward_weights/…): a weight for each step.
+    """Return a log whose weights change from step to step and stand in the columns w_correct and w_brevity. After
+    huggingface/trl#5657 (a scheduler of the weights, logged as reward_weights/…).
 
-    w_correct rises and w_brevity falls with the steps; both are columns. Truth: GRPO with these weights; two rewards.
+    The report has to find GRPO with these weights, and two rewards.
     """
     d = drawn(9)
     w = np.c_[0.2 * d.step, 1.4 - 0.2 * d.step].round(2)
@@ -322,9 +361,11 @@ def weights_in_columns() -> Case:
 
 @case
 def kl_in_the_reward() -> Case:
-    """THUDM/slime#1247 (reward − kl_coef · kl), modelscope/ms-swift#6385 (kl_in_reward); kl is a column.
+    """Return a log of GRPO on acc + 0.5 style − 0.1 kl, in which kl is a column. After THUDM/slime#1247 (reward −
+    kl_coef · kl) and modelscope/ms-swift#6385 (kl_in_reward).
 
-    Truth: GRPO of acc + 0.5 style − 0.1 kl; kl, by its name a metric, is what is missing, and is named with its weight.
+    By its name kl is a metric, so it is not read as a reward. The report has to find that it is what is missing, and to
+    name it with its weight.
     """
     d = drawn(10)
     r = np.c_[d.r, d.draw.gamma(2, 1.5, len(d.step)).round(4)]

@@ -1,4 +1,4 @@
-"""Logs as people have them, the second half of report_cases: groups, what became of advantages, and shapes of files."""
+"""Logs as people have them, continued from report_cases: groups, what became of the advantages, and shapes of files."""
 
 import json
 
@@ -30,10 +30,12 @@ W = np.array([1, 0.5])
 
 @case
 def groups_of_any_size_by_two_columns() -> Case:
-    """PrimeIntellect-ai/prime-rl#2590: groups by (env_name, example_id), whose failed rollouts are dropped.
+    """Return a log whose groups are told apart by the two columns env_name and example_id. Failed rollouts are dropped,
+    so that groups hold 1 to 8 rows; the advantage is centred, and 0 in a group of one. After
+    PrimeIntellect-ai/prime-rl#2590.
 
-    Each environment counts its examples from 0; groups hold 1 to 8; the advantage is centred, and 0 in a group of one.
-    Truth: 48 groups of a step, an environment and an example; GRPO without std, 1 : 0.5.
+    Each environment counts its examples from 0. The report has to find 48 groups of a step, an environment and an
+    example, and GRPO without std with weights 1 : 0.5.
     """
     d = drawn(11, steps=8, sizes=(1, 8))
     a, parts = grpo(d.r, W, d.keys, scale=False)
@@ -46,10 +48,11 @@ def groups_of_any_size_by_two_columns() -> Case:
 
 @case
 def blocks_of_interleaved_prompts() -> Case:
-    """PrimeIntellect-ai/prime-rl#600: [problem_1, problem_2, …] · rollouts, but statistics over rows in a row.
+    """Return a log whose rollouts are ordered [problem 1, problem 2, …] and again from the start, while the trainer
+    normalised over 8 rows that follow one another. After PrimeIntellect-ai/prime-rl#600.
 
-    Blocks of 8 rows hold six prompts. Truth: GRPO over these blocks, 36 of them, reproduces; that every block mixes
-    prompts is an error of the run.
+    The report has to find that GRPO over 36 such blocks reproduces the advantages, and to report as an error that every
+    block mixes prompts.
     """
     d = drawn(12)
     order = np.lexsort((d.prompt, np.tile(np.arange(8), 36), d.step))
@@ -71,9 +74,11 @@ def blocks_of_interleaved_prompts() -> Case:
 
 @case
 def interleaved_rollouts_without_an_id() -> Case:
-    """Own construction after PrimeIntellect-ai/prime-rl#600: the same order, with statistics by problem, no id logged.
+    """Return a log whose rollouts are ordered [problem 1, problem 2, …] and again from the start, normalised by
+    problem, but without an id of the problem. Own construction after PrimeIntellect-ai/prime-rl#600.
 
-    Six prompts a step: the group of a row is its place modulo 6. Truth: 36 groups of 8, GRPO, 1 : 0.5.
+    With six prompts a step, the group of a row is its index modulo 6. The report has to find 36 groups of 8, and GRPO
+    with weights 1 : 0.5.
     """
     d = drawn(13)
     d = d.kept(np.lexsort((d.prompt, np.tile(np.arange(8), 36), d.step)))
@@ -86,10 +91,11 @@ def interleaved_rollouts_without_an_id() -> Case:
 
 @case
 def a_key_that_begins_anew_in_each_file() -> Case:
-    """THUDM/slime#275 (a sample's reward may be a dict), #1918 (group_index, uneven groups); dumps as JSON lines.
+    """Return a log with a file per step, in which group_index counts from 0 in each file, groups hold 3 to 8 rows, the
+    rewards are in an object, and no column holds the step. After THUDM/slime#275 (a sample's reward may be a dict) and
+    #1918 (group_index, uneven groups).
 
-    A file per rollout, no step in it; group_index counts from 0 in each, groups hold 3 to 8; rewards in an object.
-    Truth: 36 groups, not 6; GRPO, 1 : 0.5; no prompt is known to come twice.
+    The report has to find 36 groups and not 6, GRPO with weights 1 : 0.5, and no prompt that comes twice.
     """
     d = drawn(14, sizes=(3, 8))
     a, parts = grpo(d.r, W, d.keys)
@@ -107,10 +113,10 @@ def a_key_that_begins_anew_in_each_file() -> Case:
 
 @case
 def one_advantage_in_each_turn() -> Case:
-    """microsoft/agent-lightning#445 (each (data_id, rollout_id) counts once), radixark/miles#1325: a row per turn.
+    """Return a log with a row per turn, in which the 1 to 4 turns of a rollout repeat its rewards and its advantage,
+    while the trainer's statistics count a rollout once. After microsoft/agent-lightning#445 and radixark/miles#1325.
 
-    The rows of a rollout, 1 to 4 turns, copy its rewards and its advantage; statistics have one row per rollout.
-    Truth: 36 groups of 4 rollouts, GRPO, 1 : 0.5, with shares over the rollouts.
+    The report has to find 36 groups of 4 rollouts, and GRPO with weights 1 : 0.5, with shares over the rollouts.
     """
     d = drawn(15, size=4)
     a, parts = grpo(d.r, W, d.keys)
@@ -124,10 +130,11 @@ def one_advantage_in_each_turn() -> Case:
 
 @case
 def two_draws_of_a_prompt_side_by_side() -> Case:
-    """NVIDIA-NeMo/RL#3959, #4013: groups by the identity of the draw, while the log has the prompt's text alone.
+    """Return a log in which the first prompt of each step is drawn twice and the two draws are two groups, while the
+    log holds only the prompt's text. After NVIDIA-NeMo/RL#3959 and #4013.
 
-    In each step the first prompt is drawn twice: 16 rows in a row have its text. Truth: 40 groups of 8 rows, GRPO,
-    1 : 0.5; by the text the first 16 rows would be one group, which reproduces nothing.
+    The report has to find 40 groups of 8 rows, and GRPO with weights 1 : 0.5. By the text the first 16 rows of a step
+    would be one group, which reproduces nothing.
     """
     d = drawn(16, steps=8, prompts=5)
     a, parts = grpo(d.r, W, d.keys)
@@ -139,9 +146,10 @@ def two_draws_of_a_prompt_side_by_side() -> Case:
 
 @case
 def prompts_of_any_sizes_without_advantages() -> Case:
-    """NVIDIA-NeMo/labs-molt#48: groups that lost rollouts are used as they are; no advantages logged.
+    """Return a log whose groups lost rollouts and hold 3 to 9 rows, without advantages. After NVIDIA-NeMo/labs-molt#48.
 
-    Prompts come in whole runs of 3 to 9 rows. Truth: each is a group, 40 of them; that sizes differ is no fault.
+    The rows of a prompt stand together, so the report has to find 40 groups, and must not call it a fault that sizes
+    differ.
     """
     d = drawn(17, steps=8, prompts=5, sizes=(3, 9))
     log = {
@@ -164,10 +172,11 @@ def prompts_of_any_sizes_without_advantages() -> Case:
 
 @case
 def masked_when_too_long() -> Case:
-    """NVIDIA-NeMo/RL#724, #3957 (sample_mask of filtered samples): what did not end is in the statistics, not trained.
+    """Return a log in which truncated answers count in the statistics of their group but have advantage 0. After
+    NVIDIA-NeMo/RL#724 and #3957 (sample_mask of filtered samples).
 
-    truncated rows have advantage 0. Truth: GRPO over all rows, 1 : 0.5; truncated and sample_mask are no rewards; the
-    number of rows with 0 although rewards differ is said.
+    The report has to find GRPO over all rows with weights 1 : 0.5, not to take truncated and sample_mask for rewards,
+    and to say how many rows have advantage 0 although rewards differ.
     """
     d = drawn(18)
     a, parts = grpo(d.r, W, d.keys)
@@ -188,10 +197,11 @@ def masked_when_too_long() -> Case:
 
 @case
 def the_shortest_of_each_group() -> Case:
-    """PrimeIntellect-ai/prime-rl#1048, huggingface/trl#3989 (GFPO): of 8 rollouts the 4 shortest count.
+    """Return a log in which only the 4 shortest of 8 rollouts are trained on: advantages are centred over these, and
+    all others are 0. After PrimeIntellect-ai/prime-rl#1048 and huggingface/trl#3989 (GFPO).
 
-    Advantages are centred over the four that are kept, the others have 0. Truth: GRPO without std over the kept, with
-    1 : 0.5; 144 rows have 0 although rewards differ.
+    The report has to find GRPO without std over the kept rows, with weights 1 : 0.5, and to say that 144 rows have
+    advantage 0 although rewards differ.
     """
     d = drawn(19)
     tokens, kept = d.draw.permutation(len(d.step)) + 50, np.zeros(len(d.step), bool)
@@ -206,10 +216,11 @@ def the_shortest_of_each_group() -> Case:
 
 @case
 def groups_of_little_variance_masked() -> Case:
-    """huggingface/trl#7242, verl-project/verl#7894 (RAGEN-2's filter): the groups of lowest variance are masked.
+    """Return a log of TRL in which every advantage is 0 in the 14 of 36 groups whose sums vary least. After
+    huggingface/trl#7242 and verl-project/verl#7894 (RAGEN-2's filter).
 
-    In 14 of 36 groups of TRL's log every advantage is 0 although the rewards differ. Truth: TRL's GRPO over the others,
-    1 : 0.5; the 14 groups are said, and not as groups whose rewards are equal.
+    The report has to find TRL's GRPO over the other groups, with weights 1 : 0.5, and to name the 14 groups as ones
+    whose rewards do differ.
     """
     d = drawn(20)
     a, parts = grpo(d.r, W, d.keys, 1e-4)
@@ -230,10 +241,11 @@ def groups_of_little_variance_masked() -> Case:
 
 @case
 def gdpo_after_dynamic_sampling() -> Case:
-    """modelscope/ms-swift#5619 (logged after the filter), NovaSky-AI/SkyRL#2104 (a filter by the sum under GDPO).
+    """Return a log of GDPO from which the groups with a constant sum were dropped after the batch step. After
+    modelscope/ms-swift#5619 (logged after the filter) and NovaSky-AI/SkyRL#2104 (a filter by the sum under GDPO).
 
-    Groups whose sum is constant are dropped after GDPO's step over the batch; the log has the others. Truth: GDPO,
-    1 : 0.5, its last step over rows of which some are missing: a factor for each step.
+    The report has to find GDPO with weights 1 : 0.5, whose batch step ran over rows of which some are missing, so that
+    each step is off by a factor.
     """
     d = drawn(21, prompts=10, size=6)
     d.r[:, 1] = d.r[:, 1] < 0.9
@@ -256,10 +268,10 @@ def gdpo_after_dynamic_sampling() -> Case:
 
 @case
 def rows_without_a_gain_dropped() -> Case:
-    """PrimeIntellect-ai/prime-rl#2762 (rollouts below a threshold of the advantage are dropped); own construction.
+    """Return a log of centred advantages without the rows whose advantage was 0 or less. Own construction after
+    PrimeIntellect-ai/prime-rl#2762 (rollouts below a threshold of the advantage are dropped).
 
-    Centred advantages; rows at 0 or below are gone from the log. Truth: nothing adds up to 0 in any group, as rows of
-    every group are missing; this comes first, and no method is named as certain.
+    The report has to say that the advantages add up to 0 in no group, and must not name a method as certain.
     """
     d = drawn(22, size=10)
     a, _ = grpo(d.r, W, d.keys, scale=False)
@@ -272,9 +284,10 @@ def rows_without_a_gain_dropped() -> Case:
 
 @case
 def leave_one_out_of_those_that_could_be_scored() -> Case:
-    """huggingface/trl#5902: rewards may be None; the baseline is the mean of the other rows that have one.
+    """Return a log in which a tenth of the rows has no reward and advantage 0, and every other row is compared with the
+    mean of the other scored rows. After huggingface/trl#5902 (rewards may be None).
 
-    A tenth of the rows has no reward, and advantage 0. Truth: RLOO without std over the others, 1 : 0.5.
+    The report has to find RLOO without std over the scored rows, with weights 1 : 0.5.
     """
     d = drawn(23)
     scored = d.draw.random(len(d.step)) > 0.1
@@ -292,9 +305,11 @@ def leave_one_out_of_those_that_could_be_scored() -> Case:
 
 @case
 def normalised_twice() -> Case:
-    """amazon-science/reskill#12: GRPO, and then whitened over the batch (masked_whiten); groups of several sizes.
+    """Return a log of GRPO whose advantages were then whitened over the batch, with groups of several sizes. After
+    amazon-science/reskill#12 (masked_whiten).
 
-    Truth: GRPO, 1 : 0.5, and that a step over the batch came after it; the shares are those of GRPO.
+    The report has to find GRPO with weights 1 : 0.5, and that a step over the batch came after it; the shares are those
+    of GRPO.
     """
     d = drawn(24, sizes=(3, 8))
     a, parts = grpo(d.r, W, d.keys)
@@ -311,9 +326,10 @@ def normalised_twice() -> Case:
 
 @case
 def a_history_of_wandb_as_csv() -> Case:
-    """wandb/wandb#6951 (pd.DataFrame(run.scan_history()).to_csv): a nameless index, _step, _runtime, _timestamp.
+    """Return a CSV of TRL's GDPO with a nameless index, _step, _runtime and _timestamp, and with advantages rounded to
+    3 decimals. After wandb/wandb#6951 (pd.DataFrame(run.scan_history()).to_csv).
 
-    TRL's GDPO, its advantages rounded to 3 decimals. Truth: two rewards, no clock and no count; GDPO, 1 : 0.5.
+    The report has to find two rewards, none of which is a clock or a count, and GDPO with weights 1 : 0.5.
     """
     d = drawn(25)
     a, parts = gdpo(d.r, W, d.keys, d.step)
@@ -327,9 +343,10 @@ def a_history_of_wandb_as_csv() -> Case:
 
 @case
 def json_text_in_cells() -> Case:
-    """Own construction after a public field `reward_components: str  # json` of a rollout (found by its text alone).
+    """Return a CSV whose cells hold the rewards as JSON text, with advantages rounded to bfloat16. Own construction
+    after a public field `reward_components: str # json` of a rollout, which was found by its text alone.
 
-    A CSV whose cells hold the rewards as JSON text; advantages rounded to bfloat16. Truth: GRPO, 1 : 0.5.
+    The report has to find GRPO with weights 1 : 0.5.
     """
     d = drawn(26)
     a, parts = grpo(d.r, W, d.keys)
@@ -342,9 +359,10 @@ def json_text_in_cells() -> Case:
 
 @case
 def objects_of_rollouts_in_a_line_per_group() -> Case:
-    """pytorch/torchtitan#3602: RolloutGroup(group_id, rollouts), each rollout with reward, reward_breakdown, advantage.
+    """Return a log with a line per group, which holds a list of rollouts, each with its reward, an object of its parts,
+    and its advantage. After pytorch/torchtitan#3602 (RolloutGroup).
 
-    A line per group; the rewards are an object two levels down. Truth: 36 groups, GRPO of the sum, 1 : 0.5.
+    The report has to find 36 groups, and GRPO of the sum with weights 1 : 0.5.
     """
     d = drawn(27, sizes=(4, 8))
     a, parts = grpo(d.r, W, d.keys)
@@ -361,10 +379,10 @@ def objects_of_rollouts_in_a_line_per_group() -> Case:
 
 @case
 def parquet_of_lists() -> Case:
-    """Own construction after verl-project/verl#916 (Dataset.from_dict(…).to_parquet): a row per prompt, lists in it.
+    """Return a Parquet file with a row per prompt, whose columns are lists with a value for each of 3 to 8 answers. Own
+    construction after verl-project/verl#916 (Dataset.from_dict(…).to_parquet).
 
-    prompt, responses, correct, style, advantages: each list has a value per answer, 3 to 8 of them. Truth: 36 groups,
-    GRPO, 1 : 0.5.
+    The report has to find 36 groups, and GRPO with weights 1 : 0.5.
     """
     d = drawn(28, sizes=(3, 8))
     a, parts = grpo(d.r, W, d.keys)

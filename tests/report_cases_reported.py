@@ -1,7 +1,8 @@
 """Twenty-six logs after reports of people who had trouble with them: groups, and what counts as a reward.
 
-As in report_cases: a docstring names the source, the property and the truth. What became of advantages, and the shapes
-of files, are in report_cases_reported_shapes. docs/logs.md has a table of all: what was said of each, and what is now.
+As in report_cases, a docstring says what is special about a log, names its source, and says what the report has to find
+out. Logs about what became of advantages, and about shapes of files, are in report_cases_reported_shapes. docs/logs.md
+has a table of all of them, with what the report said of each before and says now.
 """
 
 import numpy as np
@@ -31,13 +32,13 @@ UNKNOWN = "Nothing known|ranks, clipping"  # what says nothing of a log whose ad
 
 
 def log_of(d: Drawn, advantages, **columns) -> dict[str, bytes]:
-    """A table of rows with an id of the prompt, these columns, and advantages in float32 where there are any."""
+    """Return a log with an id of the prompt, these columns, and advantages in float32 unless they are None."""
     logged = {} if advantages is None else {"advantage": in_float32(advantages)}
     return {"rows.jsonl": table("jsonl", step=d.step, prompt_id=d.keys, **columns, **logged)}
 
 
 def named(r, names=NAMES) -> dict:
-    """The columns of a matrix by these names."""
+    """Return the columns of a matrix of rewards, (rows, rewards), by these names."""
     return dict(zip(names, r.T, strict=True))
 
 
@@ -46,9 +47,10 @@ def named(r, names=NAMES) -> dict:
 
 @case
 def groups_of_one() -> Case:
-    """rllm-org/rllm#605, #924: each trajectory has an id of its own as the group, so nothing is centred.
+    """Return a log in which each trajectory is a group of its own, so that nothing is centred and the advantage is
+    correct + 0.5 format. After rllm-org/rllm#605 and #924.
 
-    Truth: A = correct + 0.5 format, as verl keeps the sum of a group of one; that comes first, with the weights.
+    The report has to say first that the advantages add up to 0 in no group, and to name these weights.
     """
     d = drawn(41, prompts=10, size=4)
     r = np.c_[d.r[:, 0], d.draw.random(len(d.step)) < 0.5]
@@ -59,7 +61,9 @@ def groups_of_one() -> Case:
 
 
 def drawn_by_turn() -> tuple[dict[str, bytes], Truth]:
-    """A row per turn, with rewards of its own; the later turns of a prompt have fewer rows."""
+    """Return a log with a row per turn, each with rewards of its own, normalised by prompt and turn; and the truth
+    about it. The later turns of a prompt have fewer rows.
+    """
     d = drawn(42, prompts=5)
     turns = d.draw.integers(1, 4, len(d.step))
     turn, rows = np.concatenate([np.arange(n) for n in turns]), np.arange(len(turns)).repeat(turns)
@@ -73,9 +77,10 @@ def drawn_by_turn() -> tuple[dict[str, bytes], Truth]:
 
 @case
 def groups_by_prompt_and_turn() -> Case:
-    """verl-project/verl#7244, wangyu-ustc/Mem-alpha#14, rllm-org/rllm#222: normalised by (prompt_id, turn).
+    """Return a log that was normalised by prompt and turn, two columns that nobody names to the reader. After
+    verl-project/verl#7244, wangyu-ustc/Mem-alpha#14 and rllm-org/rllm#222.
 
-    Truth: GRPO by the pair of columns, 1 : 0.3; the pair is tried where no one names it.
+    The report has to try the pair of columns, and to find GRPO with weights 1 : 0.3.
     """
     log, truth = drawn_by_turn()
     return Case(log, truth._replace(says=(r"prompt_id and turn|turn and prompt_id",)))
@@ -83,17 +88,20 @@ def groups_by_prompt_and_turn() -> Case:
 
 @case
 def groups_by_two_named_columns() -> Case:
-    """A log as before, of which the reader names the pair. Truth: as before; neither column is said to fail alone."""
+    """Return a log that was normalised by prompt and turn, two columns that are named to the reader. The report has to
+    find GRPO, and must not say that one of the columns alone fails.
+    """
     log, truth = drawn_by_turn()
     return Case(log, truth._replace(never=f"{UNKNOWN}|they are not"), read={"group": ("prompt_id", "turn")})
 
 
 @case
 def a_place_in_the_batch() -> Case:
-    """allenai/open-instruct, rl_utils.py (RolloutRecord, save_traces): prompt_idx is a place in the batch.
+    """Return a log in which prompt_idx is only an index in the batch, so that it is the same for other prompts in the
+    next step. Two files of rollouts stand beside one of metadata, and the reward is a total. After
+    allenai/open-instruct, rl_utils.py (RolloutRecord, save_traces).
 
-    Two files of rollouts beside one of metadata; a total of 10 and 1. Truth: GRPO with std over n; 36 prompts, of which
-    none comes twice.
+    The report has to find GRPO with the std over n, and 36 prompts of which none comes twice.
     """
     d = drawn(43)
     reward = 10.0 * d.r[:, 0] + (d.r[:, 1] < 0.7)
@@ -112,7 +120,9 @@ def a_place_in_the_batch() -> Case:
 
 
 def blocks_of_eight() -> tuple[dict[str, bytes], Truth]:
-    """A log from which a fifth of the responses was dropped before it was cut into groups of 8."""
+    """Return a log from which a fifth of the responses was dropped before the rest was cut into blocks of 8, and the
+    truth about it.
+    """
     d = drawn(44, steps=8)
     d = d.kept(d.draw.random(len(d.step)) > 0.2)
     d = d.kept(np.concatenate([rows[: len(rows) // 8 * 8] for rows in rows_of(d.step)]))
@@ -128,25 +138,31 @@ def blocks_of_eight() -> tuple[dict[str, bytes], Truth]:
 
 @case
 def blocks_after_a_filter() -> Case:
-    """allenai/open-instruct#1794: truncated responses are dropped before reshape(-1, 8).
+    """Return a log from which truncated responses were dropped before reshape(-1, 8) made groups. After
+    allenai/open-instruct#1794.
 
-    Truth: GRPO over blocks of 8 rows, std over n, 1 : 0.25; that most blocks mix prompts is an error.
+    The report has to find GRPO over blocks of 8 rows, with the std over n and weights 1 : 0.25, and to report as an
+    error that most blocks mix prompts.
     """
     return Case(*blocks_of_eight())
 
 
 @case
 def blocks_of_a_named_size() -> Case:
-    """A log as before, of which the reader names the size. Truth: the error as before."""
+    """Return a log that was cut into blocks of 8 after a filter, with the size named to the reader. The report has to
+    give the same error as without it.
+    """
     log, truth = blocks_of_eight()
     return Case(log, truth, read={"group_size": 8})
 
 
 @case
 def evaluations_of_smaller_groups() -> Case:
-    """huggingface/trl#4458 (num_generations_eval): an evaluation with 2 generations a prompt took the file of a step.
+    """Return a log in which an evaluation with 2 generations per prompt overwrote the files of steps 4 and 8. After
+    huggingface/trl#4458 (num_generations_eval).
 
-    Truth: TRL's GRPO, 1 : 0.5, but for steps 4 and 8; these are named first. The run mixes no prompts.
+    The report has to name these steps first, to find TRL's GRPO with weights 1 : 0.5 in all others, and must not say
+    that the run mixes prompts.
     """
     log, kept, d = {}, [], drawn(45, steps=12, prompts=4)
     for step, rows in enumerate(rows_of(d.step), 1):
@@ -162,7 +178,9 @@ def evaluations_of_smaller_groups() -> Case:
 
 
 def draws_of_which_some_repeat() -> tuple[dict[str, bytes], Truth]:
-    """Eight draws a step, of which the last repeats the first: one group of 16 for the trainer."""
+    """Return a log with eight draws of prompts a step, of which the last repeats the first, so that the trainer had one
+    group of 16; and the truth about it.
+    """
     d = drawn(46, prompts=8)
     texts = d.draw.integers(0, 30, (6, 8))
     texts[:, 7] = texts[:, 0]
@@ -177,9 +195,11 @@ def draws_of_which_some_repeat() -> tuple[dict[str, bytes], Truth]:
 
 @case
 def merged_draws() -> Case:
-    """NVIDIA-NeMo/RL#3882: a prompt drawn twice in a batch is one group for the trainer; group_id tells the draws.
+    """Return a log in which a prompt that was drawn twice in a batch is one group for the trainer, while group_id tells
+    the draws apart. After NVIDIA-NeMo/RL#3882.
 
-    Truth: GRPO by the prompt within a step, 1 : 0.5, and that by group_id nothing is reproduced.
+    The report has to find GRPO by the prompt within a step, with weights 1 : 0.5, and to say that by group_id nothing
+    is reproduced.
     """
     log, truth = draws_of_which_some_repeat()
     return Case(log, truth._replace(says=(r"column prompt\b", "group_id")))
@@ -187,7 +207,9 @@ def merged_draws() -> Case:
 
 @case
 def merged_draws_by_the_prompt() -> Case:
-    """A log as before, of which the reader names the prompt. Truth: groups of several sizes, with right figures."""
+    """Return a log in which a prompt that was drawn twice is one group for the trainer, with the prompt named to the
+    reader. The report has to find groups of several sizes, and its figures have to be right.
+    """
     log, truth = draws_of_which_some_repeat()
     return Case(log, truth, read={"group": "prompt"})
 
@@ -196,7 +218,7 @@ def merged_draws_by_the_prompt() -> Case:
 
 
 def product() -> tuple[dict[str, bytes], Truth]:
-    """The total of a log is its base times a factor of its length."""
+    """Return a log whose total is a base times a factor of the length, and the truth about it."""
     d = drawn(47)
     reward = d.r[:, 0] * (1 - 0.3 * (1 - d.r[:, 1]))
     a, _ = grpo(reward[:, None], np.ones(1), d.keys)
@@ -207,9 +229,11 @@ def product() -> tuple[dict[str, bytes], Truth]:
 
 @case
 def a_product_of_parts() -> Case:
-    """NVIDIA-NeMo/RL#3769: reward = base · (1 − 0.3 (1 − length_score)), all three logged.
+    """Return a log with reward = base_reward · (1 − 0.3 (1 − length_score)) and all three columns. After
+    NVIDIA-NeMo/RL#3769.
 
-    Truth: GRPO of reward alone; base_reward and length_score stand beside it, and no weighted sum of them makes it.
+    The report has to find GRPO of reward alone, and to say that base_reward and length_score stand beside it without
+    any weighted sum of them making it.
     """
     log, truth = product()
     truth = truth._replace(says=("base_reward and length_score stand beside",), never=f"{truth.never}|as asked")
@@ -218,14 +242,18 @@ def a_product_of_parts() -> Case:
 
 @case
 def a_product_of_parts_that_is_named() -> Case:
-    """A log as before, with the reward named. Truth: as before; the log does not hold only a total."""
+    """Return a log whose reward is a product of two other columns, with that reward named to the reader. The report
+    must not say that the log holds only a total.
+    """
     log, truth = product()
     return Case(log, truth, read={"rewards": "reward"})
 
 
 @case
 def one_part_of_a_product() -> Case:
-    """A log as before, with one part named. Truth: reward, which was not read, made the advantages; no crash."""
+    """Return a log whose reward is a product of two other columns, of which the reader is told to read only
+    base_reward. The report has to say that reward, which was not read, made the advantages.
+    """
     log, _ = product()
     truth = Truth(("base_reward",), says=(r"\breward, which was not read",))
     return Case(log, truth, read={"rewards": "base_reward"})
@@ -233,10 +261,11 @@ def one_part_of_a_product() -> Case:
 
 @case
 def signs_in_one_source() -> Case:
-    """verl-project/verl#7151: score is 2 acc − 1 in math_dapo, where acc is true or false, and acc in gsm8k.
+    """Return a log whose score is 2 acc − 1 in one source, where acc is true or false, and acc in the other; a file per
+    step, rows in any order, no advantages. After verl-project/verl#7151 (math_dapo and gsm8k).
 
-    Files of a step each, rows in any order, no advantages. Truth: score is linear in acc inside every group: nothing is
-    missing; 36 groups.
+    The report has to find that the score is linear in acc inside every group, so that nothing is missing, and 36
+    groups.
     """
     d, log = drawn(48), {}
     for step, rows in enumerate(rows_of(d.step), 1):
@@ -251,7 +280,9 @@ def signs_in_one_source() -> Case:
 
 
 def squashed(advantages: bool) -> Case:
-    """A log of a score and its squashed form, with an index and seconds, with or without advantages."""
+    """Return a log of a score and its squashed form, beside an index and seconds. advantages: whether they are logged;
+    without them the report has to ask which of the two is meant.
+    """
     d = drawn(49)
     score = np.abs(d.draw.normal(20 * d.prompt, 30)).round(2)
     reward = np.clip(np.tanh(score / 60), 0, 0.95)
@@ -264,21 +295,26 @@ def squashed(advantages: bool) -> Case:
 
 @case
 def a_raw_and_a_squashed_form() -> Case:
-    """ash-ding/remote-factory-lumen#22, akashgit/remote-factory#1381: reward is tanh of score, clipped; both logged.
+    """Return a log whose reward is a clipped tanh of score, with both logged. After ash-ding/remote-factory-lumen#22
+    and akashgit/remote-factory#1381.
 
-    Truth: GRPO of reward alone; the index and the seconds are no rewards, and why is said.
+    The report has to find GRPO of reward alone, and to say why the index and the seconds are no rewards.
     """
     return squashed(advantages=True)
 
 
 @case
 def a_raw_and_a_squashed_form_without_advantages() -> Case:
-    """A log as before, without advantages. Truth: it is asked which of both is meant; no index or time is offered."""
+    """Return a log whose reward is a clipped tanh of score, without advantages. The report has to ask which of the two
+    is meant, and must not offer the index or the seconds.
+    """
     return squashed(advantages=False)
 
 
 def two_of_three() -> tuple[dict[str, bytes], Truth, str]:
-    """A log of GDPO over two of three rewards, its truth, and the shares that equal weights would make."""
+    """Return a log of GDPO over two of three rewards, the truth about it, and the shares that equal weights would make,
+    as text.
+    """
     names, d = ("correctness", "format", "length_reward"), drawn(50, prompts=8)
     r = np.c_[d.r[:, 0], d.draw.random((len(d.step), 2)) < (0.8, 0.5)]
     a, parts = gdpo(r[:, :2], np.ones(2), d.keys, d.step, 1e-6)
@@ -289,9 +325,9 @@ def two_of_three() -> tuple[dict[str, bytes], Truth, str]:
 
 @case
 def a_reward_that_is_in_no_advantage() -> Case:
-    """NVlabs/GDPO#2: the third of three rewards is computed and logged, but not in the sum.
+    """Return a log in which the third of three rewards is computed and logged, but not added up. After NVlabs/GDPO#2.
 
-    Truth: GDPO of two, 1 : 1; length_reward has weight 0.
+    The report has to find GDPO of the other two, with weights 1 : 1, and weight 0 for length_reward.
     """
     log, truth, _ = two_of_three()
     return Case(log, truth._replace(says=("length_reward",)))
@@ -299,7 +335,9 @@ def a_reward_that_is_in_no_advantage() -> Case:
 
 @case
 def a_weight_that_did_not_run() -> Case:
-    """A log as before, with weight 1 given for all three. Truth: the log contradicts it; those shares ran nowhere."""
+    """Return a log in which the third of three rewards is not added up, although the caller gives weight 1 for all
+    three. The report has to say that the log contradicts these weights, and must not call their shares those that ran.
+    """
     log, _, equal = two_of_three()
     truth = Truth(method="gdpo", finding="weights-not-as-given", never=f"as it ran: {equal}")
     return Case(log, truth._replace(says=("length_reward.* 0",)), audit={"weights": [1, 1, 1]})
@@ -307,10 +345,11 @@ def a_weight_that_did_not_run() -> Case:
 
 @case
 def a_list_in_the_score() -> Case:
-    """verl-project/verl#4998 (turn_scores, tool_rewards of agent loops): lists and objects beside the rewards.
+    """Return a log with score = acc + 0.1 tool_used + 0.05 sum(turn_scores), in which turn_scores is a list of 1 to 4
+    numbers, beside other lists and objects. After verl-project/verl#4998 (turn_scores and tool_rewards of agent loops).
 
-    score = acc + 0.1 tool_used + 0.05 sum(turn_scores), the last a list of 1 to 4. Truth: the shares under the weights
-    of the nearest sum inside groups, 98 and 2, with what is missing as a figure; not those of 1 : 1.
+    The report has to give the shares under the weights of the nearest weighted sum inside groups, 98 and 2 %, and not
+    those of 1 : 1, and to say how much of the score is in no column.
     """
     d = drawn(51)
     r = np.c_[d.r[:, 0], d.draw.random(288) < 0.5].astype(float)

@@ -1,4 +1,4 @@
-"""Logs after reports, the second half of report_cases_reported: what became of advantages, and shapes of files."""
+"""Logs after reports, continued from report_cases_reported: what became of advantages, and shapes of files."""
 
 import io
 import json
@@ -28,10 +28,11 @@ from report_cases_reported import NAMES, UNKNOWN, W, log_of, named
 
 @case
 def statistics_in_bfloat16() -> Case:
-    """OpenRLHF/OpenRLHF#1334: a reward model's rewards, and the mean and std of a group, all in bfloat16.
+    """Return a log in which the rewards of a reward model, and the mean and std of each group, are in bfloat16. After
+    OpenRLHF/OpenRLHF#1334.
 
-    Truth: in most groups of 4 the advantages do not add up to 0, some are beyond the largest z-score, 1.5; how many is
-    said first, and that nothing known makes them is not all there is to say.
+    In most groups of 4 the advantages do not add up to 0, and some are beyond the largest z-score, 1.5. The report has
+    to say first how many these are, and not only that nothing known makes the advantages.
     """
     d = drawn(61, prompts=16, size=4)
     reward = in_bfloat16(2 + 0.004 * d.draw.normal(size=len(d.step)) * (1 + d.prompt % 8))
@@ -48,10 +49,11 @@ def statistics_in_bfloat16() -> Case:
 
 @case
 def residues_of_float32() -> Case:
-    """verl-project/verl#4597: where all rewards of a group are 0.7, say, its mean in float32 is not exactly that.
+    """Return a log in which a group whose rewards are all 0.7, say, has advantages other than 0, because its mean in
+    float32 is not exactly 0.7 and the rest is divided by a std of almost 0. After verl-project/verl#4597.
 
-    What is left over (std + 1e-6) is an advantage. Truth: GRPO of 0.7 correct + format_score; in groups that are
-    constant up to 0.06 is logged, which is said as what it is, and not that every advantage there is 0.
+    The report has to find GRPO of 0.7 correct + format_score. In groups with constant rewards up to 0.06 is logged: it
+    has to say that this is round-off, and must not say that every advantage there is 0.
     """
     f, d = np.float32, drawn(62, prompts=8)
     flat = np.array([d.draw.random() < 0.5 for _ in range(48)])[(d.step - 1) * 8 + d.prompt]
@@ -76,9 +78,11 @@ def residues_of_float32() -> Case:
 
 @case
 def negative_advantages_set_to_zero() -> Case:
-    """PrimeIntellect-ai/prime-rl#610 (drgrpo-negclipped): centred, then what is below 0 is set to 0.
+    """Return a log of centred advantages in which those below 0 were set to 0. After PrimeIntellect-ai/prime-rl#610
+    (drgrpo-negclipped).
 
-    Truth: GRPO without std, 1 : 0.5, and that the negative ones are 0, with how many rows that are.
+    The report has to find GRPO without std with weights 1 : 0.5, and to say that the negative advantages are 0 and how
+    many rows that concerns.
     """
     d = drawn(63)
     a, parts = grpo(d.r, W, d.keys, scale=False)
@@ -89,7 +93,7 @@ def negative_advantages_set_to_zero() -> Case:
 
 
 def three_normalised() -> tuple[dict[str, bytes], Truth]:
-    """A log of the first of GDPO's two steps."""
+    """Return a log of GDPO without its batch step, on three rewards, and the truth about it."""
     names, w, d = (*NAMES, "len_score"), np.array([1, 0.5, 1]), drawn(64)
     r = np.c_[d.r, d.draw.integers(0, 5, 288)]
     parts = np.zeros(r.shape)
@@ -102,16 +106,20 @@ def three_normalised() -> tuple[dict[str, bytes], Truth]:
 
 @case
 def gdpo_without_its_last_step() -> Case:
-    """radixark/miles#700, axolotl#3353 (gdpo_batch_norm), prime-rl#1583: the step over the batch is a separate flag.
+    """Return a log of GDPO without its batch step, which trainers have as a separate flag. After radixark/miles#700,
+    axolotl#3353 (gdpo_batch_norm) and prime-rl#1583.
 
-    Truth: each reward normalised in its group, 1 : 0.5 : 1, which is MO-GRPO; no step over the batch.
+    The report has to find MO-GRPO with weights 1 : 0.5 : 1, where each reward is normalised in its group and no batch
+    step follows.
     """
     return Case(*three_normalised())
 
 
 @case
 def gdpo_asked_for_without_its_last_step() -> Case:
-    """A log as before, where GDPO was meant to run. Truth: what is missing is its step over the batch, not GDPO."""
+    """Return a log of GDPO without its batch step, where GDPO was meant to run. The report has to say first that the
+    batch step is missing, and must not say that GDPO has to be switched on.
+    """
     log, truth = three_normalised()
     truth = truth._replace(finding="method-not-as-asked", never="Switch GDPO on", first="last step|batch")
     return Case(log, truth, audit={"asked": "gdpo"})
@@ -119,9 +127,11 @@ def gdpo_asked_for_without_its_last_step() -> Case:
 
 @case
 def placeholders_of_failed_rollouts() -> Case:
-    """areal-project/AReaL#1559, agentcore-rl-toolkit#122: failed rollouts stay as rows of zeros, and `valid` is false.
+    """Return a log in which failed rollouts stay as rows of zeros whose column `valid` is false. After
+    areal-project/AReaL#1559 and agentcore-rl-toolkit#122.
 
-    Truth: valid is a mask and no reward; GRPO over the valid rows, 1 : 0.5; how many rows it masks is said.
+    The report has to take valid for a mask and not for a reward, to find GRPO over the valid rows with weights 1 : 0.5,
+    and to say how many rows are masked.
     """
     d = drawn(65)
     valid = d.draw.random(288) > 0.12
@@ -134,9 +144,10 @@ def placeholders_of_failed_rollouts() -> Case:
 
 @case
 def kl_in_the_advantages() -> Case:
-    """NovaSky-AI/SkyRL#1262: after GRPO, 0.05 · (mean of kl over the batch − kl) is added; kl is a column.
+    """Return a log of GRPO to whose advantages 0.05 · (mean of kl over the batch − kl) was added, with kl as a column.
+    After NovaSky-AI/SkyRL#1262.
 
-    Truth: GRPO, 1 : 0.5, and then kl with 0.05, which is said in place of an unknown method.
+    The report has to find GRPO with weights 1 : 0.5 and then kl with 0.05, instead of an unknown method.
     """
     d = drawn(66)
     a, parts = grpo(d.r, W, d.keys)
@@ -152,9 +163,10 @@ def kl_in_the_advantages() -> Case:
 
 @case
 def components_in_an_object() -> Case:
-    """NVIDIA-NeMo/Gym#1525: a line per rollout, reward = the sum of the object reward_components; _ng_task_index.
+    """Return a log with a line per rollout whose reward is the sum of the numbers in an object reward_components;
+    without advantages or steps. After NVIDIA-NeMo/Gym#1525 (_ng_task_index).
 
-    Truth: three rewards of weight 1, 12 tasks of 16, shares of GRPO; no advantages, no steps.
+    The report has to find three rewards of weight 1, 12 tasks of 16 rollouts, and GRPO's shares.
     """
     names, d = ("correctness", "schema_valid", "format"), drawn(67, steps=1, prompts=12, size=16)
     r = np.c_[d.r[:, 0], d.draw.random((192, 2)) < (0.8, 0.5)]
@@ -171,10 +183,12 @@ def components_in_an_object() -> Case:
 
 @case
 def summaries_of_tinker() -> Case:
-    """thinking-machines-lab/tinker-cookbook, rollout_logging.py: a folder per iteration, the parts in steps[].metrics.
+    """Return a log with a folder per iteration, in which total_reward is correct + 0.1 (format − 1), the parts are in
+    steps[].metrics, and files of evaluations lie beside. After thinking-machines-lab/tinker-cookbook,
+    rollout_logging.py.
 
-    total_reward = correct + 0.1 (format − 1); files of evaluations lie beside. Truth: two rewards, 1 : 0.1, 36 groups;
-    the trainer centres alone; evaluations are left out.
+    The report has to find two rewards with weights 1 : 0.1 and 36 groups, to give the shares of centring alone, as the
+    trainer does it, and to leave out the evaluations.
     """
     d, log = drawn(68), {"metrics.jsonl": lines(*({"step": n, "reward": 0.3} for n in range(6))), "config.json": b"{}"}
     r, w = np.c_[d.r[:, 0], d.draw.random(288) < 0.8].astype(float), np.array([1, 0.1])
@@ -204,9 +218,10 @@ def summaries_of_tinker() -> Case:
 
 @case
 def a_line_of_lists_per_step() -> Case:
-    """alibaba/ROLL, rlvr/utils.py: a file per step with one line, an object of lists with a value per response.
+    """Return a log with a file per step, whose single line is an object of lists with a value per response. After
+    alibaba/ROLL, rlvr/utils.py.
 
-    Truth: one total, scores; groups are the ids of a step, 36 of 8.
+    The report has to find one total, scores, and by the ids of a step 36 groups of 8.
     """
     d, log = drawn(69), {}
     for step, rows in enumerate(rows_of(d.step)):
@@ -220,9 +235,10 @@ def a_line_of_lists_per_step() -> Case:
 
 @case
 def a_line_per_group_with_tokens() -> Case:
-    """NousResearch/atropos, envs/base.py (ScoredDataGroup): tokens, masks, scores, messages of a group in a line.
+    """Return a log with a line per group that holds tokens, masks, scores and messages; advantages are null. After
+    NousResearch/atropos, envs/base.py (ScoredDataGroup).
 
-    Truth: one total, a value per answer and none per token; 40 groups of 8; advantages are null.
+    The report has to find one total with a value per answer and none per token, and 40 groups of 8.
     """
     d = drawn(70, steps=1, prompts=40)
     groups = [
@@ -237,7 +253,9 @@ def a_line_per_group_with_tokens() -> Case:
 
 
 def episodes_of_prime_rl() -> tuple[dict[str, bytes], np.ndarray, list[str], np.ndarray]:
-    """The log, with two filtered groups of 8 in each step; the rewards, groups, and which were trained on."""
+    """Return a log of episodes in which two groups of 8 in each step were filtered out, the rewards, (episodes, 2), the
+    group of each episode, and whether it was trained on.
+    """
     d, log = drawn(71, prompts=8), {}
     kept = d.prompt < 6
     same = d.draw.random((6, 8))[d.step - 1, d.prompt] < 0.5
@@ -259,7 +277,9 @@ def episodes_of_prime_rl() -> tuple[dict[str, bytes], np.ndarray, list[str], np.
 
 
 def of_prime_rl(r, keys) -> Truth:
-    """The truth of these episodes: centred, as the trainer does."""
+    """Return the truth about a log of episodes from prime-rl, which only centres. r: (episodes, 2); keys: the group of
+    each.
+    """
     w = np.array([1, 0.25])
     a, parts = grpo(r, w, keys, scale=False)
     truth = Truth(("correct", "format"), groups=len(rows_of(keys)), responses=len(r), under="grpo_no_std")
@@ -269,10 +289,11 @@ def of_prime_rl(r, keys) -> Truth:
 
 @case
 def effective_episodes() -> Case:
-    """PrimeIntellect-ai/prime-rl, monitors/file.py: step_N/{train,eval}/{all,effective}/traces.jsonl.
+    """Return a log of episodes in the files step_N/{train,eval}/{all,effective}/traces.jsonl. After
+    PrimeIntellect-ai/prime-rl, monitors/file.py.
 
-    Truth: the effective episodes are those trained on; the method, where none is logged, is the trainer's own, which
-    centres alone; evaluations are left out.
+    The report has to read the effective episodes, which are those trained on, and to leave out evaluations. No method
+    is logged, so it has to assume the trainer's own, which only centres.
     """
     log, r, keys, kept = episodes_of_prime_rl()
     truth = of_prime_rl(r[kept], [key for key, which in zip(keys, kept, strict=True) if which])
@@ -281,14 +302,16 @@ def effective_episodes() -> Case:
 
 @case
 def episodes_in_two_files() -> Case:
-    """A folder as before, by a glob that matches both files of a step. Truth: an episode counts once."""
+    """Return a log of episodes that is read by a glob which matches both files of a step. The report has to count an
+    episode that is in both only once.
+    """
     log, r, keys, kept = episodes_of_prime_rl()
     truth = of_prime_rl(r, keys)._replace(says=(rf"\b{kept.sum()} episodes.* once",))
     return Case(log, truth, on_disk="rollouts/step_*/train/*/traces.jsonl")
 
 
 def dumps(*objects) -> dict[str, bytes]:
-    """A file of torch for each, as a trainer saves it."""
+    """Return a file of torch for each of these objects, as a trainer saves it."""
     log = {}
     for number, saved in enumerate(objects):
         torch.save(saved, content := io.BytesIO())
@@ -298,9 +321,10 @@ def dumps(*objects) -> dict[str, bytes]:
 
 @case
 def files_of_torch() -> Case:
-    """THUDM/slime#1519, #618 (--save-debug-rollout-data DIR/{rollout_id}.pt): dicts, lists and numbers in a .pt.
+    """Return a log of .pt files with dicts, lists and numbers. After THUDM/slime#1519 and #618
+    (--save-debug-rollout-data DIR/{rollout_id}.pt).
 
-    Truth: read; two rewards, 36 groups.
+    The files have to be read, with two rewards and 36 groups.
     """
     d = drawn(72)
     samples = [
@@ -314,7 +338,9 @@ def files_of_torch() -> Case:
 
 @case
 def a_file_of_torch_with_code_in_it() -> Case:
-    """A file as before, whose samples are objects. Truth: it is not read, and the one line that converts it is said."""
+    """Return a .pt file whose samples are objects. It must not be read, and the one line that converts it has to be
+    named.
+    """
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr("archive/data.pkl", pickle.dumps({"rollout_id": 0}))
@@ -323,16 +349,20 @@ def a_file_of_torch_with_code_in_it() -> Case:
 
 @case
 def a_pickle() -> Case:
-    """NovaSky-AI/SkyRL (dump_data_batch): a .pkl. Truth: not read, as loading runs it; the line that converts it."""
+    """Return a .pkl file. After NovaSky-AI/SkyRL (dump_data_batch).
+
+    It must not be read, since loading a pickle runs what is in it; the line that converts it has to be named.
+    """
     log = {"global_step_1_training_input.pkl": pickle.dumps({"a": 1})}
     return Case(log, Truth(asks="runs what is in it.*python -c .*pickle.load"), on_disk="")
 
 
 @case
 def a_key_of_wandb_per_step() -> Case:
-    """huggingface/trl#6568: W&B's key holds the step, completions_step=12, so each step is a table of its own.
+    """Return a log of W&B in which the key holds the step, as in completions_step=12, so that each step is a table of
+    its own. After huggingface/trl#6568.
 
-    Truth: one run of 6 steps; TRL's GRPO, 2 : 1.
+    The report has to find one run of 6 steps, and TRL's GRPO with weights 2 : 1.
     """
     d, log = drawn(73), {}
     a, parts = grpo(d.r, w := np.array([2, 1]), d.keys, 1e-4)
@@ -345,7 +375,9 @@ def a_key_of_wandb_per_step() -> Case:
 
 
 def a_line_per_group(in_object: bool) -> Case:
-    """A log of a line per prompt, its lists in columns or in an object."""
+    """Return a log with a line per prompt, which holds a list for each reward; in_object: whether these lists are in
+    one object.
+    """
     d = drawn(74)
     a, parts = grpo(d.r, W, d.keys)
     groups = []
@@ -360,25 +392,29 @@ def a_line_per_group(in_object: bool) -> Case:
 
 @case
 def a_line_of_lists_per_group() -> Case:
-    """Own trainers' logs ("group_rewards", "group_advantages"): a line per prompt, each reward a list.
+    """Return a log with a line per prompt, in which each reward is a list. After logs of own trainers ("group_rewards",
+    "group_advantages").
 
-    Truth: a row per answer, the lines are the groups; GRPO, 1 : 0.5.
+    The report has to find a row per answer, one group per line, and GRPO with weights 1 : 0.5.
     """
     return a_line_per_group(in_object=False)
 
 
 @case
 def an_object_of_lists_per_group() -> Case:
-    """A line as before, with rewards {"correct": […], "style": […]}. Truth: as before."""
+    """Return a log with a line per prompt, in which the rewards are an object of lists, {"correct": […], "style": […]}.
+    The report has to find the same as with one list per column.
+    """
     return a_line_per_group(in_object=True)
 
 
 @case
 def an_object_with_its_total() -> Case:
-    """Own trainers' logs ("rewards": {"accuracy": …, "total": …} per answer); no id of a group but a prompt.
+    """Return a log whose rewards are an object per answer that holds their total as well, with no id of a group but the
+    prompt. After logs of own trainers ("rewards": {"accuracy": …, "total": …}).
 
-    Truth: three rewards, 1 : 1 : 0.5, whose sum is total; TRL's GRPO of it. A reward called length keeps the object's
-    name before its own, as lengths of answers are called so too.
+    The report has to find three rewards with weights 1 : 1 : 0.5, whose sum is the total, and TRL's GRPO of it. A
+    reward called length keeps the object's name before its own, because lengths of answers are called so too.
     """
     names, w, d = ("accuracy", "format", "length"), np.array([1, 1, 0.5]), drawn(75)
     r = np.c_[d.r[:, 0], d.draw.random(288) < 0.8, d.r[:, 1]]

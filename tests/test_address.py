@@ -1,4 +1,6 @@
-"""The address is the state: what it says comes back as it was, and what it cannot say is ignored with a note."""
+"""The address holds the state of the page: what a link sets comes back unchanged, and what it cannot set is ignored
+with a note.
+"""
 
 import socket
 from functools import cache
@@ -18,12 +20,12 @@ from views.pick import Pick
 
 @cache
 def untouched():
-    """The state of the Lab's board as the page opens."""
+    """Return the state of the Lab's board as the page opens without a link."""
     return opened({}, "lab")[1]["board"].state
 
 
 def said(page: Nav) -> dict[str, str]:
-    """Return what the page writes into its address."""
+    """Return what the page writes into its address, by key, without what is empty."""
     return {key: text for key, text in page.controls.items() if text}
 
 
@@ -94,7 +96,7 @@ def test_no_query_breaks_the_page(params):
 
 @pytest.mark.parametrize("query", RAW, ids=[repr(query[:12]) for query in RAW])
 def test_no_raw_query_harms_the_server(page_url, query):
-    """The answer is the page, the way there, or a refusal in which nothing can run."""
+    """The answer is the page, a redirect to it, or a refusal; nothing in it can run."""
     with socket.create_connection((urlsplit(page_url).hostname, urlsplit(page_url).port), timeout=30) as connection:
         connection.sendall(b"GET /?%b HTTP/1.0\r\nHost: page\r\n\r\n" % query)
         head, _, body = b"".join(iter(lambda: connection.recv(65536), b"")).partition(b"\r\n\r\n")

@@ -1,4 +1,6 @@
-"""The advantages against numbers worked by hand, the facts of the method and a naive loop; what every entry refuses."""
+"""Advantages, compared with numbers worked by hand, known properties of the methods and a naive loop; and what every
+entry refuses.
+"""
 
 from itertools import product
 from math import inf, isnan, nan, sqrt

@@ -1,4 +1,6 @@
-"""Every setting that a report plans is tried on the log: held here to logs written anew, and to slow loops."""
+"""Every setting that a report plans is tried on the log. Its figures are compared here with those of logs written anew,
+and with slow loops.
+"""
 
 import numpy as np
 import polars as pl
@@ -20,7 +22,7 @@ PROMPTS, ROLLOUTS, STEPS = 8, 8, 12
 
 
 def log_of(rewards, names, method="grpo", weights=None, convention=gc.TRL):
-    """Rows as TRL logs them; rewards: (steps, prompts, rollouts, rewards)."""
+    """Return rows as TRL logs them, with the advantages of a method. rewards: (steps, prompts, rollouts, rewards)."""
     steps = []
     for number, batch in enumerate(np.asarray(rewards, dtype=np.float32), start=1):
         a = gc.advantages(batch, method, weights=weights, convention=convention).numpy()
@@ -42,7 +44,9 @@ LOUD = ("has_digit", "short", "vowels")
 
 
 def loud(seed=0, steps=STEPS):
-    """Rewards as of a real run: 0 or 1, between 0 and 1, and from 0 to 10, which the second opposes a little."""
+    """Return rewards like those of a real run, (steps, prompts, rollouts, 3): one is 0 or 1, one lies between 0 and 1,
+    and one goes from 0 to 10 and is opposed a little by the second.
+    """
     rng = np.random.default_rng(seed)
     vowels = rng.integers(0, 11, (steps, PROMPTS, ROLLOUTS))
     digit = rng.random(vowels.shape) < 0.5
@@ -76,7 +80,9 @@ def test_rewards_that_get_what_their_weights_ask_for_are_not_starved(weights):
 
 
 def written_anew(table, names, setting):
-    """The log as this setting would have made it, audited."""
+    """Return the audit of the log that a setting would have made. table: the log; names: of the rewards; setting: as a
+    report has it.
+    """
     rewards = table.select(names).to_numpy().reshape(-1, PROMPTS, ROLLOUTS, len(names)).copy()
     if gate := setting["gate"]:
         open_gate = rewards[..., names.index(gate["on"])] >= gate["threshold"]
@@ -87,7 +93,7 @@ def written_anew(table, names, setting):
 
 
 def random_log(seed):
-    """Three rewards of random kinds and scales, under a random method and weights."""
+    """Return a log of three rewards of random kinds and scales, under a random method and random weights."""
     rng = np.random.default_rng(seed)
     shape = STEPS, PROMPTS, ROLLOUTS
     kinds = [rng.random(shape) < rng.uniform(0.2, 0.9), rng.normal(size=shape), rng.integers(0, 11, shape)]
@@ -123,7 +129,7 @@ def test_what_a_plan_promises_is_what_the_log_written_anew_shows(table):
 
 
 def test_a_recommendation_says_what_it_raises_and_what_that_costs():
-    """A push that falls by less than noise is no cost."""
+    """A push that falls by less than noise does not count as a cost."""
     row = audited(log_of(loud(), LOUD), primary="has_digit").plan[1]
     ran, row = (replace(row, push=dict(zip(LOUD, p, strict=True))) for p in ((0.2, 0.5, 0.8), (0.6, 0.495, 0.4)))
     best = plan._recommended(row, ran, "has_digit")
@@ -160,7 +166,9 @@ def test_weights_that_give_the_wanted_shares(method):
 
 
 def tables(sizes, batch_size, group=4):
-    """Tables of whole batches."""
+    """Yield tables of whole batches, which number their rows by batch and group. sizes: the batches in each table;
+    batch_size: the rows of a batch.
+    """
     at = 0
     for batches in sizes:
         rows = batches * batch_size
@@ -196,7 +204,9 @@ def test_what_is_no_report_is_refused():
 
 
 def judged(seed):
-    """A report on random rewards, with logged advantages of a random method or none, and (prompts, rollouts, k)."""
+    """Return a report on random rewards, whose advantages are those of a random method or are not logged; the rewards,
+    (prompts, rollouts, rewards); and the weights.
+    """
     rng = np.random.default_rng(seed)
     shape, k = (rng.integers(2, 12), rng.integers(2, 9)), rng.integers(2, 4)
     rewards = np.empty((*shape, k))
@@ -217,7 +227,9 @@ def judged(seed):
 
 
 def pushed(rewards, advantages):
-    """The push on each reward, by the formula; NaN where the reward is constant in every group or nothing is learnt."""
+    """Return the push on each reward, by its formula; NaN where the reward is constant in every group or every
+    advantage is 0.
+    """
     apart = rewards - rewards.mean(1, keepdims=True)
     with np.errstate(invalid="ignore"):
         return np.array(
@@ -226,7 +238,9 @@ def pushed(rewards, advantages):
 
 
 def compared(report, rewards, weights):
-    """By how much GDPO's push on the primary reward exceeds that of GRPO, or of what runs, and what noise can make."""
+    """Return by how much GDPO's push on the primary reward exceeds that of GRPO and of what ran, and how much noise can
+    make.
+    """
     before = {"grpo", report.run["method"] or "grpo"} - {"gdpo"}
     push = {m: pushed(rewards, gc.advantages(rewards, m, weights=weights).numpy())[0] for m in (*before, "gdpo")}
     responses = rewards.shape[0] * rewards.shape[1]
@@ -235,7 +249,7 @@ def compared(report, rewards, weights):
 
 @pytest.mark.slow
 def test_the_push_on_the_primary_reward_decides_what_is_advised():
-    """Nothing is praised under which the primary reward is not pushed more, whatever its order, ties and shares do."""
+    """No method is praised that does not push the primary reward more, whatever it does for order, ties and shares."""
     said = {-1: [], 0: [], 1: []}
     for seed in range(60):
         report, rewards, weights = judged(seed)
@@ -257,7 +271,9 @@ def test_the_push_on_the_primary_reward_decides_what_is_advised():
 
 
 def test_no_share_is_mended_by_what_turns_the_order_round():
-    """A reward that matters most may make most: GDPO would lift the length's share and turn pairs the wrong way."""
+    """The primary reward may make most of the update: GDPO would raise the share of the length and put pairs into the
+    wrong order.
+    """
     rng = np.random.default_rng(3)
     right = rng.random((STEPS, PROMPTS, ROLLOUTS)) < 0.5
     rewards = np.stack([right, -0.3 * rng.random(right.shape)], -1)
@@ -269,7 +285,7 @@ def test_no_share_is_mended_by_what_turns_the_order_round():
 
 
 def test_no_method_helps_with_the_order_of_a_run_that_is_upside_down():
-    """GDPO turns a few pairs of such a run the right way round again, which is no praise."""
+    """GDPO puts a few pairs of such a run into the right order, which is no reason for praise."""
     draw = np.random.default_rng(0).random((STEPS, PROMPTS, ROLLOUTS, 2))
     report = audited(log_of(draw, ("right", "short"), weights=[-1, -0.3]), primary="right")
     assert report.methods["gdpo"]["inversions"] > 0.8

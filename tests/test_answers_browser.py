@@ -1,4 +1,6 @@
-"""The report that answers, in Chromium from file:// without a network: every figure is that of `report.what_if`."""
+"""The HTML report in Chromium, opened as a file without a network: every figure that it computes is that of
+`report.what_if`.
+"""
 
 import random
 import re
@@ -19,7 +21,9 @@ NASTY = "</script>\u2028<b onclick='1'>&quot;"
 
 
 def made(groups=24, names=("correct", "style", "short"), seed=5):
-    """A log with all that a convention may treat in its own way: missing rewards, groups of one, lengths, round-off."""
+    """Return a log with all that conventions treat differently: missing rewards, groups of one, lengths and
+    round-off.
+    """
     draw, rows = random.Random(seed), []
     for g in range(groups):
         for _ in range(draw.choice((1, 4, 4, 5))):
@@ -33,7 +37,9 @@ def made(groups=24, names=("correct", "style", "short"), seed=5):
 
 @pytest.fixture
 def opened(browser, tmp_path):
-    """Opens a report as a file without a network; nothing but the file may be asked for, nothing may go wrong."""
+    """Yield a function that opens a report as a file without a network. At the end, nothing but the file may have been
+    asked for, and no script may have failed.
+    """
     context, asked, wrong = browser.new_context(offline=True), [], []
 
     def open_report(report, hash="", **options):
@@ -52,7 +58,9 @@ def opened(browser, tmp_path):
 
 
 def check(page, report, settings):
-    """The figures of these settings, in the browser and by the core."""
+    """Assert that the page computes the same figures of these settings as the core. settings: pairs of a method and
+    weights.
+    """
     asked = [{"method": method, "weights": weights} for method, weights in settings]
     found = page.evaluate("asked => asked.map(setting => gdpoReport.compute(setting))", asked)
     for (method, weights), here in zip(settings, found, strict=True):

@@ -1,4 +1,6 @@
-"""Runs made for one finding each, and their near misses; the report's numbers against the library's own."""
+"""Runs that are made to have one finding each, and others that just fail to have it; and the report's numbers, compared
+with those of the library.
+"""
 
 import dataclasses
 import json
@@ -27,7 +29,9 @@ NAMES = ("correct", "format", "brief")
 
 
 def varied(rewards=3, steps=STEPS, seed=0, prompts=PROMPTS, rollouts=ROLLOUTS):
-    """(steps, prompts, rollouts, rewards) of one size, that all differ: there is nothing to say about them."""
+    """Return random rewards, (steps, prompts, rollouts, rewards), of one scale and without equal values, about which
+    there is nothing to say.
+    """
     generator = np.random.default_rng(seed)
     return generator.normal(size=(steps, prompts, rollouts, rewards)).astype(np.float32).astype(np.float64)
 
@@ -37,13 +41,15 @@ def binary(rewards=3, steps=STEPS, seed=0, p=0.5):
 
 
 def advantages(rewards, method, weights=None, convention=gc.TRL):
-    """(steps, prompts, rollouts) as a trainer logs them, in float32."""
+    """Return a method's advantages, (steps, prompts, rollouts), in float32 as a trainer logs them."""
     made = [gc.advantages(step, method, weights=weights, convention=convention) for step in torch.tensor(rewards)]
     return torch.stack(made).float().double().numpy()
 
 
 def made_run(rewards, method=None, *, weights=None, steps=None, names=None, lengths=None, advantage=None, **about):
-    """A run as a reader hands it over; by default TRL's, with the advantages of a method."""
+    """Return a run as the reader hands it over, by default of TRL and with the advantages of a method. rewards: (steps,
+    prompts, rollouts, rewards); about: further attributes of the run.
+    """
     count, prompts, rollouts, k = rewards.shape
     names = names or NAMES[:k]
     batch = np.repeat(np.arange(count), prompts * rollouts)
@@ -73,7 +79,7 @@ def made_run(rewards, method=None, *, weights=None, steps=None, names=None, leng
 
 
 def rows_of(table):
-    """The rows of a table that has its groups."""
+    """Return the reader's rows of a table that already has its groups."""
     rows = table.with_columns(pl.col("group").alias("_key"), pl.int_range(pl.len()).alias("_place")).drop("group")
     return Rows(read=lambda: iter([rows]), keyed_by="the column group")
 
@@ -92,7 +98,9 @@ def ids(report):
 
 
 def silenced(rewards, share, k=slice(None)):
-    """Return the rewards with the first groups of each step constant in the rewards k."""
+    """Return rewards in which the first groups of each step are constant. share: how many of the groups; k: the rewards
+    concerned.
+    """
     rewards = rewards.copy()
     groups = round(share * rewards.shape[1])
     rewards[:, :groups, :, k] = rewards[:, :groups, :1, k]
@@ -223,7 +231,7 @@ def test_what_is_no_run_is_refused():
 
 @pytest.mark.slow
 def test_findings_and_report_read_facts_alone(monkeypatch):
-    """None opens the log again: what takes that, the audit computes before."""
+    """None of them opens the log again: the audit reads beforehand what they need of it."""
 
     def findings_of_a_closed_log(facts, plan):
         return findings(closed(facts), plan)
@@ -253,7 +261,7 @@ def scaled(factor=10, k=2):
 
 
 def following(factor, other=0.6):
-    """The second reward follows the first by so much."""
+    """Return rewards of which the second is so many times the first, plus noise."""
     rewards = varied()
     rewards[..., 1] = factor * rewards[..., 0] + other * rewards[..., 1]
     return rewards
@@ -272,7 +280,7 @@ def without_one():
 
 
 def cancelling(opposed):
-    """In so many groups of a step one reward is what the other is not; in the rest both are 1."""
+    """Return two rewards that are opposites in the first `opposed` groups of each step, and both 1 in the others."""
     rewards = binary(rewards=2)
     rewards[:, :opposed, :, 0] = np.arange(ROLLOUTS) % 2
     rewards[:, :opposed, :, 1] = 1 - rewards[:, :opposed, :, 0]
@@ -281,7 +289,7 @@ def cancelling(opposed):
 
 
 def constant_sums():
-    """A group a step whose rewards differ and have one sum."""
+    """Return rewards that differ in the first group of each step while their sum is constant there."""
     rewards = varied()
     rewards[:, 0, :, 0] = np.arange(ROLLOUTS) % 4
     rewards[:, 0, :, 1] = [0, 1, 1, 0] * 2
@@ -294,7 +302,9 @@ ZEROS = np.zeros((STEPS, PROMPTS, ROLLOUTS))
 
 
 def case(id, severity, said, rewards, method=None, asked=None, primary=None, given=None, **about):
-    """A run and how it is audited; severity None: it has no such finding; said: a part of the message or the fix."""
+    """Return a run, what its report is to hold, and how to audit it. severity: that of the finding `id`, None if it may
+    not be there; said: a part of its message or fix.
+    """
     how = {"weights": given, "primary": primary, "asked": asked}
     return id, severity, said, made_run(rewards, method, **about), how
 
@@ -353,7 +363,9 @@ def test_the_evidence_is_what_was_counted():
 
 
 def by_primary(primary, advantage):
-    """Pairs of a group with different primary reward: right way round, wrong way, tied; (prompts, rollouts) each."""
+    """Return how many pairs of a group with different primary reward are in the right order, in the wrong order, and
+    tied. primary, advantage: (prompts, rollouts).
+    """
     pairs = [0, 0, 0]
     for r, a in zip(primary, advantage, strict=True):
         for i in range(len(r)):
@@ -439,7 +451,7 @@ def test_an_evaluation_in_the_file_of_a_step_is_not_in_the_figures():
 
 
 def check(report):
-    """The report as design wants it; returns it as read back from JSON."""
+    """Assert that a report is as the design wants it, and return it as read back from JSON."""
     d = json.loads(json.dumps(report.to_dict(), allow_nan=False))
     VALID.validate(d)
     assert [reward["name"] for reward in d["rewards"]] == d["source"]["rewards"]
@@ -467,7 +479,9 @@ def check(report):
 
 
 def any_run(seed):
-    """A run of any shape, framework and method, with constants, missing rewards, odd steps and ragged groups."""
+    """Return a run of any shape, framework and method, with constants, missing rewards, odd numbers of steps and groups
+    of several sizes.
+    """
     draw = np.random.default_rng(seed)
     shape = tuple(int(draw.integers(low, high)) for low, high in ((1, 5), (1, 6), (2, 7), (1, 5)))
     rewards = draw.choice([0.0, 1.0], shape) if draw.random() < 0.5 else draw.normal(size=shape).round(2)

@@ -1,4 +1,6 @@
-"""`gdpo audit`: what it prints and writes, which paths are a run, and one clear line where it can't."""
+"""`gdpo audit`: what it prints and writes, which paths are a run, and the one clear line that it prints where it
+fails.
+"""
 
 import json
 import os
@@ -46,7 +48,7 @@ def parsed(text):
 
 
 def table(tmp_path, name="run.csv", rows=32):
-    """A log whose second reward is the opposite of the first, with names that are no ASCII."""
+    """Write a log whose second reward is the opposite of the first, with names beyond ASCII, and return its path."""
     path = tmp_path / name
     lines = [f"{i // 8},{i % 3},{i % 2},{1 - i % 2}" for i in range(rows)]
     path.write_text("\n".join(["prompt,juste_é,a=b,🙂", *lines]), encoding="utf-8")
@@ -174,7 +176,7 @@ def test_output_that_cannot_be_written_is_one_line(capsys, monkeypatch, command)
 
 
 def pipeline(capsys, monkeypatch, findings, *arguments) -> tuple[int, str, str]:
-    """Run `gdpo audit` with a report that holds these findings; return its exit code and what it printed."""
+    """Run `gdpo audit` with a report that holds these findings; return its exit status, its output and its errors."""
     monkeypatch.setattr(cli, "audit", lambda *_, **__: audited.report(path=TRL, findings=findings))
     return run(capsys, TRL, *arguments)
 

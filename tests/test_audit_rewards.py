@@ -1,4 +1,4 @@
-"""Sentences on what each reward does: runs made so that a plausible one would be wrong."""
+"""Sentences on what each reward does, in runs for which a plausible sentence would be wrong."""
 
 import fake_logs
 import numpy as np
@@ -26,13 +26,13 @@ SHAPE = (12, 8, 8)  # steps, prompts, rollouts
 
 
 def penalised():
-    """Right answers take longer, and the penalty is louder than what they earn."""
+    """Return marks and a penalty: right answers are longer, and the penalty varies more than what they earn."""
     correct = coin(SHAPE)
     return correct, (-1 - 2 * correct + np.random.default_rng(2).normal(0, 0.3, SHAPE)).clip(-3.2, -0.1)
 
 
 def inverted(correct, total):
-    """The share of the pairs in which the wrong answer has more."""
+    """Return the share of pairs in which the wrong answer has the larger total. correct: 0 or 1."""
     worse = (correct[..., :, None] < correct[..., None, :]) & (total[..., :, None] > total[..., None, :])
     return worse.sum() / (correct[..., :, None] < correct[..., None, :]).sum()
 
@@ -63,7 +63,7 @@ def test_right_or_wrong_with_a_constant_added_is_no_noise():
 
 
 def tasks(every=2):
-    """Two tasks in one run; the reward of the other one is missing."""
+    """Return the rewards of two tasks in one run; in the groups of one task the reward of the other is missing."""
     of_first = (np.arange(SHAPE[1]) % every == 0)[:, None]
     both = coin((*SHAPE, 2), seed=6)
     return np.where(of_first, both[..., 0], np.nan), np.where(of_first, np.nan, both[..., 1])

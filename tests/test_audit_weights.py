@@ -1,4 +1,6 @@
-"""Weights that an audit reckons with: given, solved, told by the log or by a configuration beside it, or 1 each."""
+"""Weights that an audit computes with: given by the caller, solved, told by the log or by a configuration beside it, or
+1 each.
+"""
 
 import json
 
@@ -20,7 +22,7 @@ BY_NAME = dict(zip(NAMES, WEIGHTS, strict=True))
 
 
 def rewritten(folder, change):
-    """Every line of verl's dumps changed in place."""
+    """Change every line of verl's dumps in a folder in place. change: returns a line anew."""
     for path in folder.glob("*.jsonl"):
         write_lines(path, [change(json.loads(line)) for line in path.read_text().splitlines()])
 

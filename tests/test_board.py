@@ -1,4 +1,4 @@
-"""Any group on the board: what it shows is what gdpo_core computes, and what it cannot show it refuses."""
+"""Any group on the board: it shows what gdpo_core computes, and refuses what it cannot show."""
 
 import json
 import re
@@ -138,7 +138,7 @@ def test_the_example_for_marimo_shows_the_advantages_of_its_board():
 
 
 def test_what_only_an_eps_parts_is_a_tie():
-    """TRL's eps makes a reward of 5 differ from one of 1 by less than two decimals show; the paper has none."""
+    """Under TRL's eps a reward of 5 and one of 1 differ by less than two decimals show; the paper has no eps."""
     rewards = [[1, 1, 5]] * 8 + [[0, 1, 5]] * 2 + [[1, 1, 0]] * 2
     said = Board(rewards, convention="trl").drawing["verdict"]
     assert said[0].startswith(

@@ -1,4 +1,6 @@
-"""docs/borrowed.md lists what we lean on of others' insides: it is true, complete, and these fail where one is gone."""
+"""docs/borrowed.md lists the private names of other packages that we use: the list is true and complete, and these
+tests fail if one of the names is gone.
+"""
 
 import re
 import tomllib

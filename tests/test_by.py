@@ -1,4 +1,4 @@
-"""`--by COLUMN`: each value's figures are those of its rows, with advantages of whole batches."""
+"""`--by COLUMN`: the figures of each value are those of its rows, with advantages of whole batches."""
 
 import json
 
@@ -18,7 +18,7 @@ TASKS = {"task": lambda n: [f"t{i // 8 % 3}" for i in range(n)]}
 
 
 def log(steps=6, groups=8, size=6, seed=0, tasks=("code", "math", None, "chat"), dead=()) -> pl.DataFrame:
-    """Rewards of groups of tasks in turn; dead: pairs (task, reward) in which the reward is 1 for all."""
+    """Return a log whose groups belong to random tasks. dead: pairs (task, reward) in which the reward is 1 for all."""
     draw, rows = np.random.default_rng(seed), []
     for step in range(steps):
         for group in range(groups):

@@ -1,4 +1,4 @@
-"""`AuditCallback` against the protocol of transformers' callbacks, with a trainer that stands in for the real one."""
+"""`AuditCallback` under the protocol of transformers' callbacks, with a stand-in for the trainer."""
 
 import importlib
 import logging
@@ -18,7 +18,9 @@ NAMES = [name for name, _ in fake_logs.REWARDS]
 
 
 class Trainer:
-    """The part of transformers' Trainer that a callback sees: log() keeps the history and calls every callback."""
+    """A stand-in for the part of transformers' Trainer that a callback sees: log() keeps the history and calls every
+    callback.
+    """
 
     def __init__(self, output_dir, callbacks=()):
         self.args = SimpleNamespace(output_dir=str(output_dir))
@@ -32,7 +34,9 @@ class Trainer:
 
 
 class TRLTrainer(Trainer):
-    """TRL's log() writes the completions of the step after the callbacks were called."""
+    """A stand-in for TRL's trainer, whose log() writes the completions of a step only after the callbacks were
+    called.
+    """
 
     def __init__(self, output_dir, made):
         super().__init__(output_dir)
@@ -55,7 +59,7 @@ class TRLTrainer(Trainer):
 
 @pytest.fixture
 def callbacks(monkeypatch):
-    """The module, imported beside a transformers that is only its protocol."""
+    """Yield the module gdpo_audit.callback, imported beside a transformers that consists of its protocol alone."""
     stub = ModuleType("transformers")
     stub.Trainer, stub.TrainerCallback = Trainer, type("TrainerCallback", (), {})
     monkeypatch.setitem(sys.modules, "transformers", stub)
@@ -71,7 +75,7 @@ def made(tmp_path):
 
 
 def ours(history) -> dict[int, dict]:
-    """The entries of the history that hold our metrics, by step."""
+    """Return the entries of a history that hold our metrics, by step."""
     return {entry["step"]: entry for entry in history if any(name.startswith("audit/") for name in entry)}
 
 

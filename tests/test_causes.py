@@ -1,4 +1,4 @@
-"""Causes are named only where they are seen: evaluations, missing rows, copies, a last file, groups of another size."""
+"""A cause is named only where it shows: evaluations, missing rows, copies, a last file, groups of another size."""
 
 import shutil
 
@@ -33,7 +33,7 @@ def test_an_evaluation_is_told_from_missing_rows_in_one_log(tmp_path):
 
 @pytest.fixture(params=["wandb", "trackio"])
 def tracked(request, tmp_path):
-    """A function from tables to a log of a tracker."""
+    """Return a function that writes tables as the log of a tracker, W&B or trackio, and returns its path."""
 
     def write(tables):
         shutil.rmtree(tmp_path / "log", ignore_errors=True)
@@ -69,7 +69,9 @@ def test_tables_of_evaluations_are_no_second_run_and_do_not_count(tmp_path, trac
 
 
 def changing(folder, parts, *drop, **options):
-    """A log of TRL; parts: (steps, groups, size). Returns the number of groups."""
+    """Write a log of TRL whose groups change, and return the number of its groups. parts: (steps, groups, size) of each
+    stretch; drop: columns to leave out.
+    """
     (folder / "completions").mkdir(parents=True)
     number = 0
     for seed, (steps, groups, size) in enumerate(parts):
@@ -109,7 +111,9 @@ def test_a_group_size_that_changes_is_followed(tmp_path, name, drop, method):
 
 @pytest.mark.slow
 def test_a_few_prompts_in_groups_side_by_side_are_no_larger_groups():
-    """With two prompts, some steps in a row hold one of them twice; with a hundred that hardly ever happens."""
+    """With two prompts, some steps happen to hold one of them twice in a row; with a hundred prompts that hardly ever
+    happens.
+    """
     draw = np.random.default_rng(0)
     for among in (2, 3, 5, 20, 100):
         logs = [[np.repeat(draw.integers(0, among, 2), 8) for _ in range(30)] for _ in range(100)]

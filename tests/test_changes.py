@@ -1,4 +1,4 @@
-"""Weights that change during a run: each step counts under the weights that made it, held against plain numpy."""
+"""Weights that change during a run: each step counts under the weights that made it, compared with plain numpy."""
 
 import numpy as np
 import polars as pl
@@ -13,7 +13,9 @@ STEPS, GROUPS, SIZE = 18, 4, 8
 
 
 def parts_of(r, weights, method):
-    """(groups, size, rewards) each reward's part of the advantages of one step, which are their sum."""
+    """Return (groups, size, rewards) each reward's part of the advantages of one step. The sum of the parts is the
+    advantages.
+    """
     if method == "gdpo":
         z = (r - r.mean(1, keepdims=True)) / (r.std(1, ddof=1, keepdims=True) + EPS)
         return weights * z / ((z @ weights).std(ddof=1) + EPS)
@@ -21,7 +23,9 @@ def parts_of(r, weights, method):
 
 
 def draw_run(weights_at, method, seed=0, decimals=None, continuous=False):
-    """The rows of a run, and its true shares and inversions; weights_at: of a step."""
+    """Return the rows of a random run, its true shares, and its true share of pairs in the wrong order. weights_at:
+    returns the weights of a step; decimals: of the logged advantages.
+    """
     draw, steps, update, squares, inverted, pairs = np.random.default_rng(seed), [], 0, 0, 0, 0
     for step in range(1, STEPS + 1):
         r = np.stack(

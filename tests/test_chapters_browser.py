@@ -1,4 +1,4 @@
-"""The page in a browser: its bar, its chapters, its links and the Lab's instrument, by mouse, touch and keyboard."""
+"""The page in a browser: its bar, its chapters, its links and the board of the Lab, by mouse, touch and keyboard."""
 
 import re
 import time
@@ -28,7 +28,7 @@ def toggle(page, answer, reward):
 
 
 def numbers(page):
-    """{answer: (left, right)} as printed beside the bars."""
+    """Return the two numbers that are printed beside the bars of each answer, by the answer."""
     rows = page.locator(".board .row").evaluate_all(
         "all => all.map(r => [r.querySelector('.number').textContent,"
         " ...[...r.querySelectorAll('.value')].map(v => v.textContent.replace(/^\\S /, ''))])"
@@ -193,7 +193,7 @@ PARTS = """all => all.map(row => [...row.querySelectorAll(".plot")].map(plot => 
 
 
 def by_hand(marks):
-    """(advantages, parts) of GRPO and of GDPO as the paper has them."""
+    """Return two pairs, for GRPO and for GDPO as the paper has them: the advantages, and each reward's part of them."""
     r = np.array(marks, dtype=float)
     sums, z = r.sum(1), (r - r.mean(0)) / r.std(0, ddof=1)
     spreads = sums.std(ddof=1), z.sum(1).std(ddof=1)
@@ -242,7 +242,7 @@ def test_dots_and_parts_stand_where_numpy_has_them(visit):
 
 
 def places_below_the_headline(page):
-    """Return how far below the headline the rows, the verdict and the first deed stand."""
+    """Return how far below the headline the rows, the verdict and the first thing to do stand, in pixels."""
     h1, *below = (
         page.locator(selector).locator("visible=true").first.bounding_box()
         for selector in ("h1", ".board .rows", ".board .verdict", ".deed")
@@ -251,7 +251,7 @@ def places_below_the_headline(page):
 
 
 def at_rest(page):
-    """Return where the dots stand once they have not moved for longer than they rest between two motions."""
+    """Return the positions of the dots, once they have not moved for longer than they rest between two motions."""
     page.wait_for_function(f"() => window.stood === (window.stood = JSON.stringify(({DOTS})()))", polling=700)
     return page.evaluate(DOTS)
 

@@ -1,4 +1,6 @@
-"""`gdpo check`: each trap by a configuration that holds it and one that does not, the trainers' own, and bad input."""
+"""`gdpo check`: for each trap a configuration that holds it and one that does not, the trainers' own configurations,
+and bad input.
+"""
 
 import json
 import re
@@ -19,7 +21,7 @@ RULES = {key: framework.rules for key, framework in FRAMEWORKS.items() if framew
 
 
 def held(text, name="a.yaml", trainer=None):
-    """The ids of the traps in one text."""
+    """Return the ids of the traps in a configuration of one file."""
     return {trap.id for trap in gc.check_config({name: text}, trainer).traps}
 
 
@@ -27,7 +29,9 @@ def held(text, name="a.yaml", trainer=None):
 
 
 def trl(more="", call="GRPOConfig", funcs="[accuracy, form]"):
-    """A program of TRL."""
+    """Return a program that trains with TRL. more: further arguments of the configuration; call: its class; funcs: the
+    reward functions.
+    """
     trainer = call.replace("Config", "Trainer")
     return (
         f"from trl import {call}, {trainer}\ndef accuracy(**k): ...\ndef form(**k): ...\n"
@@ -47,22 +51,24 @@ FUNCS = "trl: {reward_funcs: [r.accuracy, r.form], "
 
 
 def verl(more):
-    """A script of verl."""
+    """Return a script that trains with verl. more: options of the command."""
     return f"#!/bin/bash\npython3 -m verl.trainer.main_ppo \\\n    {more}\n"
 
 
 def swift(more):
-    """A script of ms-swift."""
+    """Return a script that trains with ms-swift. more: options of the command."""
     return f"swift rlhf \\\n    {more}\n"
 
 
 def nemo(more):
-    """A script of NeMo-RL, whose configuration is the one that its own examples begin with."""
+    """Return a script that trains with NeMo-RL, from the configuration with which its own examples begin. more: options
+    of the command.
+    """
     return f"uv run examples/run_grpo.py --config examples/configs/grpo_math_1B.yaml {more}\n"
 
 
 def axolotl(more, rl="gdpo"):
-    """A configuration of axolotl."""
+    """Return a configuration of axolotl. more: further lines."""
     return f"base_model: m\nrl: {rl}\n{more}\n"
 
 
@@ -547,7 +553,9 @@ def test_the_command_prints_ten_lines_and_ends_by_what_it_found(capsys, tmp_path
 
 
 def by_hand(marks, weights):
-    """Shares and push of GDPO as TRL computes it, by loops: (prompts, answers, rewards)."""
+    """Return each reward's share and push under GDPO as TRL computes it, by loops. marks: (prompts, answers,
+    rewards).
+    """
     prompts, _, rewards = marks.shape
     z = np.zeros_like(marks)
     for p in range(prompts):

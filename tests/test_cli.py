@@ -1,4 +1,4 @@
-"""`gdpo explain` in the terminal: the numbers it prints, and one clear line where it can't."""
+"""`gdpo explain` in a terminal: the numbers that it prints, and the one clear line that it prints where it fails."""
 
 import gzip
 import json
@@ -18,7 +18,7 @@ RESPONSES = ["111", "110", "011", "101"]
 
 
 def cells(text) -> dict[str, list[str]]:
-    """Each response's cells by its number."""
+    """Return the cells of each response in a printed table, by its number."""
     return {row[0]: row[1:] for row in (line.split() for line in text.splitlines()) if row and row[0].isdigit()}
 
 
@@ -105,7 +105,9 @@ def test_a_board_to_play_with_is_written_beside_the_numbers(capsys, tmp_path):
 
 
 def unpacked(file) -> tuple[str, str]:
-    """A board's file without what is packed in it, its numbers to nine digits; and what is packed."""
+    """Return the text of a board's file without what is packed in it, with numbers of nine digits; and the packed
+    text.
+    """
     text = file.read_text(encoding="utf-8")
     packed = re.search(r'id="packed">(.*?)</script>', text)[1]
     said = re.sub(r"-?\d+\.\d{9,}(e-?\d+)?", lambda number: f"{float(number[0]):.9g}", text.replace(packed, ""))
@@ -113,7 +115,7 @@ def unpacked(file) -> tuple[str, str]:
 
 
 def test_the_board_in_docs_is_the_one_that_the_command_writes(capsys, tmp_path):
-    """`python -m scripts.make_board` writes it anew."""
+    """If it is not, `python -m scripts.make_board` writes it anew."""
     assert gdpo(capsys, *EXPLAIN, tmp_path / "board.html")[0] == 0
     assert FILE.stat().st_size <= 60_000 and unpacked(FILE) == unpacked(tmp_path / "board.html")
     written = f"gdpo {' '.join(EXPLAIN)}"

@@ -1,4 +1,6 @@
-"""Answers that the methods tell apart: ties, levels, order, shares of the update; counted by hand and pair by pair."""
+"""Answers that the methods tell apart or do not: ties, levels, order and shares of the update, counted by hand and pair
+by pair.
+"""
 
 from itertools import combinations
 from math import isnan, nan
@@ -114,7 +116,9 @@ def test_every_figure_agrees_with_the_explicit_pairs(method, convention, batch):
 
 
 def pairs_of(collapsed, ids):
-    """Pairs of responses of one group that were not left out, with the level of each."""
+    """Return the level of each response by its index, and the pairs of responses of one group, without those that were
+    left out.
+    """
     level = dict(zip(collapsed.response.tolist(), collapsed.level.tolist(), strict=True))
     return level, [(i, j) for i, j in combinations(sorted(level), 2) if ids[i] == ids[j]]
 

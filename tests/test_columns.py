@@ -1,4 +1,6 @@
-"""Columns that are rewards, or are not: totals, copies, metrics, settings, and what is asked about."""
+"""Columns that are rewards and columns that are not: totals, copies, metrics, settings, and those about which the
+reader is asked.
+"""
 
 import numpy as np
 import polars as pl

@@ -1,4 +1,6 @@
-"""`gdpo compare`: what changed between two runs, what may be scatter, and one clear line where it can't."""
+"""`gdpo compare`: what changed between two runs, what may be chance, and the one clear line that it prints where it
+fails.
+"""
 
 import json
 from pathlib import Path
@@ -20,7 +22,9 @@ GOLDENS = ROOT / "tests/goldens/logs/trl"
 
 
 def rows(a: list[list[int]], b: list[list[int]], first=1) -> list[dict]:
-    """A log from the rewards of one group of responses per step."""
+    """Return a log with one group per step. a, b: the two rewards of its responses, by step; first: the number of the
+    first step.
+    """
     return [
         {"step": first + t, "prompt": t, "a": float(x), "b": float(y)}
         for t, group in enumerate(zip(a, b, strict=True))
@@ -29,7 +33,7 @@ def rows(a: list[list[int]], b: list[list[int]], first=1) -> list[dict]:
 
 
 def log(path: Path, rewards: np.ndarray, first=1) -> Path:
-    """A log with rewards (steps, responses, 2), one prompt per step."""
+    """Write a log with one prompt per step, and return its path. rewards: (steps, responses, 2)."""
     lines = rows(rewards[..., 0].tolist(), rewards[..., 1].tolist(), first)
     pl.DataFrame(lines).write_csv(path)
     return path
@@ -85,7 +89,7 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says(steps, memory):
 
 
 def draw(rng, steps, p):
-    """(steps, 8 responses, 2 rewards) of 0 and 1."""
+    """Return random rewards of 0 and 1, (steps, 8 responses, 2)."""
     return (rng.random((steps, 8, 2)) < p).astype(int)
 
 
@@ -164,7 +168,7 @@ def test_bad_input_is_one_line_and_exit_2(capsys, tmp_path, arguments, named):
 
 
 def runs_of(folder: Path, means, steps=3) -> list[Path]:
-    """Runs whose reward a has these means; b is as it is in every run."""
+    """Write runs in which reward a has these means, one per run, and reward b is the same; return their paths."""
     folder.mkdir()
     b = [[0, 1, 1, 0]] * steps
     made = []

@@ -1,4 +1,4 @@
-"""The lines of configuration, read back as what they are: Python, a shell's arguments, YAML."""
+"""The lines of configuration, read back as what they are: Python, a shell's arguments or YAML."""
 
 import ast
 import functools
@@ -19,7 +19,7 @@ REWARDS, WEIGHTS = ["correct", "format", "brief"], [1.0, 0.5, 2.0]
 
 
 def keywords(line):
-    """The keyword arguments of a call."""
+    """Return the name of the function in a call, and its keyword arguments."""
     call = ast.parse(line).body[0].value
     return ast.unparse(call.func), {k.arg: ast.literal_eval(k.value) for k in call.keywords}
 
@@ -123,7 +123,7 @@ def test_no_line_is_left_half_written(framework):
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_gate_leaves_no_more_than_the_worst_penalty(framework):
-    """0 would be the best value of a penalty, and the wrong answers would have it."""
+    """The best value of a penalty is 0, which a closed gate would give to wrong answers."""
     penalty, correct = [-0.5, -3.204, -0.1], [1.0, 1.0, 0.0]
     line = config_lines.gate(framework, ["correct", "brief"], "brief", "correct", otherwise=-3.204)
     assert "no better than its worst penalty" in line

@@ -50,13 +50,15 @@ def test_the_reference_is_the_library_and_the_naive_loops_on_ten_thousand_groups
 
 
 def by_squares(x):
-    """The std in float32, its variance a difference of squares."""
+    """Return the std in float32 of a column, with its variance as a difference of squares, which loses digits."""
     x = x.astype(np.float32)
     return np.sqrt(np.maximum((x**2).mean(0) - x.mean(0) ** 2, 0) * len(x) / (len(x) - 1))
 
 
 def in_numpy(spread, eps, batch_eps, by_tokens, rewards, groups, weights, lengths):
-    """GDPO as one writes it in a few lines of numpy."""
+    """Return GDPO's advantages as somebody writes them in a few lines of numpy. spread: computes the std; by_tokens:
+    whether the batch step counts tokens.
+    """
     r, of, z = np.array(rewards), np.array(groups), np.zeros(np.shape(rewards))
     for g in set(groups):
         x = r[of == g]
@@ -84,7 +86,9 @@ def test_a_few_lines_of_numpy_fail_in_what_they_leave_out(convention):
 
 
 def leave_one_out(always, by_squares, rewards, groups, weights, lengths):
-    """NeMo-RL's old GRPO, rebuilt in float32: divided always, or by the root of a difference of squares."""
+    """Return the advantages of NeMo-RL's old GRPO in float32. always: whether it divides by a std of 0 plus eps;
+    by_squares: whether the variance is a difference of squares.
+    """
     s, of = (torch.tensor(rewards) * torch.tensor(weights)).sum(1), torch.tensor(groups)
     a = torch.empty_like(s)
     for i in range(len(s)):
@@ -97,7 +101,7 @@ def leave_one_out(always, by_squares, rewards, groups, weights, lengths):
 
 
 def dropping(rewards, groups, weights, lengths):
-    """A filter on the sum before GDPO."""
+    """Return GDPO's advantages after a filter on the sum, which empties groups with a constant sum."""
     pairs = list(zip(rewards, groups, strict=True))
     alive = [len({sum(row) for row, g in pairs if g == one}) > 1 for one in groups]
     left = [row if on else [0.0] * len(row) for row, on in zip(rewards, alive, strict=True)]
@@ -105,7 +109,9 @@ def dropping(rewards, groups, weights, lengths):
 
 
 def rounding(rewards, groups, weights, lengths):
-    """verl's old GRPO in float32, whose mean of equal sums is not one of them."""
+    """Return the advantages of verl's old GRPO in float32, in which the mean of equal sums is not exactly one of
+    them.
+    """
     s, of = (torch.tensor(rewards) * torch.tensor(weights)).sum(1), torch.tensor(groups)
     a = torch.full_like(s, nan)
     for g in set(groups):
@@ -149,7 +155,9 @@ def in_few_lines(
     rewards, groups, weights, lengths, *, kind=np.float64, ddof=1, batch_ddof=1, add=0.0, root=0.0, floor=0.0,
     batch="all", zeros=False, blocks=0, others=False, first=False, drop=False, std_of_batch=False,
 ):  # fmt: skip
-    """GDPO in numpy as one writes it, with a fault; of missing rewards it knows that they do not count."""
+    """Return GDPO's advantages as somebody writes them in numpy, with a fault that the named arguments choose. Missing
+    rewards are known not to count.
+    """
     r, of, w = np.array(rewards, kind), np.array(groups), np.array(weights, kind)
     of = np.arange(len(of)) // (len(of) // len({*groups})) if blocks else of
     r, empty = np.nan_to_num(r) if zeros else r, np.isnan(r).all(1) & (not zeros)
@@ -222,7 +230,7 @@ def test_code_of_another_convention_is_called_that_and_no_line_contradicts_itsel
 
 
 class Mute(Exception):
-    """An error that cannot say what it is, and a value that cannot be shown."""
+    """An error whose text and whose representation both raise an error."""
 
     def __str__(self):
         raise ValueError("no text")

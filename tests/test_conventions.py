@@ -1,4 +1,6 @@
-"""The conventions against what the frameworks returned, the same formulas in plain Python, and numbers by hand."""
+"""The conventions, compared with what the frameworks returned, with the same formulas in plain Python, and with numbers
+by hand.
+"""
 
 from dataclasses import FrozenInstanceError, fields
 from itertools import product
@@ -106,7 +108,7 @@ TRAINERS = {  # what each does otherwise than the paper, as arguments of the ref
 
 
 def exactly(framework, method, rows, ids, weights, lengths):
-    """Return what a trainer's formula gives in plain Python; here too, what the reference has no argument for."""
+    """Return what a trainer's formula gives in plain Python, with what the reference has no argument for done here."""
     rows, ids = np.array(rows, float), list(ids)
     if framework == "nvlabs_trl" and method == "gdpo":  # one reward alone takes GRPO's path; else what is missing is 0
         method, rows = ("grpo", rows) if rows.shape[1] == 1 else (method, np.nan_to_num(rows))
@@ -118,7 +120,9 @@ def exactly(framework, method, rows, ids, weights, lengths):
 
 
 def recorded(key):
-    """(method, framework, rewards, the other arguments but the convention, what the framework returned)."""
+    """Return a recording by its key: the method, the framework, the rewards, the other arguments but the convention,
+    and what the framework returned.
+    """
     method, scenario, name = key.split("|")
     if name == "verl":
         z = VERL[scenario]
@@ -178,7 +182,7 @@ EDGES = {  # which chance hardly finds: rows, ids, weights
 
 
 def on_edges(test):
-    """A property, tried on them too."""
+    """Return a test of a property that tries the edge cases too."""
     for rows, ids, weights in EDGES.values():
         test = example(naive.Batch(rows, ids, weights), [3, 5, 2, 40, 7, 11])(test)
     return test

@@ -1,4 +1,6 @@
-"""The exact counts: against the tables of the research notes, and against two slow enumerations that share no code."""
+"""The exact counts, compared with the tables of the research notes and with two slow enumerations that share no code
+with them.
+"""
 
 from dataclasses import replace
 from itertools import combinations_with_replacement, product

@@ -1,4 +1,6 @@
-"""Courses of rewards over a run, prompts that teach nothing, lengths of completions: held to numpy and naive loops."""
+"""Courses of rewards over a run, prompts that teach nothing, and lengths of completions, compared with numpy and naive
+loops.
+"""
 
 import json
 import pickle
@@ -22,7 +24,9 @@ SIZE, GROUPS, STEPS = 6, 5, 16
 
 
 def table(seed=0, constant=0.4, prompts=12, **columns) -> pl.DataFrame:
-    """Rows of TRL in groups of prompts that come again; in some groups no reward differs."""
+    """Return rows of TRL in groups of prompts that occur again and again. constant: the share of groups in which no
+    reward differs; columns: further ones.
+    """
     draw, rows = np.random.default_rng(seed), []
     for step in range(1, STEPS + 1):
         for prompt in draw.choice(prompts, GROUPS, replace=False):
@@ -69,7 +73,7 @@ def test_what_each_reward_did_is_that_of_its_rows():
 
 
 def split(x) -> int:
-    """The first number of the second part of the best split into two means, by trying all."""
+    """Return the index at which a series falls best into two parts with means of their own, found by trying all."""
     parts = range(3, len(x) - 2)
     return min(parts, key=lambda n: np.var(x[:n]) * n + np.var(x[n:]) * (len(x) - n))
 
@@ -95,7 +99,7 @@ def test_noise_is_no_change_and_few_steps_show_none():
 
 
 def counted(frame) -> dict:
-    """The prompts by their visits, naively."""
+    """Return the facts about the prompts of a log, counted naively over its groups."""
     visits, wasted = defaultdict(list), defaultdict(int)
     for group in groups_of(frame):
         visits[group["prompt"][0]].append(silent(group))
@@ -120,7 +124,7 @@ def test_prompts_are_counted_over_the_run(seed, form):
 
 
 def verl(frame) -> pl.DataFrame:
-    """Return the rows of a log as verl writes them, those of a group apart."""
+    """Return the rows of a log as verl writes them, with the rows of a group apart from one another."""
     frame = frame.rename({"prompt": "input", "completion": "output"}).with_columns(
         score=pl.col("right") + pl.col("length"), gts=pl.lit("x"), place=pl.int_range(pl.len()) % SIZE
     )

@@ -1,4 +1,6 @@
-"""The pictures of a report: a point for each step inside the axes, with the numbers of the report; names are text."""
+"""The pictures of a report: they have a point for each step inside their axes and the report's numbers, and names in
+them are text.
+"""
 
 import re
 from dataclasses import replace
@@ -19,7 +21,7 @@ POINT = re.compile(r"(-?[\d.]+),(-?[\d.]+)")
 
 
 def plots(html, kind="course"):
-    """Return what each picture is called, its numbers, and the points of its path of this kind."""
+    """Return three things for each picture: its label, its numbers, and the points of its paths of this kind."""
     found = []
     for svg in re.findall(r'<svg class="plot".*?</svg>', str(html)):
         paths = re.findall(rf'<path class="{kind}" d="([^"]*)"', svg)
@@ -147,7 +149,7 @@ def test_the_logged_means_stand_behind_a_forecast_one_at_each_step():
 
 
 def bars(made):
-    """The left end and the width of each bar, in hundredths of its axis, with what is said beside it."""
+    """Return the look, the left end and the width of each bar, in hundredths of its axis, with the words beside it."""
     drawn = re.findall(
         r'<span class="bar (\w+)"><svg.*?(?:<rect x="([\d.e-]+)" y="1" width="([\d.e-]+)".*?)?</svg>([^<]*)<', made
     )

@@ -1,4 +1,6 @@
-"""`--engine ray` without Ray: what the engine maps over the parts of a log; tests/parity_ray.py has Ray itself."""
+"""`--engine ray` without Ray: how the engine maps a function over the parts of a log. tests/parity_ray.py has Ray
+itself.
+"""
 
 import sys
 from types import SimpleNamespace
@@ -24,7 +26,7 @@ def test_without_ray_one_line_says_what_to_install(capsys, tmp_path, monkeypatch
 
 @pytest.mark.slow
 def test_workers_map_the_parts_in_their_order(tmp_path, monkeypatch):
-    """Ray whose workers compute here."""
+    """A stand-in for Ray computes in this process."""
     waiting, most = [], []
 
     def remote(work):

@@ -1,6 +1,6 @@
-"""Evidence: what its squares, bars, curves and sentences say is what a plain count gives.
+"""The chapter Evidence: its squares, bars, curves and sentences agree with plain counts.
 
-The counts are made a second time here, with dictionaries and explicit formulas, without gdpo_core.
+The counts are made here once more, with dictionaries and explicit formulas and without gdpo_core.
 """
 
 import re
@@ -34,7 +34,9 @@ CHOICES = [Choice(), Choice(ALL), Choice(16, 3, OTHER), Choice(12, 4, weight=2.0
 
 
 def looked(choice, data=DATA):
-    """Marks, what is tied, what happens, who comes first: what the cells of the chapter hold."""
+    """Return what the cells of the chapter hold for a choice of controls: marks, ties, outcomes of the prompts, and
+    pairs of answers.
+    """
     marks = prompts.marks_of(data, choice)
     ties = prompts.ties_of(marks, choice.weights)
     return marks, ties, prompts.outcomes(marks, ties), prompts.pairs(marks)
@@ -49,25 +51,27 @@ def told(html):
 
 @cache
 def verdicts():
-    """{(task, model): row of the file}."""
+    """Return the rows of the file of verdicts by (task, model)."""
     return {(row["task_id"], row["model"]): row for row in FRAME.iter_rows(named=True)}
 
 
 @cache
 def drawn(group_size, seed):
-    """{task: models whose answers were drawn}."""
+    """Return by task the models whose answers were drawn."""
     models = bfcl.draw(DATA, group_size, seed).tolist()
     return {task: [DATA.models[m] for m in row] for task, row in zip(DATA.tasks, models, strict=True)}
 
 
 def group(task, choice):
-    """The marks of one prompt's drawn answers, straight from the file."""
+    """Return the marks of the answers that were drawn for one prompt, straight from the file."""
     rows = [verdicts()[task, model] for model in drawn(choice.group_size, choice.seed)[task]]
     return [tuple(int(row[grader]) for grader in choice.graders) for row in rows]
 
 
 def scores(rows, weight):
-    """Return of each different mix how many answers have it, its sum, and its GDPO score before the batch step."""
+    """Return three things for each different mix of marks: how many answers have it, its weighted sum, and its GDPO
+    score before the batch step.
+    """
     counts, n = Counter(rows), len(rows)
     passed = [sum(column) for column in zip(*rows, strict=True)]
     stds = [sqrt(k * (n - k) / (n * (n - 1))) for k in passed]
@@ -81,7 +85,9 @@ def scores(rows, weight):
 
 
 def happens(rows, weight):
-    """The outcome of one prompt; the pairs [right first, tied, wrong first] per method, and of the broken ties."""
+    """Return the outcome of one prompt, such as "alike" or "both", and three counts of pairs, each [right order, tied,
+    wrong order]: under GRPO, under GDPO, and of the ties that GDPO breaks.
+    """
     found = scores(rows, weight)
     tied = [False, False]
     order = [[0, 0, 0], [0, 0, 0], [0, 0, 0]]

@@ -1,4 +1,4 @@
-"""Evidence in a browser: one visit, from the claim to the paper's tables."""
+"""The chapter Evidence in a browser: one visit, from the claim to the paper's tables."""
 
 import pytest
 from helpers import settled

@@ -1,4 +1,4 @@
-"""The exact counts of Evidence: what it says is what gdpo_core counts."""
+"""The exact counts in the chapter Evidence: the numbers that it names are those that gdpo_core counts."""
 
 import re
 

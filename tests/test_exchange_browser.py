@@ -1,4 +1,6 @@
-"""Between a flip and the core's answer: the browser's numbers are the core's, and no word of another state is seen."""
+"""The time between a flip and the core's answer: the browser's numbers are those of the core, and no word about another
+state is shown.
+"""
 
 import json
 import random
@@ -54,12 +56,12 @@ CLICK += """
 
 
 def plain(html):
-    """The words of a sentence, without its tags."""
+    """Return the words of a sentence without its tags."""
     return " ".join(unescape(re.sub(r"<[^>]+>", "", html)).replace("\u00a0", " ").split())
 
 
 def expected(marks):
-    """Return what the core draws and says of these marks."""
+    """Return what the core draws and says for these marks."""
     return draw(replace(SHEET.state, marks=tuple(map(tuple, marks))))
 
 

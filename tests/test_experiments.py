@@ -1,4 +1,4 @@
-"""The experiments without TRL: requests, set-ups, what was predicted, and what the page says came of it."""
+"""The experiments without TRL: requests, set-ups, the predictions, and what the page says came of them."""
 
 import json
 import re
@@ -113,7 +113,9 @@ def test_the_predictions_are_those_of_the_coins(predictions):
 
 @pytest.fixture(scope="module")
 def compared(table, predictions):
-    """Per set-up and reward the prediction, and mean and half width of GDPO − GRPO over the seeds."""
+    """Return three things for each set-up and reward: the prediction, and the mean and half the width of the interval
+    of GDPO less GRPO over the seeds.
+    """
     rows, found = table.to_dicts(), {}
     for setup in predictions["setups"]:
         for reward, entry in setup["rewards"].items():
@@ -130,7 +132,7 @@ def compared(table, predictions):
 
 
 def verdict_of(prediction, mean, half):
-    """By the rule of predictions.json."""
+    """Return the verdict on a prediction by the rule of predictions.json. mean, half: of the interval."""
     if prediction == "no difference":
         within = max(abs(mean - half), abs(mean + half)) < LEAST
         return "held" if within else "did not hold" if abs(mean) > half else "no difference seen"

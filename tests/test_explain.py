@@ -1,4 +1,4 @@
-"""Every intermediate against the naive loop, in the shape of the caller's rewards."""
+"""Every intermediate number of `explain`, compared with the naive loop, in the shape of the caller's rewards."""
 
 from dataclasses import FrozenInstanceError
 from math import sqrt

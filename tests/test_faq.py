@@ -1,4 +1,4 @@
-"""docs/faq.md: each answer says where it is seen, and what it names is there."""
+"""docs/faq.md: each answer says where its evidence is, and what it names is there."""
 
 import re
 from pathlib import Path

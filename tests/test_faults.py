@@ -1,4 +1,6 @@
-"""An error that no check foresaw is said to be a fault of gdpo, wherever a reader meets it; what a file does is not."""
+"""An error that no check foresaw is reported as a fault of gdpo, wherever a reader meets it; an error that a file
+causes is not.
+"""
 
 from pathlib import Path
 
@@ -17,7 +19,7 @@ SAYS = "a fault of gdpo, not of your input: "
 
 
 class PanicException(BaseException):
-    """An error as polars raises it where its own code fails: no Exception."""
+    """An error like the one that polars raises when its own code fails; it is no Exception."""
 
 
 FAULTS = {

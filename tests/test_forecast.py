@@ -1,4 +1,4 @@
-"""The forecast: held against coins that follow its very model, against settings that change nothing, and bad input."""
+"""The forecast, compared with coins that follow its own model and with settings that change nothing; and bad input."""
 
 import sys
 import time
@@ -26,16 +26,17 @@ PROMPTS, ROLLOUTS = 8, 12
 
 
 def push_of(marks, method, weights):
-    """(rewards,) the correlation of advantage and reward inside groups, from its definition."""
+    """Return (rewards,) the correlation of advantage and reward inside groups, computed from its definition."""
     a = gc.advantages(torch.tensor(marks), method, weights=weights, convention=gc.TRL).numpy()
     d = marks - marks.mean(1, keepdims=True)
     return (a[..., None] * d).sum((0, 1)) / np.sqrt((a**2).sum() * (d**2).sum((0, 1)))
 
 
 def simulate(method, weights, steps, seed, speeds=(0.03, 0.09), start=(0.0, -0.5)):
-    """The rows of a run of coins, and (steps, 2) their rates: each logit follows the push at its speed.
+    """Return the rows of a run of two coins, and their rates, (steps, 2). The logit of each coin follows its push at
+    its own speed.
 
-    The push is that of 300 groups, of which the log has eight.
+    The push is measured on 300 groups, of which the log holds eight.
     """
     generator, logits, rows, rates = np.random.default_rng(seed), np.array(start), [], []
     for step in range(steps):
@@ -57,7 +58,7 @@ def report_of(rows, **options):
 
 @pytest.fixture(scope="module")
 def simulated():
-    """Reports of 50 steps under GRPO with the weights 1 and 3, of four seeds."""
+    """Return the reports on runs of four seeds, with 50 steps under GRPO and the weights 1 and 3."""
     runs = [simulate("grpo", [1, 3], 50, seed)[0] for seed in range(4)]
     return [report_of(rows, weights={"a": 1, "b": 3}) for rows in runs]
 
@@ -145,7 +146,9 @@ def test_what_does_not_move_is_open():
 
 
 def test_what_is_missing_makes_a_rate_as_uncertain_as_fewer_groups_do():
-    """The variance of a step's rate doubles where half of the groups lack a reward; nothing counts as a mean of 0."""
+    """The variance of a step's rate doubles if half of the groups lack a reward, and a missing mean does not count as
+    0.
+    """
     rows = simulate("grpo", [1, 1], 60, 3, speeds=(0, 0), start=(0.0, 2.0))[0]
     half = [row | ({"b": None} if int(row["prompt"][-1]) % 2 else {}) for row in rows]
     whole, lacking = (LoggedGroups(report_of(x).facts_with_sample("")).course.dispersion[1] for x in (rows, half))
@@ -154,7 +157,9 @@ def test_what_is_missing_makes_a_rate_as_uncertain_as_fewer_groups_do():
 
 
 def test_a_speed_has_the_error_of_its_noise():
-    """A course on a straight line of logits, with exact rates: the error is by hand that of a logistic regression."""
+    """The logits lie exactly on a straight line, so that the error is that of a logistic regression, computed by
+    hand.
+    """
     time_, n = np.arange(60.0), 96
     rates = 1 / (1 + np.exp(-(-1 + 0.02 * time_)))
     pushes = type("", (), {"at": staticmethod(lambda logits: 1 / (4 / (2 + np.exp(logits) + np.exp(-logits))))})()
@@ -197,7 +202,7 @@ def test_a_comparison_says_how_fast_each_reward_followed_its_push_in_either_run(
 
 
 def test_a_reward_that_was_never_pushed_has_no_speed():
-    """The reward is constant inside every group and differs between them."""
+    """The reward is constant inside every group and differs between groups."""
     rows = [row | {"a": row["step"] % 2} for row in simulate("grpo", [1, 1], 25, 1)[0]]
     report = report_of(rows)
     assert [speed.reward for speed in changes(report, report).speeds] == ["b"]
@@ -206,7 +211,9 @@ def test_a_reward_that_was_never_pushed_has_no_speed():
 
 
 def test_a_recommendation_without_a_forecast_says_what_that_would_take(capsys):
-    """A log of 19 steps is one step short; the sentence stands below the verdict, and in the file."""
+    """A log of 19 steps is one step too short. The sentence that says so stands below the verdict, and in the HTML
+    report.
+    """
 
     def paid(steps):
         rows = simulate("grpo", [1, 5], steps, 1)[0]

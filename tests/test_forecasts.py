@@ -1,4 +1,4 @@
-"""The forecasts of rows of plans: what was written down before the runs, and how it is judged, by hand."""
+"""The forecasts for rows of plans: what was written down before the runs, and how it is judged, worked by hand."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The formulas in the browser (gdpo_core/board/formulas.js) have the numbers of the core, whatever the group."""
+"""The formulas in the browser (gdpo_core/board/formulas.js) give the same numbers as the core for any group."""
 
 import json
 import math
@@ -38,7 +38,9 @@ COMPUTE = """cases => cases.map(({ groups: given, method, weights, convention })
 
 
 def drawn(rng):
-    """A batch of one to three groups of one to eight rows, with marks, scores, constants, and now and then a hole."""
+    """Return a random batch, one array of rewards per group, with weights, lengths, a method and a convention. A group
+    has one to eight rows of marks, scores and constants, and now and then a reward is missing.
+    """
     count, missing = int(rng.integers(1, 5)), rng.random() < 0.3
     groups = []
     for _ in range(int(rng.integers(1, 4))):
@@ -60,7 +62,9 @@ def drawn(rng):
 
 
 def by_core(groups, weights, lengths, method, convention):
-    """(responses,) advantages, their parts, the pushes and the levels, as the core has them."""
+    """Return what the core computes: the advantages, (responses,), each reward's part of them, the pushes and the
+    levels.
+    """
     ids = np.repeat(np.arange(len(groups)), [len(r) for r in groups])
     given = {"weights": weights, "convention": ALL_CONVENTIONS[convention], "groups": ids}
     if ALL_CONVENTIONS[convention].last_step == "tokens":
@@ -72,7 +76,7 @@ def by_core(groups, weights, lengths, method, convention):
 
 
 def asked(groups, weights, lengths, method, convention):
-    """Return the question as the browser takes it."""
+    """Return a batch and its settings in the form in which the browser takes them."""
     c = ALL_CONVENTIONS[convention]
     tokens = c.last_step == "tokens"
     return {
@@ -88,7 +92,7 @@ def asked(groups, weights, lengths, method, convention):
 
 
 def close(here, core):
-    """Whether numbers are equal to 12 digits of the largest of their case, missing ones in the same places."""
+    """Return whether numbers are equal to 12 digits of the largest of them, with missing ones in the same places."""
     here = np.array([math.nan if x is None else x for x in here], dtype=float)
     core = np.asarray(core, dtype=float)
     size = max(1.0, np.nanmax(np.abs(core), initial=0.0))
@@ -136,7 +140,9 @@ DRAW = """([rules, cases]) =>
 
 
 def any_state(rng):
-    """A state of the board: marks, at times a score, any pays and weights, a method that the browser knows."""
+    """Return a random state of the board: marks, sometimes a score, any pays and weights, and a method that the browser
+    knows.
+    """
     many, width = int(rng.integers(2, 13)), int(rng.integers(1, 5))
     marks = rng.integers(0, 2, (many, width)).astype(float)
     if rng.random() < 0.3:
@@ -153,7 +159,7 @@ def any_state(rng):
 
 
 def flat(values):
-    """All numbers in nested lists, and those in the texts there."""
+    """Return all numbers in nested lists, and those in the texts there."""
     if isinstance(values, str):
         return [float(x) for x in re.findall(r"-?\d+(?:\.\d+)?(?:e[+-]\d+)?", values.replace("−", "-"))]
     if values is None or not isinstance(values, list):

@@ -1,4 +1,6 @@
-"""A run in a DataFrame has the report of its files, whichever library holds it; URLs are handed to polars."""
+"""A run in a DataFrame has the same report as its files, whichever library the DataFrame is of; and URLs are handed to
+polars.
+"""
 
 import runpy
 import subprocess

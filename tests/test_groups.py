@@ -1,4 +1,4 @@
-"""The groups that an audit shows: held to a search over all groups, and their texts to what the files say."""
+"""The groups that an audit shows, compared with a search over all groups, and their texts, compared with the files."""
 
 import dataclasses
 import gzip
@@ -29,7 +29,10 @@ BINARY = [("right", 0.4), ("format", 0.7), ("short", 0.5)]
 
 
 def drawn(seed=0, groups=60, sizes=(2, 7), missing=0.0, step=6, fine=False, silent=0.2):
-    """A log of random groups, `step` of them a step; some are silent, rewards may be missing, sizes differ."""
+    """Return a log of random groups. sizes: the smallest size and the one above the largest; missing: the share of
+    missing rewards; step: groups per step; fine: whether one reward has many values; silent: the share of groups
+    without a difference.
+    """
     draw = np.random.default_rng(seed)
     frames = []
     for group in range(groups):
@@ -47,7 +50,9 @@ def drawn(seed=0, groups=60, sizes=(2, 7), missing=0.0, step=6, fine=False, sile
 
 
 def searched(run, report, primary=None, but=()):
-    """By finding, the numbers of the five groups that show it best: each group of the table by itself."""
+    """Return for each kind of finding the numbers of the five groups that show it best, found by looking at each group
+    of the table by itself. but: steps to leave out.
+    """
     names, weights = list(run.rewards), list(report.run["weights_used"].values())
     method = report.run["method"] or report.run["asked"] or "grpo"
     convention = ALL_CONVENTIONS[report.run["convention_used"]]
@@ -161,7 +166,9 @@ OF_THREE |= {"steps": 24, "group_size": 4, "weights": None, "method": "grpo"}
 
 
 def verifiers(table, evaluations=3) -> dict[str, bytes]:
-    """Episodes of two traces, the second of an agent that is not trained; some are of evaluations."""
+    """Return a log of verifiers from a table: episodes of two traces, the second of an agent that is not trained.
+    evaluations: how many episodes of evaluations lie between them.
+    """
     episodes = []
     for number, row in enumerate(table.to_dicts()):
         said = [{"role": "user", "content": row["prompt"]}, {"role": "assistant", "content": row["completion"]}]
@@ -192,7 +199,9 @@ TABLES = {  # of the rows that TRL writes
 
 
 def check_texts(report, steps) -> int:
-    """Each answer shown is the one of its step and group that has these rewards; how many groups there are."""
+    """Assert that each answer shown is the one of its step and group that has these rewards; return how many groups are
+    shown. steps: what was written to the log.
+    """
     for group in report.groups:
         number, place = map(int, re.search(r"step (\d+), question (\d+): what is it\?", group.prompt).groups())
         assert number == group.step
@@ -231,7 +240,7 @@ def test_a_file_that_is_gone_or_was_rewritten_gives_no_texts(tmp_path):
 
 
 def odd(prompt, completions):
-    """A log of two groups of four whose first holds these texts; GRPO ties two answers of each."""
+    """Return a log of two groups of four, the first with these texts; GRPO ties two answers of each group."""
     r = [(1, 0), (0, 1), (1, 1), (0, 0)]
     said = [(prompt, text) for text in completions] + [("other", f"{i}") for i in range(4)]
     return [{"prompt": p, "a": a, "b": b, "completion": c} for (p, c), (a, b) in zip(said, 2 * r, strict=True)]
@@ -273,7 +282,7 @@ def printed(capsys, *arguments, status=0) -> str:
 
 @pytest.fixture
 def tied(tmp_path):
-    """A log under GRPO with ties, silent groups and inverted pairs."""
+    """Return the folder of a log under GRPO with ties, silent groups and pairs in the wrong order."""
     (tmp_path / "log").mkdir()
     drawn(2, groups=60, sizes=(6, 6)).write_csv(tmp_path / "log/a.csv")
     return tmp_path / "log"

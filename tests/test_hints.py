@@ -1,4 +1,4 @@
-"""Each hint of a refusal is typed as it is printed, and leads on: to a report, or to another question."""
+"""The hints in refusals: each is typed as it is printed, and leads on to a report or to another question."""
 
 import json
 import re
@@ -15,7 +15,7 @@ LEVEL = dict(level=lambda i: i % 3)
 
 
 def whole(n=16, **columns):
-    """A log in one file of JSON lines, with these columns beside one that is clearly a reward."""
+    """Return a log in one file of JSON lines, with these columns beside one that is clearly a reward."""
     return {"a.jsonl": lines(*rows(n, **columns))}
 
 
@@ -28,7 +28,7 @@ def write(folder, files):
 
 
 def trackio(folder):
-    """A database with two runs, each with a table of completions."""
+    """Write a database of trackio with two runs, each with a table of completions, and return its path."""
     path = folder / "runs.db"
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE metrics (id INTEGER PRIMARY KEY, run_name TEXT, step INTEGER, metrics TEXT)")
@@ -115,7 +115,9 @@ REFUSED = {
 
 
 def typed(said: str, path: str) -> list[list[str]]:
-    """The arguments that a reader types after what a refusal says; of several ways each."""
+    """Return the arguments that a reader types after a refusal, one list for each way that it names. said: the refusal;
+    path: of the log.
+    """
     if named := re.search(r"name one of them: (.*)$", said):
         return [shlex.split(name) for name in named[1].split("; ") if name != "…"]
     if named := re.search(r"name one, as ('.*?::.*?'): (.*)$", said):

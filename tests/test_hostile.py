@@ -1,4 +1,6 @@
-"""Logs that strangers send: each hostile one gets one line or a report, and no more is taken than there is room for."""
+"""Logs that strangers send: each hostile one gets one line or a report, and none takes more memory than there is room
+for.
+"""
 
 import io
 import os
@@ -39,7 +41,9 @@ def test_nothing_is_unpacked_to_disk(monkeypatch, tmp_path):
 
 
 def page_of_fewer_than_no_values() -> bytes:
-    """A Parquet file, in which the header of a column's page says -17 where it said 16; polars ends the process."""
+    """Return a Parquet file in which the header of a column's page says −17 values where it said 16, on which polars
+    ends the process.
+    """
     content = io.BytesIO()
     marks = pl.DataFrame({"group": [i // 4 for i in range(16)], "a": [i / 7 for i in range(16)]})
     marks.write_parquet(content, compression="uncompressed")
@@ -104,7 +108,7 @@ BAD = MARKUP + ESCAPES
 
 @pytest.fixture(scope="module")
 def spoken():
-    """A report on a log in which every name and every text is markup and speaks to a terminal."""
+    """Return a report on a log in which every name and every text holds markup and control characters of a terminal."""
     of_four = [(0, 1), (1, 0), (1, 1), (0, 0)] * 8
     rows = {BAD: [float(a) for a, _ in of_four], f"b{BAD}": [float(b) for _, b in of_four]}
     rows |= {

@@ -1,4 +1,4 @@
-"""Nothing that a log holds runs: not in the page, not in the HTML report.
+"""Nothing that a log holds is run, neither in the page nor in the HTML report.
 
 Every string of the log is a payload: names of columns and files, prompts, weights, the path of the run.
 """
@@ -36,7 +36,9 @@ PAYLOADS = (
 
 
 def log() -> bytes:
-    """A log of TRL in which every name and every text is a payload; some rewards are dead, one dominates."""
+    """Return a log of TRL in which every name and every text is a payload; some rewards are constant, and one
+    dominates.
+    """
     n = 64
     frame = pl.DataFrame(
         {
@@ -89,12 +91,12 @@ def test_no_string_of_a_log_runs_in_a_notebook(browser):
 
 
 def opened(page) -> None:
-    """Open all that opens."""
+    """Open all that can be opened on a page."""
     page.locator("details").evaluate_all("all => all.forEach(e => e.open = true)")
 
 
 def quiet(browser, html: str) -> None:
-    """Nothing in this document runs."""
+    """Assert that nothing in an HTML document is run."""
     page = browser.new_page()
     page.set_content(html)
     opened(page)

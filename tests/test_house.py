@@ -1,4 +1,6 @@
-"""The house rules: who may import whom, what the page may not hold, and where the data comes from."""
+"""The rules of the house: which package may import which, what the page may not hold, how texts are written, and where
+data comes from.
+"""
 
 import ast
 import fnmatch
@@ -28,7 +30,9 @@ def relative(path):
 
 @cache
 def imported(path) -> set[str]:
-    """Top-level names of all that a file imports, anywhere in it; a relative import counts as its own package."""
+    """Return the top-level names of all that a file imports, anywhere in it; a relative import counts as the file's own
+    package.
+    """
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -67,7 +71,9 @@ READS_A_LOG = re.compile(r"\brun\.(?:tables|sample|table|extracts|count_undecide
 
 
 def test_findings_and_report_open_no_log():
-    """The audit reads beforehand what they need of it; a report reads it once more where its owner asks it to."""
+    """The audit reads beforehand what they need of the log; a report reads it again only where its owner asks for
+    that.
+    """
     readers = {relative(path): READS_A_LOG.findall(path.read_text("utf-8")) for path in CORE}
     rooms = {path: reads for path, reads in readers.items() if path.split("/")[1] in ("findings", "report") and reads}
     assert {path: len(reads) for path, reads in rooms.items()} == {"gdpo_audit/report/audit_report.py": 3}
@@ -91,7 +97,7 @@ READ = [
 
 @pytest.mark.parametrize("path", READ, ids=relative)
 def test_a_docstring_of_a_function_begins_with_a_verb(path):
-    """A property is a thing, whose docstring begins with a noun."""
+    """A property is a thing, so its docstring begins with a noun."""
     parts = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     functions = [part for part in parts if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
     functions = [f for f in functions if not any("property" in ast.unparse(how) for how in f.decorator_list)]
@@ -129,13 +135,13 @@ THEME = "gdpo_core/theme.css"
 
 
 def calls(path, *names):
-    """All calls of these functions in a file, as the source has them."""
+    """Return all calls of these functions in a file, as nodes of its syntax tree."""
     tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     return [node for node in tree if isinstance(node, ast.Call) and ast.unparse(node.func) in names]
 
 
 def said(path) -> list[str]:
-    """The text of all strings in a file, but for docstrings; of an f-string the parts that are no values."""
+    """Return all strings in a file except for docstrings; of an f-string, the parts that are plain text."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     strings = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
@@ -159,7 +165,7 @@ def test_bold_is_one_weight():
 
 
 def test_a_line_under_text_is_drawn_in_webkit_too():
-    """WebKit leaves out a `text-decoration` that says more than which line."""
+    """WebKit ignores a `text-decoration` that names anything besides the kind of line."""
     for path in SHEETS:
         more = re.findall(r"text-decoration: \w+ \w", path.read_text("utf-8"))
         assert not more, relative(path)
@@ -229,7 +235,7 @@ PATH = re.compile(  # a name with "._" is that of a private module
 
 @cache
 def tree() -> set[str]:
-    """Every file and folder of the project, with a slash before it."""
+    """Return the path of every file and folder of the project, with a slash before it."""
     found = set()
     for folder, folders, files in os.walk(ROOT):
         folders[:] = [name for name in folders if not name.startswith(".") or name == ".github"]
@@ -240,7 +246,7 @@ def tree() -> set[str]:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
 def test_a_path_that_a_document_names_is_there(path):
-    """A path that is not from the root is the end of one."""
+    """A path that does not begin at the root has to be the end of one that does."""
     text = path.read_text(encoding="utf-8")
     blocks = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
     of_others = re.compile(r"^### Where trainers leave their logs$.*?^## ", re.MULTILINE | re.DOTALL)
@@ -316,14 +322,16 @@ TABLES = {("views/use/claims.py", "claims"), ("views/use/which.py", "cases")}
 
 
 def length_of_code(function) -> int:
-    """Return the lines of a function from its `def` to its end, but for those of its docstring."""
+    """Return the number of lines of a function, without those of its docstring."""
     lines = function.end_lineno - function.lineno + 1
     first = function.body[0]
     return lines - (first.end_lineno - first.lineno + 1 if ast.get_docstring(function) is not None else 0)
 
 
 def test_a_file_has_at_most_400_lines_and_a_function_40():
-    """Docstrings do not count for a function. The page is longer: its limit is that of its cells, 40 lines each."""
+    """The docstring of a function does not count. The page may be longer, as its limit is that of its cells, 40 lines
+    each.
+    """
     texts = {relative(path): path.read_text(encoding="utf-8") for path in [*PACKAGES, *BESIDE]}
     assert not {path for path, text in texts.items() if len(text.splitlines()) > 400}
     parts = [(path, part) for path in map(relative, PACKAGES) for part in ast.walk(ast.parse(texts[path]))]

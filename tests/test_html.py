@@ -1,4 +1,6 @@
-"""The HTML layers: text stays text in every builder, whatever it holds; one theme for CSS and charts."""
+"""The two layers that build HTML: text stays text in every builder, whatever it holds; and CSS and charts share one
+theme.
+"""
 
 import json
 import re
@@ -21,7 +23,7 @@ NASTY = "<script>alert(\"1\" + '2')</script> & </td></table>"
 
 
 class Parsed(Page):
-    """The tags and the names of the attributes of a piece of HTML."""
+    """A piece of HTML with its tags and the names of its attributes."""
 
     @property
     def tags(self):

@@ -1,4 +1,4 @@
-"""Visitors who mean harm: what others upload and set stays theirs, and nothing of marimo's editor answers."""
+"""Visitors who mean harm: what others upload and set stays with them, and nothing of marimo's editor answers."""
 
 import base64
 import contextlib
@@ -20,14 +20,16 @@ FILE = re.compile(r"@file/(\d+-\d+-\w+)\.(\w+)")
 
 
 def uploaded(secret: str, more: int = 1) -> list[list[str]]:
-    """A log with a reward named by the secret, as the page hands over a file; its rows stand there `more` times."""
+    """Return a log as the page hands over a file, with a reward that is named by the secret. more: how often its rows
+    are repeated.
+    """
     log = pl.read_parquet(DATA / "samples" / "trl_gdpo" / "completions_00001.parquet")
     written = pl.concat([log.rename({"correctness_reward": secret})] * more).write_csv()
     return [["completions_00001.csv", base64.b64encode(written.encode()).decode()]]
 
 
 def downloads(visitor: Guest) -> list[bytes]:
-    """The downloads of the last report."""
+    """Return the files that the last report offers for download."""
     files = []
     for element in visitor.controls("marimo-download")[-3:]:
         call = {"functionCallId": element, "args": {}, "namespace": element, "functionName": "load"}
@@ -39,13 +41,13 @@ def downloads(visitor: Guest) -> list[bytes]:
 
 
 def open_chapter(visitor: Guest, chapter: str) -> None:
-    """Go there, as a click in the bar does."""
+    """Go to a chapter, as a click in the bar does."""
     visitor.set(visitor.having("chapters"), at=chapter)
     visitor.rest()
 
 
 def weighs(visitor: Guest, weight: float) -> None:
-    """Set a weight of the board, and wait for its drawing and for the cells that follow."""
+    """Set a weight of the board, and wait for its drawing and for the cells that depend on it."""
     assert visitor.set(visitor.having("drawing"), weights=[weight, 1, 1]) == 200
     visitor.receive(lambda told: drawing(told).get("state", {}).get("weights") == [weight, 1, 1])
     visitor.rest()
@@ -180,7 +182,9 @@ og/thumbnail?file=../../etc/passwd og/thumbnail?file=data sse?session_id=s_1&fil
 
 
 def test_no_endpoint_of_the_editor_answers(page_url):
-    """marimo itself refuses visitors all that edits, runs or reads code; home/workspace_files names the notebook."""
+    """marimo itself refuses visitors all that edits, runs or reads code; home/workspace_files, which only names the
+    notebook, is left out.
+    """
     with guest(page_url) as visitor:
         for path in EDITOR.replace("export/html ", "").replace("home/workspace_files", "").split():
             status, body = visitor.post(f"/api/{path}", {"code": "1", "path": "/etc/passwd"})

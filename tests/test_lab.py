@@ -1,4 +1,6 @@
-"""The Lab without a browser: bars, verdicts, arithmetic, shares, folds and the program, over all its controls."""
+"""The chapter Lab without a browser: bars, verdicts, arithmetic, shares, folds and the program, over all of its
+controls.
+"""
 
 import itertools
 import re

@@ -1,4 +1,4 @@
-"""The lesson of eight cells: its table, its ties and its bars are those of plain loops over the marks."""
+"""The lesson in eight cells: its table, its ties and its bars agree with plain loops over the marks."""
 
 import ast
 import json
@@ -21,7 +21,7 @@ def normalised(values):
 
 
 def by_hand(marks):
-    """The advantages under GRPO and GDPO, one equation at a time."""
+    """Return the advantages under GRPO and under GDPO by name, computed one equation at a time."""
     grpo = normalised([sum(row) for row in marks])
     columns = [normalised(column) for column in zip(*marks, strict=True)]
     return {"GRPO": grpo, "GDPO": normalised([sum(row) for row in zip(*columns, strict=True)])}
@@ -34,7 +34,7 @@ def tied_pairs(marks, advantages):
 
 @pytest.fixture(scope="module")
 def lesson():
-    """The marks that the lesson begins with, what its cells show and what they define."""
+    """Return the marks with which the lesson begins, what its cells show, and the values that they define."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT))
         file = runpy.run_path(str(LESSON))

@@ -1,4 +1,6 @@
-"""Costs of the command line before it does anything: what it imports, and what its wheel needs and holds."""
+"""Costs of the command line before it does anything: the modules that it imports, and what its wheel needs and
+holds.
+"""
 
 import json
 import os
@@ -21,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def python(code: str, *arguments: str) -> str:
-    """Return what a new process prints."""
+    """Return what a new process prints. code: what it runs."""
     # typer takes the shell from the processes around it, unless it is told not to.
     environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     command = [sys.executable, "-c", code, *arguments]
@@ -76,7 +78,7 @@ def test_help_version_and_completion_wait_for_nothing_heavy(arguments, printed):
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
-    """A copy of what is built, since building leaves files behind."""
+    """Return a copy of the files that are built, since building leaves files behind."""
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("pyproject.toml", "README.md", "LICENSE", "gdpo_cli.py"):
         shutil.copy(ROOT / name, folder)
@@ -86,7 +88,7 @@ def checkout(tmp_path_factory):
 
 
 def built(checkout: Path) -> zipfile.ZipFile:
-    """The wheel as pip has it built."""
+    """Return the wheel as pip has it built."""
     code = "from setuptools import build_meta; build_meta.build_wheel('dist')"
     (checkout / "dist").mkdir(exist_ok=True)
     subprocess.run([sys.executable, "-c", code], cwd=checkout, capture_output=True, check=True)

@@ -1,4 +1,6 @@
-"""Logs are read as they were written: real ones against what the trainer held, made ones against what was drawn."""
+"""Logs are read as they were written: real ones are compared with what the trainer held, and made ones with what was
+drawn.
+"""
 
 import csv
 import io
@@ -58,7 +60,9 @@ LOGGED_METHODS = ("grpo", "grpo_no_std", "grpo_batch_std", "gdpo")
 
 
 def yes(log, expected: dict, **options):
-    """A log and what reading it gives: facts of the run and columns of its table."""
+    """Return a case of a log and of what reading it gives: attributes of the run and columns of its table. options:
+    those of `read_run`.
+    """
     return pytest.param(log, expected, options, id=", ".join(map(str, [*expected.values()]))[:60])
 
 
@@ -93,7 +97,9 @@ KINDS = {
 
 
 def oddly(number: int, one: dict) -> None:
-    """Scores that are missing in three ways, a weight that changes, and metrics."""
+    """Change an episode of verifiers: scores are missing in three ways, a weight changes, and there are metrics.
+    number, one: the episode's number and itself.
+    """
     rewards = one["traces"][0]["rewards"]
     one["traces"][0]["metrics"] = {"tests": number % 3, "words": 10 + number}
     rewards["short"] |= {"score": NAN} if number == 2 else {"weight": 2.0} if number >= 8 else {}
@@ -280,13 +286,13 @@ def test_a_trl_log_holds_what_the_trainer_held(name):
 
 
 def drawn(steps) -> tuple[np.ndarray, np.ndarray]:
-    """Rewards (responses, rewards) and advantages (responses,) of all steps, in their order."""
+    """Return the rewards, (responses, rewards), and the advantages, (responses,), of all steps in order."""
     flat = [step.flat() for step in steps]
     return np.concatenate([r for r, _, _ in flat]), np.concatenate([a for _, a, _ in flat])
 
 
 def assert_read(run: ga.Run, steps, rewards=NAMES) -> None:
-    """The table holds what was drawn, in order, in groups as drawn."""
+    """Assert that a run's table holds what was drawn, in the same order and the same groups."""
     r, a = drawn(steps)
     size = steps[0].advantages.shape[1]
     assert (run.rewards, run.group_size, run.has_advantage) == (rewards, size, True)
@@ -529,7 +535,7 @@ def test_batches_are_whole_however_the_rows_arrive(sizes, chunk, rows):
 
 
 def test_a_log_is_found_from_wherever_one_points_at_it(tmp_path):
-    """A run's output folder as it looks on disk, with other things in it."""
+    """The output folder of a run looks as on disk, with other things in it."""
     out = tmp_path / "out"
     steps = write_trl(out, steps=11)
     (out / "trainer_state.json").write_text("{}")
@@ -547,7 +553,7 @@ def test_a_log_is_found_from_wherever_one_points_at_it(tmp_path):
 
 @pytest.mark.parametrize("write", [write_verl, write_trl])
 def test_a_directory_is_read_as_it_is_named(tmp_path, write):
-    """One like a pattern, and one in other bytes than UTF-8."""
+    """One directory has a name like a pattern, and one a name in other bytes than UTF-8."""
     write(tmp_path / "r1", steps=2, seed=1)
     write(tmp_path / "r[1]", steps=2, seed=2)
     write(tmp_path / "plain", steps=2, seed=2)

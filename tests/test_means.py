@@ -1,4 +1,6 @@
-"""Bounds that a log of means proves, against the exact shares of groups, and what the audit says of such a log."""
+"""Bounds that a log of means proves, compared with the exact shares of groups; and what the audit says of such a
+log.
+"""
 
 import json
 from itertools import combinations
@@ -26,7 +28,9 @@ LOGGED = {
 
 
 def logged(rewards, weights, values, silent=True):
-    """The scalars of one step by numpy; rewards: (groups, rollouts, rewards)."""
+    """Return what TRL logs of one step, computed by numpy. rewards: (groups, rollouts, rewards); values: the two values
+    of each reward.
+    """
     groups, size, count = rewards.shape
     flat, total = rewards.reshape(-1, count), rewards @ np.array(weights, float)
     constant = np.array([np.ptp(of) < 1e-8 for of in total]).mean() if silent else NAN
@@ -35,7 +39,9 @@ def logged(rewards, weights, values, silent=True):
 
 
 def drawn(draw):
-    """A step of a few groups, its weights, and the two values of each reward."""
+    """Return a random step of a few groups, its weights, and the two values of each reward, None for a reward with
+    more.
+    """
     groups, size, count = (int(draw.integers(low, high)) for low, high in ((1, 7), (2, 9), (2, 4)))
     rewards, values = np.empty((groups, size, count)), []
     for k in range(count):
@@ -125,7 +131,9 @@ def test_a_log_cut_down_has_the_scalars_that_trl_logged():
 
 
 def history(steps=20, groups=4, size=8, pays=(1.0, 1.0), every=1, draw=0):
-    """Return what TRL's trainer keeps of each step, by numpy, with the last line of a run."""
+    """Return what TRL's trainer keeps of each step, computed by numpy, and then the last line of a run. every: steps
+    per line.
+    """
     generator, lines = np.random.default_rng(draw), []
     for step in range(1, steps + 1):
         batches = (generator.random((every, groups * size, 2)) < [0.5, 0.3 + step / 50]) * np.array(pays)
@@ -149,7 +157,7 @@ def said(path, **options):
 
 @pytest.fixture
 def state(tmp_path):
-    """A folder OUT of a run without completions: two checkpoints, with the state in each."""
+    """Return the folder OUT of a run without completions, in which two checkpoints hold the trainer's state."""
     for step in (9, 20):
         folder = tmp_path / f"checkpoint-{step}"
         folder.mkdir()

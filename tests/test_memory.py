@@ -1,4 +1,4 @@
-"""views/memory.py: what the server may hold, what is kept for a file, and what is given back."""
+"""views/memory.py: how much the server may hold, how much is kept for a file, and what is given back."""
 
 import gc
 import os
@@ -30,7 +30,7 @@ GROUPS = {  # lines of /proc/self/cgroup, files below the groups: the limit, wha
 
 @pytest.fixture
 def system(monkeypatch, tmp_path):
-    """Builds a machine of 8 GB with such control groups."""
+    """Yield a function that makes the machine look like one of 8 GB with such control groups."""
 
     def build(lines, files):
         (tmp_path / "cgroup").write_text(lines)
@@ -70,7 +70,7 @@ def test_room_is_kept_while_a_file_is_worked_on(system):
 
 
 class Ended(Exception):
-    """The time of a test is up."""
+    """Raised when the time of a test is up."""
 
 
 def test_memory_is_given_back_a_minute_after_a_visitor_left_and_each_ten_minutes(monkeypatch):
@@ -94,7 +94,7 @@ def test_memory_is_given_back_a_minute_after_a_visitor_left_and_each_ten_minutes
 
 
 class Cycle:
-    """An object that only the collector frees."""
+    """An object that only the garbage collector frees."""
 
     def __init__(self):
         self.self = self

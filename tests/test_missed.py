@@ -1,4 +1,6 @@
-"""Faults that a log shows though no method looks at them: impossible advantages, no right answer, a falling reward."""
+"""Faults that a log shows although no method looks at them: impossible advantages, no right answer, a falling
+reward.
+"""
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ STEPS, PROMPTS, ROLLOUTS = 12, 8, 8
 
 
 def coins(p, seed=0, steps=STEPS):
-    """(steps, prompts, rollouts) of 0 and 1; p: one number, or one per step or group."""
+    """Return random rewards of 0 and 1, (steps, prompts, rollouts). p: the probability of a 1, one number or one per
+    step or group.
+    """
     draw = np.random.default_rng(seed).random((steps, PROMPTS, ROLLOUTS))
     return (draw < np.asarray(p, dtype=float).reshape(*np.shape(p), *[1] * (3 - np.ndim(p)))).astype(float)
 
@@ -68,7 +72,9 @@ LATE = np.arange(40) >= 19
 
 
 def hacked(p=(0.6, 0.1), judged=(4, 9.5)):
-    """From step 20 of 40 on the judge is pleased, and fewer answers are right."""
+    """Return two rewards of a run of 40 steps: whether an answer is right, which is rarer from step 20 on, and the mark
+    of a judge, which is higher from there on.
+    """
     judge = np.random.default_rng(2).normal(np.where(LATE, judged[1], judged[0])[:, None, None], 1, (40, 8, 8)).round()
     return np.stack([coins(np.where(LATE, p[1], p[0]), steps=40), judge], -1)
 
@@ -117,7 +123,9 @@ def test_what_is_chance_small_or_no_priority_is_no_fall(rewards, primary, severi
 
 @pytest.mark.slow
 def test_prompts_that_differ_are_no_fall():
-    """The responses to a prompt are alike: as 480 of their own they would show falls by chance in most runs."""
+    """The responses to one prompt are alike. Counted as 480 independent ones, they would show falls by chance in most
+    runs.
+    """
     falls = 0
     for seed in range(8):
         p = np.random.default_rng(seed).random((STEPS, PROMPTS)) > 0.5

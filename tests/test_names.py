@@ -27,7 +27,9 @@ ROWS = STEPS * GROUPS * SIZE
 
 @cache
 def drawn() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(rewards, groups, size) three rewards, and (groups, size) what is not logged, and noise."""
+    """Return three rewards, (rewards, groups, size), something that is not logged, (groups, size), and noise, (groups,
+    size).
+    """
     draw = np.random.default_rng(43)
     shape = STEPS * GROUPS, SIZE
     rewards = np.stack([draw.integers(0, 2, shape), draw.integers(0, 3, shape) / 2, draw.integers(0, 5, shape) / 4])
@@ -35,12 +37,14 @@ def drawn() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def z(x: np.ndarray) -> np.ndarray:
-    """(…, groups, size) each value less the mean of its group, by the std of its group."""
+    """Return (…, groups, size) each value less the mean of its group, divided by the std of its group."""
     return (x - x.mean(-1, keepdims=True)) / (x.std(-1, ddof=1, keepdims=True) + 1e-4)
 
 
 def gdpo(r: np.ndarray) -> np.ndarray:
-    """(groups, size) GDPO as TRL computes it: z-scores added up, and normalised over each batch."""
+    """Return GDPO's advantages, (groups, size), as TRL computes them: z-scores are added up and normalised over each
+    batch.
+    """
     a = z(r).sum(0).reshape(STEPS, -1)
     return ((a - a.mean(1, keepdims=True)) / (a.std(1, ddof=1, keepdims=True) + 1e-4)).reshape(r.shape[1:])
 
@@ -55,7 +59,7 @@ ADVANTAGES = {
 
 
 def log(kind: str, name: str) -> pl.DataFrame:
-    """The log of a run whose third reward has this name, with advantages of this kind."""
+    """Return the log of a run whose third reward has this name. kind: of its advantages, a key of ADVANTAGES."""
     r, unlogged, noise = drawn()
     columns = {"it": np.arange(ROWS) // (GROUPS * SIZE) + 1, "g": np.arange(ROWS) // SIZE}
     columns |= {reward: values.ravel() for reward, values in zip(("correct", "fmt", name), r, strict=True)}
@@ -70,7 +74,7 @@ def report(kind: str, name: str) -> ga.AuditReport:
 
 
 def renamed(value, old: str, new: str):
-    """A report with another name in the place of a reward's, in keys and in texts."""
+    """Return a report in which one name takes the place of another, in keys and in texts."""
     if isinstance(value, dict):
         return {renamed(key, old, new): renamed(item, old, new) for key, item in value.items()}
     if isinstance(value, list):

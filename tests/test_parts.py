@@ -1,4 +1,6 @@
-"""`--parts`: rewards of 0 or 1 are told from their total where one set of passes makes it, and never guessed."""
+"""`--parts`: rewards of 0 or 1 are told from their total where only one set of passes makes it, and are never
+guessed.
+"""
 
 import json
 from collections import Counter
@@ -25,7 +27,7 @@ PAYS = {"correct": 1, "format": 0.5, "short": 2}
 
 
 def binary_logs() -> dict[str, pl.DataFrame]:
-    """The rewards of two values in the logs at hand, as 0, 1 and NaN, with their groups."""
+    """Return the rewards with two values in the logs at hand, by log, as 0, 1 and NaN, with their groups."""
     folders = [ROOT / f"data/samples/{name}" for name in ("pays_5_grpo", "pays_5_gdpo", "published_answers.zip")]
     folders += [LOGS / name for name in ("ms_swift", "verl_legacy", "trl/gdpo", "trl/grpo_none", "trl/edge_conv")]
     frames = {folder.name: ga.read_run(folder).table for folder in folders}
@@ -44,7 +46,9 @@ LOGGED = binary_logs()
 
 
 def stripped(passes: pl.DataFrame, pays: dict[str, Fraction]) -> tuple[list[Fraction | None], list[list | None]]:
-    """The total of each row, and how often each pay was paid; None where that total can be paid in other ways too."""
+    """Return the total of each row, and how often each pay was paid; None in place of the latter where the total can be
+    paid in other ways too. pays: by reward.
+    """
     names_by_pay: dict[Fraction, list[str]] = {}
     for name, pay in pays.items():
         names_by_pay.setdefault(pay, []).append(name)
@@ -87,7 +91,9 @@ def test_components_come_back_where_a_total_tells_them_and_no_others(name, pays,
 
 
 def log_of(pays, recipe="NeMo-RL GRPO") -> pl.DataFrame:
-    """A log of 32 groups that holds the totals of three parts, and the advantages that a recipe makes of these."""
+    """Return a log of 32 groups that holds the totals of three parts, and the advantages that a recipe makes of
+    these.
+    """
     total = (BINARY * pays).sum(-1, keepdims=True)
     step, group = np.arange(4).repeat(64), np.arange(32).repeat(8)
     return pl.DataFrame({"step": step, "group": group, "reward": total.ravel()}).with_columns(

@@ -1,4 +1,6 @@
-"""views/patches.py: each name of marimo is there, each change does what it says, and one that is gone harms nothing."""
+"""views/patches.py: each name of marimo is there, each change does what it says, and one whose name is gone does no
+harm.
+"""
 
 import json
 import re
@@ -37,7 +39,7 @@ found = resolve_name
 
 @pytest.fixture
 def restored(monkeypatch):
-    """Whatever a test changes is as it was afterwards."""
+    """Restore after a test whatever it changed in marimo."""
     for names in NAMES.values():
         for name in names:
             owner, _, attribute = name.rpartition(".")
@@ -66,7 +68,7 @@ CELLS = ["x = 1", "import numpy as np\nimport os.path", "def f():\n    return y;
 
 
 def read_of(cell) -> list:
-    """Return what marimo knows of a cell, without its code objects: they are never equal over files."""
+    """Return what marimo knows of a cell, without its code objects, which are never equal in two files."""
     return [cell.defs, cell.refs, cell.imports, cell.imported_namespaces, cell.temporaries, cell.language, cell.code]
 
 
@@ -116,7 +118,9 @@ def test_what_a_session_holds_is_disposed_of_when_it_ends(restored, monkeypatch)
 
 
 def test_no_module_that_a_visitors_page_needs_is_spared(restored, monkeypatch):
-    """None that its two entries import, nor what these import; for the languages another stands, with their names."""
+    """None is left out that the page's two entries import, or that these imports import in turn. In place of the
+    modules for languages stands another one that exports the same names.
+    """
     assets = import_module("marimo._server.api.endpoints.assets")
     folder, whole = assets.root / "assets", (assets.root / "index.html").read_text("utf-8")
     monkeypatch.setattr(assets, "notebook_page_template", lambda html: html)

@@ -1,4 +1,6 @@
-"""The plan goes by what is learnt: the push on the primary reward, and its forecast where the log is long enough."""
+"""The plan goes by what is learnt: by the push on the primary reward, and by its forecast where the log is long
+enough.
+"""
 
 import numpy as np
 import polars as pl
@@ -11,14 +13,14 @@ NAMES = ("right", "style")
 
 
 def drawn(pays, seed=0) -> np.ndarray:
-    """(steps, groups, size, 2) marks that are learnt slowly, and what each pays."""
+    """Return two rewards, (steps, groups, size, 2): marks that are learnt slowly, times what each pays."""
     rng = np.random.default_rng(seed)
     rates = np.linspace(0.3, 0.5, STEPS)[:, None, None, None]
     return (rng.random((STEPS, GROUPS, SIZE, 2)) < rates) * np.array(pays)
 
 
 def grpo(r) -> np.ndarray:
-    """(steps, groups, size) z-scores of the sums in each group, as TRL computes them."""
+    """Return GRPO's advantages, (steps, groups, size), as TRL computes them: the z-scores of the sums in each group."""
     s = r.sum(-1)
     return (s - s.mean(-1, keepdims=True)) / (s.std(-1, ddof=1, keepdims=True) + 1e-4)
 
@@ -33,7 +35,7 @@ def audited(r, **options) -> ga.AuditReport:
 
 
 def push(a, r) -> np.ndarray:
-    """(rewards,) the correlation of advantages and rewards inside groups, by plain numpy."""
+    """Return (rewards,) the correlation of advantages and rewards inside groups, computed by plain numpy."""
     d = r - r.mean(2, keepdims=True)
     return (a[..., None] * d).sum((0, 1, 2)) / np.sqrt((a**2).sum() * (d**2).sum((0, 1, 2)))
 

@@ -1,4 +1,4 @@
-"""Properties of every method under every convention that promises them, on any batch: one table."""
+"""A table of properties: each holds for every method under every convention that promises it, on any batch."""
 
 import random
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ fewer = settings(max_examples=max(10, settings.default.max_examples // 3))
 
 @dataclass(frozen=True)
 class Case:
-    """A batch as `advantages` takes it."""
+    """A batch in the form in which `advantages` takes it."""
 
     rewards: torch.Tensor  # (responses, rewards), or with a prompt axis where groups is None
     weights: torch.Tensor  # (rewards,)
@@ -51,7 +51,9 @@ def case_of(batch: naive.Batch, draw: random.Random) -> Case:
 
 
 def methods_for(convention: Convention) -> list[str]:
-    """Return the methods that the convention defines; CorrGRPO correlates in whole groups, PAPO divides them."""
+    """Return the methods that a convention defines: with leave-one-out there is no CorrGRPO, which correlates whole
+    groups, and no PAPO, which divides them.
+    """
     return [m for m in ALL_METHODS if not (m in ("corr_grpo", "papo") and convention.leave_one_out)]
 
 
@@ -80,7 +82,9 @@ def responses_in_another_order(case, draw):
 
 
 def with_a_prompt_axis(case, draw):
-    """In another order of the prompts and of the rollouts, and of the memory."""
+    """Return the batch with an axis of prompts, in another order of the prompts, of the rollouts and of the memory; and
+    a function that puts advantages into that order.
+    """
     prompts = len(set(case.groups))
     across, along = permuted(prompts, draw), permuted(len(case.groups) // prompts, draw)
 
@@ -156,7 +160,9 @@ def without_eps(c):
 
 
 def of_differences(method, c, case):
-    """Only a group of one that keeps its raw reward, and what divides by a mean or asks for its sign, know the zero."""
+    """Return whether a method's advantages depend only on differences of rewards, so that a constant can be added to a
+    reward.
+    """
     return method not in ("max_rl", "papo", "saw") and not (c.group_of_one == "raw" and alone(case))
 
 
@@ -239,7 +245,7 @@ constants = st.sampled_from((0.0, 0.1, 0.2, 0.7, 1 / 3, 1e-3, 1e6 / 7, -2.3))
 
 
 def not_compared(method: str, c: Convention, case: Case) -> bool:
-    """Whether a rollout beside which there is none gets something else than 0."""
+    """Return whether a rollout that is alone in its group gets something else than 0."""
     return c.group_of_one == "raw" or (c.group_of_one == "nan" and method in OVER_BATCH)
 
 
@@ -264,14 +270,16 @@ tenths = st.integers(-1000, 1000).map(lambda n: n / 10)
 
 
 def in_conflict(groups, c, a, dtype) -> Case:
-    """Two rewards, r and c − a r."""
+    """Return a batch of two rewards, r and c − a r. groups: the values of r in each group."""
     r = torch.tensor([value for group in groups for value in group], dtype=dtype)
     ids = [n for n, group in enumerate(groups) for _ in group]
     return Case(torch.stack([r, c - a * r], 1), f64([1, 1]), ids, torch.tensor([3 + i % 5 for i in range(len(ids))]))
 
 
 def assume_a_function(case: Case, a: float, c: float, lost: float) -> None:
-    """Beside c, a smaller gap than this is lost when c − a r is written down: then it is no function of r."""
+    """Skip examples in which c − a r is no function of r any more, because a small gap in r is lost in it. lost: the
+    smallest relative gap beside c.
+    """
     for group in set(case.groups):
         gaps = case.rewards[[g == group for g in case.groups], 0].unique().diff()
         assume(not len(gaps) or gaps.min() * a > lost * (abs(c) + 10 * a))

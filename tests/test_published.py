@@ -1,4 +1,6 @@
-"""The published verdicts: how they are read and drawn from, and the weight that turns their pairs."""
+"""The published verdicts: how they are read and drawn from, and the weight from which on their pairs change their
+order.
+"""
 
 from collections import Counter
 from itertools import pairwise

@@ -1,4 +1,6 @@
-"""Push and punished, held to plain numpy: of the core, of whole logs, of what is tried on them."""
+"""The push and the share punished, compared with plain numpy: of the core, of whole logs, and of settings tried on
+them.
+"""
 
 from itertools import product
 from math import nan
@@ -27,7 +29,9 @@ def near(expected, within=1e-9):
 
 
 def distances(r, ids):
-    """(responses, rewards) each reward less the mean of what its group has of it; 0 where it is missing."""
+    """Return (responses, rewards) each reward less the mean of the responses of its group that have it; 0 where it is
+    missing.
+    """
     d = np.zeros(r.shape)
     for g, k in product(np.unique(ids), range(r.shape[1])):
         here = np.flatnonzero((ids == g) & ~np.isnan(r[:, k]))
@@ -54,7 +58,7 @@ def punished_by_hand(a, d, ids):
 
 
 def random_rewards(seed, n=36, missing=True):
-    """Three rewards of unlike scales in ragged, shuffled groups."""
+    """Return three rewards of unlike scales, (n, 3), the group of each row in any order and size, and lengths."""
     rng = np.random.default_rng(seed)
     ids = rng.integers(0, 6, n)
     r = rng.integers(0, (2, 4, 3), (n, 3)) * (0.5, 0.1, 10.0)
@@ -119,7 +123,9 @@ def test_what_is_constant_or_silent_has_no_push():
 
 
 def tensors(run, report):
-    """By batch: (responses, rewards), the ids of groups, lengths."""
+    """Yield three things for each batch of a run: the rewards, (responses, rewards), the group of each response, and
+    lengths or None.
+    """
     names = [reward["name"] for reward in report.rewards]
     for part in pl.concat(run.tables()).partition_by("batch", maintain_order=True):
         rows = part.select([reward_column(name) for name in names]).to_numpy()
@@ -128,7 +134,9 @@ def tensors(run, report):
 
 
 def by_hand(run, report, method, weights, convention, gated=np.copy):
-    """Push and punished of a whole log: advantages batch by batch, all else over all of them."""
+    """Return the push on each reward and the share punished over a whole log, with the advantages computed batch by
+    batch. gated: applies a gate to the rewards that the method sees.
+    """
     advantages, away, ids = [], [], []
     for r, groups, lengths in tensors(run, report):
         r32 = torch.from_numpy(gated(r)).float()
@@ -167,7 +175,9 @@ def test_the_report_of_every_sample_has_them(sample):
 
 @pytest.mark.parametrize("key", ALL_CONVENTIONS)
 def test_random_logs_have_them_under_every_convention(key):
-    """Several batches stand in one sum, with ragged groups and missing rewards, and two such sums are put together."""
+    """One sum holds several batches with groups of several sizes and missing rewards, and two such sums are added
+    up.
+    """
     weights, convention = (1.0, 0.3, -2.0), ALL_CONVENTIONS[key]
     basis = Basis(tuple("abc"), weights, key, None, None)
     for seed in range(200 // len(ALL_CONVENTIONS) + 1):
@@ -222,7 +232,7 @@ def test_a_step_has_the_push_of_its_own_responses():
 
 
 def test_the_share_punished_that_was_counted_before():
-    """The percentages are what the rows of the shipped logs gave when they were counted by other code."""
+    """The percentages are those that other code counted in the rows of the shipped logs."""
     report = ga.audit(ga.read_run(SAMPLES / "pays_5_grpo"))
     shown = {
         m: [round(100 * of[name], 1) for name in ("correctness", "conciseness")] for m, of in report.punished.items()

@@ -1,4 +1,6 @@
-"""Recipes found from logs: of real trainers, of the frameworks' recorded outputs, of batches made here, of chance."""
+"""Recipes that are found from logs: of real trainers, of recorded outputs of the frameworks, of batches made here, and
+of chance.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -52,7 +54,9 @@ SCALED = [method for method in NAMES if method != "max_rl"]
 
 
 def draw(seed=0, *, batches=6, prompts=4, size=8, rewards=3, missing=0.0):
-    """(groups, size, rewards) float32 numbers: 0 or 1, mostly 1, one that is spread; the last is missing at times."""
+    """Return random rewards, (groups, size, rewards), as float32 numbers: 0 or 1, mostly 1, and one that is spread.
+    missing: how often the last is missing.
+    """
     rng = np.random.default_rng(seed)
     shape = (batches * prompts, size)
     kinds = [rng.integers(0, 2, shape), rng.random(shape) < 0.7, np.round(1 + rng.random(shape), 2)]
@@ -64,7 +68,7 @@ def draw(seed=0, *, batches=6, prompts=4, size=8, rewards=3, missing=0.0):
 
 
 def made(r, method, weights=WEIGHTS, convention="trl", batches=6, lengths=None):
-    """(groups, size) advantages in float32, like a framework's."""
+    """Return a method's advantages, (groups, size), in float32 as a framework computes them."""
     batch = make_batch(
         torch.tensor(r, dtype=torch.float32),
         weights=torch.tensor(weights, dtype=torch.float64),
@@ -146,7 +150,7 @@ def test_recorded_outputs_of_frameworks_are_reproduced(scenario, method, convent
 
 
 def sums(r, weights=WEIGHTS):
-    """(groups, size) Σ w·r, one after the other."""
+    """Return the weighted sums Σ w·r of a batch as lists, (groups, size), added one term after the other."""
     return [[sum(w * x for w, x in zip(weights, row, strict=True)) for row in group] for group in r.tolist()]
 
 
@@ -199,7 +203,9 @@ def test_leave_one_out_grpo_is_recognised_by_the_weights_that_are_given():
 
 
 def test_the_round_off_of_sums_near_a_constant_is_allowed():
-    """A policy that passes nearly everything, beside a reward of nearly constant noise, leaves such sums."""
+    """A policy that passes nearly everything, beside a reward of nearly constant noise, leaves sums that are nearly
+    constant.
+    """
     draw = np.random.default_rng(0)
     r = np.ones((4800, 12, 4), dtype=np.float32)
     r[..., 3] += draw.normal(0, 0.01, r.shape[:2])
@@ -308,7 +314,7 @@ def test_groups_of_two_without_eps_tell_signs_only():
 
 
 def eight_pairs(seed, framework, convention):
-    """Weights drawn, and the recipe found for eight groups of two under GRPO."""
+    """Return random weights, and the recipe that is found for eight groups of two under GRPO with them."""
     weights = tuple(np.random.default_rng(seed).choice([1.0, 0.5, 2.0, 0.1, 10.0], 3).tolist())
     r = draw(seed, batches=1, prompts=8, size=2)
     return weights, solved(r, made(r, "grpo", weights, convention, 1), framework, batches=1)

@@ -46,7 +46,9 @@ SIXTH = pl.when(pl.int_range(pl.len()) == 5)
 
 
 def no(log, message: str, then: dict | None = None, **options):
-    """A log that is refused with this message in it, and the options with which it is read, if it is."""
+    """Return a case of a log that is refused with this message. then: options with which it is read after all, if there
+    are any; options: those with which it is refused.
+    """
     return pytest.param(log, message, then, options, id=message)
 
 
@@ -72,7 +74,7 @@ def seeds(kind: str, steps: int) -> dict[str, bytes]:
 
 
 def with_change(change) -> dict[str, bytes]:
-    """A log of verifiers whose fourth line is changed."""
+    """Return a log of verifiers in which the episode of the fourth line is changed."""
     return episodes(lambda number, one: change(one) if number == 3 else None)
 
 
@@ -270,7 +272,7 @@ PATHS = [
 
 @pytest.mark.parametrize("log, message, then, options", PARQUET + TEXTS + FRAMEWORKS + SEVERAL + ZIPS + TABLES + PATHS)
 def test_what_cannot_be_read_is_refused_in_one_line(log, message, then, options):
-    """Some logs are read once the caller says more."""
+    """Some of these logs can be read if the caller says more."""
     refused(log, message, **options)
     if then:
         run = ga.read_run(log, **then)

@@ -1,4 +1,6 @@
-"""Facts that a release states in several places agree: version, holder, paper, Pythons, targets; its rights are few."""
+"""Facts that a release states in several places agree, such as version, holder, paper, Pythons and targets; and its
+workflow has few rights.
+"""
 
 import re
 import tomllib

@@ -1,4 +1,6 @@
-"""The HTML report: whole and valid, nothing from elsewhere, nothing of a log unescaped, the numbers of the audit."""
+"""The HTML report is whole and valid: it loads nothing from elsewhere, escapes all that a log holds, and has the
+audit's numbers.
+"""
 
 import re
 from html.parser import HTMLParser
@@ -22,7 +24,7 @@ VOID = {"meta", "br", "path", "rect", "circle", "line", "input"}
 
 
 class Page(HTMLParser):
-    """The elements of a page; a tag that is closed out of turn is an error."""
+    """The elements and texts of an HTML page; a tag that is closed out of turn raises AssertionError."""
 
     def __init__(self, text):
         super().__init__()

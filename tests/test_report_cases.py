@@ -1,4 +1,6 @@
-"""Reports on logs as people have them, held to what a reader needs: report_cases.py has the sources and the truth."""
+"""Reports on logs as people have them, compared with what a reader needs; report_cases.py has the sources and the
+truth.
+"""
 
 import re
 from pathlib import Path
@@ -15,7 +17,9 @@ from gdpo_audit.report.summary import taught
 
 
 def said(report: ga.AuditReport) -> str:
-    """All sentences of a report, why columns do not count, and the shares of the settings that were tried."""
+    """Return all sentences of a report, the reasons why columns do not count, and the shares of the settings that were
+    tried.
+    """
     findings = [f"{finding.title} {finding.message} {finding.to_do}" for finding in report.findings]
     tried = [f"{row.title}: {in_percent(row.update_share.values())}" for row in report.plan]
     not_counted = [f"{name}: {reason}" for name, reason in report.run["not_counted"].items()]
@@ -28,7 +32,7 @@ def said_first(report: ga.AuditReport) -> str:
 
 
 def faults(report: ga.AuditReport, truth: Truth) -> list[str]:
-    """Return what the report lacks, or says against the truth."""
+    """Return what a report lacks or gets wrong, one text each."""
     text, wrong = said(report), []
 
     def expect(holds: bool, name: str, got) -> None:
@@ -56,7 +60,9 @@ def faults(report: ga.AuditReport, truth: Truth) -> list[str]:
 
 
 def wrong_figures(report: ga.AuditReport, truth: Truth) -> list[str]:
-    """The weights, shares and shares of groups that are not those of the truth."""
+    """Return the figures of a report that are not those of the truth: weights, shares, and shares of constant and
+    silent groups.
+    """
     by_name = {reward["name"]: reward for reward in report.rewards}
     rewards, method = [by_name[name] for name in truth.rewards], truth.method or truth.under or "grpo"
     used = [report.run["weights_used"][name] for name in truth.rewards]
@@ -91,7 +97,7 @@ def test_the_report_has_what_its_reader_needs(tmp_path, name):
 
 
 def source_of(made: Case, folder: Path) -> dict[str, bytes] | str:
-    """The log in memory, or what is to be read of it in a folder."""
+    """Return a log as `read_run` takes it: its files in memory, or a path after they were written to the folder."""
     if made.on_disk is None:
         return made.log
     for name, content in made.log.items():

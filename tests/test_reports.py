@@ -1,8 +1,8 @@
-"""Reports on many logs, held against tests/reports.json: recorded logs, and logs made here from seeds.
+"""Reports on many logs, compared with tests/reports.json: recorded logs, and logs made here from seeds.
 
-`PYTHONPATH=.:tests .venv/bin/python -m test_reports [NAME ...]` adds the reports of new logs, takes out those of logs
-that are gone, and writes anew those whose names hold a NAME: what changes in the file, readers of reports will see.
-The advantages of the logs that are made here come from benchmarks.recipes, not from gdpo_core.
+`PYTHONPATH=.:tests .venv/bin/python -m test_reports [NAME ...]` adds the reports on new logs, removes those on logs
+that are gone, and writes those anew whose names hold a NAME. What changes in that file is what readers of reports will
+see. The advantages of the logs that are made here come from benchmarks.recipes and not from gdpo_core.
 """
 
 import json
@@ -31,13 +31,15 @@ EXPECTED = ROOT / "tests" / "reports.json"
 
 
 def made(r, recipe="TRL GDPO", weights=None) -> np.ndarray:
-    """(steps, groups, size) what a recipe makes of rewards (steps, groups, size, rewards)."""
+    """Return what a recipe makes of rewards, (steps, groups, size, rewards): advantages, (steps, groups, size)."""
     w = np.ones(r.shape[-1]) if weights is None else np.asarray(weights, float)
     return simulate(MAKERS[recipe], [list(step) for step in r], w, np.random.default_rng(0)).reshape(r.shape[:3])
 
 
 def log(r, advantage=None, *, form="trl", steps=None, **columns) -> dict[str, bytes]:
-    """A log in memory, its rewards named a, b, …; with other columns, as (steps, groups, size)."""
+    """Return a log in memory whose rewards are named a, b, …. r: (steps, groups, size, rewards); form: of the
+    framework; columns: further ones, each (steps, groups, size).
+    """
     names, a = "abcd"[: r.shape[-1]], np.zeros(r.shape[:3]) if advantage is None else np.asarray(advantage, float)
     prompts = [tuple(f"question {n}, {g}" for g in range(r.shape[1])) for n in range(len(r))]
     logged = [Step(*step) for step in zip(steps or range(1, len(r) + 1), r, a, prompts, strict=True)]
@@ -56,7 +58,7 @@ def of(r, recipe="TRL GDPO", weights=None, **more) -> dict[str, bytes]:
 
 
 def random_log(name: str) -> dict[str, bytes]:
-    """Rewards, weights and, in every third log, sizes of groups at random; the advantages are the recipe's."""
+    """Return a log of a recipe, with random rewards and weights, and in every third log with groups of random sizes."""
     draw = np.random.default_rng(crc32(name.encode()))
     k, sizes = int(draw.integers(2, 4)), draw.integers(3, 9, 24) if draw.random() < 1 / 3 else np.full(24, 6)
     weights, shape = draw.choice([1, 0.5, 2, 0.25, 3], k), (int(sizes.sum()), k)
@@ -70,26 +72,28 @@ def random_log(name: str) -> dict[str, bytes]:
 
 
 def varied(steps=4, seed=0) -> np.ndarray:
-    """(steps, 8, 8, 3) that all differ."""
+    """Return random rewards, (steps, 8, 8, 3), without equal values."""
     return np.random.default_rng(seed).normal(size=(steps, 8, 8, 3)).astype(np.float32).astype(float)
 
 
 def with_values(r, k, values, at=...) -> np.ndarray:
-    """Return the rewards with other values of one of them, in some places."""
+    """Return rewards in which reward k has other values at some places."""
     r = r.copy()
     r[..., k][at] = values
     return r
 
 
 def silenced(r, share, k=slice(None)) -> np.ndarray:
-    """Return the rewards with the first groups of each step constant in the rewards k."""
+    """Return rewards in which the first groups of each step are constant. share: how many of the groups; k: the rewards
+    concerned.
+    """
     r, groups = r.copy(), round(share * r.shape[1])
     r[:, :groups, :, k] = r[:, :groups, :1, k]
     return r
 
 
 def with_half(values, others):
-    """Return the values where half of step 3 was overwritten by an evaluation."""
+    """Return values in which an evaluation overwrote half of step 3. others: the values of the evaluation."""
     values = values.copy()
     values[2, :4] = others[2, :4]
     return values
@@ -182,7 +186,9 @@ TABLES = {f"table {case.id}": case.values for case in (*OF_TRAINERS, *OF_ANY_TAB
 
 
 def all_logs() -> Iterator[tuple]:
-    """Yield of each log its name, what gives it in a folder, and the arguments of read_run and of the audit."""
+    """Yield four things for each log: its name, a function that returns it or writes it to a folder, and the arguments
+    of `read_run` and of `audit`.
+    """
     for path in RECORDED:
         name = path.relative_to(ROOT).as_posix()
         yield name, lambda folder, path=path: path, {}, {}
@@ -206,7 +212,7 @@ ALL = {name: rest for name, *rest in all_logs()}  # of tables with one id, the l
 
 
 def figures(name: str, folder: Path) -> dict:
-    """Return what is held of the report on a log; of a log that is refused, the sentence."""
+    """Return what is compared of the report on a log, by name; or the sentence by which the log is refused."""
     source, options, arguments = ALL[name]
     try:
         run = ga.read_run(source(folder), **options)
@@ -233,7 +239,9 @@ def rounded(values: dict) -> dict:
 
 
 def differences(old, new, at: str) -> Iterator[str]:
-    """Each member that differs, as "member: old → new"; of lists, what went and what came."""
+    """Yield each member that differs, as "member: old → new"; of a list, what went and what came. at: the path of the
+    member.
+    """
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted({*old, *new}):
             yield from differences(old.get(key), new.get(key), f"{at}.{key}".lstrip("."))

@@ -1,4 +1,6 @@
-"""Advantages that no recipe makes: estimators with a name, the order of a sum, and what is not logged."""
+"""Advantages that no recipe makes: estimators with a name, the order of a weighted sum, and something that is not
+logged.
+"""
 
 import numpy as np
 import polars as pl
@@ -13,7 +15,7 @@ FACTOR = np.random.default_rng(9).uniform(0.5, 2, GROUPS)
 
 
 def drawn(seed=0):
-    """(groups, size, 2) marks of 0 and 1, the lengths, and a KL."""
+    """Return two marks, (groups, size, 2), the lengths, (groups, size), and a KL, (groups, size)."""
     rng = np.random.default_rng(seed)
     marks = (rng.random((GROUPS, SIZE, 2)) < rng.uniform(0.2, 0.8, (GROUPS, 1, 2))).astype(float)
     return marks, rng.integers(50, 900, (GROUPS, SIZE)), np.abs(rng.normal(0, 0.3, (GROUPS, SIZE))).round(5)
@@ -107,7 +109,7 @@ def test_advantages_behind_a_gate_are_those_of_the_method_but_for_the_rows_that_
 
 
 def added_kl(times, mean):
-    """Return a log of GRPO to whose advantages a KL penalty was added, less this mean of it."""
+    """Return a log of GRPO from whose advantages so many times the KL, less this mean of it, was subtracted."""
     log = made(lambda r, s, n, kl, i: z(s))
     return log.with_columns(advantage=pl.col("advantage") - times * (pl.col("kl") - mean))
 

@@ -1,4 +1,6 @@
-"""Your run without a browser: the samples are what they say, and any upload ends in a report or one sentence."""
+"""The chapter Your run without a browser: the samples are what they say, and any upload ends in a report or one
+sentence.
+"""
 
 import ast
 import html as html_module
@@ -118,7 +120,7 @@ def test_the_downloads_open_and_hold_the_report():
 
 
 def written(page):
-    """Return what the address holds."""
+    """Return what the page writes into its address, by key, without what is empty."""
     return {key: text for key, text in page.controls.items() if text}
 
 
@@ -164,7 +166,7 @@ OPTIONS = "reward|primary|group|group-size|parts|weight|framework|what-if|skip-b
 
 
 def test_no_sentence_of_the_page_names_an_option_of_the_command_line():
-    """Each text of the audit with an option in it, but for what only a terminal asks."""
+    """Each text of the audit that names an option is looked at, except for those that only a terminal shows."""
     of_a_terminal = ("cli.py", "watch.py", "engine_ray.py", "compare.py", "terminal.py", "json_types.py")
     files = [path for path in (ROOT / "gdpo_audit").rglob("*.py") if path.name not in of_a_terminal]
     option = re.compile(rf"(?<![\w-])--({OPTIONS})(?![\w-])")

@@ -1,4 +1,4 @@
-"""Your run as a reader has it: in Chromium, with files in hand."""
+"""The chapter Your run as a reader uses it, in Chromium, with files to upload."""
 
 import io
 import json
@@ -28,7 +28,7 @@ def zipped():
 
 @pytest.fixture
 def run(visit):
-    """Opens the chapter."""
+    """Return a function that opens the chapter."""
 
     def open_chapter(query="", **options):
         page = visit(f"?at=run{query}", **options)
@@ -40,7 +40,7 @@ def run(visit):
 
 
 def upload(page, *files):
-    """Hand the files over; returns when the page has read them or says why not."""
+    """Upload files, and return when the page has read them or says why it has not."""
     before = page.locator(".named").inner_text()
     page.locator(".upload input[type=file]").set_input_files(list(files))
     page.wait_for_function(

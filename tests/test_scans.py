@@ -1,4 +1,4 @@
-"""Parquet files of which one plan reads many: what comes out is the same as of each alone."""
+"""Parquet files that are read together in one plan give the same as each read by itself."""
 
 import polars as pl
 import pytest
@@ -11,7 +11,9 @@ SIZES = [0 if number == 7 else GROUP * (1 + number % 5) for number in range(FILE
 
 
 def write(folder, change=lambda number, table: table):
-    """Files of a group per four rows, whose reward `acc` says where a row stands: its file, and its place in there."""
+    """Write files with groups of four rows, and return their folder. The reward `acc` says which file a row is in, and
+    where. change: returns the table of a file anew, or None to leave the file out.
+    """
     folder.mkdir()
     for number, size in enumerate(SIZES):
         columns = {"step": [number] * size, "uid": [f"{number}-{k // GROUP}" for k in range(size)]}

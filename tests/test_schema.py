@@ -1,4 +1,6 @@
-"""The schemas in docs: up to date, and held to what commands write; test_reports.py holds every report to one."""
+"""The schemas in docs are up to date, and fit what the commands write; test_reports.py compares every report with
+one.
+"""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Every sentence of the Lab, over random states: each is judged by plain loops over the advantages that it is about."""
+"""Every sentence of the Lab over random states: each is judged by plain loops over the advantages that it speaks of."""
 
 import random
 import re
@@ -27,7 +27,7 @@ DECOUPLED = ("gdpo", "mo_grpo", "saw", "sa_mrpo", "gd2po")
 
 
 def random_state(rng: random.Random) -> State:
-    """A task with some marks flipped, and any pay, weights, convention and method."""
+    """Return a task of the Lab with some marks flipped, and any pay, weights, convention and method."""
     start = rng.choice(STARTS)
     flips, width = rng.choice([0, 0.03, 0.2, 0.5, 1]), len(start.pays)
 
@@ -53,7 +53,9 @@ def random_state(rng: random.Random) -> State:
 
 @dataclass
 class Plain:
-    """Facts as loops over the advantages of both methods see them; side 0 is GRPO, side 1 the other."""
+    """Facts about a state, as plain loops over the advantages of both methods find them; side 0 is GRPO, side 1 the
+    other method.
+    """
 
     state: State
     drawing: dict
@@ -70,7 +72,9 @@ class Plain:
         self.pile_side = self.drawing["notes"][0]["side"] if self.pile else None
 
     def without_eps(self, method):
-        """The advantages that decide what is a tie: those without an ε, where one may part what ties."""
+        """Return the advantages that decide what is a tie: those without eps, where eps may part answers that are tied
+        without it. None where the advantages themselves decide.
+        """
         c = gc.CONVENTIONS[self.state.convention]
         if c.without_eps is c or not (c.leave_one_out or method in DECOUPLED):
             return None
@@ -106,7 +110,9 @@ class Plain:
 
     @cached_property
     def open(self):
-        """GRPO's ties of a wrong and a right answer; those that the other puts right, and those that it puts wrong."""
+        """Three counts of pairs of a wrong and a right answer: those that GRPO ties, those of these that the other
+        method puts in the right order, and those that it puts in the wrong order.
+        """
         ties = [(i, j) for i, j in self.pairs if self.same(0, i, j)]
         return len(ties), sum(self.above(1, j, i) for i, j in ties), sum(self.above(1, i, j) for i, j in ties)
 
@@ -141,7 +147,9 @@ class Plain:
         return sum(passed and a <= -0.005 for passed, a in zip(self.right, self.a[side], strict=True))
 
     def is_pile(self, many, side):
-        """So many answers are outlined, on this side; all have one advantage there, and not all have the same marks."""
+        """Return whether so many answers are outlined on this side, all with one advantage and not all with the same
+        marks.
+        """
         tied = all(self.same(side, i, j) for i, j in combinations(self.pile, 2))
         kinds = {self.marks[i] for i in self.pile}
         return many == len(self.pile) and self.pile_side == side and tied and len(kinds) > 1
@@ -155,13 +163,15 @@ class Plain:
 
 
 def count(text):
-    """A number in words or digits; a single thing has an article."""
+    """Return the number that a word or digits stand for; an article stands for 1."""
     text = text.replace(",", "").lower()
     return {"a": 1, "none": 0}.get(text, WORDS.index(text) if text in WORDS else int(text) if text.isdigit() else -1)
 
 
 def fits(many, noun):
-    """Whether a noun is in the plural just where there are several, and the verb with it."""
+    """Return whether a noun or verb is in the singular exactly if there is one thing. noun: the ending or word that is
+    to agree.
+    """
     return (many == 1) == (noun in ("", "is", "has", "it"))
 
 
@@ -171,7 +181,9 @@ RULES = []  # (pattern, the judge of what it claims)
 
 
 def rule(pattern):
-    """Register a judge of a sentence; {N} stands for a method's name, {W} for a number in words or digits."""
+    """Return a decorator that registers a judge of the sentences that match a pattern. In it {N} stands for the name of
+    a method, and {W} for a number in words or digits.
+    """
     names, words = "|".join(map(re.escape, sorted(NAMES, key=len, reverse=True))), "|".join([*WORDS, "none", r"\d+"])
     pattern = pattern.replace("{N}", f"({names})").replace("{W}", f"({words})").replace("{n}", f"(?:{names})")
 
@@ -350,7 +362,7 @@ DROPS = r"GD²PO drops (the only answer|both answers|all \d+ answers|\d+ of \d+ 
 
 @rule(r"(?:Here )?" + DROPS + r"(|, and the others are alike|, and one has nothing to be compared with)\.")
 def _(p, many, rest):
-    """GD²PO drops where the weighted z have both signs and their sum is below 0.8 of the sum of their sizes."""
+    """GD²PO drops an answer whose weighted z have both signs and a sum below 0.8 of the sum of their sizes."""
     n, dropped = len(p.marks), 0
     z = []
     for k in range(len(p.state.pays)):
@@ -525,7 +537,9 @@ EXAMPLE = r"(for example )?the wrong answer (\d+) above the right answer (\d+)"
 
 
 def example(p, side, such, low, high):
-    """A pair in the wrong order on that side, and "for example" only where there are others."""
+    """Return whether two answers are in the wrong order on a side, and whether "such as" stands before them only if
+    there are other pairs. low, high: their numbers as printed.
+    """
     return not low or ((int(low) - 1, int(high) - 1) in p.wrong[side] and (such is None) == (len(p.wrong[side]) == 1))
 
 
@@ -630,13 +644,13 @@ def near(said, x):
 
 
 def sentences(paragraph):
-    """The sentences of a paragraph; two that only hold together stay together."""
+    """Return the sentences of a paragraph; two that are true only together are kept together."""
     text = text_of(paragraph).replace("\N{NO-BREAK SPACE}", " ").replace(" ,", ",")
     return re.split(r"(?<=\.) (?=[A-Z\d])(?!They agree)", text.strip())
 
 
 def judge(state):
-    """Nothing; fails where a sentence is unknown, or does not hold, or where one that is due is missing."""
+    """Assert that each sentence about a state is known and true, and that none is missing that has to be there."""
     drawing = draw(state)
     p = Plain(state, drawing)
     claim = drawing["claim"]

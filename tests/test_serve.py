@@ -32,7 +32,9 @@ from views import assets, guard, heads, memory, sessions
 
 
 def ask(app, path="/", method="GET", client="10.0.0.1", chunks=(b"",), **headers):
-    """(status, headers, body) of an app's answer to a request, or to a socket that is opened."""
+    """Return the status, the headers and the body of an app's answer to a request, or, with the method "socket", to the
+    opening of a websocket.
+    """
     path, _, query = path.partition("?")
     raw = [(name.replace("_", "-").lower().encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": "http", "method": method, "path": path, "query_string": query.encode(), "headers": raw}
@@ -149,7 +151,9 @@ def test_a_body_that_is_too_large_is_413_and_one_sentence(monkeypatch, chunked, 
 
 @pytest.fixture
 def running(monkeypatch, caplog):
-    """(port, log) of a small server behind the same guards, which waits for a third of a second."""
+    """Yield the port of a small server behind the same guards, which waits for a third of a second, and a function that
+    returns its log.
+    """
     monkeypatch.setattr(heads, "SECONDS", 0.3)
     monkeypatch.setattr(guard, "SECONDS", 0.3)
     pages = [Route("/", size, methods=["GET", "POST"]), Route("/@file/{name:path}", size), WebSocketRoute("/ws", heard)]
@@ -167,7 +171,7 @@ def running(monkeypatch, caplog):
 
 
 def said(port, *parts):
-    """The first line of what a server answers to these bytes, "" where it only hangs up."""
+    """Return the first line of what a server answers to these bytes; "" if it only closes the connection."""
     with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
         with contextlib.suppress(ConnectionError):
             for part in parts:
@@ -308,7 +312,7 @@ def test_the_page_under_a_path():
 
 
 def test_a_client_that_leaves_in_the_middle_harms_nothing():
-    """The first who wants a file leaves before it is there; the next gets it whole."""
+    """The first client that asks for a file leaves before the answer is there; the next one gets the file whole."""
     path = "/assets/index-abcdefg1.js"
     app = assets.compressed(guard.guarded(Starlette(routes=[Route(path, lambda _: HTMLResponse("x" * 5000))])))
     scope = {"type": "http", "method": "GET", "path": path, "headers": [(b"accept-encoding", b"gzip")]}

@@ -1,4 +1,6 @@
-"""Logs of any shape are read as a row per answer: objects, lists, folders and keys per step, files of torch."""
+"""Logs of any shape are read as a row per answer: objects, lists, folders, keys that hold the step, and files of
+torch.
+"""
 
 import json
 import re
@@ -31,7 +33,9 @@ GROUP_LINES = [(s, g) for s in range(STEPS) for g in range(GROUPS)]
 
 
 def per_answer(make) -> list[dict]:
-    """A row per answer; make: what a row holds besides its step and prompt, by its place."""
+    """Return a row for each answer. make: returns what the row holds besides its step and prompt, for the place of the
+    answer.
+    """
     return [{"step": p[0] + 1, "prompt": f"s{p[0]} q{p[1]}", **make(p)} for p in PLACES]
 
 
@@ -40,7 +44,7 @@ def per_group(make, **more) -> list[dict]:
 
 
 def expect_truth(log, names=("correct", "style"), **options) -> ga.Run:
-    """Read a log, and hold its rewards, groups and shares against plain numpy."""
+    """Read a log, assert that its rewards, groups and shares are those of plain numpy, and return the run."""
     run = ga.read_run(log, **options)
     assert run.rewards == tuple(names)
     table = run.table

@@ -1,4 +1,6 @@
-"""Methods that came after GDPO: by hand, against plain loops, and what they share with GRPO and GDPO."""
+"""Methods that came after GDPO, compared with numbers by hand and plain loops; and what they share with GRPO and
+GDPO.
+"""
 
 from itertools import product
 from math import fsum, isnan, nan, sqrt
@@ -103,7 +105,7 @@ def there(values):
 
 
 def correlation(x, y):
-    """Pearson's, 0 for a constant."""
+    """Return Pearson's correlation of two columns; 0 if one of them is constant."""
     (mx, sx), (my, sy) = naive.mean_and_std(x), naive.mean_and_std(y)
     if sx == 0 or sy == 0:
         return 0.0
@@ -137,7 +139,9 @@ def naive_corr_grpo(rows, ids, weights, convention):
 
 
 def naive_papo(rows, ids, weights, convention):
-    """The first reward over the group, each other one over those that the first calls right."""
+    """Return PAPO's advantages: the first reward is normalised over the group, and every other one over the answers of
+    the group that have the first.
+    """
     out = [0.0] * len(rows)
     for group in naive.members(ids).values():
         for k, w in enumerate(weights):

@@ -1,4 +1,6 @@
-"""The sums of a run, held to gc.collapse, gc.gdpo and numpy, batch by batch; in pieces, and in few rows."""
+"""The sums of a run, compared batch by batch with gc.collapse, gc.gdpo and numpy; computed in pieces, and with few
+rows.
+"""
 
 from dataclasses import fields, is_dataclass, replace
 from itertools import combinations
@@ -29,7 +31,9 @@ def basis_for(rewards: int, weights=None, convention="paper", primary=None, reci
 
 
 def table_of(*batches, **columns) -> pl.DataFrame:
-    """batches: (rows, ids of groups) each; columns: more of them, over all rows."""
+    """Return a table of batches, each given as rows of rewards and the group of each row. columns: further ones, over
+    all rows.
+    """
     rows = [row for batch in batches for row in batch[0]]
     batch = [b for b, (some, _) in enumerate(batches) for _ in some]
     group = [100 * b + g for b, (_, ids) in enumerate(batches) for g in ids]
@@ -40,7 +44,7 @@ def table_of(*batches, **columns) -> pl.DataFrame:
 
 
 def dense(*batches, **columns) -> pl.DataFrame:
-    """batches: (prompts, rollouts, rewards) each."""
+    """Return a table of batches, each (prompts, rollouts, rewards). columns: further ones, over all rows."""
     return table_of(
         *(([row for group in b for row in group], [g for g, group in enumerate(b) for _ in group]) for b in batches),
         **columns,
@@ -68,7 +72,9 @@ def tensor(part, basis):
 
 
 def collapsed(part, basis, method):
-    """Rewards that are float32 numbers are taken for such, with the round-off that they may have."""
+    """Return what gc.collapse finds in a batch. Rewards that are float32 numbers are handed over as such, with the
+    round-off that they may have.
+    """
     r, groups, convention = tensor(part, basis), part["group"].to_list(), gc.CONVENTIONS[basis.convention]
     r = r.float() if torch.equal(r.float().double().nan_to_num(), r.nan_to_num()) else r
     if convention.last_step == "tokens":
@@ -89,7 +95,7 @@ def near(expected, size=1e-12):
 
 
 def arrays_of(sums, path=""):
-    """Every array of a record by its path: rewards.total, methods.grpo.update, …"""
+    """Return every array of a record by its path, such as "rewards.total" or "methods.grpo.update"."""
     if is_dataclass(sums):
         sums = {f.name: getattr(sums, f.name) for f in fields(sums)}
     if not isinstance(sums, dict):
@@ -98,7 +104,7 @@ def arrays_of(sums, path=""):
 
 
 def check_same(sums, expected, but=()):
-    """Counts and extremes exactly, sums to 1e-12."""
+    """Assert that two records agree: counts and extremes exactly, and sums to 1e-12. but: paths to leave out."""
     sums, expected = arrays_of(sums), arrays_of(expected)
     assert sums.keys() == expected.keys() and "methods.gdpo.tied_pairs" in sums
     for name, value in expected.items():

@@ -1,4 +1,4 @@
-"""The tables of W&B and of trackio are read as the Parquet files that TRL writes of the same steps."""
+"""Tables of W&B and of trackio are read like the Parquet files that TRL writes of the same steps."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""The chapter Train without a browser: what scenarios promise, what sentences say, and what the controls ask."""
+"""The chapter Train without a browser: what scenarios promise, what sentences say, and what the controls set."""
 
 import json
 import random
@@ -168,7 +168,7 @@ def test_the_sentence_follows_from_the_medians_and_says_of_which_comparison_it_i
 
 
 def random_setup(draw):
-    """A set-up of one to three coins that trains in milliseconds, and the names of its coins."""
+    """Return a random set-up of one to three coins that trains in milliseconds, and the names of its coins."""
     many = draw.randint(1, 3)
 
     def some(values, share=0.5):
@@ -197,7 +197,9 @@ def random_setup(draw):
 
 
 def plain_medians(run):
-    """The middle one of three seeds' first epochs at 0.9, coin by coin; None for never."""
+    """Return for each coin the first epoch at which its probability is 0.9 or more, the middle one of three seeds; None
+    for never.
+    """
     found = []
     for k in range(run.p.shape[2]):
         first = []
@@ -208,7 +210,9 @@ def plain_medians(run):
 
 
 def close(a, b):
-    """The rule of the page: 2 epochs or 5 %, unless one takes half as long again as the other."""
+    """Return whether the page counts two numbers of epochs as equal: they differ by 2 epochs or 5 % at most, and none
+    is half as large again as the other.
+    """
     return a == b or (None not in (a, b) and abs(a - b) <= max(2, 0.05 * max(a, b)) and max(a, b) < 1.5 * min(a, b))
 
 

@@ -1,4 +1,4 @@
-"""The chapter Train in a browser: one journey by hand and keyboard."""
+"""The chapter Train in a browser: one journey by mouse and keyboard."""
 
 import pytest
 

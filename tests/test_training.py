@@ -1,4 +1,6 @@
-"""Training of the two policies: recorded medians, plain loops, the formulas of the large-group limit; refusals."""
+"""The training of both policies, compared with recorded medians, plain loops and the formulas of the infinite-group
+limit; and refusals.
+"""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -49,7 +51,7 @@ RECORDED = {
 
 
 def long(medians):
-    """The mark of a run that takes over a hundred epochs."""
+    """Return the mark for a slow test if a run takes over a hundred epochs."""
     return pytest.mark.slow if max(medians) > 100 else ()
 
 
@@ -110,7 +112,9 @@ def softmax(logits):
 
 
 def climb(logits, probabilities, gradient, epochs, lr, optimizer="sgd"):
-    """p at every epoch of plain steps, or of torch's own Adam, on the logits, in float64; gradient of p."""
+    """Return the probabilities at every epoch of gradient steps on the logits, plain ones or torch's own Adam, in
+    float64. gradient: returns the gradient from the probabilities.
+    """
     at = torch.tensor(logits, dtype=torch.float64)
     adam, path = torch.optim.Adam([at], lr=lr, maximize=True) if optimizer == "adam" else None, [probabilities(logits)]
     for _ in range(epochs):
@@ -140,8 +144,10 @@ def advantages(method, rows, ids, weights, match_scale):
 def loop(
     method, p0, *, scale, weights, noise, gate, match_scale, optimizer, lr, seed, prompts, rollouts, epochs, together=0
 ):
-    """One seed, from which an epoch draws its uniforms, reward by reward, then the noise of each noisy reward; seed by
-    seed, in each rollout by rollout, in each prompt by prompt.
+    """Return the probabilities of one seed at every epoch, trained by plain loops.
+
+    An epoch draws its uniforms reward by reward, and then the noise of each noisy reward; in each of these it draws
+    rollout by rollout, and in each rollout prompt by prompt.
     """
     draws, rewards = np.random.Generator(np.random.SFC64(seed)), len(noise)
     ids = [prompt for _ in range(rollouts) for prompt in range(prompts)]
@@ -204,7 +210,9 @@ def test_a_gate_is_condition_on_the_table(method, gate):
 
 
 def limit(method, likely, rows, weights, match_scale):
-    """The advantage of each outcome where every group has all of them, as often as they are likely."""
+    """Return the advantage of each outcome in the limit where every group holds all outcomes, each as often as it is
+    likely. rows: the rewards of each outcome.
+    """
 
     def mean(x):
         return sum(p * y for p, y in zip(likely, x, strict=True))
@@ -220,7 +228,9 @@ def limit(method, likely, rows, weights, match_scale):
 
 
 def likelihood(b, p, together):
-    """Return the likelihood of an outcome: coins fall alone, or all by one draw with probability `together`."""
+    """Return the probability of an outcome b of some coins: they fall independently, or, with probability `together`,
+    all by one draw.
+    """
     alone = prod(q if x else 1 - q for x, q in zip(b, p, strict=True))
     edges = [0, *sorted(p), 1]
     by_one = sum(
@@ -232,7 +242,9 @@ def likelihood(b, p, together):
 
 
 def gradient_of_coins(p, method, scale, weights, noise, gate, match_scale, together=0):
-    """Outcome by outcome, with the noise of each reward at one std up or down."""
+    """Return the gradient of each coin's logit in the limit of infinite groups, added up over all outcomes, with the
+    noise of each reward at one std up or down.
+    """
     rows, likely, fell = [], [], []
     for b in product((0.0, 1.0), repeat=len(p)):
         r = [c * x for c, x in zip(scale, b, strict=True)] + [0.0] * (len(noise) - len(p))

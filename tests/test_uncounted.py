@@ -15,7 +15,9 @@ OF_SHARES = {"reward-dominates", "reward-starved", "reward-noise"}
 
 
 def three(seed=0):
-    """Rewards of 0 or 1, nearly constant, and from 0 to 10, which the second opposes."""
+    """Return three rewards by name: one is 0 or 1, one is nearly constant, and one goes from 0 to 10 and is opposed by
+    the second.
+    """
     rng = np.random.default_rng(seed)
     digit, vowels = (rng.random(SHAPE) < 0.5).astype(float), rng.integers(0, 11, SHAPE).astype(float)
     short = np.clip(0.6 - 0.03 * vowels + 0.1 * rng.normal(size=SHAPE), 0, 1)
@@ -23,7 +25,7 @@ def three(seed=0):
 
 
 def metrics(seed=1):
-    """A count that follows the second reward nearly, and a column of two decimals."""
+    """Return two metrics by name: a count that nearly follows the second reward, and a number of no relation to any."""
     rng = np.random.default_rng(seed)
     return {"n_words": (200 - 300 * three()["short"] + rng.normal(size=SHAPE)).round(), "judge": rng.random(SHAPE)}
 

@@ -1,4 +1,4 @@
-"""Forms of files: packed, with other separators; and files that cannot be read."""
+"""Forms of files: packed ones, ones with other separators, and ones that cannot be read."""
 
 import gzip
 from itertools import product
@@ -83,7 +83,7 @@ def test_the_separator_is_found_in_the_header(kind, separator):
 
 
 def write_steps(folder, kind, count=4):
-    """A file per step, and the names of the files."""
+    """Write one file per step and return the paths. kind: the ending of the files."""
     for step in range(1, count + 1):
         (folder / f"rows_{step}.{kind}").write_bytes(in_form(kind, FRAME.with_columns(step=pl.lit(step))))
     return [f"{folder}/rows_{step}.{kind}" for step in range(1, count + 1)]

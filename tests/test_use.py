@@ -1,4 +1,6 @@
-"""Use it without a browser: lines that follow the Lab, answers that follow the rewards, claims that are computed."""
+"""The chapter Use it without a browser: lines that follow the Lab, answers that follow the rewards, and claims that are
+computed.
+"""
 
 import re
 from dataclasses import replace
@@ -26,24 +28,24 @@ ROOT = Path(__file__).parent.parent
 
 
 def tasks():
-    """The tasks of the Lab as they are graded."""
+    """Yield the state of the Lab for each of its tasks, with the marks that the graders give."""
     return (grade_answers(task).state for task in bfcl.load_tasks(ROOT / "data" / "tasks"))
 
 
 @pytest.fixture(scope="module")
 def default():
-    """The first of them."""
+    """Return the state of the Lab for its first task."""
     return next(tasks())
 
 
 def section(lab, framework="trl", gate="none"):
-    """The words of the chapter's left side."""
+    """Return the words on the left side of the chapter. lab: the state of the Lab."""
     lines = configure.lines(framework, lab, gate)
     return text_of(configure.section(lines, FRAMEWORKS[framework], lab, gate).text)
 
 
 def effects(lab, gate="none"):
-    """The effect of each answer, by its title."""
+    """Return the effect of each answer of the chapter, by its title. lab: the state of the Lab."""
     return {one.title: one.effect for one in advice.advise(advise.report_of(lab, gate))}
 
 
@@ -209,7 +211,7 @@ def test_the_tasks_are_where_it_helps_hurts_changes_nothing_and_meets_a_number()
 
 
 def test_what_a_weight_of_zero_new_ties_and_a_mild_conflict_mean_is_said():
-    """T8, T11 and T12 of the page's review."""
+    """A weight of 0, ties that GDPO makes, and a mild conflict each have a sentence of their own."""
     first, *_, nothing, _ = tasks()
     unweighted = advice.advise(advise.report_of(replace(first, weights=(0.0, 1.0, 1.0)), "none"))
     assert "has the weight 0" in advice.verdict(unweighted) and "Yes" not in advice.verdict(unweighted)

@@ -1,4 +1,6 @@
-"""Use it in a browser: lines that are copied and follow the Lab, links that lead to what they name."""
+"""The chapter Use it in a browser: lines that can be copied and follow the Lab, and links that lead to what they
+name.
+"""
 
 import pytest
 from helpers import arrived, settled

@@ -1,4 +1,6 @@
-"""The recorded log of verifiers: rewards and weights by name, groups, steps and advantages, against what it says."""
+"""The recorded log of verifiers, read and compared with its own text: rewards and weights by name, groups, steps and
+advantages.
+"""
 
 import json
 
@@ -12,7 +14,9 @@ WEIGHTS = {"correct": 1.0, "format": 0.5, "brief": 0.25}
 
 
 def naive():
-    """Step, group, rewards, advantage and length of each response, as the file has them, by step."""
+    """Return the step, the group, the rewards, the advantage and the length of each response as the file has them,
+    ordered by step.
+    """
     rows = []
     for line in RECORDED.read_text().splitlines():
         one = json.loads(line)

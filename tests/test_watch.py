@@ -1,4 +1,4 @@
-"""`--watch`: each report is that of a fresh audit of what is there, and a log that cannot be read is waited for."""
+"""`--watch`: each report is that of a fresh audit of what is there, and a log that cannot be read yet is waited for."""
 
 import json
 import os
@@ -26,7 +26,9 @@ ROOT = Path(__file__).parent.parent
 
 
 class Clock:
-    """Time that passes in looks and in sleep alone; before each sleep the next step is done, and then Ctrl-C."""
+    """A clock that moves only while the watcher sleeps. Before each sleep ends, the next of some steps is run; after
+    the last one comes Ctrl-C.
+    """
 
     def __init__(self, monkeypatch, *steps):
         self.now, self.slept, self.steps = 0.0, [], list(steps)
@@ -42,7 +44,7 @@ class Clock:
 
 
 def looks(path, **named):
-    """Return what `reports` yields until the clock runs out."""
+    """Return the reports that `watch.reports` yields until the clock runs out of steps."""
     found = []
     with suppress(KeyboardInterrupt):
         for report in watch.reports(str(path), {}, **named):
@@ -57,7 +59,7 @@ def same(report, path, **named) -> bool:
 
 
 def nothing():
-    """A look at a log that did not change."""
+    """Do nothing: a step in which the log does not change."""
 
 
 def test_a_log_is_audited_again_whenever_a_file_came_changed_or_was_cut(tmp_path, monkeypatch):

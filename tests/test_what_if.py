@@ -1,4 +1,4 @@
-"""Settings tried on the whole run: held against each batch by itself, and by hand."""
+"""Settings that are tried on the whole run, compared with each batch by itself and with numbers by hand."""
 
 import json
 import pickle
@@ -53,7 +53,7 @@ def test_every_method_is_computed_batch_by_batch(tmp_path, method):
 
 
 def test_by_hand():
-    """Two groups of four: all combinations of two rewards, and four equal responses."""
+    """There are two groups of four: all combinations of two rewards, and four equal responses."""
     groups = [(1, 1), (1, 0), (0, 1), (0, 0)], [(1, 1)] * 4
     rows = [{"prompt": g, "a": float(a), "b": float(b)} for g, pairs in enumerate(groups) for a, b in pairs]
     report = ga.audit(ga.read_run(rows, group="prompt"), primary="a")

@@ -1,4 +1,4 @@
-"""`--steps` and `--last`: the audit of some steps is that of a log which holds these steps alone."""
+"""`--steps` and `--last`: the audit of some steps is that of a log which holds only these steps."""
 
 import shutil
 from functools import partial
@@ -48,7 +48,7 @@ def test_steps_of_a_directory_are_audited_as_if_there_were_no_others(tmp_path, w
     ],
 )
 def test_ragged_batches_out_of_order(named, held):
-    """A table whose steps are out of order, with gaps, and batches of different sizes."""
+    """The steps of the table are out of order and have gaps, and its batches differ in size."""
     draw, rows = np.random.default_rng(0), []
     for step in (40, 10, 20, 70, 50, 30, 90):
         for group in range(1 + step // 20):

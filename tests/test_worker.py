@@ -1,4 +1,6 @@
-"""A stranger's file in a process of its own: the same report as here, and whatever happens to it is one sentence."""
+"""A stranger's file in a process of its own: it gets the same report as in this one, and whatever happens to it is said
+in one sentence.
+"""
 
 import os
 import signal
@@ -46,7 +48,7 @@ def late():
 
 
 def left_over() -> list[psutil.Process]:
-    """Processes of workers, beside those that they are forked from."""
+    """Return the processes of workers that run now, without the one from which they are forked."""
     below = psutil.Process().children(recursive=True)
     return [one for one in below if one.pid in {p.pid for p in worker.multiprocessing.active_children()}]
 
@@ -112,7 +114,7 @@ def test_an_upload_has_the_report_that_the_same_files_have_here():
 
 
 def test_a_worker_does_not_import_what_is_main_here(monkeypatch, tmp_path):
-    """marimo makes the notebook the main module: a worker that imported it took a second of CPU longer."""
+    """marimo makes the notebook the main module, and a worker that imported it would take a second of CPU longer."""
     (tmp_path / "notebook.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w')")
     main = ModuleType("__main__")
     main.__file__ = str(tmp_path / "notebook.py")
@@ -125,7 +127,7 @@ def test_a_worker_does_not_import_what_is_main_here(monkeypatch, tmp_path):
 
 @pytest.fixture
 def drawing():
-    """The process that draws, and one state after the other that nobody has asked for."""
+    """Yield states of the board, none of which has been drawn yet, while the process that draws runs."""
     drawer.start()
     drawer.drawn.cache_clear()
     all_marks = product(product((0, 1), repeat=2), repeat=3)

@@ -1,4 +1,4 @@
-"""The toy in Dash: one checklist per answer, and one callback that draws both bar charts."""
+"""The page's first section in Dash: one checklist per answer, and one callback that draws both bar charts."""
 
 import sys
 from pathlib import Path
@@ -17,13 +17,13 @@ app = Dash(__name__, title="The toy, in Dash")
 
 
 def checklist(answer: int) -> dcc.Checklist:
-    """Return the three toggles of one answer."""
+    """Return the three boxes of one answer, one for each mark. answer: its number."""
     ticked = [name for name, passed in zip(bfcl.REWARDS, GRADED[answer], strict=True) if passed]
     return dcc.Checklist(list(bfcl.REWARDS), ticked, id={"answer": answer}, inline=True)
 
 
 def bars(title: str, advantages: list[float], colour: str) -> go.Figure:
-    """Return a chart: one horizontal bar per answer, on a fixed axis."""
+    """Return a chart with one horizontal bar per answer, on an axis that does not change."""
     answers = [str(i + 1) for i in range(len(advantages))]
     figure = go.Figure(go.Bar(x=advantages, y=answers, orientation="h", marker_color=colour))
     figure.update_layout(title=title, width=420, height=120 + 22 * len(advantages))
@@ -51,7 +51,7 @@ app.layout = html.Div(
     Input({"answer": ALL}, "value"),
 )
 def draw(ticked):
-    """Return both charts and the sentence for the ticked rewards."""
+    """Return both charts and the sentence below them. ticked: the marks that each answer passed."""
     passed = [[int(name in row) for name in bfcl.REWARDS] for row in ticked]
     grpo, gdpo = gc.grpo(passed).tolist(), gc.gdpo(passed).tolist()
     levels = [len({round(a, 6) for a in advantages}) for advantages in (grpo, gdpo)]

@@ -1,1 +1,3 @@
-"""The sums of a run, what they say, and what was tried on its log."""
+"""The judgement of a run: the sums over its batches, the findings that follow from them, and the other settings that
+were tried on its log.
+"""

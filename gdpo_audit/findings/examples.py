@@ -1,4 +1,6 @@
-"""The groups of a run that show a finding best: their numbers, and their texts where the log has them."""
+"""Examples for a report: the groups of a run that show a finding best, with their numbers and, where the log has them,
+their prompts and completions.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,10 +21,11 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.steps import explain
 from gdpo_core.ties import collapse
 
-MOST = 5  # groups a finding, at most
-MOST_TEXTS = 256  # of a group, the first ones: a group may have any number of answers
+MOST = 5  # the most groups that are shown for a kind of finding
+MOST_TEXTS = 256  # the most texts that are shown of a group, as a group may have any number of answers
 FINDINGS = ("advantage-impossible", "ties-hide-signal", "priority-inversion", "reward-dominates", "silent-groups")
-PUNISHED = "punished"  # what is shown beside the findings: responses above the mean of a reward with A ≤ 0
+# Shown though it is no finding: responses above their group's mean of a reward whose advantage is 0 or less.
+PUNISHED = "punished"
 
 
 class GroupPart(Struct, frozen=True, kw_only=True):
@@ -96,8 +99,8 @@ class ExampleGroup(GroupPart, frozen=True, kw_only=True):
 
 
 def best_groups(f: Facts) -> Examples | None:
-    """Return the groups that show each finding best, at most `MOST` for each, from the batches that count; None where
-    no method's examples were looked for.
+    """Return for each kind of finding the groups that show it best, at most `MOST` of them, taken from the batches that
+    count in the report; None where no examples were looked for while the run was summarised.
     """
     if f.summary is None or f.basis.examples_of is None:
         return None
@@ -113,9 +116,11 @@ def best_groups(f: Facts) -> Examples | None:
 
 
 def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup, ...]:
-    """Return the groups that best show each of `FINDINGS`, and those that best show punished responses, with their
-    numbers but without texts. They are of batches that the facts count; () where none were looked for under the run's
-    method.
+    """Return the groups that show best each kind of finding named in `FINDINGS`, and those that show best how good
+    responses are punished; with their numbers, but without texts.
+
+    findings: those of the run, which say about which reward the example of `reward-dominates` is to be. Returns ()
+    where no examples were looked for, or only under another method than that of the run.
     """
     if f.examples is None or f.basis.examples_of != f.method:
         return ()
@@ -133,7 +138,12 @@ def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup,
 
 
 def _example(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: str | None) -> ExampleGroup:
+    """Return one example from the rows of its group. finding: the id of the finding that the group shows, or
+    `PUNISHED`; score: how well it shows it; reward: the name of the reward that the example is about, or None.
+    """
+
     def column(name: str) -> tuple[float, ...] | None:
+        """Return the numbers of a column; None where the table has no such column or a number is missing in it."""
         values = tuple(rows[name].cast(pl.Float64).to_list()) if name in rows.columns else None
         return None if values is None or any(v is None or isnan(v) for v in values) else values
 
@@ -155,18 +165,16 @@ def _example(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: s
 
 
 def completed(groups: Sequence[ExampleGroup], texts: Texts) -> tuple[ExampleGroup, ...]:
-    """Return the groups with their advantages, and with the prompts and completions that the log holds of them.
-
-    texts: the function that reads these texts at the places of the groups' answers.
+    """Return the groups with their prompts and completions added, as far as the log holds them. texts: returns the
+    texts that stand at some places in the files of the log.
     """
     records = texts({place for group in groups for place in group.places[:MOST_TEXTS]})
     return tuple(_completed(group, [records.get(place) for place in group.places]) for group in groups)
 
 
 def _completed(group: ExampleGroup, records: Sequence) -> ExampleGroup:
-    """Return a group with its advantages and texts; records: what the log holds at the place of each answer, or None.
-
-    A group whose texts cannot be read keeps those that it has.
+    """Return a group with its prompt and completions from `records`, one record of texts per answer, or None for an
+    answer without one; where the records hold no text, the group keeps what it has.
     """
     prompt = next((record.prompt for record in records if record and record.prompt is not None), group.prompt)
     completions = tuple(record and record.completion for record in records)

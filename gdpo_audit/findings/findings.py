@@ -1,4 +1,6 @@
-"""Kinds of findings: the function that looks for each, and where the page, docs/audit.md and the paper explain it."""
+"""All kinds of findings: for each the function that looks for it, and the places in the page, in docs/audit.md and in
+the paper that explain it.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,10 +21,11 @@ PAPER = "https://arxiv.org/abs/2601.05242"
 class Kind:
     """Describe a kind of finding: the function that looks for it, and where it is explained.
 
-    look: the function. place: a chapter of the page or a section of docs/audit.md. paper: the place in the paper.
-    terms: the words of the glossary that it uses. scenario: the scenario of the chapter Train that shows what it says.
-    first: whether its findings come before all others of their severity, however much of the run those are about.
-    planned: whether another setting of the run may answer it.
+    look: the function, which yields a run's findings of this kind from its facts. place: the chapter of the page, or
+    the section of docs/audit.md, that explains it. paper: the place in the paper, empty for none. terms: the words of
+    the glossary that it uses. scenario: the scenario in the chapter Train that shows it, empty for none. first: whether
+    its findings come before all others of the same severity, however much of the run those are about. planned: whether
+    another setting of the plan may be an answer to it.
     """
 
     look: Callable[[Facts], Iterator[Finding]]
@@ -80,10 +83,12 @@ IDS = tuple(sorted(KINDS))
 
 
 def findings(facts: Facts, plan: Sequence[Setting]) -> tuple[Finding, ...]:
-    """Return all findings: errors first, then warnings, then the rest; of each severity what concerns most of the run.
+    """Return all findings about a run, in the order in which they are shown: errors first, then warnings, then the
+    rest. Within a severity, those whose kind is marked as `first` come first, and then those that concern the largest
+    part of the run.
 
-    Before these come, of each severity, the findings whose kind is `first`. plan: the settings that were tried on the
-    run; a finding that one of them may answer holds the number of its row.
+    plan: the settings that were tried on the run, its own first. A finding that one of them may answer holds the number
+    of that setting.
     """
     best = next((n for n, setting in enumerate(plan) if setting.recommended), None)
     gate = next((n for n, setting in enumerate(plan) if setting.gate), None)
@@ -109,8 +114,10 @@ def findings(facts: Facts, plan: Sequence[Setting]) -> tuple[Finding, ...]:
 
 
 def links(finding: str, framework: str, fixed: bool) -> tuple[Link, ...]:
-    """Return links to the paper and to the framework's documentation, as far as they explain a finding; fixed: whether
-    lines of the framework's configuration change it.
+    """Return links to the pages that explain a finding: to the paper, and to the documentation of the framework.
+
+    finding: its id. framework: the id of the framework. fixed: whether lines of the framework's configuration change
+    what the finding says; if not, its documentation is left out.
 
     >>> [link.title for link in links("ties-hide-signal", "trl", True)]
     ['the GDPO paper, section 3.1 and Fig. 2', 'the documentation of TRL']

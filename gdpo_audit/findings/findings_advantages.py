@@ -1,4 +1,6 @@
-"""The findings about logged advantages: which of them the recipe does not make, and what asked for others."""
+"""Findings about logged advantages: which of them the recipe does not make, and whether something else was asked
+for.
+"""
 
 from collections.abc import Iterator, Mapping
 from math import isclose
@@ -29,7 +31,7 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 
 
 def eval_overwrote(f: Facts) -> Iterator[Finding]:
-    """Find steps whose file an evaluation overwrote."""
+    """Yield one finding if evaluations overwrote the files of some steps, so that the log holds their advantages."""
     if not len(f.overwritten_batches.batch) or f.recipe_of_the_rest is not None:
         return
     at, error = at_steps(f.overwritten_batches.step.tolist()), _error(f.overwritten_batches)
@@ -47,20 +49,20 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
 
 
 def _error(batches: Sums[Array]) -> str:
-    """Return as a text the largest distance of a logged advantage in these batches from what the recipe makes."""
+    """Return in digits how far a logged advantage of these batches is from what the recipe makes of it, at most."""
     return number(float(batches.logged.max_error.max()), 2)
 
 
 def _off(batches: Sums[Array]) -> dict[str, object]:
-    """Return the evidence about batches that are not reproduced: their steps, how many rows are off, and the share of
-    the groups with such rows that are off by a factor alone.
+    """Return the evidence of a finding about batches that are not reproduced: their steps, how many rows are off, and,
+    of the groups with such rows, the share whose advantages are all off by one factor, beside its threshold.
     """
     wrong, steps = int(batches.logged.wrong.sum()), batches.step.tolist()[:LISTED]
     return {"steps": steps, "rows_off": wrong, "groups_off_by_a_factor": scaled_share(batches), "threshold": SCALE_ONLY}
 
 
 def rows_missing(f: Facts) -> Iterator[Finding]:
-    """Find steps without rows that were there when the advantages were computed."""
+    """Yield one finding if the log lacks rows of some steps that were there when the advantages were computed."""
     short = select_batches(f.batches, f.lack_rows)
     if not len(short.batch) or f.undecided[0]:
         return
@@ -75,7 +77,9 @@ def rows_missing(f: Facts) -> Iterator[Finding]:
 
 
 def reward_columns_merged(f: Facts) -> Iterator[Finding]:
-    """Find out that a reward which made the advantages is not in the log."""
+    """Yield one finding if a reward that went into the advantages is not in the log, as where two functions share a
+    name.
+    """
     if not f.lacks_a_reward:
         return
     hidden = int(f.totals.logged.hidden_groups)
@@ -93,7 +97,9 @@ def reward_columns_merged(f: Facts) -> Iterator[Finding]:
 
 
 def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
-    """Find logged advantages that no recipe reproduces, or that one reproduces in some batches alone."""
+    """Yield one finding if no recipe reproduces the logged advantages, or if the recipe fails in some of the
+    batches.
+    """
     if f.reproduced is not False:
         return
     if f.all_zero:
@@ -124,7 +130,9 @@ def _all_zero_though_rewards_differ(f: Facts) -> Finding:
 
 
 def _nothing_makes_them(f: Facts) -> Finding:
-    """Return the finding that no method makes the logged advantages, with whatever else is known of them."""
+    """Return the finding that no method makes the logged advantages. It adds what else is known of them, such as a
+    column that went into them, or a pattern in them.
+    """
     pattern, by_itself = None, f.by_themselves
     none = "No method that this report computes makes the logged advantages from the logged rewards"
     severity, title = "error", "Nothing known makes the logged advantages"
@@ -167,14 +175,16 @@ def _nothing_makes_them(f: Facts) -> Finding:
 
 
 def _says_what_was_not_read(f: Facts, name: str, recipe: Recipe) -> tuple[str, str, str]:
-    """Return severity, title and sentence of the finding that a column which was not read is one more reward."""
+    """Return the severity, the title and a sentence about a column that was not read as a reward although it went into
+    the advantages. name: the column; recipe: what made the advantages with that column as the last reward.
+    """
     weights = weights_in_words(dict(zip([*f.rewards, name], recipe.weights, strict=True)), recipe.up_to_scale)
     says = f" With {name} as one more reward they are those of {NAMES[recipe.method]} with weights {weights}."
     return "warning", f"{name}, which was not read, went into the advantages", says
 
 
 def _says_what_was_added(f: Facts, added: Added) -> tuple[str, str, str]:
-    """Return severity, title and sentence of the finding that a multiple of a column was added to the advantages."""
+    """Return the severity, the title and a sentence about a column of which a multiple was added to the advantages."""
     recipe, name, sign = added.recipe, added.column, "less" if added.times < 0 else "plus"
     weights = weights_in_words(dict(zip(f.rewards, recipe.weights, strict=True)), recipe.up_to_scale)
     made = f"{NAMES[recipe.method]}{f' with weights {weights}' * (len(f.rewards) > 1)}"
@@ -184,7 +194,7 @@ def _says_what_was_added(f: Facts, added: Added) -> tuple[str, str, str]:
 
 
 def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
-    """Return the finding of batches whose advantages the recipe does not make, in a run where it makes all others."""
+    """Return the finding that the recipe makes all logged advantages but those of the batches `bad`."""
     recipe_there, at, made = f.recipe_of_the_rest, at_steps(bad.step.tolist()), NAMES[f.method]
     logged = int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())
     if recipe_there is not None:
@@ -207,7 +217,7 @@ def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
 
 
 def weights_change(f: Facts) -> Iterator[Finding]:
-    """Find weights that change during the run."""
+    """Yield one finding if the weights that made the advantages change during the run."""
     if len(f.phases) < 2:
         return
     first, *later = f.phases
@@ -227,7 +237,7 @@ def weights_change(f: Facts) -> Iterator[Finding]:
 
 
 def advantages_upside_down(f: Facts) -> Iterator[Finding]:
-    """Find advantages that are higher where rewards are lower, though nobody asked for that."""
+    """Yield one finding if the advantages are higher where a reward is lower, though nobody asked for that."""
     asked = {**(f.run.weights or {}), **f.given_weights}
     against = [_against(phase.weights, asked) for phase in f.phases]
     first = next((number for number, names in enumerate(against) if names), None)
@@ -251,27 +261,30 @@ def advantages_upside_down(f: Facts) -> Iterator[Finding]:
 
 
 def _against(weights: Mapping[str, float | None], asked: Mapping[str, float]) -> list[str]:
-    """Return the rewards whose weight is below 0 although a weight above 0 was asked for.
+    """Return the names of the rewards whose weight is below 0 although a weight above 0 was asked for.
 
-    If there are none, and the weights of all weighted rewards are below 0, return all of these; but none if a weight
-    below 0 was asked for, or if only one of several rewards has a weight, as it may be a penalty.
+    If there are none, but every reward with a weight has one below 0, all of these are returned. They are not if a
+    weight below 0 was asked for, nor if only one of several rewards has a weight at all, as that one may be a penalty.
+    weights: what the log shows, None where it shows nothing; asked: what was asked for; both by reward.
     """
     below = [name for name, w in weights.items() if w is not None and w < 0]
     if wanted := [name for name in below if asked.get(name, 0) > 0]:
         return wanted
     known = [name for name, w in weights.items() if w]
-    penalty = len(known) < min(len(weights), 2)  # alone beside rewards that never differ
+    penalty = len(known) < min(len(weights), 2)  # a single reward with a weight, beside others that have none
     meant = any(asked.get(name, 0) < 0 for name in below)
     return below if below == known and not penalty and not meant else []
 
 
 def advantage_impossible(f: Facts) -> Iterator[Finding]:
-    """Find logged advantages that no rewards make, or that leave-one-out divided by almost 0."""
+    """Yield one finding if some logged advantages cannot come from any rewards: they are larger than a z-score can be,
+    or leave-one-out divided them by almost 0.
+    """
     many = int(f.totals.logged.impossible)
     if not many or f.examples is None:
         return
     rows, over = f.examples.rows.partition_by("group", as_dict=True), f.recipe and last_z(f.recipe)
-    by_nothing, beyond, sizes = list[str](), list[str](), list[int]()  # sizes: how many z-scores there were
+    by_nothing, beyond, sizes = list[str](), list[str](), list[int]()  # sizes: numbers of z-scores
     for group in f.examples.scores.filter(finding="advantage-impossible")["group"]:
         group_rows = rows[group,]
         a, step = group_rows["advantage"].to_numpy(), group_rows["step"][0]
@@ -305,7 +318,7 @@ def advantage_impossible(f: Facts) -> Iterator[Finding]:
 
 
 def method_not_as_asked(f: Facts) -> Iterator[Finding]:
-    """Find out that another method ran than the intended one."""
+    """Yield one finding if the log shows that another method ran than the one that was meant to run."""
     if f.intended_method is None or f.recipe is None or f.intended_method == f.recipe.method:
         return
     asked, ran = NAMES[f.intended_method], NAMES[f.recipe.method]
@@ -327,7 +340,9 @@ def method_not_as_asked(f: Facts) -> Iterator[Finding]:
 
 
 def _gdpo_without_its_batch_step(f: Facts) -> Finding:
-    """Return the finding of rewards that were normalised one by one and added up, and nothing more."""
+    """Return the finding that GDPO was asked for and its batch step did not run: each reward was normalised, the
+    results were added up, and nothing more was done.
+    """
     return Finding(
         severity="error",
         title="GDPO was asked for, and its batch step did not run",
@@ -340,8 +355,12 @@ def _gdpo_without_its_batch_step(f: Facts) -> Finding:
 
 
 def contradicted_weights(f: Facts) -> tuple[dict[str, float], dict[str, float], str] | None:
-    """Return the weights given, those that the log shows instead, and words for what it leaves open; None where they
-    agree, or where the log shows none of them.
+    """Return how the log contradicts the weights that the caller gave; None where it agrees with them, or shows none of
+    them.
+
+    Three things are returned: the given weights by reward, the weights that the log shows in their place, and words to
+    add where it shows them only up to a common factor, else "". Rewards whose weight was not given, or does not show,
+    are left out.
     """
     if f.recipe is None:
         return None
@@ -363,7 +382,7 @@ def contradicted_weights(f: Facts) -> tuple[dict[str, float], dict[str, float], 
 
 
 def weights_not_as_given(f: Facts) -> Iterator[Finding]:
-    """Find out that the logged advantages were made with other weights than the caller gives."""
+    """Yield one finding if the logged advantages were made with other weights than the caller gives."""
     contradicted = contradicted_weights(f)
     if f.recipe is None or contradicted is None:
         return

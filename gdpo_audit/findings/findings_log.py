@@ -1,4 +1,6 @@
-"""The findings about what a log holds: steps, prompts and rewards that it lacks, or that are not what they seem."""
+"""Findings about what a log holds: steps, prompts and rewards that are missing from it, or that are not what they seem
+to be.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -18,7 +20,7 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 
 
 def issues(f: Facts, which: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the details of each issue of one kind that the reader of the log noted."""
+    """Yield the details of each issue with the id `which` that was noted while the log was read."""
     return (issue.details for issue in f.run.issues if issue.id == which)
 
 
@@ -26,7 +28,7 @@ def issues(f: Facts, which: str) -> Iterator[Mapping[str, Any]]:
 
 
 def steps_missing(f: Facts) -> Iterator[Finding]:
-    """Find steps that the log does not hold."""
+    """Yield one finding if the log lacks steps between its first and its last one."""
     gaps = Counter(b - a for a, b in pairwise(f.steps))
     if not gaps or set(gaps) == {1} or f.undecided[0]:
         return
@@ -49,7 +51,7 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
 
 
 def steps_repeated(f: Facts) -> Iterator[Finding]:
-    """Find step numbers that several batches with different content have."""
+    """Yield one finding if several batches with different content have the same number of a step."""
     of_one_step = f.batches.step == f.batches.step_last
     if twice := sorted(step for step, n in Counter(f.batches.step[of_one_step].tolist()).items() if n > 1):
         yield Finding(
@@ -65,7 +67,9 @@ def steps_repeated(f: Facts) -> Iterator[Finding]:
 
 
 def rewards_collinear(f: Facts) -> Iterator[Finding]:
-    """Find rewards that follow from others, such as two equal columns."""
+    """Yield one finding for each reward that follows from other rewards inside every group, as where two columns are
+    equal.
+    """
     for name, weights in f.relations:
         signed = ((f"{number(w)} × " if abs(w) != 1 else "−" * (w < 0), reward) for reward, w in weights.items())
         terms = [f"{factor}{reward}" for factor, reward in signed]
@@ -81,7 +85,7 @@ def rewards_collinear(f: Facts) -> Iterator[Finding]:
 
 
 def groups_mix_prompts(f: Facts) -> Iterator[Finding]:
-    """Find blocks of rows that were normalised as groups although they answer several prompts."""
+    """Yield one finding if groups that are blocks of rows hold the answers to several prompts."""
     if f.summary is None or f.run.grouped_by_column or any(issues(f, "groups-sampled")):
         return
     # An evaluation may have written the batches that the recipe does not make, so they say nothing about training.
@@ -107,7 +111,9 @@ def groups_mix_prompts(f: Facts) -> Iterator[Finding]:
 
 
 def prompts_merged(f: Facts) -> Iterator[Finding]:
-    """Find prompts that occur more than once in a batch."""
+    """Yield one finding if a prompt occurs more than once in a batch, so that its text does not tell groups apart; none
+    if the advantages show that the trainer grouped by the prompt too.
+    """
     for details in issues(f, "prompts-merged"):
         if f.run.grouped_by_column and f.reproduced:
             continue  # such groups are the trainer's own
@@ -128,7 +134,10 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
 
 
 def ragged_batches(f: Facts) -> Iterator[Finding]:
-    """Find batches whose number of rows is no multiple of the group size."""
+    """Yield one finding if batches hold a number of rows that is no multiple of the group size, or, where a column
+    tells the groups apart, if some groups are smaller than the others; none if the advantages show that the trainer had
+    such groups.
+    """
     for details in issues(f, "ragged-batches"):
         if f.run.grouped_by_column and f.reproduced:
             continue  # such groups are the trainer's own
@@ -147,7 +156,9 @@ def ragged_batches(f: Facts) -> Iterator[Finding]:
 
 
 def groups_sampled(f: Facts) -> Iterator[Finding]:
-    """Find out that the log is a sample: it keeps one response of every group, or the first rows of a large batch."""
+    """Yield a finding if the log is only a sample of the responses: one response of each group, or the first rows of a
+    large batch.
+    """
     for details in issues(f, "groups-sampled"):
         if "tables" in details:
             yield Finding(
@@ -173,7 +184,9 @@ def groups_sampled(f: Facts) -> Iterator[Finding]:
 
 
 def missing_rewards(f: Facts) -> Iterator[Finding]:
-    """Find missing rewards where the framework does not skip them."""
+    """Yield one finding if rewards are missing and the convention does not skip missing rewards, so that they make
+    advantages NaN.
+    """
     convention = ALL_CONVENTIONS[f.basis.convention]
     missing = dict(zip(f.rewards, (f.totals.responses - f.totals.rewards.present).tolist(), strict=True))
     missing = {name: n for name, n in missing.items() if n}
@@ -196,7 +209,9 @@ def missing_rewards(f: Facts) -> Iterator[Finding]:
 
 
 def score_not_a_sum(f: Facts) -> Iterator[Finding]:
-    """Find a logged total, which GRPO normalises, that is no weighted sum of the rewards logged beside it."""
+    """Yield a finding if the log holds a total, which GRPO normalises, that is not a weighted sum of the rewards logged
+    beside it.
+    """
     for details in issues(f, "score-not-a-sum"):
         score = details.get("score", "score")
         normalises = f"GRPO normalises the {score}"
@@ -217,7 +232,9 @@ def score_not_a_sum(f: Facts) -> Iterator[Finding]:
 
 
 def _nearly_a_sum(f: Facts, score: str, details: Mapping[str, Any]) -> Finding:
-    """Return the finding of a total that is a weighted sum of the columns beside it but for something in no column."""
+    """Return the finding that a logged total is a weighted sum of the columns beside it plus something that is in no
+    column. score: the name of the total; details: those of the issue, with the weights and with the missing part.
+    """
     missing = details["missing"]
     terms = listing(f"{number(w)} × {name}" for name, w in details["weights"].items())
     follow = "The figures here follow these weights. " if f.weights_from == "fitted" else ""
@@ -233,8 +250,10 @@ def _nearly_a_sum(f: Facts, score: str, details: Mapping[str, Any]) -> Finding:
 
 
 def _holds_more(f: Facts, score: str, details: Mapping[str, Any], normalises: str) -> Iterator[Finding]:
-    """Yield the finding of a logged total of which the only reward beside it explains a part; none where the log shows
-    that both are rewards. normalises: words that say what GRPO normalises.
+    """Yield the finding that a logged total seems to contain the only reward beside it, and something more that is not
+    logged; nothing where the log shows that the two are separate rewards.
+
+    score: the name of the total; details: those of the issue; normalises: words that say what GRPO normalises.
     """
     [reward] = details["columns"]
     known = f.known_weights if f.reproduced else {}
@@ -257,12 +276,14 @@ def _holds_more(f: Facts, score: str, details: Mapping[str, Any], normalises: st
 
 
 def held_by_totals(f: Facts) -> list[str]:
-    """Return the rewards that a total beside them seems to contain."""
+    """Return the names of the rewards that seem to be contained in a total that stands beside them in the log."""
     return [name for details in issues(f, "score-not-a-sum") if "explained" in details for name in details["columns"]]
 
 
 def no_components(f: Facts) -> Iterator[Finding]:
-    """Find out that the log holds only the total of the rewards, or one reward that may be a total."""
+    """Yield one finding if the log holds only the total of the rewards, if only a total was read, or if the one reward
+    that was read may be a total.
+    """
     details = next(issues(f, "no-components"), dict[str, Any]())
     if f.run.total_only:
         asks = "Where rewards are 0 or 1, say what a pass of each pays, as in --parts correct=1,format=0.5"
@@ -301,7 +322,7 @@ def no_components(f: Facts) -> Iterator[Finding]:
 
 
 def _nth(n: int) -> str:
-    """Return the ordinal of a number, as a word for 2 and 3.
+    """Return the ordinal of a number: a word for 2 and 3, and digits with their ending for the others.
 
     >>> _nth(2), _nth(3), _nth(10), _nth(21)
     ('second', 'third', '10th', '21st')

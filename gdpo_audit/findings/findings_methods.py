@@ -1,4 +1,6 @@
-"""The findings about a method: ties, silent groups, inverted priorities, amplification, what metrics miss."""
+"""Findings about what a method does: ties, silent groups, pairs in the wrong order, amplified advantages, and what a
+trainer's own metrics and filters miss.
+"""
 
 from collections.abc import Iterator, Mapping
 from math import ceil, floor, isfinite, log10
@@ -6,7 +8,8 @@ from math import ceil, floor, isfinite, log10
 import numpy as np
 
 from gdpo_audit.findings import thresholds as t
-from gdpo_audit.findings.facts import Facts, ratio
+from gdpo_audit.findings.facts import Facts
+from gdpo_audit.findings.figures import ratio
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.sentences import but_residue, lead_in
 from gdpo_core._words import count, decimal, listing, number, percent, signed
@@ -15,7 +18,7 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 
 
 def ties_hide_signal(f: Facts) -> Iterator[Finding]:
-    """Find different rewards that get the same advantage."""
+    """Yield one finding if many groups hold responses with different rewards and the same advantage."""
     ties, pairs, on = f.ties(f.method), f.tied_pairs(f.method), f.basis.primary
     if f.contradicted or not ties >= t.TIES:
         return
@@ -46,13 +49,16 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
 
 
 def _pushes_in_words(f: Facts) -> str:
-    """Say the pushes under the run's method, and under GDPO where another one ran."""
+    """Return words that say the push on each reward under the run's method and, if that is another one, under GDPO."""
     methods = dict.fromkeys([f.method, "gdpo"])
     of_method = {m: listing(f"{n} {signed(x)}" for n, x in zip(f.rewards, f.push(m), strict=True)) for m in methods}
     return "; ".join(f"the push under {NAMES[m]} is {words}" for m, words in of_method.items())
 
 
 def _order_in_words(f: Facts, method: str) -> str:
+    """Return words that say how many pairs with different primary reward a method puts in the right order, in the wrong
+    order, and ties; the other pairs are said to be lost to missing rewards.
+    """
     order = f.order(method)
     lost = f.totals.primary_pairs - order.pairs
     missing = f" ({count(lost)} are lost to missing rewards)" if lost else ""
@@ -60,7 +66,7 @@ def _order_in_words(f: Facts, method: str) -> str:
 
 
 def silent_groups(f: Facts) -> Iterator[Finding]:
-    """Find groups whose advantages are all 0."""
+    """Yield one finding if in many groups every advantage is 0."""
     silent = f.silent(f.method)
     if not silent >= t.SILENT_INFO:
         return
@@ -88,7 +94,7 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
 
 
 def priority_inversion(f: Facts) -> Iterator[Finding]:
-    """Find pairs in which the response with less of the primary reward gets the larger advantage."""
+    """Yield one finding if in many pairs the response with less of the primary reward gets the larger advantage."""
     inverted = f.inversions(f.method)
     if f.basis.primary is None or len(f.rewards) < 2 or not inverted >= t.INVERTED_INFO:
         return
@@ -117,8 +123,8 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
 
 
 def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) -> str:
-    """Say above which weights on the primary reward no pair is in the wrong order, or that no usable weight does it.
-    primary: the index of the reward. needed: that weight by method.
+    """Return a sentence that says from which weight on the primary reward on no pair is in the wrong order, or that no
+    usable weight achieves that. primary: the index of the primary reward. needed: that weight under each method.
     """
     on, now = f.rewards[primary], number(f.unit * f.basis.weights[primary])
     largest = max(abs(w) for k, w in enumerate(f.basis.weights) if k != primary)
@@ -130,7 +136,8 @@ def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) ->
 
 
 def round_up(weight: float) -> float:
-    """Return the smallest number of three digits not below the weight: above it all holds that holds above the weight.
+    """Return a weight rounded up to three significant digits, so that whatever holds for all weights above the given
+    one holds above the returned one too.
 
     >>> round_up(1.2301), round_up(-0.5)
     (1.24, -0.5)
@@ -142,7 +149,9 @@ def round_up(weight: float) -> float:
 
 
 def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
-    """Find out that the std of the batch is small because of silent groups, and so scales up all others."""
+    """Yield one finding if silent groups make the std of the batch small, so that the batch step scales the advantages
+    of all other groups up.
+    """
     by_batch_std = f.method == "grpo_batch_std"
     by_gdpo = f.is_gdpo and ALL_CONVENTIONS[f.basis.convention].last_step != "group"
     live = f.batches.live_responses > 0
@@ -167,7 +176,9 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
 
 
 def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
-    """Find a reward that is constant in many groups although the trainer's metric does not show it."""
+    """Yield one finding if a reward is constant in many groups and the trainer's metric of zero-variance groups does
+    not show it.
+    """
     metric = f.framework.zero_std_metric
     if metric is None or len(f.rewards) < 2:
         return
@@ -190,7 +201,7 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
 
 
 def filter_drops_signal(f: Facts) -> Iterator[Finding]:
-    """Find out that the trainer's filter on the summed reward would drop many groups that GDPO uses."""
+    """Yield one finding if the trainer's filter on the summed reward would drop many groups that GDPO can use."""
     share, option = ratio(f.totals.filtered_groups, f.totals.groups), f.framework.filter_option
     if not share >= t.FILTERED or option is None or not f.is_gdpo:
         return

@@ -1,4 +1,4 @@
-"""The findings about what a run is for: a reward whose mean falls, and groups in which no answer is right."""
+"""Findings about what a run is for: a primary reward whose mean falls, and groups in which no answer is right."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gdpo_audit.findings import thresholds as t
-from gdpo_audit.findings.facts import Facts, ratio
+from gdpo_audit.findings.facts import Facts
+from gdpo_audit.findings.figures import ratio
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.sentences import lead_in
 from gdpo_audit.findings.sums import select_batches
@@ -17,20 +18,26 @@ from gdpo_core._words import count, listing, number, percent
 
 
 class _Drift(NamedTuple):
-    """The change of the mean of a reward from the first quarter of the batches to the last."""
+    """The change in the mean of a reward from the first quarter of the batches to the last: both means, the size of the
+    change, and whether it is more than chance.
+    """
 
     first: float
     last: float
-    size: float  # of the change, in standard deviations of the reward; above 0 where its weight pays for the change
+    size: float  # of the change, in standard deviations of the reward; above 0 for a change that its weight rewards
     beyond_chance: bool
 
     def moves(self, sign: int) -> bool:
-        """Return whether the change is for the better (sign 1) or worse (−1), beyond chance and at least `FALLS`."""
+        """Return whether the change is large enough (at least `FALLS`), more than chance, and of this sign: 1 for
+        better, −1 for worse.
+        """
         return self.beyond_chance and sign * self.size >= t.FALLS
 
 
 def reward_falls(f: Facts) -> Iterator[Finding]:
-    """Find a primary reward whose mean falls during the run; where none is named, any reward whose mean falls."""
+    """Yield a finding if the mean of the primary reward falls during the run; if no reward is primary, one for each
+    reward whose mean falls.
+    """
     drifts = _drifts(f)
     primary = f.basis.primary
     known = [k for k in drifts if f.basis.weights[k] and not (f.recipe and k in f.recipe.unknown)]
@@ -61,13 +68,15 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
 
 
 def _sign(f: Facts, k: int) -> float:
-    """Return 1, or −1 for a reward with a negative weight, which is to be low."""
+    """Return 1 if the reward with index k is meant to be high, and −1 if its weight is below 0, so that it is meant to
+    be low.
+    """
     return copysign(1.0, f.basis.weights[k]) if f.basis.weights[k] else 1.0
 
 
 def _drifts(f: Facts) -> dict[int, _Drift]:
-    """Return the drift of each reward, by its index, whose first and last quarter hold enough batches and groups to
-    judge it; {} for a run of few batches.
+    """Return the drift of each reward, by the reward's index. A reward is left out if its first or last quarter holds
+    too few groups to judge it, or if it never differs; a run of few batches gives {}.
     """
     size, step = len(f.batches.batch) // 4, f.batches.step
     if len(step) < t.FADES_BATCHES or step[size - 1] == step[-size]:
@@ -85,8 +94,8 @@ def _drifts(f: Facts) -> dict[int, _Drift]:
 
 
 def _squared_error(f: Facts, k: int) -> float:
-    """Return the squared standard error of the mean of a reward, estimated from how the means of the groups differ,
-    since the responses of a group are alike.
+    """Return the squared standard error of the mean of the reward with index k. It is estimated from how the means of
+    the groups differ, since the responses of one group are not independent of one another.
     """
     sums = f.totals.rewards
     between = max(sums.scatter[k] - sums.squared[k, k], 0.0)
@@ -94,9 +103,10 @@ def _squared_error(f: Facts, k: int) -> float:
 
 
 def _break(f: Facts, k: int) -> tuple[int, float, float]:
-    """Return the step at which the mean of a reward gets worse most clearly, and the means before it and from it on.
+    """Return the step at which the mean of the reward with index k gets worse most clearly, its mean before that step,
+    and its mean from that step on.
 
-    Among all steps, the two means differ most there beside their error.
+    Of all steps, it is the one where the two means are furthest apart in comparison with their standard error.
     """
     begins = np.flatnonzero(np.diff(f.batches.step, prepend=f.batches.step[0]))
     n, total = (np.append(0, x.cumsum()) for x in (f.batches.rewards.present[k], f.batches.rewards.total[k]))
@@ -107,7 +117,7 @@ def _break(f: Facts, k: int) -> tuple[int, float, float]:
 
 
 def no_right_answer(f: Facts) -> Iterator[Finding]:
-    """Find out that much of the update comes from groups in which no answer has the primary reward."""
+    """Yield one finding if much of the update comes from groups in which no answer has any of the primary reward."""
     on = f.basis.primary
     if on is None or f.contradicted or not _can_be_missed(f, on):
         return
@@ -133,16 +143,16 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
 
 
 def _can_be_missed(f: Facts, k: int) -> bool:
-    """Return whether a value of 0 or less means that an answer lacks the reward.
+    """Return whether a value of 0 or less of the reward with index k means that an answer does not have that reward.
 
-    That is so where the weight is not below 0, the highest value is above 0, and the lowest value is 0; or is below 0
-    while the reward has only two values.
+    For that, its weight may not be below 0 and its highest value has to be above 0. Its lowest value has to be 0; or it
+    may be below 0 if the reward has only two values.
     """
     sums = f.totals.rewards
     low, high, n = sums.low[k], sums.high[k], sums.present[k]
     if f.basis.weights[k] < 0 or not low <= 0 < high:
         return False
-    # Σ (x − low)(high − x) is 0 where every value is one of these two.
+    # The mean of (x − low)(high − x) is 0 if every value x is the lowest or the highest one.
     mean = f.mean(k)
     between = (mean - low) * (high - mean) - sums.scatter[k] / n
     return bool(low == 0 or between <= t.TWO_VALUES * (high - low) ** 2)

@@ -1,4 +1,6 @@
-"""The findings about single rewards: dead, fading, noise, dominant, opposed to another, coupled to the length."""
+"""Findings about single rewards: one that is constant, fades, is mostly noise, makes most or next to nothing of the
+update, opposes another one, or is correlated with the length.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -9,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gdpo_audit.findings import thresholds as t
-from gdpo_audit.findings.facts import Facts, ValueFacts, ratio
+from gdpo_audit.findings.facts import Facts, ValueFacts
+from gdpo_audit.findings.figures import ratio
 from gdpo_audit.findings.finding import SEVERITIES, Finding
 from gdpo_audit.findings.prompts import lengths_of
 from gdpo_audit.findings.sentences import lead_in
@@ -20,7 +23,7 @@ from gdpo_core.conventions import NAMES
 
 
 def reward_dead(f: Facts) -> Iterator[Finding]:
-    """Find rewards that are constant in nearly all groups."""
+    """Yield a finding for each reward that is constant in all or nearly all groups that hold it."""
     for k, name in enumerate(f.rewards):
         dead, acts = f.dead(k), f.totals.groups - f.totals.rewards.dead_groups[k]
         if dead < t.DEAD:
@@ -44,7 +47,9 @@ def reward_dead(f: Facts) -> Iterator[Finding]:
 
 
 def reward_fades(f: Facts) -> Iterator[Finding]:
-    """Find rewards that differed inside groups at first and no longer do."""
+    """Yield a finding for each reward that differed inside groups at the beginning of the run and is constant in many
+    more groups at its end.
+    """
     batches = len(f.batches.batch)
     if batches < t.FADES_BATCHES:
         return
@@ -85,7 +90,9 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
 
 
 def reward_noise(f: Facts) -> Iterator[Finding]:
-    """Find rewards that are nearly constant and to which GDPO gives a large part of the update."""
+    """Yield a finding for each reward that is nearly constant and to which GDPO gives a large part of the update all
+    the same.
+    """
     grpo, gdpo = f.shares("grpo"), f.shares("gdpo")
     for k, name in enumerate(f.rewards):
         faint = f.faint(k)
@@ -113,7 +120,7 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
 
 
 def reward_dominates(f: Facts) -> Iterator[Finding]:
-    """Find rewards that make most of the update, far more than their weight asks for."""
+    """Yield a finding for each reward that makes most of the update, and far more of it than its weight asks for."""
     shares, gdpo = f.shares(f.method), f.shares("gdpo")
     for n, k in enumerate(_dominant(f)):
         name, asks = f.rewards[k], f.share_of_squares(k)
@@ -122,7 +129,7 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
         numbers: dict[str, object] = {"reward": name, "method": f.method, "update_share": shares[k]}
         numbers |= {"weight_asks_for": asks, "update_share_gdpo": gdpo[k]}
         yield Finding(
-            severity="info" if k == f.basis.primary else "warning",  # what matters most may make most
+            severity="info" if k == f.basis.primary else "warning",  # the reward that matters most may well make most
             title=makes,
             message=f"{lead_in(f)}, {makes}; its weight asks for {percent(asks)}. The push on {name} is "
             f"{signed(f.push(f.method)[k])}, {_pushes_on_others(f, k)}.{why}".rstrip(),
@@ -133,13 +140,13 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
 
 
 def _pushes_on_others(f: Facts, k: int) -> str:
-    """Say the pushes on all rewards but that of index k, in words that begin with “against”."""
+    """Return words, beginning with “against”, that say the push on each reward but the one with index k."""
     pushes = [(name, x) for i, (name, x) in enumerate(zip(f.rewards, f.push(f.method), strict=True)) if i != k]
     return f"against {listing(f'{signed(x)} on {name}' for name, x in pushes)}"
 
 
 def _dominant(f: Facts) -> list[int]:
-    """Return the indices of the rewards that make most of the update, far more than their weight asks for."""
+    """Return the indices of the rewards that make most of the update, and far more of it than their weight asks for."""
     able, shares = _acting_rewards(f), f.shares(f.method)
     # A reward that alone is neither constant nor noise makes most of the update anyway, which other findings say.
     loud = {k for k in able if f.dead(k) < t.DEAD and f.faint(k) < t.FAINT}
@@ -147,10 +154,12 @@ def _dominant(f: Facts) -> list[int]:
 
 
 def reward_starved(f: Facts) -> Iterator[Finding]:
-    """Find rewards with a weight that make next to nothing of the update, or against which it works."""
+    """Yield a finding for each reward that has a weight and yet makes next to nothing of the update, or against which
+    the update works.
+    """
     shares, gdpo, able = f.shares(f.method), f.shares("gdpo"), _acting_rewards(f)
     most = max(able, key=lambda i: shares[i], default=0)
-    reason_given = bool(_dominant(f))  # the reason, in what is shown before
+    reason_given = bool(_dominant(f))  # `reward_dominates`, which is shown before this, has given the reason
     for k, late in _starved(f):
         name, due, whole = f.rewards[k], f.due_share(k), shares[k] <= t.STARVED * f.due_share(k)
         share, with_gdpo = (shares[k], gdpo[k]) if whole else (late.share, late.share_gdpo)
@@ -172,19 +181,21 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
 
 
 class _End(NamedTuple):
-    """The last part of a run, from the step on from which a reward has been starved without a pause."""
+    """The end of a run, from the step on since which a reward has made next to nothing of the update: where it begins,
+    how long it is, and what the reward makes of the update there.
+    """
 
-    step: int | None  # where it begins; None: there is no such end, or the log is too short to show it
-    extent: float  # its share of the run
-    share: float  # of the update there
-    share_gdpo: float  # the same under GDPO
+    step: int | None  # the first step; None: there is no such end, or the log is too short to show it
+    extent: float  # how much of the run it is, from 0 to 1
+    share: float  # of the reward in the update there; NaN without such an end
+    share_gdpo: float  # its share there under GDPO; NaN without such an end
     saturated: bool  # the reward is better there than before, and nearly constant: it has done its work
-    words: str
+    words: str  # that say from when on, as in “since step 40”
 
 
 def _starved(f: Facts) -> list[tuple[int, _End]]:
-    """Return the index of each reward that makes next to nothing of the update, with the last part of the run in which
-    that is so; in the order in which they are shown.
+    """Return the rewards that make next to nothing of the update, in the whole run or at least in its second half, in
+    the order in which they are shown: for each its index and the end of the run in which that is so.
     """
     shares, able, starved = f.shares(f.method), _acting_rewards(f), list[tuple[str, float, int, _End]]()
     for k in able if len(able) > 1 else ():
@@ -198,15 +209,19 @@ def _starved(f: Facts) -> list[tuple[int, _End]]:
 
 
 def _severity_of_starved(f: Facts, k: int) -> str:
-    """Return "info" for a starved reward that needs no warning, else "warning".
+    """Return "info" if the starved reward with index k needs no warning, else "warning".
 
-    It needs none if it is pushed up all the same, or if it is mostly noise in a run without GDPO.
+    It needs none if the update raises it all the same, as its push shows, or if it is mostly noise in a run without
+    GDPO.
     """
     pushed = f.push(f.method)[k] >= t.PUSHED
     return "info" if pushed or (f.faint(k) >= t.FAINT and not f.is_gdpo) else "warning"
 
 
 def _at_the_end(f: Facts, k: int) -> _End:
+    """Return the end of the run during which the reward with index k has made next to nothing of the update without a
+    pause. To find where it begins, the run is cut into at most 20 parts with enough groups each.
+    """
     bins = min(20, len(f.batches.batch), int(f.totals.groups) // t.STARVED_GROUPS)
     if bins < 2:
         return _End(None, 0.0, nan, nan, False, "in a log too short to say from which step on")
@@ -214,7 +229,7 @@ def _at_the_end(f: Facts, k: int) -> _End:
     sums = b.methods[f.method]
     of_batch = f.batches.methods[f.method].squares * f.due_shares(k)
     could = np.bincount(np.arange(len(of_batch)) * bins // len(of_batch), of_batch)
-    starved = (sums.update[k] <= t.STARVED * could) & (could > 0)  # of no weight it is switched off
+    starved = (sums.update[k] <= t.STARVED * could) & (could > 0)  # without a weight a reward is only switched off
     begin = next((i + 1 for i in reversed(range(bins)) if not starved[i]), 0)
     if begin == bins:
         return _End(None, 0.0, nan, nan, False, "over the whole run, though not at its end")
@@ -231,25 +246,31 @@ def _at_the_end(f: Facts, k: int) -> _End:
 
 
 def _acting_rewards(f: Facts) -> list[int]:
-    """Return the indices of weighted rewards that differ in some group; [] where the log does not tell their part."""
+    """Return the indices of the rewards that have a weight and differ in some group; [] where the log does not tell
+    what each reward makes of the update.
+    """
     if f.contradicted or f.relations:
         return []
     return [k for k in range(len(f.rewards)) if f.dead(k) < 1 and f.share_of_squares(k) > 0]
 
 
 def _far_above(share: float, asks: float) -> bool:
-    """Return whether a share of the update is large, also beside what its weight asks for; false where it is NaN."""
-    # A reward that should have half of the update cannot have twice as much, so what is left for the others counts too.
+    """Return whether a share of the update is large in itself and also beside the share `asks` that its weight asks
+    for; False where the share is NaN.
+    """
+    # A reward that should have more than half of the update cannot have twice as much. So it also counts whether only
+    # half of what the other rewards should have is left to them.
     beside = share >= t.DOMINATES_BY * asks or t.DOMINATES_BY * (1 - share) <= 1 - asks
     return share >= t.DOMINATES and beside and share - asks >= t.MOVED
 
 
 def _why(f: Facts, most: int, share: float, gdpo: float, asks: float) -> str:
-    """Say why the reward of index `most` makes most of the update; empty where neither of two reasons holds.
+    """Return a sentence with the reason why the reward with index `most` makes most of the update; empty if neither of
+    the two known reasons holds.
 
-    These are the scale, where GDPO moves the share, and else that the other rewards differ in fewer groups. share,
-    gdpo, asks: of the reward that the finding is about, its share as it ran, its share under GDPO, and the one that its
-    weight asks for.
+    One reason is its scale, which holds if under GDPO the share would be near what is asked for. The other is that
+    another reward differs in fewer groups. share, gdpo, asks: of the reward that the finding is about, its share of the
+    update as it ran, its share under GDPO, and the share that its weight asks for.
     """
     if not f.is_gdpo and (gdpo - share) / (asks - share) >= t.BY_SCALE:
         return f"{NAMES[f.method]} adds raw rewards up, so the reward that differs most inside a group decides."
@@ -261,11 +282,11 @@ def _why(f: Facts, most: int, share: float, gdpo: float, asks: float) -> str:
 
 
 def conflict(f: Facts) -> Iterator[Finding]:
-    """Find two rewards that oppose each other inside groups."""
+    """Yield a finding for each two rewards that oppose each other inside groups."""
     shares = f.shares(f.method)
     for i, j in sorted(combinations(range(len(f.rewards)), 2), key=lambda pair: pair[::-1]):
         correlation = f.correlation(i, j)
-        if not correlation <= min(t.CONFLICT, -f.by_chance(i, j)):  # NaN where one is constant
+        if not correlation <= min(t.CONFLICT, -f.by_chance(i, j)):  # also if it is NaN, as one of them is constant
             continue
         first, second = f.rewards[i], f.rewards[j]
         # A conflict with a reward that makes nothing of the update costs nothing there.
@@ -282,7 +303,7 @@ def conflict(f: Facts) -> Iterator[Finding]:
 
 
 def length_coupled(f: Facts) -> Iterator[Finding]:
-    """Find rewards that are correlated with the length of the response."""
+    """Yield a finding for each reward that is correlated with the length of the response."""
     lengths = lengths_of(f) if f.run.has_length else None
     for k, (name, correlation) in enumerate(lengths["correlations"].items() if lengths else ()):
         if correlation is None or abs(correlation) < max(t.LENGTH, f.by_chance(k)):
@@ -303,7 +324,9 @@ def length_coupled(f: Facts) -> Iterator[Finding]:
 
 
 def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
-    """Find rewards that are constant in nearly all groups of some values of a column, and act in the others."""
+    """Yield a finding for each reward that is constant in nearly all groups with some values of a column, such as some
+    tasks, and acts in the other groups.
+    """
     for k, name in enumerate(f.rewards):
         here = [
             value_facts
@@ -333,7 +356,9 @@ def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
 
 
 def _dead_and_holding(values: Sequence[ValueFacts], k: int) -> tuple[int, int]:
-    """Return how many groups of these values hold the reward of index k as a constant, and how many hold it at all."""
+    """Return two counts over the groups of these values together: in how many the reward with index k is present and
+    constant, and in how many it is present at all.
+    """
     sums = [value.facts.totals for value in values]
     holding = int(sum(total.rewards.holding_groups[k] for total in sums))
     return int(sum(total.rewards.dead_groups[k] - total.groups for total in sums)) + holding, holding

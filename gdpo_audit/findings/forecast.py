@@ -1,4 +1,6 @@
-"""Forecasts, with intervals, of what the run would have learnt under another setting; they start from its course."""
+"""Forecasts, with intervals, of what a run would have learnt under another setting, worked out from how its rewards
+went.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -22,26 +24,28 @@ from gdpo_core.conventions import NAMES
 from gdpo_core.forecasting import Array, Course, Pushes, Speeds, fit_speeds, integrate, times_of
 
 MOST_STEPS = 100_000
-NO_SPEED = 1e6  # an error from which on nothing is known of a speed, as of a reward that was never pushed
-UNKNOWN = 1.0  # standard deviation of the logarithm of a speed from which on nothing is said
-_DRAWS = 100
-_QUANTILE = 1.2816  # of the normal distribution, for 80 of 100
-# These were calibrated on 28 logs of 50 steps, of the five old set-ups under GRPO and GDPO, and on what 100 runs came
-# to. CARRIED: the differences were this part of what they would be if no reward helped another. The errors: the model
-# is off by a part of the difference and by a part of the reward's range, with room for settings of other kinds.
+NO_SPEED = 1e6  # a speed with an error of this size or more is not known, as that of a reward that was never pushed
+UNKNOWN = 1.0  # with a larger standard deviation of the logarithm of its speed, a reward gets no forecast
+_DRAWS = 100  # of the speeds, from which the interval is taken
+_QUANTILE = 1.2816  # of the normal distribution: 80 of 100 draws lie within so many standard deviations
+# These three numbers were calibrated on 28 logs of 50 steps, of the five old set-ups under GRPO and GDPO, and on how
+# 100 runs ended. CARRIED: the differences were this part of what they would be if no reward helped another. MODEL_ERROR
+# and LEAST_ERROR: the model is off by this part of the difference and by this part of the reward's range, with room for
+# settings of other kinds.
 CARRIED, MODEL_ERROR, LEAST_ERROR = 0.85, 0.3, 0.006
 OF_WHAT = "The interval is calibrated on a small model of 0.2 M parameters and one task."
 
 
 @dataclass(frozen=True, kw_only=True)
 class RewardForecast:
-    """Hold the forecast of one reward under a setting, beside its course as the run went, in the reward's own unit.
+    """Hold the forecast of one reward under a setting, beside what the run's own setting did, in the reward's own unit.
 
-    difference: of the mean over the steps, setting less as it ran; low, high: the ends of its 80 % interval. All three
-    are None where the log does not tell, and then `why` is a sentence. as_it_ran, forecast: the mean of the reward at
-    each step, steps + 1 numbers. speed: by how much the logit of the reward moves a step for a push of one, as far as
-    the run tells; speed_error: its standard error. push, push_as_it_ran: the push under the setting and under the run's
-    own, both measured on the logged groups.
+    difference: by how much the mean of the reward over the steps changes from the run's own setting to the tried one;
+    low, high: the ends of its 80 % interval. All three are None where the log does not tell, and then `why` is a
+    sentence that says why. as_it_ran, forecast: the mean of the reward at each step, steps + 1 numbers. speed: by how
+    much the logit of the reward moves in a step for a push of one, as far as the run tells; speed_error: its standard
+    error. push, push_as_it_ran: the push on the reward under the tried setting and under the run's own, both measured
+    on the logged groups.
     """
 
     difference: float | None
@@ -89,7 +93,9 @@ class Forecast(Displayed):
 
 @dataclass(frozen=True)
 class ForecastSetting:
-    """Hold a checked setting to forecast; steps: the number of steps over which the means are taken."""
+    """Hold a setting that is to be forecast, after its check. steps: the number of steps over which the means are
+    taken.
+    """
 
     method: str
     weights: tuple[float, ...]
@@ -100,7 +106,9 @@ class ForecastSetting:
 def forecast_of(
     f: Facts, method: object = None, weights: object = None, gate: object = None, steps: object = None
 ) -> Forecast:
-    """Forecast a setting from the facts of a run; the arguments are those of `AuditReport.forecast`."""
+    """Return the forecast of a setting from the facts of a run. The other arguments and the errors are those of
+    `AuditReport.forecast`.
+    """
     forecaster = _Forecaster(f)
     setting = _checked(f, forecaster.log.course, method, weights, gate, steps)
     return Forecast(
@@ -115,8 +123,9 @@ def forecast_of(
 
 
 def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, ForecastPart]]:
-    """Return a dict for each of several settings: by reward the forecast difference over the steps of the log, and the
-    ends of its interval, None where the log does not tell. Raises InputError where it tells nothing.
+    """Return the forecasts of several settings over the steps of the log. Each is a dict that gives by reward the
+    forecast difference and the ends of its interval, as "difference", "low" and "high"; None where the log does not
+    tell. Raises InputError where the log tells nothing at all.
     """
     forecaster = _Forecaster(f)
     steps = int(forecaster.log.course.time[-1]) + 1
@@ -128,13 +137,15 @@ def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, ForecastPa
 
 
 def why_no_forecast(f: Facts) -> str:
-    """Return in a sentence what the log lacks for a forecast; an empty one where it lacks nothing."""
+    """Return a sentence that says what a log lacks for a forecast; an empty one where it lacks nothing."""
     lacking = what_is_lacking(f)
     return f"A forecast takes {lacking[0]}; this log has {lacking[1]}." if lacking else ""
 
 
 class _Forecaster:
-    """The run as it went, which gives the forecast of any other setting."""
+    """Hold what is known of a run as it went, its pushes and the speeds of its rewards, in order to forecast other
+    settings.
+    """
 
     def __init__(self, f: Facts) -> None:
         self.names = f.rewards
@@ -143,7 +154,9 @@ class _Forecaster:
         self.speeds = fit_speeds(self.log.course, self.before)
 
     def rewards(self, trial: Trial, steps: int) -> dict[str, RewardForecast]:
-        """Return the forecast of each reward under a setting, by name; steps: how many the means are taken over."""
+        """Return the forecast of each reward, by name, under a setting. steps: the number of steps over which the means
+        are taken.
+        """
         after = self.log.pushes(trial.method, trial.weights, trial.gate)
         compared = _compare(self.speeds, self.before, after, steps)
         return {
@@ -153,7 +166,7 @@ class _Forecaster:
 
 
 def _notes(f: Facts) -> Iterator[str]:
-    """Yield a sentence for each assumption of the figures that the log does not confirm."""
+    """Yield one sentence for each assumption behind the figures that the log does not confirm."""
     if f.recipe is None:
         yield f"“As it ran” is taken as {NAMES[f.method]}, which the log does not show."
     if f.basis.changes:
@@ -161,8 +174,9 @@ def _notes(f: Facts) -> Iterator[str]:
 
 
 def fitted_speeds(f: Facts) -> dict[str, tuple[float, float]]:
-    """Return the speed of each reward and its standard error, by reward, each from its own course alone; rewards that
-    never differ or were never pushed are left out. Raises InputError where the log does not tell enough.
+    """Return the speed of each reward with its standard error, by the name of the reward. Each speed is fitted to the
+    course of that reward alone. Rewards that never differ or were never pushed are left out. Raises InputError where
+    the log does not tell enough.
     """
     run = _Forecaster(f)
     fitted, errors = run.speeds.fitted.tolist(), run.speeds.error.tolist()
@@ -174,7 +188,9 @@ def fitted_speeds(f: Facts) -> dict[str, tuple[float, float]]:
 
 
 def _checked(f: Facts, course: Course, method: object, weights: object, gate: object, steps: object) -> ForecastSetting:
-    """Return the setting that a caller asks for, checked against the run. Raises InputError."""
+    """Return the setting that a caller of `AuditReport.forecast` asks for, checked against the run: the run's own
+    method and weights and the steps of its course stand in where none are given. Raises InputError.
+    """
     known = method is None or (isinstance(method, str) and method in TRIED_METHODS)
     expect(known, "forecast, method", f"one of {', '.join(TRIED_METHODS)}", repr(method))
     named = weights_by_name(weights, f.rewards, "forecast, weights")
@@ -190,7 +206,9 @@ def _checked(f: Facts, course: Course, method: object, weights: object, gate: ob
 
 
 def _gate(f: Facts, gate: object) -> Gate:
-    """Return the gate that a caller describes by the names of its rewards, checked. Raises InputError."""
+    """Return the gate that a caller describes in a dict by the names of two rewards, checked against the run. Raises
+    InputError.
+    """
     names = f"a reward and another one on which it depends, of {', '.join(f.rewards)}"
     asked = dict(gate) if isinstance(gate, Mapping) else {}
     reward, on = asked.get("reward"), asked.get("on")
@@ -212,9 +230,10 @@ def _gate(f: Facts, gate: object) -> Gate:
 
 @dataclass(frozen=True)
 class _Compared:
-    """Both courses, as it ran and as forecast, at some times: (times, draws, K).
+    """The courses of the rewards under the run's own setting and as forecast under another one, each (times, draws,
+    rewards); `times` are counted in steps.
 
-    The first draw is the middle of what is known of the speeds.
+    A draw is one possible set of speeds, and the first draw holds the likeliest ones.
     """
 
     times: Array
@@ -223,28 +242,30 @@ class _Compared:
 
     @cached_property
     def differences(self) -> Array:
-        """(draws, K) the differences of the means over the steps, each step as it was before its update."""
+        """(draws, rewards) the forecast less the run's own course, averaged over the steps; a step counts as it is
+        before its update.
+        """
         steps = int(self.times[-1])
         low, fraction = _between(self.times, np.arange(steps, dtype=float))
         weight = np.bincount(low, 1 - fraction, len(self.times)) + np.bincount(low + 1, fraction, len(self.times))
         return np.einsum("t,tdk->dk", weight / steps, self.forecast - self.as_it_ran)
 
     def at_every_step(self, course: Array, k: int) -> Array:
-        """Return (steps + 1,) the course of the reward of index k in the first draw of one of the two courses."""
+        """Return (steps + 1,) how the reward with index k goes in the first draw. course: `as_it_ran` or `forecast`."""
         return np.interp(np.arange(self.times[-1] + 1), self.times, course[:, 0, k])
 
 
 def _between(times: Array, steps: Array) -> tuple[NDArray[np.int64], Array]:
-    """Return the index of the last time that is not after each of these steps, and how far the step is from it towards
-    the next time, from 0 to 1.
+    """Return for each of these steps the index of the last time that is not after it, and how far the step is on the
+    way from there to the next time, from 0 to 1.
     """
     low = np.clip(np.searchsorted(times, steps, side="right") - 1, 0, len(times) - 2)
     return low, (steps - times[low]) / (times[low + 1] - times[low])
 
 
 def _compare(speeds: Speeds, before: Pushes, after: Pushes, steps: int) -> _Compared:
-    """Return the courses of both settings, followed for so many steps from the same start at the same speeds; before,
-    after: the pushes as it ran and under the other setting.
+    """Return how the rewards go under the run's own setting and under another one, both followed for so many steps from
+    the same start and with the same speeds. before, after: the pushes of these two settings.
     """
     probabilities = np.random.default_rng(0).random((_DRAWS, len(speeds.start)))
     drawn = np.concatenate([speeds.speed[None], speeds.quantile(probabilities)])
@@ -256,7 +277,9 @@ def _compare(speeds: Speeds, before: Pushes, after: Pushes, steps: int) -> _Comp
 def _reward_forecast(
     log: LoggedGroups, speeds: Speeds, compared: _Compared, before: Pushes, after: Pushes, k: int
 ) -> RewardForecast:
-    """Return the forecast of the reward of index k, in its unit; before, after: the pushes as it ran and as tried."""
+    """Return the forecast of the reward with index k, in the reward's own unit. before, after: the pushes under the
+    run's own setting and under the tried one.
+    """
     unit, least = float(log.range[k]), float(log.low[k])
     if np.isnan(unit):
         unit = 0.0
@@ -281,7 +304,7 @@ def _reward_forecast(
 
 
 def _why_open(log: LoggedGroups, speeds: Speeds, k: int) -> str:
-    """Return the sentence that says why a reward has no forecast; an empty one where it has one."""
+    """Return a sentence that says why the reward with index k has no forecast; an empty one where it has one."""
     name, steps = log.facts.rewards[k], len(log.course.time)
     if np.isnan(log.range[k]):
         return f"{name} has one value in the whole log, so nothing can be said of how fast it follows a push."

@@ -1,4 +1,4 @@
-"""The sums of each group of some batches: what its rewards, methods and logged advantages come to."""
+"""The sums of each group of some batches: what its rewards, methods and logged advantages add up to."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,37 +12,24 @@ from torch import Tensor
 
 from gdpo_audit.findings.impossible import impossible
 from gdpo_audit.findings.selection import Deviations, Selected, deviations_of, ungated_column
-from gdpo_audit.findings.sums import (
-    Array,
-    Basis,
-    LengthSums,
-    LoggedSums,
-    MethodSums,
-    RewardSums,
-    Sums,
-)
+from gdpo_audit.findings.sums import Array, Basis, LengthSums, LoggedSums, MethodSums, RewardSums, Sums
 from gdpo_audit.findings.thresholds import FAINT_STD, FEW_VALUES
 from gdpo_audit.logs.names import reward_columns
-from gdpo_audit.recipe.recipe import (
-    TOLERANCE,
-    Tensors,
-    compare,
-    hidden_groups,
-    same_direction,
-    starts_of,
-)
+from gdpo_audit.recipe.recipe import TOLERANCE, Tensors, compare, hidden_groups, same_direction, starts_of
 from gdpo_core import _pairs
 from gdpo_core._groups import Batch, skipping_missing
 from gdpo_core._statistics import centre, std_of
 from gdpo_core.registry import advantages_without_eps, method_for
 from gdpo_core.ties import break_even_of, update_sums
 
-_ROUNDS, _NEAR = 100, 1e-9  # of the search for a break-even weight, and how near two rounds are the same
+# The search for a break-even weight has at most so many rounds, and it ends when a round changes the weight by less
+# than this part of it.
+_ROUNDS, _NEAR = 100, 1e-9
 
 
 @dataclass(frozen=True)
 class Grouped:
-    """Several batches computed as one, with sums over groups."""
+    """Hold several batches that are computed as one, and add up numbers of their responses in each group."""
 
     batch: Batch
     starts: Array  # (groups,) the first response of each group
@@ -50,66 +37,73 @@ class Grouped:
 
     @cached_property
     def rewarded(self) -> Tensor:
-        """(prompts, rollouts) or (responses,) whether a response has any reward."""
+        """(prompts, rollouts) or (responses,) whether a response has at least one reward."""
         return ~self.batch.rewards.isnan().all(0)
 
     @cached_property
     def blocks(self) -> list[_pairs.Block]:
-        """The groups in blocks of similar sizes."""
+        """The groups, put together in blocks of similar sizes."""
         return _pairs.blocks_of(self.batch)
 
     def per_group(self, x: Tensor) -> Tensor:
-        """Return (…, groups) the sums over the groups of x: (…, prompts, rollouts) or (…, responses)."""
+        """Return (…, groups) the sum over each group of x, which is (…, prompts, rollouts) or (…, responses)."""
         return self.flat(self.batch.group.total(x))
 
     def count(self, x: Tensor) -> Tensor:
-        """Return (groups,) how many responses of each group x is true of; x: as the rewards or flat, (responses,)."""
+        """Return (groups,) of how many responses of each group x is true; x: booleans, (responses,) or in the rewards'
+        own shape.
+        """
         return self.per_group(x.view(self.batch.rewards.shape[1:]).to(self.batch.rewards)).long()
 
     def lowest(self, x: Tensor) -> Tensor:
-        """Return (…, groups) the lowest value of each group."""
+        """Return (…, groups) the lowest value in each group; x: a value per response."""
         return self.flat(self.batch.group.lowest(x))
 
     def highest(self, x: Tensor) -> Tensor:
-        """Return (…, groups) the highest value of each group."""
+        """Return (…, groups) the highest value in each group; x: a value per response."""
         return -self.lowest(-x)
 
     def silent(self, x: Tensor) -> Tensor:
-        """Return (groups,) whether every value of a group is 0; NaN is not 0."""
+        """Return (groups,) whether every value in a group is 0, as NaN is not; x: a value per response."""
         return self.lowest(-x.abs()) == 0
 
     def per_response(self, x: Tensor) -> Tensor:
-        """Return a value per group, (…, groups), repeated for each response of the group."""
+        """Return numbers per group, (…, groups), in a shape that broadcasts against a number per response."""
         return x[..., None] if self.batch.index is None else self.batch.group.broadcast(x)
 
     def centred(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the std, (…, groups), and each value minus the mean of its group; 0 where x is NaN."""
+        """Return the std of each group, (…, groups), and every value of x minus the mean of its group, 0 where x is
+        NaN.
+        """
         group = self.batch.group
         over = skipping_missing(group) if bool(x.isnan().any()) else group
         distance = centre(x, over)[1]
         return self.flat(std_of(distance, over, ddof=1)), distance.nan_to_num_(nan=0.0)
 
     def flat(self, x: Tensor) -> Tensor:
-        """Return (…, groups) from what a reduction over groups gives."""
+        """Return (…, groups) from a reduction over groups, which keeps an axis of length 1 where all groups have one
+        size.
+        """
         return x.squeeze(-1) if self.batch.index is None else x
 
 
 def token_lengths(table: pl.DataFrame) -> Array:
-    """Return (responses,) the length of each response in tokens, NaN where it is unknown."""
+    """Return (responses,) the length of each response in tokens, NaN where the log does not hold it."""
     if "length" not in table.columns:
         return np.full(len(table), np.nan)
     return table["length"].cast(pl.Float64).to_numpy()
 
 
 def sums_of_groups(grouped: Grouped, log: Tensors, rows: pl.DataFrame, basis: Basis, float32: bool) -> Sums[Any]:
-    """Return the sums of each group, as tensors and arrays. log, rows: the rows of the batches that `grouped` holds.
-    float32: whether the rewards are float32 numbers.
+    """Return the sums of each group, as tensors and arrays with a number per group. log, rows: the responses that
+    `grouped` holds, as tensors and as a table. float32: whether the rewards are float32 numbers.
     """
     std, distance = grouped.centred(grouped.batch.rewards)
     same = _pairs.tie_tolerance(torch.float32 if float32 else torch.float64)
     logged = _deviations_as_logged(grouped, distance, rows, basis, same)
     outcomes = {method: _outcome(grouped, method, logged) for method in basis.methods}
-    # All methods but GDPO add up raw rewards, so one weight orders their pairs. A trial needs no break-even weight.
+    # All methods but GDPO add up raw rewards, so that the break-even weight of GRPO is that of all of them. Where a
+    # setting is only tried, which is where `extra_method` is given, nobody asks for that weight.
     first = basis.primary if basis.extra_method is None else None
     break_even = dict.fromkeys(outcomes, _break_even(grouped, outcomes["grpo"].added, first))
     break_even["gdpo"] = _break_even(grouped, outcomes["gdpo"].added, first)
@@ -146,8 +140,9 @@ def sums_of_groups(grouped: Grouped, log: Tensors, rows: pl.DataFrame, basis: Ba
 
 
 def _fingerprints(rows: pl.DataFrame, rewards: Sequence[str], batch: Array, groups: Array) -> Array:
-    """Return (groups,) a hash of rewards and logged advantages in their order, equal for batches with the same rows.
-    batch: the number of the batch of each row. groups: the first row of each group.
+    """Return (groups,) a hash of the rewards and logged advantages of each group and of where its rows stand in the
+    batch. The hashes of a batch, joined by XOR, are equal for batches with the same rows. batch: (rows,) the batch of
+    each row. groups: (groups,) the first row of each group.
     """
     content = rows.select(*["advantage"] * ("advantage" in rows.columns), *reward_columns(rewards))
     starts = starts_of(batch)
@@ -160,9 +155,10 @@ def _fingerprints(rows: pl.DataFrame, rewards: Sequence[str], batch: Array, grou
 
 
 def _reward_sums(grouped: Grouped, distance: Tensor, std: Tensor) -> RewardSums:
-    """Return the sums over each reward; distance, std: what `Grouped.centred` gives for the rewards."""
+    """Return the sums over each reward in each group. distance, std: what `Grouped.centred` returns for the rewards."""
     r, squared = grouped.batch.rewards, distance.square()
-    whole = bool(r.isfinite().all())  # then nothing takes the place of what is missing, which costs time
+    # If no reward is missing, nothing has to be put in the place of missing ones, which would cost time.
+    whole = bool(r.isfinite().all())
     present = torch.ones_like(r) if whole else (~r.isnan()).to(r)
     count, scatter = grouped.per_group(present), grouped.per_group(squared)  # (rewards, groups)
     filled = r if whole else r.nan_to_num(nan=0.0)
@@ -189,7 +185,9 @@ def _reward_sums(grouped: Grouped, distance: Tensor, std: Tensor) -> RewardSums:
 
 
 def _products(grouped: Grouped, distance: Tensor) -> Tensor:
-    """Return (rewards, rewards, groups) the sums of the products of any two rewards' distances from their means."""
+    """Return (rewards, rewards, groups) Σ d_i d_j over each group, with d the distances of two rewards from its
+    means.
+    """
     made = distance.new_empty(len(distance), len(distance), len(grouped.starts))
     for k, deviations in enumerate(distance):
         made[k, k:] = made[k:, k] = grouped.per_group(distance[k:] * deviations)
@@ -199,9 +197,9 @@ def _products(grouped: Grouped, distance: Tensor) -> Tensor:
 def _deviations_as_logged(
     grouped: Grouped, distance: Tensor, rows: pl.DataFrame, basis: Basis, same: float
 ) -> Deviations:
-    """Return the distances of the rewards as the log has them, also where a gate changes what a method sees.
-
-    distance: of the rewards as a method sees them.
+    """Return how far the rewards are from the means of their groups, with the rewards as the log holds them, even if a
+    gate changes what a method sees. distance: (rewards, …) these distances for the rewards that a method sees. same:
+    the size, relative to the largest of a group, up to which a number is round-off.
     """
     for k, name in enumerate(basis.rewards):
         if (column := ungated_column(name)) in rows.columns:
@@ -215,13 +213,12 @@ def _deviations_as_logged(
 
 
 class _Outcome(NamedTuple):
-    """The advantages that a method makes of some batches, with the stages before them.
-
-    It also holds sums of squares per group and reward.
+    """The advantages that a method makes of some batches, the numbers from which it made them, and sums over each
+    group.
     """
 
     advantages: Tensor  # (prompts, rollouts) or (responses,)
-    before_batch_step: Tensor  # the same before GDPO's step over the batch
+    before_batch_step: Tensor  # in the same shape, GDPO's sums before its batch step; of other methods the advantages
     added: Tensor  # (rewards, prompts, rollouts) or (rewards, responses) what the method adds up by weight
     update: Tensor  # (rewards, groups) each reward's part of Σ A²
     squares: Tensor  # (groups,) Σ A²
@@ -229,22 +226,28 @@ class _Outcome(NamedTuple):
 
 
 def _outcome(grouped: Grouped, method: str, logged: Deviations) -> _Outcome:
-    """Compute what a method makes of the batches; logged: the distances of the rewards as the log has them."""
+    """Return what a method makes of the batches. logged: how far the rewards, as the log holds them, are from their
+    groups' means.
+    """
     formula, batch = method_for(method, grouped.batch)
     steps = formula(batch)
     a = batch.zero_unrewarded(steps.advantages)
     applied = a if grouped.masked is None else a.masked_fill(grouped.masked.view(a.shape), 0)
     update, squares = (grouped.flat(x) for x in update_sums(batch, steps, applied, batch.group))
     sums = update, squares, logged.selected_by(applied)
-    # GRPO has no z; under some conventions it makes the advantages from a single reward.
+    # A method without z, such as GRPO, adds up raw rewards. Under some conventions GDPO is such a method too where
+    # there is a single reward.
     return _Outcome(a, a, batch.rewards, *sums) if steps.z is None else _Outcome(a, steps.sums, steps.z, *sums)
 
 
 def _ties_and_order(
     grouped: Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, same: float
 ) -> tuple[_pairs.Distinctions, _pairs.PairOrders]:
-    """Return what each method ties, and how it orders the pairs with different primary reward, if there is one."""
-    # A response without any reward counts only where silent groups are counted.
+    """Return the pairs of responses that each method ties, and the order in which it puts the pairs with different
+    primary reward: no pairs without a primary reward. same: the distance, relative to the largest advantage of a group,
+    up to which two advantages are equal.
+    """
+    # A response without any reward counts only where silent groups are counted, so it takes no part in pairs.
     rewards, kept = grouped.batch.rewards.flatten(1), grouped.rewarded.flatten()
     advantages = {method: outcome.advantages.flatten() for method, outcome in outcomes.items()}
     bare = {m: a.flatten() for m in outcomes if (a := advantages_without_eps(m, grouped.batch)) is not None}
@@ -256,11 +259,13 @@ def _ties_and_order(
 
 
 def _break_even(grouped: Grouped, added: Tensor, primary: int | None) -> Tensor:
-    """Return (groups,) the weight on the primary reward above which no pair is inverted; −infinite where none is
-    inverted now, and everywhere without a primary reward.
+    """Return (groups,) the weight on the primary reward above which no pair of a group is in the wrong order; −infinite
+    where none is in the wrong order now, and everywhere without a primary reward. added: (rewards, …) what a method
+    adds up.
 
-    From a weight with inverted pairs on, the one with the largest gap gives the next weight, at which it is tied, until
-    none is inverted: Dinkelbach's method, which lists no pairs. added: (rewards, …) what is added up by weight.
+    Begin with the weight that the reward has. Of the pairs in the wrong order, take the one with the largest gap: the
+    weight at which it is tied comes next, until no pair is in the wrong order. This is Dinkelbach's method, and it
+    lists no pairs.
     """
     groups = int(grouped.batch.group_index().max()) + 1
     needed = torch.full((groups,), -torch.inf, dtype=torch.float64)
@@ -273,7 +278,7 @@ def _break_even(grouped: Grouped, added: Tensor, primary: int | None) -> Tensor:
     for block in grouped.blocks:
         x, order = block.pad(primary_terms, torch.inf).sort(-1)
         r, member = (block.pad(y, 0).gather(-1, order) for y in (rest, responses))
-        below = torch.searchsorted(x, x)  # how many have less of the reward
+        below = torch.searchsorted(x, x)  # how many responses of the group have less of the primary reward
         weight = weights[primary].expand(len(x))
         for _ in range(_ROUNDS):
             score = (r + weight[:, None] * x).masked_fill(x.isinf(), torch.inf)
@@ -301,7 +306,7 @@ def _method_sums(
     unright: Tensor,
 ) -> MethodSums[Any]:
     a = outcome.advantages
-    # A missing reward may make a whole group NaN.
+    # A group counts unless a response with a reward has a NaN advantage, as a missing reward may give to a whole group.
     counted = grouped.per_group((a.isnan() & grouped.rewarded).to(a)) == 0
     mixed, tied = (ties.vectors > 1) & counted, ties.tied[method] * counted
     return MethodSums(
@@ -329,7 +334,9 @@ def _method_sums(
 
 
 def _length_sums(grouped: Grouped, distance: Tensor, rows: pl.DataFrame, basis: Basis) -> LengthSums[Any]:
-    """Return the sums over the lengths of the responses; distance: the rewards minus the means of their groups."""
+    """Return the sums over the lengths of each group. distance: (rewards, …) the rewards minus the means of their
+    groups.
+    """
     lengths = torch.from_numpy(token_lengths(rows).copy()).view(distance.shape[1:])
     deviations = grouped.centred(lengths)[1]
     return LengthSums(
@@ -341,9 +348,8 @@ def _length_sums(grouped: Grouped, distance: Tensor, rows: pl.DataFrame, basis: 
 
 
 def _logged_sums(grouped: Grouped, log: Tensors, rows: pl.DataFrame, basis: Basis) -> LoggedSums[Any]:
-    """Compare the logged advantages with the recipe, group by group.
-
-    Returns how many are zero, wrong or impossible, and the largest errors. log and rows hold the same responses.
+    """Return sums over the logged advantages of each group: how many are 0, how many are not what the recipe makes, and
+    by how much. log, rows: the same responses as tensors and as a table.
     """
     advantages = log.advantages
     shape, present = grouped.batch.rewards.shape[1:], ~advantages.isnan()

@@ -1,4 +1,6 @@
-"""Logged advantages that no rewards make: larger than a z-score can be, or divided by the round-off of a std of 0."""
+"""Logged advantages that no rewards can make: they are larger than a z-score can be, or were divided by the round-off
+of a std that is 0.
+"""
 
 from math import inf, sqrt
 from typing import Literal, TypeVar
@@ -11,15 +13,19 @@ from gdpo_audit.findings.sums import Array
 from gdpo_audit.recipe.recipe import Comparison, Recipe, Tensors
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
-# An advantage counts as divided by almost 0 if it is so many times what the rewards differ by: no weights are so large.
+# An advantage counts as divided by almost 0 if it is more than so many times what the rewards differ by, since no
+# weights are so large.
 _TIMES = 100.0
-_NEAR = 6e-3  # how near the other advantages of its group are to what leave-one-out makes of them, if rounded too
+# How near the other advantages of the group have to be to what leave-one-out makes of them; rounded ones may be so far.
+_NEAR = 6e-3
 
 Number = TypeVar("Number", float, Tensor)
 
 
 def last_z(recipe: Recipe) -> Literal["group", "batch"] | None:
-    """Return whether a recipe's advantages are z-scores of their group or of their batch; None for neither."""
+    """Return whether the advantages of a recipe are z-scores of their group ("group") or of their batch ("batch"); None
+    if they are neither.
+    """
     c = ALL_CONVENTIONS[recipe.convention]
     if recipe.method == "grpo" and not (c.leave_one_out or c.mean_of_others):
         return "group"
@@ -30,9 +36,8 @@ def last_z(recipe: Recipe) -> Literal["group", "batch"] | None:
 
 
 def largest_z(n: Number, ddof: int) -> Number:
-    """Return the largest z-score that n values can have: (n − 1)/√n, or √(n − 1) with ddof 0.
-
-    It is that of one value beside n − 1 equal ones.
+    """Return the largest z-score that one of n values can have, which is that of one value beside n − 1 equal ones: (n
+    − 1)/√n, or √(n − 1) if the std is computed with ddof 0.
 
     >>> round(largest_z(8.0, ddof=1), 4), round(largest_z(8.0, ddof=0), 4)
     (2.4749, 2.6458)
@@ -41,9 +46,11 @@ def largest_z(n: Number, ddof: int) -> Number:
 
 
 def impossible(log: Tensors, recipe: Recipe | None, comparison: Comparison | None) -> Tensor:
-    """Return (responses,) whether no rewards make a logged advantage.
+    """Return (responses,) whether no rewards can have made a logged advantage. comparison: the log beside what the
+    recipe makes.
 
-    Where the recipe is known, an advantage that it makes is possible.
+    An advantage that the recipe reproduces is always possible. Without a recipe, only division by almost 0 is looked
+    for.
     """
     if recipe is None or comparison is None:
         return _divided_by_nothing(log)
@@ -52,10 +59,11 @@ def impossible(log: Tensors, recipe: Recipe | None, comparison: Comparison | Non
 
 
 def _beyond(log: Tensors, recipe: Recipe, comparison: Comparison, wrong: Tensor) -> Tensor:
-    """Return (responses,) whether an advantage exceeds the largest z-score in a group of which the recipe makes most.
+    """Return (responses,) whether an advantage is larger than a z-score of its group or batch can be, beyond what the
+    recipe may miss. wrong: (responses,) whether the recipe does not reproduce the advantage.
 
-    The recipe makes all other advantages of such a group: in a group that was scaled, or that lacks rows, more are
-    wrong.
+    Only groups count in which the recipe reproduces more than half of the advantages, and all others are too large: in
+    a group that was scaled, or that lacks rows, other advantages are wrong as well.
     """
     over = last_z(recipe)
     if over is None:
@@ -71,9 +79,9 @@ def _beyond(log: Tensors, recipe: Recipe, comparison: Comparison, wrong: Tensor)
 def _divided_by_nothing(log: Tensors) -> Tensor:
     """Return (responses,) whether leave-one-out divided an advantage by the round-off of a std that is 0.
 
-    The group alone shows it, whatever the weights. The other responses have equal rewards, so their advantages are
-    ∓1/√(n − 1), or ∓1/√(n − 2) with ddof 0. The advantage of this response has the opposite sign, and is far larger
-    than the rewards differ.
+    The group alone shows that, whatever the weights are. Its other responses have equal rewards, so that the advantages
+    of these are ∓1/√(n − 1), or ∓1/√(n − 2) with ddof 0. The advantage in question has the opposite sign, and is many
+    times what the rewards differ by.
     """
     rewards, a = log.rewards.flatten(0, -2).numpy(), log.advantages.numpy()
     sizes = log.group_of_response.bincount().numpy()
@@ -81,16 +89,17 @@ def _divided_by_nothing(log: Tensors) -> Tensor:
     divided = np.zeros(len(a), dtype=bool)
     for i in np.flatnonzero(np.abs(a) > np.sqrt(size)):
         group = slice(start[i], start[i] + size[i])
-        # One neighbour alone rules out most groups of other methods, which saves time.
+        # Looking at one neighbour first rules out most groups of other methods, which saves time.
         if _by_leave_one_out(a[i], a[start[i] + (i == start[i])], size[i]):
             divided[i] = alone_by_nothing(rewards[group], a[group]) == i - start[i]
     return torch.from_numpy(divided)
 
 
 def alone_by_nothing(rewards: Array, advantages: Array) -> int | None:
-    """Return the index of the response in a group whose advantage leave-one-out divided by round-off, or None.
+    """Return the index of the response in a group whose advantage leave-one-out divided by the round-off of a std that
+    is 0; None if there is no such response.
 
-    rewards: (responses, rewards).
+    rewards: (responses, rewards); advantages: (responses,) as logged.
 
     >>> alone_by_nothing(np.array([[0.0]] + 7 * [[0.95]]), np.array([-2075.39] + 7 * [7**-0.5]))
     0
@@ -104,8 +113,9 @@ def alone_by_nothing(rewards: Array, advantages: Array) -> int | None:
 
 
 def _by_leave_one_out(advantage: float, neighbour: float, n: int) -> bool:
-    """Return whether an advantage is what leave-one-out makes of n − 1 equal sums beside one of the other sign.
-    neighbour: another advantage of the group; n: the group's size.
+    """Return whether an advantage of the other responses in a group has the size and sign that leave-one-out gives them
+    if they all have equal rewards. advantage: that of the one response with other rewards. neighbour: that of one of
+    the others. n: the size of the group.
     """
     size, opposite = abs(neighbour), advantage < 0 < neighbour or neighbour < 0 < advantage
     return n > 3 and opposite and min(abs(size - 1 / sqrt(n - 1)), abs(size - 1 / sqrt(n - 2))) <= _NEAR

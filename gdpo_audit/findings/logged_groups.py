@@ -1,4 +1,6 @@
-"""The parts of a log that its forecasts need: its course, and the groups on which pushes are measured."""
+"""The data of a log that its forecasts need: how its rewards went over the steps, and groups on which pushes are
+measured.
+"""
 
 from dataclasses import replace
 from functools import cached_property
@@ -19,7 +21,9 @@ FEWEST_STEPS = 20
 
 
 def what_is_lacking(f: Facts) -> tuple[str, str] | None:
-    """Return in words what a forecast takes and what the log has in its place; None where the log has all of it."""
+    """Return two pieces of a sentence: what a forecast needs, and what the log has in its place; None if it has all
+    that is needed.
+    """
     conditions = (
         (not f.run.total_only, "a log with each reward in a column of its own", "one total"),
         (bool((f.totals.rewards.degrees > 0).any()), "groups of several responses", "none"),
@@ -34,9 +38,10 @@ def what_is_lacking(f: Facts) -> tuple[str, str] | None:
 
 
 class LoggedGroups:
-    """Hold the parts of a log that its forecasts need: its course, and the groups on which pushes are measured.
+    """Hold the data of a log that its forecasts need: how its rewards went over the steps, and groups on which pushes
+    are measured.
 
-    Raises InputError for a log that lacks something.
+    Raises InputError for a log that does not have all that a forecast needs.
     """
 
     def __init__(self, f: Facts) -> None:
@@ -45,7 +50,9 @@ class LoggedGroups:
             raise InputError(f"forecast: expected {expected}, got {got}, in {f.run.path}")
         self.facts = f
         self.low, self.high = (np.array(x, dtype=float) for x in (f.totals.rewards.low, f.totals.rewards.high))
-        self.range = np.where(self.high > self.low, self.high - self.low, np.nan)  # NaN: constant or missing
+        self.range = np.where(
+            self.high > self.low, self.high - self.low, np.nan
+        )  # NaN: the reward is constant or missing
         self.table = pl.concat(sample_of(f)).drop("advantage", strict=False)
         self.starts = starts_of(self.table["group"].to_numpy())
         self.sizes = np.diff(self.starts, append=len(self.table))
@@ -53,22 +60,28 @@ class LoggedGroups:
         self.distances = self._distances(self.values)
 
     def _values(self, table: pl.DataFrame) -> Array:
-        """Return (K, responses) the rewards."""
+        """Return (rewards, responses) the rewards in a table, NaN where one is missing."""
         return np.stack([table[reward_column(name)].to_numpy() for name in self.facts.rewards])
 
     def _distances(self, values: Array) -> Array:
-        """Return (K, responses) the rewards less the means of their groups; 0 where they are missing."""
+        """Return (rewards, responses) rewards minus the means of their groups; 0 where one is missing. values: the
+        rewards, in the same shape.
+        """
         return np.nan_to_num(values - self._means(values).repeat(self.sizes, axis=1))
 
     def _means(self, values: Array) -> Array:
-        """Return (K, groups) the means of the groups; NaN where a reward is missing in one."""
+        """Return (rewards, groups) the mean of each reward in each group; NaN where no response of the group has it.
+        values: (rewards, responses).
+        """
         there = np.add.reduceat(~np.isnan(values), self.starts, axis=1)
         sums = np.add.reduceat(np.nan_to_num(values), self.starts, axis=1)
         return np.divide(sums, there, out=np.full(sums.shape, np.nan), where=there > 0)
 
     @cached_property
     def course(self) -> Course:
-        """The course of the rewards: the mean of each at each step, between its least and its largest value."""
+        """The course of the rewards: the mean of each at each step, as a rate, which is 0 at the lowest and 1 at the
+        highest value in the log.
+        """
         batches = self.facts.batches
         step, which = np.unique(batches.step, return_inverse=True)
         total, present = (
@@ -81,7 +94,9 @@ class LoggedGroups:
         return Course(time=(step - step[0]).astype(float), rates=rates, dispersion=self._dispersion(rates))
 
     def _dispersion(self, rates: Array) -> Array:
-        """Return (K,) the variance of a step's rate, estimated between its groups, over rate (1 − rate)."""
+        """Return (rewards,) how uncertain the rate of a step is: its variance, estimated from how the groups of a batch
+        differ, over rate (1 − rate). rates: (steps, rewards).
+        """
         means = (self._means(self.values) - self.low[:, None]) / self.range[:, None]
         batch = self.table["batch"].to_numpy()[self.starts]
         firsts = starts_of(batch)
@@ -96,7 +111,9 @@ class LoggedGroups:
         return np.where(np.isnan(self.range), 1.0, np.maximum(known, 1e-6))
 
     def pushes(self, method: str, weights: tuple[float, ...], gate: Gate | None = None) -> Pushes:
-        """Return how a setting pushes the rewards, measured on the groups and continued by what varies in them."""
+        """Return how a setting pushes the rewards, as measured on the logged groups, together with the variances and
+        correlations by which the pushes change as the rates of the rewards change.
+        """
         table = self.table if gate is None else self.table.with_columns(behind(gate, self.facts.rewards))
         values = self.values if gate is None else self._values(table)
         sources = self.distances if gate is None else self._distances(values)
@@ -121,7 +138,9 @@ class LoggedGroups:
         )
 
     def _advantages(self, table: pl.DataFrame, method: str, weights: tuple[float, ...]) -> Array:
-        """Return (responses,) the advantages that a method makes of the rewards in a table."""
+        """Return (responses,) the advantages that a method with weights makes of the rewards in a table, 0 for
+        responses without any reward.
+        """
         convention = ALL_CONVENTIONS[self.facts.basis.convention]
         log = tensors_of(table, self.facts.rewards)
         if convention.last_step == "tokens" and log.lengths is None:
@@ -130,19 +149,23 @@ class LoggedGroups:
         return batch.zero_unrewarded(formula(batch).advantages).flatten().numpy()
 
     def _passes(self, gate: Gate, values: Array) -> float:
-        """Return how often a reward passes behind its gate, over the product of the rates of the two."""
+        """Return the rate of a reward behind its gate over the product of two rates: its own without the gate, and that
+        of the reward on which the gate depends. values: (rewards, responses) the rewards with the gate.
+        """
         k, on = gate.reward, gate.on
         passing = self._rates(self.values)
         return float(self._rates(values)[k] / max(passing[k] * passing[on], 1e-9))
 
     def _rates(self, values: Array) -> Array:
-        """Return (K,) the mean of each reward between its least and its largest value."""
+        """Return (rewards,) the mean of each reward over all responses as a rate, which is 0 at the lowest and 1 at the
+        highest value in the log. values: (rewards, responses).
+        """
         there = np.maximum((~np.isnan(values)).sum(1), 1)
         return (np.nan_to_num(values).sum(1) / there - self.low) / self.range
 
     @cached_property
     def _differing(self) -> DifferingGroups:
-        """The share of the groups that hold different values of each reward, by its rate."""
+        """The share of the groups in which a reward differs, as a function of that reward's rate."""
         ends = (self.values == self.low[:, None]) | (self.values == self.high[:, None]) | np.isnan(self.values)
         rates = self._rates(self.values)
         degrees = max(len(self.table) - len(self.starts), 1)

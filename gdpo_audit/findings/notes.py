@@ -1,4 +1,4 @@
-"""Facts of a log that ask for nothing: short sentences for the header of a report."""
+"""Notes: sentences in the header of a report about facts of a log that ask for nothing."""
 
 from collections.abc import Iterator, Mapping
 from shlex import quote
@@ -11,7 +11,9 @@ from gdpo_core._words import count, number, percent
 
 
 def notes(f: Facts) -> Iterator[str]:
-    """Yield sentences about what was left out of the log, what counts once or not at all, and sizes of groups."""
+    """Yield the notes of a report: what of the log was left out or counts only once, which rewards do not count, and
+    how the groups were told.
+    """
     for issue in f.run.issues:
         yield from _notes_on(issue)
     if f.run.weights and f.run.weights_by == "parts":
@@ -34,7 +36,7 @@ def notes(f: Facts) -> Iterator[str]:
 
 
 def _notes_on(issue: LogIssue) -> Iterator[str]:
-    """Yield the sentences, if any, about an issue that reading the log raised."""
+    """Yield the notes, if any, about an issue that was noted while the log was read."""
     details = issue.details
     if issue.id == "files-left-out":
         yield f"The following was not read: {some(details['files'])}."
@@ -66,7 +68,9 @@ def _notes_on(issue: LogIssue) -> Iterator[str]:
 
 
 def _total_of_parts(details: Mapping[str, Any]) -> str:
-    """Say that a total was read alone, and what the columns beside it explain of it."""
+    """Return a note that a total was read alone, and how much of it the columns beside it explain. details: those of
+    the issue.
+    """
     share = percent(details["explained"], 1)
     stand = f"{some(details['parts'])} {'stand' if len(details['parts']) > 1 else 'stands'} beside it"
     explains = f"a weighted sum of what stands beside it explains {share} of how it differs"
@@ -76,7 +80,7 @@ def _total_of_parts(details: Mapping[str, Any]) -> str:
 
 
 def _regrouped(details: Mapping[str, Any]) -> Iterator[str]:
-    """Say by what the groups are told apart, and why not as the log names them."""
+    """Yield notes on what tells the groups apart if that is not what the log says. details: those of the issue."""
     named = bool(details["not_by"]) and details["not_by"] != details["by"]
     why = "as nothing else shows the groups"
     if details["judged"]:
@@ -89,7 +93,7 @@ def _regrouped(details: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _masked(details: Mapping[str, Any]) -> str:
-    """Say which rows were left out because a mask made their advantages 0."""
+    """Return a note on the rows whose advantage a mask set to 0. details: those of the issue."""
     if details.get("below"):
         return (
             f"No logged advantage is below 0: those of {count(details['rows'])} of {count(details['of'], 'row')} "

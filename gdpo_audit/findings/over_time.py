@@ -1,4 +1,6 @@
-"""The table of a run, a row per step, and the names of its columns; and how a series of its numbers goes."""
+"""The table of a run with a row per step, the names of its columns, and functions that describe how a column
+develops.
+"""
 
 from collections.abc import Collection, Sequence
 from itertools import combinations
@@ -10,20 +12,22 @@ import polars as pl
 from gdpo_audit.findings.sums import Array, Basis, Sums, bin_batches, push_of
 from gdpo_audit.findings.thresholds import CHANGED, CHANGED_STEPS
 
-Series = list[float | None]  # a number for each row of this table
+Series = list[float | None]  # the numbers of one column, one for each row of the table
 
-MEAN, STD = "mean", "std"  # of a reward
-MISSING = "missing"  # responses without a reward
-DEAD = "dead"  # the share, of the groups that hold a reward, in which it is constant
-SHARE = "share"  # under a method, of a reward in the update
-PUSH = "push"  # under a method, of the update on a reward
-TIES = "ties"  # under a method, the share of the groups whose rewards differ that hold a tie
-SILENT = "silent"  # under a method, the share of the groups without any advantage
-CORRELATION = "correlation"  # of two rewards inside groups
+# What the numbers of a column are:
+MEAN, STD = "mean", "std"  # the mean and the standard deviation of a reward
+MISSING = "missing"  # how many responses lack a reward
+DEAD = "dead"  # of the groups that hold a reward, the share in which it is constant
+SHARE = "share"  # the share of the update that a reward makes under a method
+PUSH = "push"  # the push on a reward under a method
+TIES = "ties"  # of the groups whose rewards differ, the share that holds a tie under a method
+SILENT = "silent"  # the share of the groups in which every advantage is 0 under a method
+CORRELATION = "correlation"  # the correlation of two rewards inside groups
 
 
 def column(what: str, *subjects: str) -> str:
-    """Return the name of a column: what it holds, and the method, the reward or the two rewards that it is about.
+    """Return the name of a column of the table: what its numbers are, such as `SHARE`, and the method, the reward or
+    the two rewards that they are about.
 
     >>> column(SHARE, "gdpo", "style")
     'share:gdpo:style'
@@ -32,12 +36,12 @@ def column(what: str, *subjects: str) -> str:
 
 
 def over_time(basis: Basis, batches: Sums[Array], untold: Collection[str] = ()) -> pl.DataFrame:
-    """Return the run as a table of at most 200 rows: a row per step, or per few steps where there are more.
+    """Return the run as a table of at most 200 rows: one per step, or one per few steps where there are more.
 
-    The columns: step, step_last, responses, groups; by reward its `MEAN`, `STD`, `MISSING` and `DEAD`; by method its
-    `SHARE` of each reward and `PUSH` on it, `TIES` and `SILENT`; by pair, in the order of the rewards, their
-    `CORRELATION`.
-    untold: rewards whose share the log does not tell.
+    The columns are step, step_last, responses and groups; for each reward its `MEAN`, `STD`, `MISSING` and `DEAD`; for
+    each method the `SHARE` of each reward and the `PUSH` on it, `TIES` and `SILENT`; and for each pair of rewards their
+    `CORRELATION`. `column` returns their names. A number that is not known is null.
+    untold: the rewards whose share of the update the log does not tell.
     """
     b = bin_batches(batches)
     sums, numbered = b.rewards, list(enumerate(basis.rewards))
@@ -64,7 +68,7 @@ def over_time(basis: Basis, batches: Sums[Array], untold: Collection[str] = ()) 
 
 
 def _ratio(numerator: Array, denominator: Array) -> Array:
-    """Divide one array by another, NaN where the other is not above 0."""
+    """Return one array divided by another; NaN where the divisor is not above 0."""
     return np.divide(numerator, denominator, out=np.full(numerator.shape, nan), where=denominator > 0)
 
 
@@ -72,12 +76,12 @@ def _ratio(numerator: Array, denominator: Array) -> Array:
 
 
 def series_of(steps: pl.DataFrame, name: str) -> Series:
-    """Return a column of the table of steps as a list, None where it has no number."""
+    """Return a column of the table of steps as a list of numbers, None at steps where it has none."""
     return steps[name].cast(pl.Float64).fill_nan(None).to_list()
 
 
 def present(series: Series) -> list[float]:
-    """Return the numbers of a series, without the steps that have none.
+    """Return the numbers of a series, without the Nones of steps that have no number.
 
     >>> present([0.0, None, 2.0])
     [0.0, 2.0]
@@ -86,8 +90,8 @@ def present(series: Series) -> list[float]:
 
 
 def quarters(series: Series) -> tuple[float | None, float | None]:
-    """Return the means of the first and of the last quarter of the numbers of a series, at least one number each; None
-    for both where the series has no number.
+    """Return the mean of the first quarter and of the last quarter of the numbers in a series, steps without a number
+    left out. A quarter is at least one number. Returns (None, None) if the series has no number.
 
     >>> quarters([0.0, 1.0, None, 3.0, 4.0])
     (0.0, 4.0)
@@ -100,7 +104,8 @@ def quarters(series: Series) -> tuple[float | None, float | None]:
 
 
 def noise(numbers: Sequence[float] | Array) -> float:
-    """Estimate the standard deviation of the noise in a series from how neighbours differ; 0 for a single number.
+    """Return an estimate of the standard deviation of the noise in a series, from how neighbouring numbers differ; 0
+    for fewer than two numbers.
 
     >>> noise([0.0, 1.0, 0.0]), noise([1.0])
     (0.7071067811865476, 0.0)
@@ -109,10 +114,11 @@ def noise(numbers: Sequence[float] | Array) -> float:
 
 
 def changed_at(steps: Sequence[int], series: Series) -> int | None:
-    """Return the step from which on the mean of a series differs; None if by no more than noise, or if it is too short.
+    """Return the step from which on the mean of a series is another one; None if the change may be noise, or if the
+    series is too short.
 
-    That step parts the series so that the means before it and from it on differ most beside their error; the noise is
-    that of one step to the next.
+    steps: the step of each number. The step that is returned cuts the series in two, so that the means before it and
+    from it on differ most in comparison with their standard error. The noise is estimated from neighbouring steps.
 
     >>> changed_at(range(1, 9), [0.1, 0.0, 0.1, 0.0, 1.0, 1.1, 1.0, 1.1]), changed_at(range(8), [0.0, 1.0] * 4)
     (5, None)
@@ -130,9 +136,10 @@ def changed_at(steps: Sequence[int], series: Series) -> int | None:
 
 
 def sparkline(series: Series, between: tuple[float, float] | None = None, width: int = 10) -> str:
-    """Draw the course of the numbers in at most `width` block characters, each for a step or a few; empty for none.
+    """Draw a series in at most `width` block characters, each for one number or for the mean of a few; "" without
+    numbers.
 
-    between: the ends of the scale, by default the lowest and the highest number.
+    between: the lowest and the highest number of the scale, by default those of the series.
 
     >>> sparkline([0.0, 1.0, 2.0, 3.0]), sparkline([5.0, 5.0]), sparkline([0.5, 1.2], between=(0, 1)), sparkline([])
     ('▁▃▆█', '▄▄', '▅█', '')

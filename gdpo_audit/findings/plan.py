@@ -1,4 +1,6 @@
-"""The plan of a report: settings tried on the run's own log, its own first. At most one is recommended."""
+"""The plan of a report: the run's own setting and others, each tried on the run's own log. At most one is
+recommended.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import isnan
@@ -73,7 +75,7 @@ class Setting(Struct, frozen=True, kw_only=True):
 
 
 def plan_of(f: Facts) -> tuple[Setting, ...]:
-    """Return the settings that the run could have used, tried on its log, its own first.
+    """Return the settings that were tried on the run's own log, that of the run itself first.
 
     Returns () for a single reward, for weights that are all 0, and where the log does not tell what each reward did.
     """
@@ -95,7 +97,9 @@ def plan_of(f: Facts) -> tuple[Setting, ...]:
 
 
 def _settings(trials: Trials) -> Iterator[tuple[Setting, Trial]]:
-    """Yield the run's own setting, other methods, and weights that give the shares asked for, each as it is tried."""
+    """Yield each setting that is tried, with the trial that it was computed from: the run's own, the same weights under
+    other methods, and weights that give each reward the share of the update that its own weight asks for.
+    """
     f = trials.facts
     weights_of_run, name = f.basis.weights, NAMES[f.method]
     assumed = f"{name}, {'asked for' if f.intended_method == f.method else 'assumed'}"
@@ -119,19 +123,23 @@ def _settings(trials: Trials) -> Iterator[tuple[Setting, Trial]]:
 
 
 def _asked(trials: Trials) -> dict[int, float]:
-    """Return the shares that the weights of the run ask for, by the index of each reward that can act."""
+    """Return the share of the update that the run's weights ask for, by the index of each reward that can act."""
     due_shares = {k: trials.as_it_ran.due_share(k) for k in range(len(trials.facts.rewards))}
     return {k: due for k, due in due_shares.items() if due > 0}
 
 
 def _differ(weights: Sequence[float], weights_of_run: Sequence[float]) -> bool:
-    """Return whether weights differ from the run's by more than a factor, and enough to be worth a change."""
+    """Return whether weights differ from those of the run by more than a common factor, and enough to be worth a
+    change.
+    """
     largest, of_own = max(map(abs, weights)), max(map(abs, weights_of_run))
     return any(abs(w / largest - o / of_own) >= MOVED for w, o in zip(weights, weights_of_run, strict=True))
 
 
 def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, Trial]:
-    """Return the setting of a trial with what the sample shows under it, and the trial; title, do: as in Setting."""
+    """Return the setting that a trial makes, with the figures of the sample under it, and the trial. title: the setting
+    in a few words; do: what to do for it, as the start of a sentence.
+    """
     f, after, method = trials.facts, trials.facts_under(trial), trial.method
     shares, (functions, weights) = after.shares(method), f.functions(trial.weights)
     gate: GatePart | None = None
@@ -169,11 +177,12 @@ def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, 
 
 
 def _best(f: Facts, rows: Sequence[Setting]) -> Setting | None:
-    """Return the setting under which the primary reward is learnt faster, at the least cost to others, or None.
+    """Return the setting that is to be recommended: under it the push on the primary reward rises most, less what the
+    pushes on other rewards lose. rows: the settings, the run's own first.
 
-    Its push on the primary reward has to rise by more than noise, and its forecast, if it has one, has to lie above 0
-    with its whole interval. None too without a primary reward, as its owner alone can say then what is better, and
-    where no method makes the advantages.
+    The push has to be above 0 and to rise by more than noise, and the whole interval of the forecast, if there is one,
+    has to lie above 0; None if no setting is such. None too without a primary reward, as only the run's owner can say
+    then what is better, and where no method makes the advantages.
     """
     if f.basis.primary is None or (f.recipe is None and f.reproduced is False):
         return None
@@ -183,24 +192,30 @@ def _best(f: Facts, rows: Sequence[Setting]) -> Setting | None:
 
 
 def _rises(row: Setting, ran: Setting, name: str) -> bool:
-    """Return whether the push on a reward is larger than as it ran, by more than noise."""
+    """Return whether the push on the reward `name` is larger under the setting `row` than under the run's own, `ran`,
+    by more than noise.
+    """
     return row.push[name] - ran.push[name] > push_noise(row.tried_on)
 
 
 def _may_fall(row: Setting, name: str) -> bool:
-    """Return whether a reward has a forecast whose interval reaches 0 or less."""
+    """Return whether the reward `name` has a forecast under a setting whose interval reaches down to 0 or below."""
     low = row.forecast[name]["low"] if row.forecast else None
     return low is not None and low <= 0
 
 
 def _gain(row: Setting, ran: Setting, first: str) -> float:
-    """Return the gain in the push on the reward `first` over the run's setting `ran`, less what other pushes lose."""
+    """Return by how much a setting raises the push on the reward `first` above that under the run's own setting, `ran`,
+    less what the pushes on other rewards lose.
+    """
     moved = {name: row.push[name] - ran.push[name] for name in row.push}
     return moved.pop(first) + sum(min(x, 0.0) for x in moved.values() if not isnan(x))
 
 
 def _recommended(row: Setting, ran: Setting, primary: str) -> Setting:
-    """Return the setting as recommended: with its reason, its effect on the primary reward, and its cost to others."""
+    """Return the setting `row` marked as recommended, with the reason, which is the push on the primary reward, and
+    with what it costs other rewards. ran: the run's own setting.
+    """
     falling = [
         name for name in row.push if name != primary and ran.push[name] - row.push[name] > push_noise(row.tried_on)
     ]
@@ -210,9 +225,9 @@ def _recommended(row: Setting, ran: Setting, primary: str) -> Setting:
 
 
 def moved_push(row: Setting, ran: Setting, name: str) -> str:
-    """Say how the push on a reward changes from the setting `ran` to `row`.
+    """Return words that say how the push on a reward changes from the setting `ran` to the setting `row`.
 
-    The forecast change of its mean, with the interval, is added where there is one.
+    If `row` has a forecast of that reward, the forecast change of its mean follows, with the interval.
     """
     push = f"from {signed(ran.push[name])} to {signed(row.push[name])}"
     told = row.forecast[name] if row.forecast else None
@@ -223,8 +238,11 @@ def moved_push(row: Setting, ran: Setting, name: str) -> str:
 
 
 def _gated(trials: Trials, ran: Setting) -> list[tuple[Setting, Trial]]:
-    """Return a list of one pair: the setting with the gate that raises the push on the primary reward most, and its
-    trial; [] where none raises it by more than noise, or no reward is primary. A gate changes the task.
+    """Return a list with the setting whose gate raises the push on the primary reward most, and its trial, as one pair;
+    [] if no gate raises it by more than noise, or if no reward is primary.
+
+    Each gate lets another reward count only where the primary reward has its highest value, which changes the task.
+    ran: the run's own setting.
     """
     f = trials.facts
     on = f.basis.primary
@@ -241,8 +259,9 @@ def _gated(trials: Trials, ran: Setting) -> list[tuple[Setting, Trial]]:
 
 
 def _with_forecasts(f: Facts, tried: Sequence[tuple[Setting, Trial]]) -> list[Setting]:
-    """Return the settings, all but the first with the forecast of each reward if a reward is primary and the log tells
-    enough, else unchanged.
+    """Return the settings, all but the run's own with a forecast of each reward. Without a primary reward, or where the
+    log does not tell enough, they are returned as they are. tried: pairs of a setting and its trial, the run's own
+    first.
     """
     rows = [row for row, _ in tried]
     if f.basis.primary is None:

@@ -1,4 +1,4 @@
-"""Prompts that taught nothing over the whole run, and the lengths of the completions."""
+"""Prompts that taught nothing over the whole run, and lengths of the completions, as parts of a report."""
 
 from typing import Any
 
@@ -9,25 +9,30 @@ from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.over_time import quarters
 from gdpo_audit.json_types import LengthsPart, PromptsPart
 
-WORST = 10  # prompts in a report
+WORST = 10  # the most prompts that a report shows
 
 
 def _visits(f: Facts) -> pl.DataFrame | None:
-    """Return a row per counted group; None where it is not known whether the run's method left the group silent."""
+    """Return a table with a row per counted group; None where it is not known whether the run's method left the groups
+    silent.
+    """
     if f.summary is None or f.basis.examples_of != f.method:
         return None
     return f.summary.visits.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
 
 
 def silent_responses(f: Facts) -> int | None:
-    """Count the responses in groups without any advantage; None where that is not known."""
+    """Return how many responses are in silent groups, where every advantage is 0; None where that is not known."""
     visits = _visits(f)
     return None if visits is None else int(visits.filter("silent")["responses"].sum())
 
 
 def visited_prompts(f: Facts) -> pl.DataFrame | None:
-    """Return a row per prompt, those that wasted most responses first; None where the log has no prompts, or where it
-    is not known which groups were silent.
+    """Return a table with a row per prompt, those first that wasted most responses on silent groups. None where the log
+    has no prompts, or where it is not known which groups were silent.
+
+    The columns are `_prompt_key`, `_place` (of the first response), visits (groups that answer the prompt), silent (how
+    many of these are silent) and responses (in silent groups).
     """
     visits = _visits(f)
     if visits is None or "_prompt_key" not in visits.columns:
@@ -38,15 +43,15 @@ def visited_prompts(f: Facts) -> pl.DataFrame | None:
 
 
 def worst_of(prompts: pl.DataFrame) -> pl.DataFrame:
-    """Return the prompts that a report shows: of those that wasted responses the first `WORST`; prompts: as
-    `visited_prompts` returns them.
+    """Return the prompts that a report shows: the first `WORST` of those that wasted responses. prompts: a table as
+    `visited_prompts` returns it.
     """
     return prompts.filter(pl.col("responses") > 0).head(WORST)
 
 
 def prompts_of(f: Facts) -> PromptsPart | None:
-    """Return how many prompts a run has, how many of them taught nothing, and the worst, as a part of the report; None
-    where the log has no prompts.
+    """Return the report's part about prompts: how many the run has, how many of them taught nothing, and the worst
+    ones. None where the log has no prompts.
     """
     prompts = visited_prompts(f)
     if prompts is None or f.prompt_texts is None:
@@ -66,8 +71,8 @@ def prompts_of(f: Facts) -> PromptsPart | None:
 
 
 def lengths_of(f: Facts) -> LengthsPart | None:
-    """Return how long the completions are, in tokens or else in characters, and how that is correlated with each
-    reward, as a part of the report; None where the lengths are not known.
+    """Return the report's part about lengths: how long the completions are at the start and at the end of the run, in
+    tokens or else in characters, and how length is correlated with each reward. None where no lengths are known.
     """
     batches = f.batches.lengths if f.run.has_length else f.characters
     if batches is None or not batches.total.sum():

@@ -1,4 +1,4 @@
-"""Rewards of which one follows from others inside every group, such as a total of others, or a copy."""
+"""Rewards that follow from other rewards inside every group, as a total of them or a copy does."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,14 +12,17 @@ Relation = tuple[str, dict[str, float]]
 
 
 def relations_of(rewards: Sequence[str], totals: Sums[float]) -> Iterator[Relation]:
-    """Yield each reward that is a weighted sum of earlier ones inside every group, with these and their weights."""
+    """Yield each reward that is, inside every group, a weighted sum of earlier rewards: its name, and the weights of
+    these by name. totals: the sums over all batches that count.
+    """
     sums, independent = totals.rewards, list[int]()
     with np.errstate(divide="ignore", invalid="ignore"):
         correlation = sums.products / np.sqrt(sums.squared * sums.squared.T)
     varying = int(totals.groups) - sums.dead_groups
     live = [k for k in range(len(rewards)) if varying[k] >= VARYING and sums.degrees[k] > DEGREES * len(rewards)]
     for k in live:
-        # Where responses lack some of the rewards, their correlations are those of different responses.
+        # If some responses lack rewards, the correlations of different pairs of rewards are those of different
+        # responses, and cannot be solved together.
         whole = all(sums.present[i] == sums.present[k] for i in independent)
         for before in ([independent] if whole else []) + [[i] for i in independent]:
             among, with_reward = correlation[np.ix_(before, before)], correlation[before, k]

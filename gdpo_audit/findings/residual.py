@@ -1,6 +1,8 @@
-"""Patterns in advantages that no recipe makes: an estimator with a name, their order, or that something is missing.
+"""Patterns in logged advantages that no recipe makes: a known estimator, the order of the rewards, or a sign that
+something is not logged.
 
-All look at a sample of the log. What is named holds in nearly all of its groups, and chance cannot make it.
+All are looked for in a sample of the log. A pattern that is named holds in nearly all groups of the sample, and in too
+many to be chance.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,25 +19,27 @@ from gdpo_audit.recipe.weights import Terms, separating, solution_of, terms_of
 from gdpo_core._words import count, listing, number, percent
 from gdpo_core.conventions import PAPER
 
-_ENOUGH = 4000  # responses
-# An advantage fits if it is this near, relative to the largest of its unit: an eps that is not known moves z so far.
+_ENOUGH = 4000  # the most responses that are looked at
+# An advantage fits if it is this near, relative to the largest of its unit, since an unknown eps may move z so far.
 _NEAR, _ROUND_OFF = 1e-3, 1e-6
-_NEARLY_ALL = 0.95  # of the groups
-_FEWEST, _EQUATIONS = 8, 20  # groups, and equations beyond those that any numbers solve: fewer fit by chance
-_PAIRS = 10  # for each reward, where the order is all there is
-_VARIES = 1.02  # the largest factor over the smallest: less is one factor
-_FOLLOWS = 0.5  # of the variance inside groups: what follows the rewards less is hardly made of them
-_FOLLOWS_ALONE = 0.8  # the same where no two responses are equal: nothing else speaks for the rewards there
-_RARE = 0.02  # of the responses
+_NEARLY_ALL = 0.95  # the share of the groups that a pattern has to fit
+# A pattern needs so many groups, and so many equations beyond those that any numbers solve: with fewer it fits by
+# chance.
+_FEWEST, _EQUATIONS = 8, 20
+_PAIRS = 10  # the fewest ordered pairs for each reward, where only the order shows
+_VARIES = 1.02  # factors whose largest is less than so many times the smallest count as one factor
+_FOLLOWS = 0.5  # of the variance inside groups: advantages that follow the rewards less are hardly made of them
+_FOLLOWS_ALONE = 0.8  # instead of it, where no two responses are equal, so that nothing else speaks for the rewards
+_RARE = 0.02  # of the responses: a gate that is open or closed for fewer does little
 _OF_GROUP = "a factor for each group"
 
 
 @dataclass(frozen=True)
 class Residual:
-    """Describe a pattern found in logged advantages that no known recipe makes.
+    """Describe a pattern in logged advantages that no known recipe makes.
 
-    pattern: its name; says: sentences about it. known: whether it is a known estimator, or the advantages are ordered
-    as a weighted sum of the rewards, so that nothing is missing from the log.
+    pattern: its name; says: sentences about it. known: whether nothing need be missing from the log, as the advantages
+    are those of a known estimator or follow the rewards.
     """
 
     pattern: str
@@ -46,7 +50,7 @@ class Residual:
 
 
 def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual | None:
-    """Return the pattern in the advantages of these tables, which no recipe makes; None where none is found."""
+    """Return the pattern in the advantages of some tables, which no recipe makes; None where no pattern is found."""
     table = pl.concat(tables)
     ends = table["group"].rle().struct.field("len").cum_sum().to_numpy()
     table = table.head(max(int(ends[ends <= _ENOUGH].max(initial=0)), int(ends[0])))
@@ -67,10 +71,11 @@ def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual
 
 
 def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tuple[str, Terms, str]]:
-    """Yield each estimator that may have made the advantages: its name, terms, and a sentence.
+    """Yield estimators that may have made the advantages: the name of each, its terms, and a sentence in which “…”
+    stands for the weights.
 
-    If it did, a weighted sum of these terms makes the advantages of each group but for a factor of the group. In the
-    sentence “…” stands for the weights.
+    If an estimator did make them, its terms have weights for which the weighted sum is a multiple of the advantages in
+    every group, with a factor of its own in each.
     """
     ratio = t.total(t.a.clamp(max=0)).abs() / t.total(t.a.clamp(min=0))
     ratio = ratio[ratio.isfinite() & (ratio > 0)]
@@ -108,7 +113,9 @@ def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tupl
 
 
 def _fit(t: Terms) -> Tensor | None:
-    """Return (rewards,) weights that make the advantages of nearly every group but for a factor, or None."""
+    """Return (rewards,) the weights with which the sum of the terms is a multiple of the advantages in nearly every
+    group; None if there are no such weights, or if too few groups show it.
+    """
     solution = solution_of(replace(t, batch=torch.arange(len(t.batch))), len(t.batch))
     if not solution.is_direction:
         return None
@@ -127,7 +134,9 @@ def _fit(t: Terms) -> Tensor | None:
 
 
 def _factors_vary(t: Terms, w: Tensor) -> bool:
-    """Return whether the factor differs between groups, for their sums and for their z-scores."""
+    """Return whether the factor between the advantages and the weighted sums differs from group to group, and does so
+    too between the advantages and the z-scores of these sums. w: (rewards,) the weights.
+    """
     square = t.total((w @ t.x).square())
     factor = t.total((w @ t.x) * t.a) / square
     stds = [(square / (t.total(t.included) - ddof).clamp(min=1)).sqrt() for ddof in (1, 0)]
@@ -137,6 +146,7 @@ def _factors_vary(t: Terms, w: Tensor) -> bool:
 
 
 def _in_words(rewards: Sequence[str], weights: Tensor) -> str:
+    """Return words that name the weights; of a single reward with a weight, they name that reward alone."""
     known = {name: w for name, w in zip(rewards, weights.tolist(), strict=True) if w}
     words = weights_in_words(known, True).removesuffix(" (the log shows their ratio alone)")
     return f"with weights {words}" if len(known) > 1 else f"of {listing(known)} alone"
@@ -146,9 +156,9 @@ def _in_words(rewards: Sequence[str], weights: Tensor) -> str:
 
 
 def _order(t: Terms, rewards: Sequence[str]) -> Residual | None:
-    """Return the pattern "order" where the advantages are ordered as a weighted sum in every group, else None.
-
-    Equal advantages contradict no order.
+    """Return the pattern "order" if some weighted sum of the rewards puts the responses of every group in the order of
+    their advantages, where equal advantages agree with any order. None if there is no such sum, or too few pairs show
+    it.
     """
     slack = t.rounding + _NEAR / 2 * _largest(t, t.a)[t.unit] + _ROUND_OFF
     low, high, pairs = t.a - slack, t.a + slack, [t.unit.new_zeros(0, 2)]  # the first one has the higher advantage
@@ -179,10 +189,11 @@ def _order(t: Terms, rewards: Sequence[str]) -> Residual | None:
 
 
 def _mostly(t: Terms, hidden: int, groups: int) -> Residual | None:
-    """Return the pattern that advantages follow the rewards mostly, or that something is not logged; None for neither.
+    """Return the pattern that the advantages follow the rewards for the most part, or the pattern that something is not
+    logged; None if neither shows.
 
-    hidden: in how many of the groups responses with equal rewards have different advantages; where they are many,
-    something is not logged.
+    hidden: in how many of the groups responses with equal rewards have different advantages; if they are many,
+    something is not logged. groups: the number of all groups.
     """
     mean, adds_up = t.total(t.a) / t.total(t.included).clamp(min=1), _adds_up(t)
     a = (t.a - mean[t.unit]) * t.included
@@ -205,11 +216,11 @@ def _mostly(t: Terms, hidden: int, groups: int) -> Residual | None:
 
 
 def _adds_up(t: Terms) -> bool:
-    """Return whether the advantages of nearly every group add up to 0."""
+    """Return whether the advantages add up to 0 in nearly every group."""
     near = t.total(t.a).abs() <= t.total(t.rounding + _NEAR * t.a.abs() + _ROUND_OFF)
     return bool(near.double().mean() >= _NEARLY_ALL)
 
 
 def _largest(terms: Terms, x: Tensor) -> Tensor:
-    """Return (units,) the largest size of a value in each unit."""
+    """Return (units,) the largest absolute value of x in each unit of the terms. x: (responses,)."""
     return x.new_zeros(len(terms.batch)).scatter_reduce(0, terms.unit, x.abs() * terms.included, "amax")

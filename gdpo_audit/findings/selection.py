@@ -1,4 +1,6 @@
-"""The selection that advantages make: which rewards they raise, and which responses they punish though better."""
+"""The selection that advantages make among responses: which rewards they raise, and which good responses they
+punish.
+"""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,12 +12,16 @@ from gdpo_core.pushing import push_sums
 
 
 def ungated_column(name: str) -> str:
-    """Return the name of the column that holds a reward without its gate, in a table that has it behind the gate."""
+    """Return the name of a further column, in a table in which a reward stands as its gate leaves it: that column holds
+    the reward as the log has it.
+    """
     return f"ungated:{name}"
 
 
 class Selected(NamedTuple):
-    """Sums of each reward over the responses of each group that have an advantage; (rewards, groups) each."""
+    """Sums of each reward in each group, (rewards, groups) each, over the responses that have an advantage: how the
+    reward goes together with the advantage, and how many responses above the group's mean are punished.
+    """
 
     products: Tensor  # Σ A d, with d the distance of the reward from its mean in the group
     squares: Tensor  # Σ d²
@@ -25,7 +31,9 @@ class Selected(NamedTuple):
 
 @dataclass(frozen=True)
 class Deviations:
-    """The distances of the rewards of some batches from the means of their groups."""
+    """The distances of rewards from the means of their groups, with sums over each group that do not depend on the
+    advantages.
+    """
 
     batch: Batch
     distance: Tensor  # (rewards, …) 0 where a reward is missing
@@ -35,7 +43,9 @@ class Deviations:
     same: float  # of the largest value of a group: what is nearer to 0 is 0
 
     def selected_by(self, a: Tensor) -> Selected:
-        """Return which rewards these advantages raise and whom they punish; a: (prompts, rollouts) or (responses,)."""
+        """Return for each reward and group how the reward goes together with these advantages, and how many of its good
+        responses they punish. a: (prompts, rollouts) or (responses,) the advantages.
+        """
         finite, above, better = a.isfinite(), self.above, self.better
         if bool(finite.all()):
             products, squares = self.batch.group.total(self.distance * a), self.squares
@@ -49,17 +59,23 @@ class Deviations:
 
 
 def deviations_of(batch: Batch, distance: Tensor, same: float) -> Deviations:
-    """Return the distances of rewards with what is computed of them once; same: as `gdpo_core._pairs.tie_tolerance`."""
+    """Return the distances of rewards from the means of their groups, with the sums that are computed of them once.
+    same: the size, relative to the largest of a group, up to which a number is round-off.
+    """
     above = (distance > _round_off(batch, distance, same)).to(distance)
     squares, better = (batch.group.total(x) for x in (distance.square(), above))
     return Deviations(batch, distance, squares, above, better, same)
 
 
 def _round_off(batch: Batch, x: Tensor, same: float) -> Tensor:
-    """Return for every response the size up to which a value counts as 0 in its group."""
+    """Return the largest absolute value that counts as 0 in the group of each response, where x holds a value per
+    response. same: that value as a part of the largest absolute value of the group.
+    """
     return batch.group.broadcast(-same * batch.group.lowest(-x.abs()))
 
 
 def _flat(batch: Batch, x: Tensor) -> Tensor:
-    """Return (…, groups) of what a reduction over groups gives."""
+    """Return (…, groups) from a reduction over groups, which keeps an axis of length 1 where all groups have one
+    size.
+    """
     return x.squeeze(-1) if batch.index is None else x

@@ -1,4 +1,4 @@
-"""Parts of sentences that several findings and reports begin or end with, from the facts of a run."""
+"""The beginnings and ends of sentences in findings and reports, as the facts of a run require them."""
 
 from gdpo_audit.findings.facts import Facts
 from gdpo_core._words import number
@@ -19,7 +19,7 @@ WEIGHTS_FROM = {  # by `Facts.weights_from`: the end of a sentence about the wei
 
 
 def whose(convention: str) -> str:
-    """Name whose computation a convention is, as the subject of a sentence.
+    """Return whose computation a convention is, in words that can be the subject of a sentence.
 
     >>> whose("trl"), whose("paper")
     ('TRL', 'the paper')
@@ -29,7 +29,9 @@ def whose(convention: str) -> str:
 
 
 def lead_in(f: Facts) -> str:
-    """Return the start of a sentence about the run's method, with the reason where the log does not show it."""
+    """Return the beginning of a sentence about the run's method, such as “Under GDPO”; where the log does not show the
+    method, it says why that method is taken.
+    """
     name = f"Under {NAMES[f.method]}"
     if f.recipe is not None:
         return name
@@ -40,7 +42,7 @@ def lead_in(f: Facts) -> str:
 
 
 def but_residue(f: Facts) -> str:
-    """Return the words that follow “every advantage is 0”, on round-off that is logged all the same; empty for none."""
+    """Return words to put behind “every advantage is 0” if the log holds round-off in place of some zeros, else ""."""
     if f.recipe is None or not f.totals.logged.residue_groups:
         return ""
     return f" but for round-off (up to {number(f.totals.logged.largest_silent, 2)} is logged there)"

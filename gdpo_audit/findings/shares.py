@@ -1,4 +1,4 @@
-"""Weights under which rewards have the shares of the update that are wanted."""
+"""A search for weights under which the rewards make wanted shares of the update."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,17 +15,20 @@ from gdpo_core._statistics import centre
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.registry import method_for
 
-_ROUNDS, _EXACT = 200, 1e-4  # of the search for weights: where it ends
-_LEAST = 1e-3  # of the largest product of weight and spread: with smaller weights a reward could as well be left out
+_ROUNDS, _EXACT = 200, 1e-4  # the search for weights ends after so many rounds, or when all shares are so near
+# The smallest product of a weight and a spread, relative to the largest: with a smaller one a reward could be left out.
+_LEAST = 1e-3
 
 
 def weights_for(trials: Trials, method: str, wanted: Mapping[int, float]) -> tuple[float, ...] | None:
-    """Return weights under which a method gives each reward its wanted share of the update; None where no share is
-    wanted, or a reward that is to have one never differs.
+    """Return weights, one per reward, under which a method gives each reward its wanted share of the update. None where
+    no share is wanted, or where a reward that is to have a share never differs.
 
-    wanted: shares that sum to 1, by the index of their reward; the other rewards keep their weight beside the first of
-    these. Signs stay, and the largest of these weights stays as large as it is. A share is Σ_u w_k (M_u w)_k / d_u²
-    beside Σ_u w'M_u w / d_u², over the units u that one number d_u divides, with the products M_u of the terms there.
+    wanted: shares that sum to 1, by the index of the reward. All other rewards keep the weight that they have. The
+    signs of the weights stay, and so does the largest absolute weight of the rewards in `wanted`.
+
+    A share is Σ_u w_k (M_u w)_k / d_u² beside Σ_u w'M_u w / d_u². Here u counts the units, each of which the method
+    divides by one number d_u, and M_u holds the products of the terms in that unit.
     """
     f = trials.facts
     products, divisors = _products(trials, method)
@@ -55,8 +58,9 @@ def weights_for(trials: Trials, method: str, wanted: Mapping[int, float]) -> tup
 
 
 def _products(trials: Trials, method: str) -> tuple[Array, Array | None]:
-    """Return (units, rewards, rewards) Σ x_k x_l of the terms in each unit, and the matrices D with which w'D w is the
-    square of what divides a unit; None in place of these where nothing divides.
+    """Return two stacks of matrices, (units, rewards, rewards). The first holds Σ x_k x_l of the terms in each unit.
+    The second holds the matrices D for which w'D w is the square of what a method divides a unit by; it is None where
+    nothing is divided.
     """
     f = trials.facts
     c = ALL_CONVENTIONS[f.basis.convention]
@@ -78,10 +82,13 @@ def _products(trials: Trials, method: str) -> tuple[Array, Array | None]:
 
 
 def _centre(x: Tensor, over: Reduction) -> Tensor:
+    """Return x minus its mean over a set of responses, with 0 where x is NaN."""
     return centre(x, skipping_missing(over))[1].nan_to_num()
 
 
 def _in_units(x: Tensor, unit: Tensor) -> Array:
-    """Return (units, rewards, rewards) the sums of x_k x_l in each unit; x: (rewards, responses)."""
+    """Return (units, rewards, rewards) the sums of x_k x_l over each unit. x: (rewards, responses); unit: (responses,)
+    the unit of each response.
+    """
     pairs = torch.einsum("kj,lj->jkl", x, x)
     return pairs.new_zeros(int(unit.max()) + 1, *pairs.shape[1:]).index_add_(0, unit, pairs).numpy()

@@ -1,4 +1,6 @@
-"""Signs in logged advantages that need no recipe: whether they add up to 0, and in which rows they are 0."""
+"""Signs in logged advantages that need no recipe: whether they add up to 0, how large they are, and which of them are
+0.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,20 +14,22 @@ from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.recipe.recipe import grid_of, half_step
 from gdpo_core._words import count, listing, number, percent
 
-_ROUNDED = 1e-3  # of the sizes of a group's advantages, which their sum may be off by where they were rounded
-_ALL, _SOME = 0.99, 0.01  # of the groups
-_EXACT = 1e-5  # of the advantages: what a weighted sum may miss of them
-_LIKE_Z = (0.7, 1.4)  # the middle std of the advantages of a group, where they are z-scores
+_ROUNDED = 1e-3  # the sum of a group's advantages counts as 0 if it is at most this part of the sum of their sizes
+_ALL, _SOME = 0.99, 0.01  # the shares of the groups that count as all of them, and as few
+_EXACT = 1e-5  # a weighted sum may miss so much, relative to the largest advantage
+_LIKE_Z = (0.7, 1.4)  # advantages look like z-scores if the median std of a group is between these
 _BF16 = 2**-7  # the relative distance of two neighbours in bfloat16
 NEVER = "The logged advantages add up to 0 in no group"
-_ROWS = 20  # more than columns: fewer equations fit by chance
-_NEAR = 0.9  # of the groups
-_LEAST = 8  # groups with an advantage other than 0: fewer say nothing of what is usual
+_ROWS = 20  # the fewest rows beyond the number of columns: fewer equations fit by chance
+_NEAR = 0.9  # the share of the groups that a rounded mean has to explain
+_LEAST = 8  # the fewest groups with an advantage other than 0: fewer do not show what is usual
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The signs in logged advantages: a title, a sentence for each, and the weights of a sum that nothing centred."""
+    """The signs in logged advantages: a title for the most telling one, a sentence for each, and the weights of a
+    weighted sum of the rewards that was logged without being centred.
+    """
 
     title: str = ""
     says: tuple[str, ...] = ()
@@ -36,7 +40,9 @@ NOTHING_SHOWN = Shown()
 
 
 def shown(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Shown:
-    """Return what the advantages of these tables show, the most telling first; no sentence where all is usual."""
+    """Return what the advantages of some tables show by themselves, with the title of the most telling sign. There is
+    no sentence where everything is as usual.
+    """
     table = pl.concat(tables)
     a = table["advantage"].fill_null(float("nan")).to_numpy()
     group = np.unique(table["group"].to_numpy(), return_inverse=True)[1]
@@ -59,9 +65,9 @@ Said = tuple[str, str]  # a title and a sentence; both empty where there is noth
 
 
 def _sums(a: np.ndarray, group: np.ndarray) -> tuple[int, int]:
-    """Return how many groups have an advantage other than 0, and in how many of these they do not add up to 0.
-
-    What rounding does to a sum of rounded advantages counts as 0.
+    """Return two counts over the groups: how many hold an advantage other than 0, and in how many of these the
+    advantages do not add up to 0, beyond what rounding explains. a: (responses,) the advantages; group: (responses,)
+    the group of each.
     """
     sizes, sums = np.bincount(group, np.abs(a)), np.abs(np.bincount(group, a))
     rounding = np.bincount(group, half_step(grid_of(torch.from_numpy(a)), torch.from_numpy(a)).numpy())
@@ -70,8 +76,10 @@ def _sums(a: np.ndarray, group: np.ndarray) -> tuple[int, int]:
 
 
 def _centring(a: np.ndarray, group: np.ndarray, batch: np.ndarray, x: np.ndarray, rewards: Sequence[str]) -> Said:
-    """Return a title and a sentence on the groups whose advantages do not add up to 0, and what that comes from; both
-    empty where there are few.
+    """Return a title and a sentence about the groups whose advantages do not add up to 0, and the likely reason; both
+    empty where only a few do not.
+
+    a: (responses,) the advantages; group, batch: (responses,) the group and the batch of each; x: (responses, rewards).
     """
     live, off = _sums(a, group)
     if off <= _SOME * live or live < _LEAST:
@@ -95,7 +103,9 @@ def _centring(a: np.ndarray, group: np.ndarray, batch: np.ndarray, x: np.ndarray
 
 
 def _plain_sum(a: np.ndarray, x: np.ndarray) -> list[float] | None:
-    """Return the weights with which the rewards, not centred, add up to the advantages; None where they do not."""
+    """Return the weights of a weighted sum of the rewards x that is, uncentred, what was logged as the advantages a;
+    None if there are no such weights. x: (responses, rewards); a: (responses,).
+    """
     whole = np.isfinite(x).all(1)
     if whole.sum() < x.shape[1] + _ROWS:
         return None
@@ -106,7 +116,11 @@ def _plain_sum(a: np.ndarray, x: np.ndarray) -> list[float] | None:
 
 
 def _rounded_mean(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> str:
-    """Say whether advantages follow the rewards less a mean rounded to bfloat16; else name the usual causes."""
+    """Return a sentence on why some groups' advantages do not add up to 0: because they follow the rewards minus a mean
+    that was rounded to bfloat16, if they do, and else the usual reasons.
+
+    a: (responses,) the advantages; group: (responses,) the group of each; x: (responses, rewards).
+    """
     total = torch.from_numpy(x.sum(1))
     size = torch.from_numpy(np.bincount(group)).double()
     index = torch.from_numpy(group)
@@ -125,8 +139,9 @@ def _rounded_mean(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> str:
 
 
 def _beyond(a: np.ndarray, group: np.ndarray) -> Said:
-    """Return a title and a sentence on advantages that are larger than a z-score can be, where the others are z-scores;
-    both empty where there are none.
+    """Return a title and a sentence about advantages that are larger than a z-score can be, in a log whose advantages
+    look like z-scores; both empty where there are none. a: (responses,) the advantages; group: (responses,) the group
+    of each.
     """
     sizes = np.bincount(group)
     mean = np.bincount(group, a) / np.maximum(sizes, 1)
@@ -148,7 +163,10 @@ def _beyond(a: np.ndarray, group: np.ndarray) -> Said:
 
 
 def _silent(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> Said:
-    """Return a title and a sentence on groups whose advantages are all 0 though rewards differ; both empty for few."""
+    """Return a title and a sentence about groups in which every advantage is 0 although the rewards differ; both empty
+    where there are only a few. a: (responses,) the advantages; group: (responses,) the group of each; x: (responses,
+    rewards).
+    """
     sizes, groups = np.bincount(group), int(group.max()) + 1
     moved = np.bincount(group, np.abs(np.nan_to_num(a))) > 0
     first = np.unique(group, return_index=True)[1]
@@ -161,7 +179,7 @@ def _silent(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> Said:
 
 
 def _signs(a: np.ndarray) -> Said:
-    """Return a title and a sentence if no advantage is below 0, or none above 0; else both empty."""
+    """Return a title and a sentence if no advantage is below 0, or if none is above 0; else both are empty."""
     zeros = float((a == 0).mean())
     for sign, side in ((1, "below"), (-1, "above")):
         if len(a) >= _ROWS and (sign * a >= 0).all():

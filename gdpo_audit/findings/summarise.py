@@ -1,4 +1,4 @@
-"""The summary of a run: the sums of its batches, and the groups that show each finding best."""
+"""The summary of a run: the sums over each of its batches, and the groups that show each kind of finding best."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -21,22 +21,24 @@ from gdpo_audit.findings.sums import (
     select_batches,
 )
 from gdpo_audit.logs.names import reward_column, reward_columns
-from gdpo_audit.recipe.recipe import (
-    starts_of,
-    tensors_of,
-)
+from gdpo_audit.recipe.recipe import starts_of, tensors_of
 from gdpo_core._errors import expect
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
-DIGITS = 14  # of a reward: what differs in later ones, as 0.1 + 0.2 and 0.3 do, is round-off
-_HELD = 20  # groups of a piece for each thing: a report shows five, and some may be of batches that it leaves out
+DIGITS = 14  # of a reward that count: rewards that differ only in later ones, as 0.1 + 0.2 and 0.3 do, are equal
+# The groups that are kept from a piece for each kind of finding: a report shows five, and may leave out some batches.
+_HELD = 20
 _AT_ONCE = 1 << 16  # responses per piece, so that a piece and what is computed from it fit into a processor's cache
 
-Mapped: TypeAlias = Callable[..., Iterable]  # as `map`: what a function makes of each item, in their order
+Mapped: TypeAlias = Callable[..., Iterable]  # like `map`: applies a function to each item, in their order
 
 
 class Summary(NamedTuple):
-    """The sums of the batches of a run or of a part of it, and the groups that show each finding best."""
+    """Hold the sums over each batch of a run, or of a part of it, and the groups that show each kind of finding best.
+
+    groups: the scores of these groups, and rows: their responses. visits: for every group of the run, which prompt it
+    answers, and whether it is silent or mixes prompts.
+    """
 
     batches: Sums[Array]
     # The groups that show a finding best, and their rows. Columns of the groups: batch, group, and a score for each
@@ -49,8 +51,8 @@ class Summary(NamedTuple):
 
 
 def summarise_all(tables: Iterable[pl.DataFrame], basis: Basis, mapped: Mapped = map) -> Summary:
-    """Summarise the tables of a run, its batches in the order of the steps. mapped: what computes the parts, by default
-    `map`, in this process.
+    """Return the summary of all tables of a run, with its batches in the order of the steps. mapped: applies a function
+    to each part of the run, as `map` does in this process; an engine does it elsewhere.
     """
     all_of_them = _joined(mapped(partial(summarise, basis=basis), pieces(tables)))
     batches = all_of_them.batches
@@ -58,12 +60,13 @@ def summarise_all(tables: Iterable[pl.DataFrame], basis: Basis, mapped: Mapped =
 
 
 def _joined(summaries: Iterable[Summary]) -> Summary:
+    """Return the summaries of several pieces of a run as one."""
     batches, *frames = zip(*summaries, strict=True)
     return Summary(concat(batches), *map(pl.concat, frames))
 
 
 def pieces(tables: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """Yield the tables in pieces of whole batches."""
+    """Yield the tables cut into pieces of whole batches, of about `_AT_ONCE` responses each."""
     for table in tables:
         starts = starts_of(table["batch"].to_numpy())
         cuts = starts[starts_of(starts // _AT_ONCE)]
@@ -72,12 +75,13 @@ def pieces(tables: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
 
 
 def summarise(table: pl.DataFrame, basis: Basis) -> Summary:
-    """Summarise one table of whole batches, in which the rows of a batch, and of a group, are consecutive.
+    """Return the summary of one table of whole batches, in which the rows of a batch, and those of a group, stand
+    together.
 
-    The advantages are computed with the basis's weights and convention. Where a batch lacks the lengths that the
-    convention weights by, GDPO's last step runs over responses. A column `_value` holds the number of a value of each
-    response: then the sums are those of each value, under its number, and the advantages still those of whole batches.
-    Raises InputError where these rows are apart.
+    The advantages are computed with the weights and the convention of `basis`. If the convention weights GDPO's batch
+    step by tokens, and a batch lacks lengths, that step runs over responses instead. If the table has a column `part`,
+    which numbers parts of the run of some groups each, the sums are over each part and bear its number, while the
+    advantages are still computed over whole batches. Raises InputError if rows of one batch or group stand apart.
 
     >>> table = pl.DataFrame({"batch": 0, "step": 1, "group": 0, "reward:a": [1.0, 0, 1], "reward:b": [0.0, 1, 1]})
     >>> from gdpo_audit.findings.sums import total
@@ -89,11 +93,12 @@ def summarise(table: pl.DataFrame, basis: Basis) -> Summary:
 
 
 def _kinds(table: pl.DataFrame, basis: Basis) -> Iterator[tuple[pl.DataFrame, Basis, bool, bool]]:
-    """Yield the table by kinds of batches, so that an unusual batch does not change how others are computed.
+    """Yield the batches of a table in sets of one kind, so that an unusual batch does not change how the others are
+    computed.
 
-    With each come the basis of these batches, whether their rewards are float32 numbers, and whether all lengths are
-    known. Apart are also batches whose groups have different sizes, or of which one has a single response. Raises
-    InputError where the rows of a batch or a group do not follow one another.
+    With each set of batches come the basis for it, whether its rewards are float32 numbers, and whether all its lengths
+    are known. Batches whose groups differ in size, and among them those with a group of one response, are sets of their
+    own. Raises InputError if rows of one batch or group stand apart.
     """
     batch, group = (table[name].to_numpy() for name in ("batch", "group"))
     starts, first = starts_of(batch), starts_of(group)
@@ -116,7 +121,9 @@ def _kinds(table: pl.DataFrame, basis: Basis) -> Iterator[tuple[pl.DataFrame, Ba
 
 
 def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
-    """Return (responses,) whether all rewards are float32 numbers, as a trainer that computes in float32 logs them."""
+    """Return (responses,) whether all rewards of a response are float32 numbers, which is how a trainer that computes
+    in float32 logs them.
+    """
     fits = np.full(len(table), True)
     for name in rewards:
         value = table[reward_column(name)].to_numpy()
@@ -126,7 +133,9 @@ def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
 
 
 def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Summary:
-    """Summarise batches of one kind; float32, timed: whether all rewards are float32 numbers, and all lengths known."""
+    """Return the summary of batches of one kind. float32: whether all of their rewards are float32 numbers. timed:
+    whether all of their lengths are known.
+    """
     rounded = rows if float32 else rows.with_columns(pl.col(reward_columns(basis.rewards)).round_sig_figs(DIGITS))
     log = tensors_of(rounded, basis.rewards)
     convention = ALL_CONVENTIONS[basis.convention]
@@ -150,7 +159,9 @@ def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Su
 
 
 def _best(score: Array, most: int) -> Array:
-    """Return the indices of the groups with the highest scores (NaN: none), at most `most`, of equal ones the first."""
+    """Return the indices of the groups with the highest scores, `most` at the most; of equal scores the first come
+    first, and NaN is no score.
+    """
     shown = np.flatnonzero(score == score)
     if len(shown) <= most:
         return shown
@@ -160,7 +171,9 @@ def _best(score: Array, most: int) -> Array:
 
 
 def _hold_several_prompts(rows: pl.DataFrame, starts: Array) -> Array:
-    """Return (groups,) whether the responses of a group answer several prompts; starts: the first row of each group."""
+    """Return (groups,) whether the responses of a group answer more than one prompt; False where prompts are not known.
+    starts: (groups,) the first row of each group.
+    """
     if "_prompt_key" not in rows.columns:
         return np.zeros(len(starts), dtype=bool)
     prompt = rows["_prompt_key"].to_numpy()
@@ -168,16 +181,20 @@ def _hold_several_prompts(rows: pl.DataFrame, starts: Array) -> Array:
 
 
 def _as_array(_: str, x: Tensor | Array) -> Array:
+    """Return a tensor as an array of float64 or of int64, and an array as it is. The first argument, the name of the
+    field, is not used.
+    """
     if isinstance(x, np.ndarray):
         return x
     return (x if x.is_floating_point() else x.long()).numpy()
 
 
 def _scores(groups: Sums[Array], method: str, first: int) -> dict[str, Array]:
-    """Return how well each group shows each finding: arrays (groups,), NaN for not at all, by the finding's id.
+    """Return how well each group shows each kind of finding, by the id of the finding: (groups,) scores, NaN for a
+    group that does not show it.
 
-    The id of a finding about a reward is followed by the number of the reward. first: the number of the reward that
-    matters most, of whose best responses `punished` is.
+    method: the one whose ties, wrong orders and the like are shown. If a finding is about one reward, the reward's
+    index follows the id. first: the index of the reward whose good responses the score of `punished` is about.
     """
     sums, several = groups.methods[method], (groups.rewards.dead_groups == 0).sum(0) > 1
     with np.errstate(divide="ignore", invalid="ignore"):

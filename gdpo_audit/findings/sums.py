@@ -1,4 +1,6 @@
-"""The sums over a run: arrays with a place per batch, and how such sums are selected, joined and added up."""
+"""The sums over a run: records of arrays with a number per batch, and functions that select, join and add up
+batches.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +24,9 @@ _MERGED |= dict.fromkeys(
 
 
 class Made(NamedTuple):
-    """The weights that a batch is computed with, and the recipe of its logged advantages."""
+    """The weights with which the advantages of one batch are computed, and the recipe of the advantages that it
+    logged.
+    """
 
     weights: tuple[float, ...]
     recipe: Recipe | None
@@ -30,23 +34,31 @@ class Made(NamedTuple):
 
 @dataclass(frozen=True)
 class Basis:
-    """All that the sums of a run are computed with: its rewards, weights, convention and methods."""
+    """All that the sums over a run are computed with: its rewards, weights, convention and methods. primary: the index
+    of the primary reward. recipe: that of the logged advantages. extra_method: a method to compute as well.
+    examples_of: the method of which examples are kept, None for none. changes: the weights and recipe of each batch, by
+    its number, that has others.
+    """
 
     rewards: tuple[str, ...]
     weights: tuple[float, ...]
     convention: str  # a key of ALL_CONVENTIONS
     primary: int | None
     recipe: Recipe | None  # how the logged advantages were made
-    extra_method: str | None = None  # to compute beside these
-    examples_of: str | None = None  # the method whose ties, inversions and the like need examples; None: none
-    changes: Mapping[int, Made] = field(default_factory=dict)  # by batch, where it is not `weights` and `recipe`
+    extra_method: str | None = None  # a method to compute beside those of every report
+    examples_of: str | None = None  # the method of whose ties, wrong orders and the like examples are kept; None: none
+    changes: Mapping[int, Made] = field(default_factory=dict)  # by batch, where they are not `weights` and `recipe`
 
     def of_batch(self, batch: int) -> Made:
-        """Return the weights and the recipe of one batch."""
+        """Return the weights and the recipe of one batch, which are those of the run unless they change. batch: its
+        number.
+        """
         return self.changes.get(batch, Made(self.weights, self.recipe))
 
     def with_weights(self, named: Mapping[str, float]) -> "Basis":
-        """Return the basis with these weights in every batch; rewards without one keep theirs."""
+        """Return the basis with other weights in every batch, as far as they are named. named: weights by reward; a
+        reward without one keeps its own.
+        """
 
         def changed(weights: tuple[float, ...]) -> tuple[float, ...]:
             return tuple(named.get(name, w) for name, w in zip(self.rewards, weights, strict=True))
@@ -56,96 +68,103 @@ class Basis:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The methods to compute: the three that every report compares, and the one that made the log."""
+        """The ids of the methods to compute: the three that every report compares, the one that made the log, and
+        `extra_method`.
+        """
         made_the_log = None if self.recipe is None else self.recipe.method
         return tuple(dict.fromkeys(m for m in (*COMPARED, made_the_log, self.extra_method) if m is not None))
 
 
 @dataclass(frozen=True)
 class RewardSums:
-    """Sums over each reward, (rewards, batches), and over each pair of rewards, (rewards, rewards, batches)."""
+    """Sums over the values of each reward, (rewards, batches), and over each pair of rewards, (rewards, rewards,
+    batches).
+    """
 
     present: PerReward  # responses that have the reward
     total: PerReward  # of its values
-    scatter: (
-        PerReward  # Σ of the squared distances of its values from their mean: a sum of plain squares would lose digits
-    )
-    low: PerReward  # infinite where no response has it
-    high: PerReward
+    scatter: PerReward  # Σ of the squared distances of its values from their mean, as plain squares would lose digits
+    low: PerReward  # its lowest value; infinite where no response has it
+    high: PerReward  # its highest value; −infinite where no response has it
     degrees: PerReward  # of freedom of the std inside groups: responses that have it, minus one per group that holds it
     holding_groups: PerReward  # groups in which a response has it
     dead_groups: PerReward  # groups in which it is constant or missing
     faint_groups: PerReward  # groups in which it is nearly constant, see FAINT_STD
-    # These two are over the responses that have both rewards of a pair i, j, with d the distance from the mean of the
-    # group. The correlation inside groups is products[i, j] / √(squared[i, j] squared[j, i]).
+    # The next two are over the responses that have both rewards of a pair i, j, with d the distances from the means of
+    # the group. The correlation inside groups is products[i, j] / √(squared[i, j] squared[j, i]).
     products: PerReward  # Σ d_i d_j
     squared: PerReward  # Σ d_i²
 
 
 @dataclass(frozen=True)
 class MethodSums(Generic[Number]):
-    """Sums over the advantages of one method.
+    """Sums over the advantages that one method makes.
 
-    All but `silent_groups` and what stands from `squares` to `punished` leave out a group with a NaN advantage: a
-    framework that does not skip missing rewards makes such NaNs.
+    Counts of pairs, ties, levels and mixed groups leave out a group with a NaN advantage; a framework that does not
+    skip missing rewards makes such NaNs. `silent_groups` and the sums from `squares` to `punished` leave out no group.
     """
 
     silent_groups: Number  # groups in which every advantage is 0
     squares: Number  # Σ A²
     update: PerReward  # (rewards, batches) Σ a_k A, with each reward's part a_k of A as in `gdpo_core.update_share`
-    update_unright: PerReward  # the same of the groups that `unright_groups` counts
-    # These four, (rewards, batches), are over responses that have an advantage, with d the distance of the reward from
-    # its mean in the group. The push is pushed / √(squares · distances).
+    update_unright: PerReward  # the part of `update` that comes from the groups which `unright_groups` counts
+    # The next four, (rewards, batches), are over responses that have an advantage, with d the distance of the reward
+    # from its mean in the group. The push is pushed / √(squares · distances).
     pushed: PerReward  # Σ A d
     distances: PerReward  # Σ d²
     above: PerReward  # responses with d > 0
-    punished: PerReward  # of these: those with A ≤ 0
+    punished: PerReward  # of the responses with d > 0, those with A ≤ 0
     mixed_groups: Number  # groups that hold two different reward vectors
     different_pairs: Number  # pairs in a group whose reward vectors differ
-    tie_groups: Number  # groups in which such a pair has one advantage
-    tied_pairs: Number  # how many such pairs have one advantage
+    tie_groups: Number  # groups in which a pair with different reward vectors has one advantage
+    tied_pairs: Number  # pairs with different reward vectors that have one advantage
     levels: Number  # distinct advantages, summed over the mixed groups
     primary_pairs: Number  # pairs in a group with different primary reward
-    inverted: Number  # of these: the lower response gets more
-    tied_primary: Number  # of these: both get the same
-    break_even: Number  # the weight on the primary reward above which no such pair is inverted; −infinite if none is
+    inverted: Number  # of these pairs, those in the wrong order: the response with less of it gets more
+    tied_primary: Number  # of these pairs, those in which both responses get the same
+    # The weight on the primary reward above which no pair is in the wrong order; −infinite if none is now.
+    break_even: Number
 
 
 @dataclass(frozen=True)
 class LengthSums(Generic[Number]):
-    """Sums over the lengths of completions, in tokens or in characters; 0 where the log has none."""
+    """Sums over the lengths of completions, in tokens or in characters; all are 0 if the log holds no lengths."""
 
     present: Number  # responses with a length
     total: Number  # of the lengths
-    squared: Number  # Σ d², with d the distance from the mean of the group
-    products: PerReward  # (rewards, batches) Σ d times the distance of the reward from its mean
+    squared: Number  # Σ d², with d the distance of a length from the mean of its group
+    products: PerReward  # (rewards, batches) Σ d times the distance of the reward from its mean in the group
 
 
 @dataclass(frozen=True)
 class LoggedSums(Generic[Number]):
-    """Sums over the logged advantages; without a recipe nothing is compared."""
+    """Sums over the logged advantages, which are compared with those of the recipe; without a recipe nothing is
+    compared.
+    """
 
-    count: Number  # how many there are
+    count: Number  # how many advantages are logged
     zeros: Number  # how many are 0
     wrong: Number  # how many the recipe does not reproduce
     testable: Number  # how many are far enough from 0 to test the recipe
-    impossible: Number  # of these: how many no rewards make, see findings/impossible.py
-    wrong_groups: Number  # groups that hold such an advantage
-    scaled_groups: Number  # of these: all advantages are the same positive multiple of the recipe's
+    impossible: Number  # how many no rewards can make, see findings/impossible.py
+    wrong_groups: Number  # groups with an advantage that the recipe does not reproduce
+    scaled_groups: Number  # of these groups, those whose advantages are one positive multiple of the recipe's
     hidden_groups: Number  # groups in which something that the log does not hold made a difference
-    max_error: Number  # −infinite where nothing is compared
-    max_error_live: Number  # of the groups in which the recipe makes an advantage other than 0
-    largest_silent: Number  # the size of the largest one where the recipe makes all of a group 0: round-off
-    residue_groups: Number  # groups in which such an advantage is larger than a recipe may miss
+    max_error: Number  # how far an advantage is from the recipe's, at most; −infinite where nothing is compared
+    max_error_live: Number  # the same in groups in which the recipe makes an advantage other than 0
+    largest_silent: Number  # the largest size in groups in which the recipe makes every advantage 0: round-off
+    residue_groups: Number  # groups in which such round-off is larger than what a recipe may miss
     largest_impossible: Number  # the size of the largest advantage that no rewards make; 0 where there is none
 
 
 @dataclass(frozen=True)
 class Sums(Generic[Number]):
-    """Sums over responses and groups: `Sums[Array]` of each batch, on the last axis, `Sums[float]` of all batches."""
+    """Sums over responses and groups. A `Sums[Array]` holds them for each batch, on the last axis of its arrays; a
+    `Sums[float]` holds those of all batches together.
+    """
 
     batch: Number
-    step: Number  # the first and the last of the batch
+    step: Number  # the first step of the batch, and the last one
     step_last: Number
     fingerprint: Number  # a hash of rewards and logged advantages in their order
     responses: Number
@@ -156,7 +175,7 @@ class Sums(Generic[Number]):
     unright_groups: Number  # groups that hold the primary reward, in which no response has more than 0 of it
     live_responses: Number  # responses in groups with an advantage other than 0 before GDPO's step over the batch
     constant_sums: Number  # groups in which the weighted sum of the rewards is constant
-    filtered_groups: Number  # of these: those with an advantage other than 0 before GDPO's step over the batch
+    filtered_groups: Number  # of these groups, those with an advantage other than 0 before GDPO's step over the batch
     rewards: RewardSums
     methods: Mapping[str, MethodSums[Number]]
     lengths: LengthSums[Number]
@@ -167,8 +186,10 @@ _RECORDS = (RewardSums, MethodSums, LengthSums, LoggedSums, Sums)
 
 
 def each(make: Callable[..., Any], *records: Any, name: str = "") -> Any:
-    """Return a record whose fields are what `make` returns for the name and the values of that field in these records
-    of one kind; it goes into the records and dicts inside them.
+    """Return a record built field by field: a field is what `make` returns for its name and for the values that the
+    given records, all of one kind, have in it. Records and dicts inside the records are treated likewise.
+
+    name: the name to call `make` with if the arguments are values already.
     """
     first: Any = records[0]
     if isinstance(first, _RECORDS):
@@ -179,17 +200,19 @@ def each(make: Callable[..., Any], *records: Any, name: str = "") -> Any:
 
 
 def select_batches(batches: Sums[Array], which: Array | slice) -> Sums[Array]:
-    """Return some of the batches; which: a mask, numbers or a slice."""
+    """Return some of the batches. which: a mask over the batches, their positions, or a slice."""
     return each(lambda _, x: x[..., which], batches)
 
 
 def concat(several: Sequence[Sums[Array]]) -> Sums[Array]:
-    """Return all batches of several sums, those of the first before those of the second."""
+    """Return the batches of several sums, those of the first before those of the second."""
     return each(lambda _, *arrays: np.concatenate(arrays, axis=-1), *several)
 
 
 def add_up(batches: Sums[Array], number: Array) -> Sums[Array]:
-    """Add up the batches that have the same number, in the order of these numbers."""
+    """Return the sums of all batches that have the same number, in ascending order of these numbers. batches: sums over
+    batches or over other pieces of a run, such as its groups; number: (batches,) the number of each.
+    """
     if (number[1:] < number[:-1]).any():
         order = np.argsort(number, kind="stable")
         batches, number = select_batches(batches, order), number[order]
@@ -204,28 +227,32 @@ def add_up(batches: Sums[Array], number: Array) -> Sums[Array]:
 
 
 def total(batches: Sums[Array]) -> Sums[float]:
-    """Return the sums over all batches: plain numbers, and arrays without their last axis."""
+    """Return the sums of all batches together: plain numbers in place of arrays over batches, and no last axis
+    elsewhere.
+    """
     whole = add_up(batches, np.zeros(len(batches.batch), dtype=np.int64))
     return each(lambda _, x: x[..., 0] if x.ndim > 1 else x[0].item(), whole)
 
 
 def push_of(pushed: Array, distances: Array, squares: Array | float) -> Array:
-    """Return the push on each reward from the sums of a method; 0 where a reward is constant or all advantages are 0.
-
-    As `gdpo_core.push`.
+    """Return the push on each reward, as `gdpo_core.push` defines it, from Σ A d, Σ d² and Σ A² of a method, with A the
+    advantages and d the distances of a reward from the means of its groups. It is 0 where a reward is constant in every
+    group or all advantages are 0.
     """
     size = np.sqrt(distances) * np.sqrt(squares)
     return np.clip(np.divide(pushed, size, out=np.zeros_like(size), where=size > 0), -1, 1)
 
 
 def scaled_share(batches: Sums[Array]) -> float:
-    """Return the share of the groups with advantages that are not reproduced in which all are off by one positive
-    factor; 0 where there is no such group.
+    """Return the share of groups whose advantages are all off by one positive factor, of the groups with advantages
+    that are not reproduced; 0 without such groups.
     """
     return float(batches.logged.scaled_groups.sum() / max(batches.logged.wrong_groups.sum(), 1))
 
 
 def bin_batches(batches: Sums[Array], at_most: int = 200) -> Sums[Array]:
-    """Put consecutive batches together until at most so many rows are left, each numbered as its first batch."""
+    """Return the sums with consecutive batches added together, so that at most `at_most` are left; each has the number
+    of the first of its batches.
+    """
     rows = len(batches.batch)
     return batches if rows <= at_most else add_up(batches, np.arange(rows) * at_most // rows)

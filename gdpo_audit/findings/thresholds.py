@@ -1,57 +1,103 @@
-"""The thresholds of the findings, each with its reason. A finding's evidence repeats the thresholds that it used."""
+"""The thresholds of the findings, each with the reason for it. The evidence of a finding repeats the thresholds that
+the finding used.
+"""
 
 from math import sqrt
 
-DOMINATES = 0.6  # share of the update: more than all other rewards together, with room for noise
-DOMINATES_BY = 2.0  # times what its weight asks for, or the others at most their part over this: less may be meant
-BY_SCALE = 1 / 3  # of the way to what its weight asks for: a share that GDPO moves by less is not a matter of scale
-STARVED = 0.25  # of what its weight asks for: a quarter, where squares of spreads of 1 : 2 alone make such a quarter
-STARVED_DUE = 0.03  # of the update, by its weight: a reward that could have less is hardly meant to count
-STARVED_EXTENT = 0.5  # of the run, up to its end: a reward starved for less may only be lagging
-STARVED_GROUPS = 16  # in each part of the run that is searched for the step from which on: of fewer a share says little
-MOVED = 0.1  # of the update: a share that moves less is the same share
-DEAD = 0.95  # share of the groups: a reward that differs in one of twenty still teaches something, a rarer one hardly
-FAINT_STD = 1e-2  # std in a group, beside the largest absolute value there: what differs by less is nearly constant
-FEW_VALUES = 0.25  # share of a group at its lowest or highest value: more mean few values, such as 5 or 5.01, not noise
-FAINT = 0.5  # share of the groups in which a reward differs: most of what it says is noise
-FADES_DEAD = 0.25  # by which the share of constant groups rises from the first to the last quarter: less is drift
-FADES_SHARE = 0.25  # times the update share of the first quarter: three quarters of what it did are gone
-BY_GROUPS = 16  # that have a value of a column: of fewer, all may be constant by chance
-BY_RISE = 0.25  # by which a reward is constant more often there than elsewhere: less is no matter of the value
-FADES_BATCHES, FADES_GROUPS = 8, 16  # in the run, and in a quarter of it: of fewer a quarter says little
-CHANGED, CHANGED_STEPS = 4.0, 3  # errors of a change of mean: one run in a hundred shows more by chance; steps a side
-FALLS = 0.25  # standard deviations of a reward over the run: a smaller fall of its mean is hardly seen in a plot
-FALLS_FAR = 0.75  # a warning even where nothing rises, or no reward is primary: less may be harder prompts, or meant
-UNRIGHT_INFO, UNRIGHT_WARNING = 0.2, 0.5  # of the update: a fifth is worth knowing; of half, being right decides less
-TWO_VALUES = 1e-9  # of the squared range: the round-off of a variance
-AMPLIFIED = 2.0  # times the update share that it has under GRPO
-AMPLIFIED_SHARE = 0.1  # of the update: below, noise does little harm
-TIES = 0.25  # share of the groups whose responses differ
-TIED_PAIRS = 0.05  # share of the pairs that differ: large groups hold a tie easily, and a few cost little
-TIES_LEFT = 0.5  # of the tied pairs, under GDPO: where it leaves more, ties are of the rewards and not of the method
-SILENT_INFO, SILENT_WARNING = 0.1, 0.3  # share of the groups: prompts too easy or too hard; then a third of the work
-AMPLIFIES = 1.5  # times the advantages of the method that ran: a step half as long again as its learning rate says
-INVERTED_INFO, INVERTED_WARNING = 0.05, 0.1  # share of the pairs with different primary reward
-PUSHED = 0.2  # a push: a reward that makes little of the update itself, and is pushed so much, rises with others
-WEAK_PUSH = 0.5  # times the largest push: a reward that is pushed half as much is learnt more slowly than another
-PUSH_MOVED = 0.02  # a push that moves less moves by noise, also in a large log
-BREAK_EVEN = 100.0  # times the largest other weight: beyond, the other rewards hardly count, as behind a gate
-CONFLICT = -0.5  # correlation inside groups: a quarter of what one reward does undoes the other
-BLIND = 0.5  # share of the groups in which a reward is constant and no metric shows it: half say nothing
-FILTERED = 0.1  # share of the groups: of a batch a tenth is lost, or drawn again
-LENGTH = 0.3  # correlation inside groups: a tenth of what the reward says is length
-CHANCE = 3.0  # standard errors of a correlation: in a small log larger ones come by chance
-EVERY_NTH = 0.8  # share of the gaps between steps that are equal
-MERGED = 0.05  # share of the groups that are not reproduced: fewer may be equal by chance of rounding
-SCALE_ONLY = 0.5  # share of the groups that are not reproduced whose advantages are a multiple of what they should be
-FEW_GROUPS = 30  # a share of the groups is uncertain by a tenth and more below
-VARYING, DEGREES = 4, 3  # groups in which a reward varies, and responses per reward: of fewer one follows by chance
-MISSING_OF_TOTAL = 0.1  # of the variance of a total: what is in no column may then decide against what is
-NO_SPREAD = 1e-11  # of the variance of a reward that others do not explain: float32's round-off
+# --- shares of the update ---
+
+DOMINATES = 0.6  # A reward with this share makes more than all others together, with room for noise.
+# It also has to make so many times what its weight asks for, or to leave to the others their part divided by this
+# number. Less may be meant.
+DOMINATES_BY = 2.0
+# GDPO has to move a share so far towards what the weight asks for; otherwise the share is no matter of scale.
+BY_SCALE = 1 / 3
+# A reward is starved below this part of what its weight asks for. Spreads of 1 : 2 alone, squared, make a quarter.
+STARVED = 0.25
+STARVED_DUE = 0.03  # If its weight asks for less than this share, a reward is hardly meant to count.
+STARVED_EXTENT = 0.5  # A reward that is starved for less than this part of the run, up to its end, may only be lagging.
+# The run is searched in parts for the step from which on a reward is starved. In fewer groups a share says little.
+STARVED_GROUPS = 16
+MOVED = 0.1  # A share that moves by less counts as the same share.
+
+# --- constant, nearly constant and fading rewards ---
+
+# A reward is dead if it is constant in so large a share of the groups. One that differs in more still teaches
+# something.
+DEAD = 0.95
+# A reward is nearly constant in a group if its std is at most this part of its largest absolute value there.
+FAINT_STD = 1e-2
+# If a larger share of a group has its lowest or highest value, the reward has few values, such as 5 and 5.01: no noise.
+FEW_VALUES = 0.25
+# If a reward is nearly constant in this share of the groups in which it differs, most of what it says is noise.
+FAINT = 0.5
+# A reward fades if the share of constant groups rises by so much from the first quarter to the last: less is drift.
+FADES_DEAD = 0.25
+# At this part of the update share of the first quarter, a reward has lost three quarters of what it did.
+FADES_SHARE = 0.25
+BY_GROUPS = 16  # Of fewer groups with one value of a column, all may be constant by chance.
+BY_RISE = 0.25  # If a reward is constant more often by less than this than elsewhere, the value is not why.
+# A run needs so many batches, and a quarter of it so many groups, before a quarter says much.
+FADES_BATCHES, FADES_GROUPS = 8, 16
+
+# --- how the means of rewards move ---
+
+# A mean changes if it moves by so many standard errors, with at least so many steps on either side. By chance one run
+# in a hundred shows more.
+CHANGED, CHANGED_STEPS = 4.0, 3
+FALLS = 0.25  # standard deviations of the reward over the run: a smaller fall of its mean is hardly seen in a plot
+# So large a fall is a warning even if no other reward rises, or none is primary; less may be harder prompts, or meant.
+FALLS_FAR = 0.75
+# The share of the update from groups without a right answer: a fifth is worth knowing, at a half being right decides
+# less.
+UNRIGHT_INFO, UNRIGHT_WARNING = 0.2, 0.5
+TWO_VALUES = 1e-9  # The round-off of a variance, as a part of the squared range of a reward.
+
+# --- what a method does ---
+
+AMPLIFIED = 2.0  # GDPO amplifies noise if the noise has so many times its update share under GRPO.
+AMPLIFIED_SHARE = 0.1  # Below this share of the update noise does little harm.
+TIES = 0.25  # Ties are reported from this share of the groups whose responses differ.
+TIED_PAIRS = 0.05  # A share of the pairs that differ: large groups easily hold a tie, and a few ties cost little.
+# If GDPO leaves a larger part of the tied pairs, the ties come from the rewards and not from the method.
+TIES_LEFT = 0.5
+# Shares of the groups: from a tenth on, prompts are too easy or too hard; at three tenths a third of the work is lost.
+SILENT_INFO, SILENT_WARNING = 0.1, 0.3
+AMPLIFIES = 1.5  # With so many times the advantages, a step is half as long again as its learning rate says.
+INVERTED_INFO, INVERTED_WARNING = 0.05, 0.1  # Shares of the pairs with different primary reward.
+PUSHED = 0.2  # A reward that makes little of the update itself but is pushed so much rises together with others.
+WEAK_PUSH = 0.5  # A reward with less than this part of the largest push is learnt more slowly than another one.
+PUSH_MOVED = 0.02  # A push that moves by less moves by noise, even in a large log.
+# With more than so many times the largest other weight, the other rewards hardly count, as behind a gate.
+BREAK_EVEN = 100.0
+
+# --- pairs of rewards, lengths, a trainer's own metrics ---
+
+CONFLICT = -0.5  # At this correlation inside groups, a quarter of what one reward does undoes the other.
+BLIND = 0.5  # If a reward is constant in so many more groups than the metric shows, half of the groups are hidden.
+FILTERED = 0.1  # From this share of the groups on, a filter loses a tenth of a batch, or draws it again.
+LENGTH = 0.3  # At this correlation inside groups, a tenth of what the reward says is length.
+CHANCE = 3.0  # standard errors: in a small log larger correlations come by chance
+
+# --- the log ---
+
+EVERY_NTH = 0.8  # If so large a share of the gaps between steps is equal, the log holds every n-th step.
+# Fewer of the groups that are not reproduced may hold equal rewards with different advantages by chance of rounding.
+MERGED = 0.05
+# If in so large a share of the groups that are not reproduced the advantages are a multiple of what they should be,
+# that is how they went wrong.
+SCALE_ONLY = 0.5
+FEW_GROUPS = 30  # Below so many groups, a share of them is uncertain by a tenth and more.
+# With fewer groups in which it varies, or fewer responses per reward, a reward follows from others by chance.
+VARYING, DEGREES = 4, 3
+# If more of the variance of a total is in no column, what is missing may outweigh what is there.
+MISSING_OF_TOTAL = 0.1
+# If others explain all but this part of a reward's variance, the reward follows from them: the rest is round-off.
+NO_SPREAD = 1e-11
 
 
 def push_noise(responses: int) -> float:
-    """Return how much a push measured on so many responses may differ by chance.
+    """Return by how much a push that was measured on so many responses may differ by chance.
 
     >>> push_noise(100), push_noise(1_000_000)
     (0.1, 0.02)

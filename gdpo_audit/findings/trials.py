@@ -1,4 +1,4 @@
-"""Settings of a run, tried on a sample of its own log: no report recommends what it has not tried."""
+"""Trials of other settings on a sample of the run's own log: a report recommends nothing that was not tried."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,9 @@ MOST = 20_000  # responses on which a setting is tried: all of a smaller log, el
 
 @dataclass(frozen=True)
 class Gate:
-    """A rule by which one reward counts only where another one reaches a threshold; both are indices."""
+    """A rule by which one reward counts only where another one reaches a threshold; elsewhere it has a fixed value.
+    `reward` and `on` are the indices of the two rewards.
+    """
 
     reward: int
     on: int
@@ -27,7 +29,9 @@ class Gate:
     fallback: float  # what stands in its place everywhere else
 
     def named(self, rewards: Sequence[str]) -> GatePart:
-        """Return the gate as reports have it, with the names of the rewards."""
+        """Return the gate as reports hold it, with the names of the rewards. rewards: the names of all rewards of the
+        run.
+        """
         return {
             "on": rewards[self.on],
             "reward": rewards[self.reward],
@@ -38,7 +42,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class Trial:
-    """A setting that is tried on a log: a method, weights, and a gate if there is one."""
+    """A setting to try on a log: a method, weights, and a gate or None."""
 
     method: str
     weights: tuple[float, ...]
@@ -46,7 +50,7 @@ class Trial:
 
 
 class Trials:
-    """The settings that are tried on a run: the facts of its sample under each of them, computed once."""
+    """Try settings on a sample of a run, each only once, and keep the facts of the sample under each setting."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
@@ -67,20 +71,24 @@ class Trials:
 
     @cached_property
     def as_it_ran(self) -> Facts:
-        """The facts of the sample under the run's own setting, with which each trial is compared."""
+        """The facts of the sample under the run's own method and weights, with which those of every trial are
+        compared.
+        """
         return self.facts_under(Trial(self.facts.method, self.facts.basis.weights))
 
 
 def sample_of(f: Facts) -> list[pl.DataFrame]:
-    """Return the responses on which settings are tried: those of the counted batches in the tables of the facts."""
+    """Return the responses on which settings are tried: whole batches that count, from the tables that the facts
+    hold.
+    """
     counted = pl.col("batch").is_in(f.batches.batch.tolist())
     return at_most(table.filter(counted) for table in f.tables)
 
 
 def at_most(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
-    """Return whole batches from all over the run, `MOST` responses at most.
+    """Return whole batches from all over the run, with at most `MOST` responses in all.
 
-    Of a single batch that has more come its first groups that fit, but at least one group.
+    If a single batch has more, return its first groups that fit, but at least one group.
     """
     sample = spread(tables, MOST)
     if sum(map(len, sample)) <= MOST:
@@ -91,15 +99,18 @@ def at_most(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
 
 
 def sums_under(basis: Basis, gate: Gate | None, sample: Sequence[pl.DataFrame]) -> Sums[Array]:
-    """Return the sums over each batch of a sample of a run, behind a gate if one is given."""
+    """Return the sums over each batch of a sample, with the advantages computed on `basis`, and with a gate unless it
+    is None.
+    """
     table = pl.concat(sample).drop("advantage", strict=False)
     table = table if gate is None else table.with_columns(*behind(gate, basis.rewards))
     return summarise_all([table], basis).batches
 
 
 def behind(gate: Gate, rewards: Sequence[str]) -> tuple[pl.Expr, pl.Expr]:
-    """Return expressions for two columns: the reward behind its gate, missing where it is missing, and the same reward
-    as the log has it, under the name of `ungated_column`.
+    """Return expressions for two columns of a table. The first is the gated reward as its gate leaves it, missing where
+    it is missing in the log. The second is the same reward as the log holds it, under the name that `ungated_column`
+    returns.
     """
     reward, on = (pl.col(reward_column(rewards[k])) for k in (gate.reward, gate.on))
     reached = on.is_not_nan() & (on >= gate.threshold)

@@ -1,4 +1,6 @@
-"""Columns among the rewards that do not count: those of weight 0, and those that hold a reward times its weight."""
+"""Columns among the rewards that do not count: those of weight 0, and those that repeat another reward times its
+weight.
+"""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +13,9 @@ from gdpo_core._words import number
 
 
 def counted(f: Facts) -> Run | None:
-    """Return the run with only the rewards that count; None where all do, or where the log does not tell."""
+    """Return the run with only those rewards that count; None where all of them do, or where the logged advantages are
+    not reproduced.
+    """
     if f.reproduced is False:
         return None
     uncounted = list(_without_weight(f))
@@ -30,7 +34,9 @@ def counted(f: Facts) -> Run | None:
 
 
 def _without_weight(f: Facts) -> Iterator[Uncounted]:
-    """Yield the rewards whose weight is known to be 0, but for the primary one; none where no other has a weight."""
+    """Yield the rewards whose weight is known to be 0, except for the primary reward; nothing if no reward has another
+    weight.
+    """
     weights, recipe = f.basis.weights, f.recipe
     last = max((k for k, w in enumerate(weights) if w), default=-1)
     for k, name in enumerate(f.rewards):
@@ -46,7 +52,9 @@ def _without_weight(f: Facts) -> Iterator[Uncounted]:
 
 
 def _weighted_copies(f: Facts) -> Iterator[tuple[str, tuple[str, float]]]:
-    """Yield each reward that the log also holds times a weight under a name that says so, with that name and weight."""
+    """Yield each reward that the log holds a second time, multiplied by a weight, in a column whose name says
+    “weighted”: the name of the reward, and then that column and the weight.
+    """
     primary = None if f.basis.primary is None else f.rewards[f.basis.primary]
     for later, weights in f.relations:
         if len(weights) != 1:
@@ -58,7 +66,7 @@ def _weighted_copies(f: Facts) -> Iterator[tuple[str, tuple[str, float]]]:
 
 
 def _plain(name: str) -> str:
-    """Return the name of a column without the word "weighted" at its start or end.
+    """Return the name of a column in lower case, without the word “weighted” at its start or end.
 
     >>> _plain("Style_weighted"), _plain("weighted/style"), _plain("weighted")
     ('style', 'style', 'weighted')

@@ -1,4 +1,6 @@
-"""Figures of a whole run under another method, other weights or another convention, beside those that it has."""
+"""The figures of a whole run under another method, other weights or another convention, beside those of its own
+setting.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +35,9 @@ FIGURES = ("groups_with_ties", "tied_pairs", "silent_groups", "inversions")  # o
 
 @dataclass(frozen=True)
 class WhatIfSetting:
-    """Hold a checked setting to try; a field of None, or a reward missing from `weights`, keeps the run's own value."""
+    """Hold a setting to try, after its check. Where method or convention is None, or a reward has no entry in
+    `weights`, the run's own value is kept.
+    """
 
     method: str | None
     weights: dict[str, float]
@@ -63,7 +67,9 @@ class WhatIf(Displayed, Struct, frozen=True):
 
 
 def validate_setting(run: Run, setting: Mapping[str, Any]) -> WhatIfSetting:
-    """Return the method, weights and convention that a mapping gives, checked against a run. Raises InputError."""
+    """Return the setting that a caller gives as a mapping with the keys method, weights and convention, or some of
+    them, checked against a run. Raises InputError.
+    """
     keys = ("method", "weights", "convention")
     known = isinstance(setting, Mapping) and bool(setting) and set(setting) <= set(keys)
     expect(known, "what_if", f"one or more of {', '.join(keys)}", repr(setting))
@@ -76,15 +82,19 @@ def validate_setting(run: Run, setting: Mapping[str, Any]) -> WhatIfSetting:
 
 
 def with_every_weighed_reward(f: Facts, setting: WhatIfSetting) -> Facts:
-    """Return the facts of the run with every reward that a setting weighs, also those that did not count."""
+    """Return the facts f; or, if a setting gives a weight to a reward that does not count in them, the facts of the
+    same run in which every reward counts.
+    """
     counts_again = any(w and name not in f.rewards for name, w in setting.weights.items())
     return f.with_all if counts_again and f.with_all is not None else f
 
 
 def compute_what_if(f: Facts, setting: WhatIfSetting, tables: Iterable[pl.DataFrame], engine: Mapped = map) -> WhatIf:
-    """Return the figures of the whole run as it ran and under a setting, and what to change. Raises InputError.
+    """Return the figures of the whole run under its own setting and under another one, and the lines of configuration
+    that lead there. Raises InputError.
 
-    tables: all tables of the run that `with_every_weighed_reward(f, setting)` holds, read anew; engine: as in `audit`.
+    tables: all tables of the run in `with_every_weighed_reward(f, setting)`, read anew; engine: applies a function to
+    each part of the run, as `map` does.
     """
     ran, f = f, with_every_weighed_reward(f, setting)
     expect(not f.lacks_a_reward, "what_if", "a log with every reward", f"one that lacks some, in {f.run.path}")
@@ -110,9 +120,10 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, tables: Iterable[pl.DataFr
 
 
 def figures_under(f: Facts, method: str, rewards: Sequence[str]) -> SettingPart:
-    """Return a setting and the figures under it as a dict.
+    """Return a setting together with the figures of a run under it, as a part of the report.
 
-    rewards: all that it names; one that does not count has weight and share 0, and no push.
+    rewards: the names of all rewards that it lists. A reward that does not count in the facts f has weight 0 and share
+    0, and None as its push and as its share of punished responses.
     """
     figures = f.ties(method), f.tied_pairs(method), f.silent(method), f.inversions(method)
     shares = dict.fromkeys(rewards, 0.0) | _by_reward(f, f.shares(method))
@@ -125,10 +136,12 @@ def figures_under(f: Facts, method: str, rewards: Sequence[str]) -> SettingPart:
 
 
 def _by_reward(f: Facts, figures: Sequence[float]) -> dict[str, float | None]:
+    """Return one figure per reward as a dict by the names of the rewards, with None in place of NaN and infinity."""
     return dict(zip(f.rewards, map(_finite_or_none, figures), strict=True))
 
 
 def _finite_or_none(x: float) -> float | None:
+    """Return a number, or None in place of NaN and infinity."""
     return x if isfinite(x) else None
 
 
@@ -136,7 +149,9 @@ def _finite_or_none(x: float) -> float | None:
 
 
 def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, basis: Basis) -> tuple[str | None, list[str]]:
-    """Return the lines that configure a setting, None where none are known, and notes on its figures."""
+    """Return the lines of configuration that bring a setting about, None where none are known, and sentences on what
+    the figures rest on. method: the id of the method in the setting; basis: what its figures were computed on.
+    """
     convention = ALL_CONVENTIONS[basis.convention]
     another_convention = setting.convention not in (None, f.basis.convention)
     owners = (

@@ -1,4 +1,4 @@
-"""Weights, steps and lists in sentences, as findings and reports say them."""
+"""Words for weights, steps and lists, as they stand in the sentences of findings and reports."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -8,7 +8,8 @@ FEW_CHANGES = 3  # of the weights: so many are named one by one
 
 
 def weights_in_words(weights: Mapping[str, float], up_to_scale: bool) -> str:
-    """Put weights into a sentence; where they are known up to a common factor, only their ratio.
+    """Return words that name weights, by reward; up_to_scale: whether only their ratio is known, so that they name no
+    more than that.
 
     >>> weights_in_words({"correct": 1.0, "short": 0.5}, False), weights_in_words({"correct": 1.0, "short": 0.5}, True)
     ('correct 1, short 0.5', 'correct : short = 2 : 1 (the log shows their ratio alone)')
@@ -23,7 +24,8 @@ def weights_in_words(weights: Mapping[str, float], up_to_scale: bool) -> str:
 
 
 def ratio_in_words(weights: Mapping[str, float | None]) -> str:
-    """Return weights without their names, with colons between them.
+    """Return weights without the names of their rewards, with colons between them, and a question mark for one that is
+    None.
 
     >>> ratio_in_words({"correct": 1.0, "short": 0.5, "style": None})
     '1 : 0.5 : ?'
@@ -32,7 +34,8 @@ def ratio_in_words(weights: Mapping[str, float | None]) -> str:
 
 
 def weights_in_turn(phases: Sequence[tuple[int, Mapping[str, float | None]]]) -> str:
-    """Put weights that change into a sentence: all of a few phases, else the first and the last.
+    """Return words that say how weights change: they name all of a few phases, or else only the first and the last.
+    phases: for each phase its first step and its weights by reward.
 
     >>> weights_in_turn([(1, {"correct": 1.0, "short": 0.5}), (11, {"correct": 1.0, "short": 0.2})])
     'correct : short = 1 : 0.5 at first and 1 : 0.2 from step 11 on'
@@ -44,7 +47,7 @@ def weights_in_turn(phases: Sequence[tuple[int, Mapping[str, float | None]]]) ->
 
 
 def some(items: Iterable[object]) -> str:
-    """List items in a sentence, which names about eight and counts the rest.
+    """Return items as a list in words, which names about eight of them and counts the others.
 
     >>> some([1, 2, 3]), some(range(20))
     ('1, 2 and 3', '0, 1, 2, 3, 4, 5, 6, 7 and 12 more')
@@ -53,7 +56,7 @@ def some(items: Iterable[object]) -> str:
 
 
 def at_steps(steps: Sequence[int]) -> str:
-    """Name steps in a sentence.
+    """Return words that name steps.
 
     >>> at_steps([3]), at_steps([3, 5])
     ('step 3', 'steps 3 and 5')
@@ -62,15 +65,15 @@ def at_steps(steps: Sequence[int]) -> str:
 
 
 def is_or_are(n: int) -> str:
-    """Return the verb that goes with so many things."""
+    """Return the verb that goes with n things, “is” or “are”."""
     return "is" if n == 1 else "are"
 
 
 def was_or_were(n: int) -> str:
-    """Return the past verb that goes with so many things."""
+    """Return the verb that goes with n things, “was” or “were”."""
     return "was" if n == 1 else "were"
 
 
 def does_or_do(n: int) -> str:
-    """Return the auxiliary verb that goes with so many things."""
+    """Return the verb that goes with n things, “does” or “do”."""
     return "does" if n == 1 else "do"

@@ -1,1 +1,1 @@
-"""Recipes of logged advantages: the method, convention and weights that made them, or that these are unknown."""
+"""The search for the recipe of logged advantages: the method, the convention and the weights that made them."""

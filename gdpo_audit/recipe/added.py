@@ -1,4 +1,4 @@
-"""A search for a column that was added to the advantages after a method had made them, such as a KL penalty."""
+"""A search for a column that was added to the advantages after a method had made them, as a KL penalty is."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,9 @@ _FITS = 1e-5  # the part of the advantages that a linear function of the columns
 
 @dataclass(frozen=True)
 class Added:
-    """A column of which a multiple was added to the advantages that a recipe makes, with its mean taken off or not."""
+    """A column that was added to the advantages which a recipe makes, so many times, as it is or less a mean of it.
+    over: the scope of that mean, batch or group; empty for no mean.
+    """
 
     column: str
     times: float
@@ -28,11 +30,11 @@ Solve = Callable[[list[pl.DataFrame]], Recipe | None]  # returns the recipe that
 
 
 def added_column(tables: Sequence[pl.DataFrame], rewards: Sequence[str], column: str, solve: Solve) -> Added | None:
-    """Return the column and how much of it was added to the advantages of these tables; None if that explains nothing.
+    """Return how much of a column was added to the advantages of some tables; None if adding it does not explain them.
 
-    In a group the advantages are then a linear function of the rewards and the column, and what belongs to the column
-    is the same number in every group. tables: with the column among the rewards, as the last one. solve: returns the
-    recipe that makes every advantage of some tables, or None.
+    Such advantages are, in each group, a linear function of the rewards and the column, in which the column has the
+    same factor in every group. tables: hold the column as one more reward, behind `rewards`. solve: returns the recipe
+    that makes every advantage of some tables, or None.
     """
     table = pl.concat(tables)
     times = _common_slope(table, [*rewards, column])
@@ -46,7 +48,9 @@ def added_column(tables: Sequence[pl.DataFrame], rewards: Sequence[str], column:
 
 
 def _common_slope(table: pl.DataFrame, names: Sequence[str]) -> float | None:
-    """Return the slope of the advantages along the last column; None unless the groups that show it agree on it."""
+    """Return the factor of the last of the named columns in the linear functions that make the advantages of each
+    group; None unless most groups that show such a factor agree on it.
+    """
     x, a = table.select(reward_columns(names)).to_numpy(), table["advantage"].to_numpy()
     group, slopes = table["group"].to_numpy(), list[float]()
     starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
@@ -68,7 +72,9 @@ def _common_slope(table: pl.DataFrame, names: Sequence[str]) -> float | None:
 
 
 def _without(table: pl.DataFrame, column: str, times: float, over: str) -> pl.DataFrame:
-    """Return the table with advantages from which the multiple of the column is taken off; over: as in `Added`."""
+    """Return the table with the multiple of the column taken off its advantages again. over: "batch" or "group", whose
+    mean was taken off the column before it was added, or "" for none.
+    """
     [name] = reward_columns([column])
     value = pl.col(name)
     mean = value.mean().over(over) if over else pl.lit(0.0)

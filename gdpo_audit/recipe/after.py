@@ -1,4 +1,4 @@
-"""A search for recipes whose advantages were changed in each batch afterwards: whitened, or divided over other rows."""
+"""A search for recipes whose advantages were changed once more in each batch: whitened, or divided over other rows."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,11 +20,14 @@ _BATCHES = 3  # the fewest batches: with fewer, a free factor for each leaves to
 def solve_after(
     tables: Sequence[pl.DataFrame], rewards: Sequence[str], framework: str, weights: Sequence[float] | None = None
 ) -> Recipe | None:
-    """Return the recipe that makes every advantage of these tables but for a last change of each batch.
+    """Return the recipe that makes every advantage of some tables, if each batch of them was changed once more at the
+    end; None if there is none, or if too few batches show it.
 
-    None where there is no such recipe, or too few batches show it. weights: one per reward, tried first. GDPO's step
-    over the batch divides by the std of all rows of that batch; where silent groups are dropped after it, as dynamic
-    sampling does, the rows that are left differ by a factor.
+    weights: one per reward, tried first; 1 by default.
+
+    One such change comes with dynamic sampling: GDPO's batch step divides by the std of all rows of a batch, of which
+    the silent groups are dropped afterwards, so the logged rows differ by a factor from what they would be by
+    themselves.
     """
     log = tensors_of(pl.concat(tables), rewards)
     live = log.batch_of_response[log.advantages.nan_to_num() != 0].unique()
@@ -43,8 +46,9 @@ def solve_after(
 def _attempt(
     log: Tensors, method: str, convention: str, after: str, wanted: torch.Tensor
 ) -> tuple[float, Recipe] | None:
-    """Return the largest error of the simplest weights with which a method, changed by `after`, makes all advantages,
-    and the recipe; None where no such weights do.
+    """Return the largest error and the recipe of the simplest weights with which a method makes all advantages, if the
+    change `after` followed it; None if no weights do, or if they are no round numbers. wanted: (rewards,) the weights
+    to take where the log leaves them open.
     """
     terms = terms_of(log, log.read(ALL_CONVENTIONS[convention]), method)
     solution = solution_of(terms, log.batches)
@@ -59,7 +63,9 @@ def _attempt(
 
 
 def _with_rows(log: Tensors, recipe: Recipe) -> Recipe:
-    """Return the recipe with the number of rows of its batch step; unchanged where no whole numbers show."""
+    """Return the recipe with the number of rows over which its batch step must have run; unchanged for another method
+    than GDPO, or if the advantages do not show a whole number.
+    """
     if recipe.method != "gdpo":
         return recipe
     convention = ALL_CONVENTIONS[recipe.convention]

@@ -1,4 +1,4 @@
-"""Weights that change during a run, and the recipe that made each batch."""
+"""The search for weights that change during a run, which finds the recipe that made each batch."""
 
 import math
 from collections import Counter
@@ -17,7 +17,7 @@ from gdpo_audit.recipe.weights import UNDIVIDED
 # unexplained, evaluations leave less.
 _EXPLAINED = 0.75
 _TOGETHER = 16  # the most batches that are solved together, where a single batch shows too little
-_TRIED = 6  # The batches of an unexplained log that are tried, each of which a recipe has to explain by itself.
+_TRIED = 6  # the batches of an unexplained log that are tried, each of which a recipe has to explain by itself
 _KNOWN = 3  # the recipes of earlier batches that may have come back
 # The batches that nothing explains after which the search ends, as it would take long, unless weights explain more
 # batches than that.
@@ -25,10 +25,11 @@ _HOPELESS = 50
 
 
 def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | None:
-    """Return the recipe of one of the first batches, of a method that makes each of them by itself with some weights.
+    """Return a recipe whose method makes each of the first batches of a sample by itself, with weights that may differ
+    from batch to batch. The weights in it are those of the last of these batches.
 
-    None where no method does, where the sample holds a single batch with advantages, and where the method divides by
-    nothing and yet the scale of its weights stays open.
+    None if there is no such method, or if the sample has a single batch with advantages. None too if the method divides
+    by nothing and the log still does not show the scale of the weights.
     """
     live = (rows for rows in _batches(sample) if rows["advantage"].fill_nan(0).cast(bool).any())
     first = list(islice(live, _TRIED))
@@ -42,15 +43,18 @@ def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | No
 def recipes_by_batch(
     run: Run, recipe: Recipe, batches: Sequence[int], bad: set[int], whole: set[int]
 ) -> dict[int, Recipe]:
-    """Return the recipe of each batch, if changing weights explain what the run's recipe does not; else {}.
+    """Return the recipe of each batch, by its number, if weights that change explain the batches that the run's recipe
+    does not; else {}.
 
-    batches: the numbers of the run's batches, in order; bad: of those that its recipe does not explain; whole: of those
-    that lack no rows.
-    A batch has the recipe of the batch before it for as long as that recipe reproduces it, or the log leaves it open.
+    recipe: that of the run. batches: the numbers of all batches, in order. bad: the numbers of those that `recipe` does
+    not explain. whole: the numbers of those that lack no rows.
+
+    A batch keeps the recipe of the batch before it as long as that recipe reproduces it, or as long as the log does not
+    show another one.
     """
     by_batch, known = dict[int, Recipe](), [recipe]
     missed = 0
-    # batches that may tell more of the last recipe, and of the next
+    # Batches that may show more of the weights of the last recipe, and batches that may show those of the next one.
     phase, waiting = list[pl.DataFrame](), list[pl.DataFrame]()
     for rows in _batches(run.tables()):
         batch = rows["batch"][0]
@@ -80,42 +84,49 @@ def recipes_by_batch(
     first = next(batch for batch in batches if batch in by_batch)
     earlier = takewhile(lambda rows: rows["batch"][0] != first, _batches(run.tables()))
     if all(_reproduces(by_batch[first], tensors_of(p, run.rewards)) for p in earlier if p["batch"][0] in whole):
-        last = by_batch[first]  # before it, a reward was constant, so that its weight did not show: that is no change
+        # The batches before it fit this recipe too: a reward was constant in them, so that its weight did not show.
+        # That is no change of weights.
+        last = by_batch[first]
     return {batch: (last := by_batch.get(batch, last)) for batch in batches}
 
 
 def most_common(recipes: Sequence[Recipe]) -> Recipe:
-    """Return the recipe of most batches; where several recipes have equally many, the one that comes last."""
+    """Return the recipe that most batches have; of several that equally many have, the one that comes last. recipes:
+    one per batch.
+    """
     count = Counter(recipes)
     return max(reversed(recipes), key=lambda recipe: count[recipe])
 
 
 def _batches(tables: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """Yield the batches of these tables one by one."""
+    """Yield the batches of some tables, each as a table of its own."""
     return (rows for table in tables for rows in table.partition_by("batch", maintain_order=True))
 
 
 def _reproduces(recipe: Recipe, log: Tensors) -> bool:
-    """Return whether a recipe computes every logged advantage of these batches."""
+    """Return whether a recipe reproduces every logged advantage in `log`."""
     comparison = compare(log, recipe)
     return not bool((comparison.error > comparison.allowed).any())
 
 
 def _open(recipe: Recipe) -> bool:
-    """Return whether more batches may say more about a recipe's weights."""
+    """Return whether further batches may show more of a recipe's weights."""
     return bool(recipe.unknown or recipe.grid)
 
 
 def _scaled_to(old: Recipe, new: Recipe, made: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Recipe:
-    """Return the new recipe, with an open scale set so that most of the old weights stay as they are; made: the tables
-    whose advantages it makes, which it must still make.
+    """Return the recipe `new` with its weights multiplied by one factor, so that as many of them as possible stay as
+    they were in the recipe `old`. It is unchanged if the log shows its scale, or if it then no longer makes the
+    advantages of the tables `made`.
     """
     pairs = [(x, y) for x, y in zip(old.weights, new.weights, strict=True) if x / (y or 1) > 0 and y]
     if not new.up_to_scale or not pairs:
         return new
 
     def kept(factor: float) -> tuple[int, float]:
-        """Return how many weights a factor leaves as they were, and how near to 1 it is: a key to sort by."""
+        """Return how many weights stay as they were if the new ones are multiplied by a factor, and how near to 1 the
+        factor is, as a key to sort factors by.
+        """
         return sum(abs(factor * y - x) <= 1e-3 * abs(x) for x, y in pairs), -abs(math.log(factor))
 
     factor = max((x / y for x, y in pairs), key=kept)

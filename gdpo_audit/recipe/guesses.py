@@ -1,4 +1,6 @@
-"""Guesses: the weights to try for one method and convention, and whether someone may have chosen them."""
+"""Guesses at the weights for one method and convention: which weights to try, and whether someone may have chosen
+them.
+"""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +14,7 @@ from gdpo_audit.recipe.weights import Solution, Terms
 # The largest standard errors: of a known weight, relative to it; of a weight of 0, relative to the largest weight; and
 # of a known scale.
 _KNOWN_WEIGHT, KNOWN_ZERO, KNOWN_SCALE = 3e-3, 1e-5, 0.05
-# The complexity of weights that are no round numbers.
+# The complexity of weights that are not round numbers.
 FITTED = 1000
 # Where the scale is open, the largest weight is taken to be one of these numbers, the one that makes the other weights
 # simplest.
@@ -38,7 +40,7 @@ Guess = tuple[Weights, int]  # weights to try, and their complexity
 
 
 def rms(x: Tensor) -> float:
-    """Return the root mean square of numbers; 0 without any."""
+    """Return the root mean square of the numbers x; 0 if there are none."""
     return x.square().mean().sqrt().item() if x.numel() else 0.0
 
 
@@ -48,10 +50,11 @@ def rms(x: Tensor) -> float:
 def along_direction(
     solution: Solution, wanted: Tensor, factor: float | None = None, error: float = math.inf
 ) -> list[Guess]:
-    """Return weights along the one direction that fits: the simplest if there are any, and those that fit best.
+    """Return weights that point in the one direction that fits the log, each with its complexity: the simplest that
+    were found, if any, and then those that fit best.
 
-    Of each its complexity too. wanted: the weights where the log leaves them open. factor: turns the direction into
-    weights, if the log shows their scale, with the relative error `error`.
+    wanted: (rewards,) the weights to take where the log leaves them open. factor: what turns the direction into
+    weights, if the log shows their scale; error: the relative error of that factor.
     """
     direction = solution.directions[:, 0]
     scales = [float(largest) for largest in _LARGEST]
@@ -64,12 +67,13 @@ def along_direction(
 
 
 def shows_scale(guess: Guess, solution: Solution, measured: Tensor, error: float) -> bool:
-    """Return whether the log shows the scale of a guess.
+    """Return whether the log shows the scale of a guess, and not only the ratios of its weights.
 
-    measured: the weights by the divisors of the advantages, with the relative error `error`.
+    measured: (rewards,) the weights that the divisors of the advantages show, with the relative error `error`.
     """
     weights, complexity = guess
-    # Where the advantages show the scale only roughly, several weights that all have one digit show it.
+    # Where the advantages show the scale only roughly, it is trusted if several weights all come out with a single
+    # digit.
     settled = len(weights) - solution.null_space.shape[1]
     surest = int((measured * solution.size).abs().argmax())
     near = abs(weights[surest] / measured[surest].item() - 1) <= 3 * error + _SCALE_OFF
@@ -79,7 +83,8 @@ def shows_scale(guess: Guess, solution: Solution, measured: Tensor, error: float
 def open_weights(solution: Solution) -> list[int]:
     """Return the indices of the rewards whose weight the log leaves open.
 
-    Then the standard error of the weight is too large, and the weight need not be 0 either.
+    A weight is open if its standard error is too large for its size, unless the error is so small that the weight must
+    be 0. The weight of a reward that never varies is open too.
     """
     weights, error, size = solution.directions[:, 0], solution.error, solution.size
     # A reward of very small size can be invisible at any weight, so that a weight of 0 is not certain either.
@@ -89,9 +94,10 @@ def open_weights(solution: Solution) -> list[int]:
 
 
 def _simple(scale: float, solution: Solution, wanted: Tensor) -> Guess | None:
-    """Return the simplest weights near the direction times `scale`, and their complexity; None if one is not simple.
+    """Return the simplest weights near the direction of the solution times `scale`, and their complexity; None if one
+    of the weights is near no simple number.
 
-    Near is within three standard errors. Weights that the log leaves open stay about as they are.
+    A number is near within three standard errors. Weights that the log leaves open stay about as they are in `wanted`.
     """
     weights = round_weights(solution.completed(scale * solution.directions[:, 0], wanted))
     numbers, complexity = list[float](), 1
@@ -108,9 +114,11 @@ def _simple(scale: float, solution: Solution, wanted: Tensor) -> Guess | None:
 
 
 def simple_near(x: float, tolerance: float) -> list[tuple[int, float]]:
-    """Return numbers with few digits, and fractions, within a relative tolerance of x, the simplest first.
+    """Return the numbers of few digits and the fractions that lie within a relative tolerance of x, the simplest first;
+    [] if x is almost 0 or almost infinite.
 
-    Each has its complexity before it: 0 for ±1, else about its digits. There are none near 0 and infinity.
+    Each is a pair of its complexity and the number. The complexity is 0 for 1 and −1, and else about the number of
+    digits.
 
     >>> simple_near(0.2500001, 1e-5), simple_near(0.333334, 1e-5), simple_near(0.1234567, 1e-5), simple_near(1.01, 0.05)
     ([(2, 0.25)], [(2, 0.3333333333333333)], [], [(0, 1.0), (3, 1.01)])
@@ -127,7 +135,9 @@ def simple_near(x: float, tolerance: float) -> list[tuple[int, float]]:
 
 
 def round_weights(weights: Tensor) -> tuple[float, ...]:
-    """Return weights rounded to eight digits; with fewer, the advantages of large rewards would not be reproduced."""
+    """Return weights rounded to eight digits, with exact zeros in place of round-off. With fewer digits the advantages
+    of large rewards would not be reproduced.
+    """
     nothing = 1e-9 * weights.abs().max().item()  # round-off of a sum that is 0
     return tuple(0.0 if abs(w) <= nothing else float(f"{w:.8g}") for w in weights.tolist())
 
@@ -136,10 +146,10 @@ def round_weights(weights: Tensor) -> tuple[float, ...]:
 
 
 def is_plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float, equations: float) -> bool:
-    """Return whether someone may have chosen these weights; ones, and weights that were asked for, always pass.
+    """Return whether someone may have chosen these weights. Weights that were asked for, and weights of 1, always pass.
 
-    unknown: indices of the weights that the log cannot tell. eps: what is added to the std. equations: see
-    `degrees_of_freedom`.
+    unknown: the indices of the weights that the log does not show. eps: what the convention adds to the std. equations:
+    what `degrees_of_freedom` returns.
     """
     weights, complexity = guess
     if complexity == 0:
@@ -153,7 +163,9 @@ def is_plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float,
 
 
 def degrees_of_freedom(log: Tensors, terms: Terms, solution: Solution) -> float:
-    """Return the number of independent equations in the log minus the number of unknowns; infinity for a large log."""
+    """Return how many more independent equations a log gives for the weights than there are unknowns; infinity for a
+    large log, in which they are not counted.
+    """
     if terms.x.shape[1] > _MANY:
         return math.inf
     included, group = terms.included > 0, log.group_of_response

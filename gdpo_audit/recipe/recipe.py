@@ -1,4 +1,6 @@
-"""A recipe for advantages, what it computes for a log, and how far that is from what is logged."""
+"""A recipe of advantages, the advantages that it makes of a log's rewards, and how far these are from the logged
+ones.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -37,15 +39,17 @@ _FITTED = 1.5  # The multiple of the rounding that is allowed, because weights f
 
 @dataclass(frozen=True)
 class Recipe:
-    """A recipe of advantages: the method, convention and weights that reproduce the logged ones, or most of them."""
+    """Describe how logged advantages were made: the method, the convention and the weights that reproduce them, or most
+    of them.
+    """
 
     method: str  # a key of NAMES
     convention: str  # a key of ALL_CONVENTIONS
     weights: tuple[float, ...]  # one per reward; an unknown weight is only one choice of many
-    unknown: tuple[int, ...]  # the rewards whose weight the log does not determine, as of a reward that never varies
+    unknown: tuple[int, ...]  # the rewards whose weight the log does not show, such as a reward that never varies
     up_to_scale: bool  # whether the log leaves a common factor of the weights open
     grid: str = ""  # of GRIDS: how coarsely the advantages are logged
-    # whether other conventions make the same on that grid, and the framework does not tell
+    # Whether other conventions make the same advantages on that grid, while the framework does not tell which one ran.
     convention_open: bool = False
     after: str = ""  # a key of AFTER, the change that came after the method
     # The fewest and the most responses that its batch step ran over, where the log does not hold all of them.
@@ -53,12 +57,13 @@ class Recipe:
 
     @property
     def known(self) -> tuple[float | None, ...]:
-        """The weights, with None where the log does not show one."""
+        """The weights, with None for a reward whose weight the log does not show."""
         return tuple(None if k in self.unknown else w for k, w in enumerate(self.weights))
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """The changes that came after the method, in words that follow its name in a sentence.
+        """Remarks that can follow the name of the method in a sentence: what changed the advantages after it, over how
+        many rows its batch step ran, and how coarsely the advantages are logged.
 
         >>> Recipe("grpo", "trl", (1.0,), (), False, grid="4 decimals").remarks
         ('logged with 4 decimals',)
@@ -77,7 +82,9 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Tensors:
-    """A table's columns as tensors for the methods; groups and batches are numbered from 0 as they appear."""
+    """The columns of a table as tensors, in the form in which methods take them. Groups and batches are numbered from 0
+    in the order in which they appear.
+    """
 
     rewards: Tensor  # (prompts, rollouts, rewards), or (responses, rewards) where groups differ in size; NaN = missing
     group: Tensor | None  # (responses,) the group of each response; None where all groups have one size
@@ -88,11 +95,15 @@ class Tensors:
 
     @property
     def rounding(self) -> Tensor:
-        """(responses,) how far each logged advantage may be from its value before it was rounded."""
+        """(responses,) how far each logged advantage may be from its value before it was rounded; 0 if `grid` is
+        empty.
+        """
         return half_step(self.grid, self.advantages.nan_to_num())
 
     def read(self, convention: Convention, weights: Sequence[float] | None = None) -> Batch:
-        """Return the log as a `Batch` under a convention; weights: one per reward, 1 by default."""
+        """Return the log as a `Batch` under a convention, ready for a method. weights: one per reward, 1 each by
+        default.
+        """
         lengths = self._batch.lengths if convention.last_step == "tokens" else None
         batch = replace(self._batch, convention=convention, lengths=lengths)
         if weights is None:
@@ -101,12 +112,12 @@ class Tensors:
 
     @cached_property
     def _batch(self) -> Batch:
-        """The log as a `Batch`, checked once for all conventions and weights."""
+        """The log as a `Batch`, whose input is checked only once for all conventions and weights."""
         return make_batch(self.rewards, groups=self.group, lengths=self.lengths, batches=self.batch)
 
     @property
     def group_of_response(self) -> Tensor:
-        """(responses,) the group of each response."""
+        """(responses,) the number of the group of each response."""
         if self.group is not None:
             return self.group
         prompts, rollouts = self.rewards.shape[:2]
@@ -114,7 +125,7 @@ class Tensors:
 
     @property
     def batch_of_response(self) -> Tensor:
-        """(responses,) the batch of each response."""
+        """(responses,) the number of the batch of each response."""
         return self.batch[self.group_of_response]
 
     @property
@@ -124,7 +135,9 @@ class Tensors:
 
 
 def tensors_of(table: pl.DataFrame, rewards: Sequence[str]) -> Tensors:
-    """Return the table of a run as tensors. The rows of a group, and of a batch, have to follow one another."""
+    """Return the table of a run as tensors. rewards: the names of the rewards to take. The rows of a group, and those
+    of a batch, have to stand together.
+    """
     values = torch.empty(len(rewards), len(table), dtype=torch.float64)  # (rewards, responses)
     for row, name in zip(values.numpy(), rewards, strict=True):
         row[:] = table[reward_column(name)].to_numpy()
@@ -151,7 +164,7 @@ def tensors_of(table: pl.DataFrame, rewards: Sequence[str]) -> Tensors:
 
 
 def starts_of(number: np.ndarray) -> np.ndarray:
-    """Return the index at which each run of equal numbers starts.
+    """Return the positions at which a stretch of equal numbers begins.
 
     >>> starts_of(np.array([4, 4, 7, 4])).tolist()
     [0, 2, 3]
@@ -160,14 +173,14 @@ def starts_of(number: np.ndarray) -> np.ndarray:
 
 
 def with_weights(batch: Batch, weights: Sequence[float] | Tensor) -> Batch:
-    """Return the batch with these weights in place of its own, one per reward."""
+    """Return the batch with other weights, one per reward."""
     w = torch.as_tensor(weights, dtype=batch.rewards.dtype)
     return replace(batch, weights=w.view_as(batch.weights))
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Logged advantages beside computed ones, one number per response."""
+    """Logged advantages compared with computed ones, with a number per response in each tensor."""
 
     computed: Tensor
     error: Tensor  # the distance; NaN where nothing is logged, infinite where the method gives no number
@@ -175,15 +188,18 @@ class Comparison:
 
 
 def compare(log: Tensors, recipe: Recipe) -> Comparison:
-    """Compare the log's advantages with the recipe's. A batch is reproduced if no error is larger than allowed."""
+    """Compare the logged advantages with those that a recipe makes of the logged rewards. A batch counts as reproduced
+    if no error in it is larger than allowed.
+    """
     batch = log.read(ALL_CONVENTIONS[recipe.convention], recipe.weights)
     return compare_with(replace(log, grid=recipe.grid), recipe.method, batch, recipe.after)
 
 
 def compare_with(log: Tensors, method: str, batch: Batch, after: str = "") -> Comparison:
-    """Compare the log's advantages with what a method computes for this batch of its rewards.
+    """Compare the logged advantages with those that a method makes of a batch.
 
-    batch: holds the log's rewards, the convention and the weights. after: a key of AFTER; "" for no change.
+    batch: the rewards of the log, with the convention and the weights to use. after: what changed the advantages after
+    the method, a key of AFTER; "" for no change.
     """
     formula, batch = method_for(method, batch)
     steps = formula(batch)
@@ -202,13 +218,16 @@ def compare_with(log: Tensors, method: str, batch: Batch, after: str = "") -> Co
 
 
 def _after(after: str, computed: Tensor, log: Tensors) -> tuple[Tensor, Tensor]:
-    """Return advantages as they are after a last change of each batch, and the factor that multiplied each of them."""
+    """Return the advantages as a last change of each batch leaves them, and the factor by which each was multiplied.
+    after: a key of AFTER; computed: (responses,) the advantages before that change; log: says which responses have an
+    advantage, and shows the factor of each batch.
+    """
     index, there = log.batch_of_response, ~log.advantages.isnan() & computed.isfinite()
     count = computed.new_zeros(log.batches).index_add_(0, index, there.to(computed))
     known = computed.masked_fill(~there, 0)
 
     def total(x: Tensor) -> Tensor:
-        """Return (batches,) the sum of the values in each batch."""
+        """Return (batches,) the sum of the values x in each batch."""
         return x.new_zeros(log.batches).index_add_(0, index, x)
 
     if after == "whitened":
@@ -222,15 +241,16 @@ def _after(after: str, computed: Tensor, log: Tensors) -> tuple[Tensor, Tensor]:
 
 
 def same_direction(log: Tensors, comparison: Comparison) -> Tensor:
-    """Return (groups,) whether a group's logged advantages are a positive multiple of the computed ones.
+    """Return (groups,) whether all logged advantages of a group are the same positive multiple of the computed ones.
+    False for a group in which a logged advantage is missing.
 
-    False where an advantage of the group is missing. A group that is a multiple and not reproduced was scaled together
-    with other responses: an evaluation wrote into the same file.
+    A group that is such a multiple without being reproduced was normalised together with other responses than the
+    logged ones, as where an evaluation wrote into the same file.
     """
     index, computed = log.group_of_response, comparison.computed
 
     def total(x: Tensor) -> Tensor:
-        """Return (groups,) the sum of the values in each group."""
+        """Return (groups,) the sum of the values x in each group."""
         return x.new_zeros(len(log.batch)).index_add_(0, index, x)
 
     size = total(computed.square())
@@ -241,10 +261,9 @@ def same_direction(log: Tensors, comparison: Comparison) -> Tensor:
 
 
 def hidden_groups(table: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
-    """Return the groups in which two responses with equal rewards, and lengths if known, have different advantages.
-
-    Such advantages depend on something that the log does not hold. The series of their numbers is empty where no
-    advantages are logged.
+    """Return the numbers of the groups in which two responses with equal rewards, and with equal lengths if these are
+    logged, have different advantages: something that the log does not hold made that difference. The series is empty if
+    no advantages are logged.
     """
     if "advantage" not in table.columns:
         return table["group"].clear()
@@ -255,7 +274,8 @@ def hidden_groups(table: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
 
 
 def half_step(grid: str, x: Tensor) -> Tensor:
-    """Return how far rounding to a grid can move a number, and a little more; 0 without a grid.
+    """Return how far rounding to a grid can move each of the numbers x, and a little more; 0 without a grid. grid: a
+    key of GRIDS, or "" for none.
 
     >>> [round(half_step(grid, torch.tensor([1.0])).item(), 5) for grid in ("2 decimals", "bf16")]
     [0.005, 0.00391]
@@ -270,7 +290,8 @@ def half_step(grid: str, x: Tensor) -> Tensor:
 
 
 def grid_of(x: Tensor) -> str:
-    """Return the coarsest grid that holds all these numbers, NaN left out; "" for none.
+    """Return the coarsest grid on which all the numbers x lie, as a key of GRIDS, or "" if they lie on none. NaN is
+    left out.
 
     >>> grid_of(torch.tensor([0.1234, -1.5])), grid_of(torch.tensor([0.5, -0.12345]))
     ('4 decimals', '')

@@ -1,4 +1,4 @@
-"""The round-off of a framework that computes advantages in float32, as a bound for each response."""
+"""The round-off of a framework that computes advantages in float32: a bound on it for each response."""
 
 import torch
 from torch import Tensor
@@ -13,10 +13,11 @@ _ALIKE = 1e-3
 
 
 def float32_error(method: str, batch: Batch, steps: Steps) -> Tensor:
-    """Return a bound on the round-off of a framework that computes in float32; a small std enlarges it.
+    """Return a bound on how far round-off may move each advantage in a framework that computes in float32. A small std
+    makes it larger, and it is 0 where the values of a group add up exactly.
 
-    Its shape is (…, prompts, rollouts) or (responses,), or (1,) for a single 0. It is 0 where the values of a group add
-    up exactly.
+    steps: the computation of the advantages from `batch` in float64. The bound is (…, prompts, rollouts) or
+    (responses,), or a single 0 of the shape (1,) if every reward adds up exactly.
     """
     c, group, in_z = batch.convention, batch.group, steps.z is not None
     terms = batch.rewards if in_z else batch.weights * batch.rewards

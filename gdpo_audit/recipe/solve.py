@@ -1,4 +1,6 @@
-"""The search for a recipe: each method and convention is solved for its weights, and the best fit to the log wins."""
+"""The search for a recipe: each method under each convention is solved for its weights, and the best fit to the log
+wins.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -31,7 +33,7 @@ from gdpo_audit.recipe.weights import UNDIVIDED, Solution, Terms, eps_of, scale_
 from gdpo_core._groups import Batch
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS, conventions_to_try
 
-# The methods that most logs are made by, and then the others.
+# The methods that make most logs, and then the others.
 _BY_FREQUENCY = (
     ("grpo", "gdpo", "grpo_no_std", "grpo_batch_std"),
     ("reinforce_pp_baseline", "mo_grpo", "reinforce_pp", "max_rl"),
@@ -60,7 +62,10 @@ Solved = tuple[Terms, Solution]
 
 @dataclass(frozen=True)
 class Attempt:
-    """A recipe with weights for one method and convention, and how well it reproduces the log."""
+    """A recipe that was tried, with weights for one method and convention, and how well it reproduces the log: in which
+    share of the batches, and with which root mean square error there. complexity: how odd its weights are, 0 for plain
+    ones.
+    """
 
     recipe: Recipe
     complexity: int  # of its weights: 0 if they were asked for or are ones, else about one per digit, or FITTED
@@ -69,9 +74,11 @@ class Attempt:
 
     @property
     def claims(self) -> int:
-        """The complexity of what the log has to confirm: of the weights, as those of a false recipe fit only by luck.
+        """The complexity of what the log has to confirm, which is that of the weights: the odd weights of a false
+        recipe fit only by luck.
 
-        It is 0 where the weights only explain signs, or a single weight stands alone.
+        It is 0 if no weight is known, as where the advantages have only signs to explain, or if a single weight is
+        known up to its scale.
         """
         known = len(self.recipe.weights) - len(self.recipe.unknown)
         return 0 if known <= self.recipe.up_to_scale else self.complexity
@@ -80,10 +87,10 @@ class Attempt:
 def solve(
     tables: Sequence[pl.DataFrame], rewards: Sequence[str], framework: str, weights: Sequence[float] | None = None
 ) -> Recipe | None:
-    """Return the recipe that reproduces most of the logged advantages of these tables; None where none comes near.
+    """Return the recipe that reproduces most of the logged advantages in some tables; None if none comes near.
 
-    weights: one per reward, tried first. Where the weights change during the run, the weights of most batches are
-    returned. Where several recipes make the same advantages, what they do not agree on is said to be unknown.
+    weights: one per reward, tried first. If the weights change during the run, the recipe has those of most batches. If
+    several recipes make the same advantages, the weights on which they do not agree are marked as unknown.
     """
     tables = [table for table in tables if "advantage" in table.columns]
     if not tables:
@@ -115,9 +122,10 @@ def solve(
 
 
 def solve_weights(tables: Sequence[pl.DataFrame], rewards: Sequence[str], like: Recipe) -> Recipe | None:
-    """Return the recipe, of the method and convention of `like`, whose weights make all advantages of these tables.
+    """Return a recipe with the method and convention of `like`, and with weights that make all advantages of some
+    tables.
 
-    None where no weights do, or the tables are too small to show it.
+    None if no weights do, or if the tables are too small to show it.
     """
     log = replace(tensors_of(pl.concat(tables), rewards), grid=like.grid)
     terms = terms_of(log, log.read(ALL_CONVENTIONS[like.convention]), like.method)
@@ -131,7 +139,8 @@ def solve_weights(tables: Sequence[pl.DataFrame], rewards: Sequence[str], like: 
 
 
 def same_weights(first: Recipe, second: Recipe) -> bool:
-    """Return whether two recipes of one method have the same weights; their scale counts only where it shows.
+    """Return whether two recipes of one method have the same weights, as far as both are known. A common factor of the
+    weights counts only where the log shows it.
 
     >>> from gdpo_audit.recipe.recipe import Recipe
     >>> same_weights(*(Recipe("grpo", "trl", w, (), False) for w in ((1.0, 0.5), (2.0, 1.0))))
@@ -149,7 +158,9 @@ def same_weights(first: Recipe, second: Recipe) -> bool:
 
 
 def _search(log: Tensors, framework: str, given: Weights | None) -> Attempt | None:
-    """Return the likeliest attempt that reproduces the log about as well as the best one; None if none does enough."""
+    """Return the likeliest attempt among those that reproduce the log about as well as the best one; None if no attempt
+    reproduces enough of it. given: weights to try first, or None.
+    """
     attempts: list[Attempt] = []
     for attempt in _attempts(log, framework, given):
         attempts.append(attempt)
@@ -159,9 +170,11 @@ def _search(log: Tensors, framework: str, given: Weights | None) -> Attempt | No
 
 
 def _attempts(log: Tensors, framework: str, given: Weights | None, by_chance: bool = False) -> Iterator[Attempt]:
-    """Yield the best attempt with each method and convention that reproduces enough of the log, the likeliest first.
+    """Yield for each method and convention, the likeliest first, the best attempt with them, if it reproduces enough of
+    the log.
 
-    by_chance: whether to yield attempts on logs that have no more equations than unknowns, which chance may make fit.
+    given: weights to try first, or None. by_chance: whether to yield attempts also on a log with no more equations than
+    unknowns, which chance alone may make fit.
     """
     few_sizes = _few_sizes(log)
     solved: dict[tuple[object, ...], Solved] = {}
@@ -179,15 +192,18 @@ def _attempts(log: Tensors, framework: str, given: Weights | None, by_chance: bo
 
 
 def _few_sizes(log: Tensors) -> bool:
-    """Return whether the advantages have so few sizes that a recipe only has to explain their signs."""
+    """Return whether the logged advantages have so few different sizes that a recipe has to explain nothing but their
+    signs.
+    """
     sizes = (log.advantages.abs() * 1e4).round()
     return len(sizes[sizes > 0].unique()) <= _FEW_SIZES
 
 
 def candidates(log: Tensors, framework: str) -> Iterator[tuple[str, str, tuple[object, ...]]]:
-    """Yield methods and conventions, the likeliest first, without those that compute the same on this log.
+    """Yield methods and conventions to try, the likeliest first: the id of a method, the key of a convention, and a key
+    for the terms that the method adds up. A pair that computes the same as an earlier one on this log is left out.
 
-    The third item is equal for candidates whose weights have the same direction, which is solved for once.
+    Candidates with the same third item add up the same terms, so that the weights need to be solved for only once.
     """
     missing, count = log.rewards.isnan(), log.rewards.shape[-1]
     any_missing, any_empty = bool(missing.any()), bool(missing.all(-1).any())
@@ -219,9 +235,10 @@ def candidates(log: Tensors, framework: str) -> Iterator[tuple[str, str, tuple[o
 def _attempt(
     log: Tensors, method: str, convention: str, given: Weights | None, solved: Solved, by_chance: bool = False
 ) -> Attempt | None:
-    """Return the best weights for one method and convention; None if these cannot have made the log.
+    """Return the attempt with the best weights for one method and convention; None if these cannot have made the log.
 
-    given: weights to try first. solved: the terms and their solution. by_chance: as in `_attempts`.
+    given: weights to try first, or None. solved: the terms of the method, and the weights that fit them. by_chance:
+    whether a fit counts that chance alone may have made, as the log has no more equations than unknowns.
     """
     terms, solution = solved
     batch, live = log.read(ALL_CONVENTIONS[convention]), terms.live_batches(log.batches)
@@ -245,7 +262,7 @@ def _attempt(
         # In a single batch another method can make the advantages larger or smaller by any factor.
         told &= complexity < FITTED or share * int(live.sum()) >= 1.5
         known = [w for k, w in enumerate(weights) if k not in unknown]
-        # weights of 0 beside unknown ones determine nothing
+        # Weights that are 0, beside others that are unknown, do not show the ratio of any weights.
         open_ones = unknown if any(known) or not any(weights) else range(count)
         up_to_scale = not (told or (measured is not None and weights == given))
         recipe = Recipe(method, convention, weights, tuple(open_ones), up_to_scale, log.grid)
@@ -257,7 +274,7 @@ def _attempt(
 
 @dataclass(frozen=True)
 class _Trial:
-    """The weights to try with a method and a convention, and what the log shows of them before they are tried."""
+    """Weights to try with one method and convention, and what the log shows of the weights before any are tried."""
 
     guesses: list[Guess]
     unknown: list[int]  # the rewards whose weights the log leaves open
@@ -266,9 +283,11 @@ class _Trial:
 
 
 def _trial_of(batch: Batch, method: str, given: Weights | None, solved: Solved, solvable: bool) -> _Trial | None:
-    """Return the weights to try; None if the solution does not have the scale of enough batches.
+    """Return the weights to try with one method and convention; None if too few units, groups or batches, are divided
+    as the method divides.
 
-    given: weights to try first, with 1 for each reward. solvable: whether to try those of the solution too.
+    given: weights to try first; None for 1 each. solvable: whether the weights could be solved for; if not, only
+    `given` and weights of 1 are tried.
     """
     terms, solution = solved
     count = len(batch.rewards)
@@ -279,7 +298,7 @@ def _trial_of(batch: Batch, method: str, given: Weights | None, solved: Solved, 
         return _Trial(guesses, unknown)
     if not solution.is_direction:
         apart = separate(solution, terms, wanted)
-        # eps matters less for larger weights
+        # The larger weights are tried because eps matters less with them.
         return _Trial([*guesses, *((round_weights(times * apart), FITTED) for times in (1, 1000))], unknown)
     factor, error, fits = scale_of(solution, terms, batch, method)
     if fits < _FEWEST / 2:
@@ -290,9 +309,8 @@ def _trial_of(batch: Batch, method: str, given: Weights | None, solved: Solved, 
 
 
 def _best(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt]:
-    """Return the attempts that are about as good as the best one, in their order.
-
-    They reproduce nearly as many batches, with at most `slack` times the smallest error. attempts: at least one.
+    """Return the attempts that are about as good as the best one, in their order: they reproduce nearly as many
+    batches, with an error of at most `slack` times the smallest one. attempts: one or more.
     """
     most = max(attempt.share for attempt in attempts)
     attempts = [attempt for attempt in attempts if attempt.share >= 0.98 * most]
@@ -303,7 +321,10 @@ def _best(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt]:
 
 
 def _judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float, float]:
-    """Return the share of the live batches that are reproduced, and the root mean square error there; 0, ∞ for none."""
+    """Return the share of the live batches that a method reproduces, and the root mean square error in these; 0 and
+    infinity if it reproduces none, or only some whose advantages are hardly larger than its errors. live: (batches,)
+    whether a batch shows anything of the weights.
+    """
     comparison = compare_with(log, method, batch)
     error, index = comparison.error, log.batch_of_response
     wrong = torch.zeros(log.batches).index_add_(0, index, (error > comparison.allowed).float())
@@ -320,8 +341,9 @@ def _judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float
 
 
 def _agree(log: Tensors, chosen: Attempt, alternatives: Iterator[Attempt]) -> Recipe:
-    """Return the simplest recipe that makes these advantages, without what other such recipes say differently.
-    alternatives: attempts with any method and convention.
+    """Return the simplest recipe that makes the logged advantages. What other recipes that make them too say
+    differently is marked in it as unknown or open. chosen: the attempt that was found; alternatives: attempts with any
+    method and convention.
     """
     recipe, count = chosen.recipe, len(chosen.recipe.weights)
     made_by, readings = (recipe.method, recipe.convention), [chosen]
@@ -356,7 +378,9 @@ def _as_good(log: Tensors, alternative: Attempt, chosen: Attempt) -> bool:
 
 
 def _less_certain(recipe: Recipe, alternative: Recipe) -> Recipe:
-    """Return the recipe with unknown weights, or an open scale, where an alternative says something else."""
+    """Return the recipe with those weights marked as unknown, or with the scale marked as open, on which an alternative
+    recipe does not agree.
+    """
     unknown = {*recipe.unknown, *alternative.unknown}
     known = [k for k in range(len(recipe.weights)) if k not in unknown]
     if not known:

@@ -1,10 +1,10 @@
-"""The weights that logged advantages determine, for one method and convention.
+"""The weights that logged advantages show, for one method and convention.
 
-In every unit (a group or a batch) a method divides by one number, so the advantages are a = Xw / c, with the terms X
-that it adds up, the weights w and a number c > 0 that the log does not hold.
-Direction: Xw is parallel to a, so w minimises the part of Xw orthogonal to a: w' Σ X'(1 − aa'/a'a)X w.
-Scale: c is the std of Xw plus eps. With w = scale · d, Xd is divided by its own std plus eps / scale, which shows the
-scale.
+In every unit, which is a group or a batch, a method divides by one number. So the advantages are a = Xw / c, with the
+terms X that the method adds up, the weights w, and a number c > 0 that the log does not hold.
+Direction: Xw is parallel to a, so w minimises the part of Xw that is orthogonal to a: w' Σ X'(1 − aa'/a'a)X w.
+Scale: c is the std of Xw plus eps. With w = scale · d, Xd is divided by its own std plus eps / scale, and that shows
+the scale.
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,9 @@ _DIVISOR_OFF = 1e-3
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of a method, and its units: the sets of responses whose sums are divided by one number."""
+    """The terms that a method adds up by weight, and its units: sets of responses whose sums are divided by the same
+    number.
+    """
 
     x: Tensor  # (rewards, responses); 0 where the response takes no part
     a: Tensor  # (responses,) logged advantages, 0 where the response takes no part
@@ -57,12 +59,12 @@ class Terms:
     batch: Tensor  # (units,) the batch of each unit
 
     def total(self, value: Tensor) -> Tensor:
-        """Return (…, units) the sum over each unit of (…, responses)."""
+        """Return (…, units) the sum over each unit of a value per response, (…, responses)."""
         return value.new_zeros(*value.shape[:-1], len(self.batch)).index_add_(-1, self.unit, value)
 
     def mean(self, value: Tensor, trust: Tensor) -> Tensor:
-        """Return (…, responses) the mean over each response's unit that may have been subtracted; 0 where none was.
-        trust: the weight of each response in it.
+        """Return (…, responses) the mean that may have been subtracted from a value, over the unit of each response; 0
+        if the method subtracts none. trust: (responses,) the weight of each response in that mean.
         """
         if not self.shifted:
             return torch.zeros_like(value)
@@ -70,22 +72,27 @@ class Terms:
         return (self.total(value * trust) / weight.masked_fill(weight == 0, 1))[..., self.unit]
 
     def different(self, some: Tensor, group: Tensor) -> int:
-        """Return the number of different terms in each group, added up; some: (responses,) which ones count."""
+        """Return how many different terms each group has, added up over the groups. some: (responses,) the responses
+        that count; group: (responses,) the group of each response.
+        """
         draw = torch.rand(len(self.x), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         mark = (self.x.T @ draw * 1e6).round()[some]  # equal for equal terms
         return torch.unique(torch.stack([group[some].to(mark), mark]), dim=1).shape[1]
 
     def live_batches(self, batches: int) -> Tensor:
-        """Return (batches,) whether some reward varies within a group of the batch, and advantages are logged there.
+        """Return (batches,) whether a batch shows anything of the weights: a reward varies inside one of its groups,
+        and advantages are logged there. batches: the number of batches.
 
-        A batch that the method cannot read at all, as values are missing, is among them: it is no less of the log.
+        A batch that the method cannot compute because values are missing counts as well, since it is part of the log.
         """
         varying = self.total(((self.x != 0).any(0) | self.unread).double())
         return varying.new_zeros(batches).index_add_(0, self.batch, varying) > 0
 
 
 def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
-    """Return the terms, as the method computes them: z where it has one, else each reward alone, without std."""
+    """Return the terms that a method adds up: the z-scores of each reward if it has them, else each reward by itself,
+    minus the mean that the method subtracts, and divided by nothing.
+    """
     count, groups, logged = len(batch.rewards), log.group_of_response, log.advantages
     formula, batch = method_for(method, batch)
     if formula.decoupled:
@@ -120,7 +127,9 @@ def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
 
 @dataclass(frozen=True)
 class Solution:
-    """The weights that make the logged advantages, up to a factor for each unit: null_space · x + directions · y."""
+    """The weights that make the logged advantages, up to a factor for each unit. They are null_space · x + directions ·
+    y, with any numbers x and y.
+    """
 
     null_space: Tensor  # (rewards, …) orthonormal, what can be added to the weights without changing the advantages
     directions: Tensor  # (rewards, …) orthogonal to it; one whose largest number is 1, or orthonormal ones
@@ -130,21 +139,23 @@ class Solution:
 
     @property
     def is_direction(self) -> bool:
-        """Whether the log leaves a single direction of the weights."""
+        """Whether the log leaves only one direction of the weights."""
         return self.directions.shape[1] == 1
 
     @property
     def open_rewards(self) -> list[int]:
-        """Indices of the rewards whose weight can change without changing the advantages."""
+        """The indices of the rewards whose weight can change without any change of the advantages."""
         return [int(k) for k in (self.null_space.abs().sum(1) > 1e-6).nonzero().flatten()]
 
     def completed(self, weights: Tensor, wanted: Tensor) -> Tensor:
-        """Return (rewards,) the weights, with the wanted ones in so far as the log leaves them open."""
+        """Return (rewards,) the weights, with `wanted` added in so far as the log leaves the weights open."""
         return weights + self.null_space @ (self.null_space.T @ wanted)
 
 
 def solution_of(terms: Terms, batches: int) -> Solution:
-    """Return the weights that most batches agree on; batches that do not fit them are left out."""
+    """Return the weights on which most batches agree; batches that do not fit them are left out. batches: how many
+    there are.
+    """
     size = (terms.x.square().sum(1) / terms.included.sum().clamp(min=1)).sqrt()
     varying = size > 0
     constant = torch.eye(len(size), dtype=size.dtype)[:, ~varying]
@@ -158,7 +169,7 @@ def solution_of(terms: Terms, batches: int) -> Solution:
 
     value, vector = torch.linalg.eigh(moments.every[0])
     nothing = value <= _NOTHING * value.sum()
-    if nothing.all():  # in groups of one the mean is all that there is
+    if nothing.all():  # as in groups of one response, of which nothing is left once the mean is taken off
         return unsolved
     unseen, visible = vector[:, nothing], vector[:, ~nothing]
     value, vector = torch.linalg.eigh(visible.T @ moments.orthogonal[0] @ visible)
@@ -175,14 +186,16 @@ def solution_of(terms: Terms, batches: int) -> Solution:
     # The residual per response, but at least the usual round-off; the bound allows _BOUND times that.
     residual = (torch.maximum(value[0], round_off / _BOUND**2) / terms.included.sum()).sqrt()
     error = _per_reward((across.square() / value[~small]).sum(1).sqrt()[:, None] * residual, size)[:, 0]
-    if bool(terms.rounding.any()):  # rounding is the same in responses that are the same
+    if bool(terms.rounding.any()):  # responses with equal rewards are rounded alike, so their errors do not average out
         error = _REPEATED * error
     largest = directions.abs().max()
     return Solution(null_space, directions / largest, fits, size, error / largest)
 
 
 def _per_reward(columns: Tensor, size: Tensor) -> Tensor:
-    """Return (rewards, …) weights from columns for the terms that vary, scaled to size 1; 0 for a reward of size 0."""
+    """Return (rewards, …) weights of all rewards. columns: weights of the terms that vary, when these are scaled to
+    size 1; a reward that never varies has weight 0. size: (rewards,) the root mean square of each reward's terms.
+    """
     weights = size.new_zeros(len(size), columns.shape[1])
     weights[size > 0] = columns / size[size > 0, None]
     return weights
@@ -190,7 +203,9 @@ def _per_reward(columns: Tensor, size: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Moments:
-    """Sums of products of the terms, which are scaled to size 1 in each unit; the first axis numbers the batches."""
+    """Sums of products of terms and advantages for each batch; the terms are scaled to size 1 in each unit. The first
+    axis numbers the batches.
+    """
 
     every: Tensor  # (batches, rewards, rewards) X'X
     orthogonal: Tensor  # (batches, rewards, rewards) X'X of the part of X that is orthogonal to a
@@ -200,17 +215,19 @@ class _Moments:
 
     @property
     def variance(self) -> Tensor:
-        """(batches,) the variance of all rewards together."""
+        """(batches,) the variance of all rewards, added up."""
         return self.every.diagonal(dim1=1, dim2=2).sum(1)
 
     def summed(self, batches: Tensor) -> "_Moments":
-        """Return the sums over the marked batches, as one batch."""
+        """Return the sums over some batches, as those of a single batch. batches: (batches,) a mask."""
         moments = (self.every, self.orthogonal, self.along, self.round_off, self.rounding)
         return _Moments(*(moment[batches].sum(0, keepdim=True) for moment in moments))
 
 
 def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
-    """Return the moments of each batch; x: the terms of the rewards that vary, scaled to size 1."""
+    """Return the moments of each batch. x: (rewards, responses) the terms of the rewards that vary, scaled to size 1.
+    batches: how many there are.
+    """
     k, total = len(x), terms.total
     size = total(x.square().sum(0)) / total(terms.included).clamp(min=1)
     trust = terms.included / (size[terms.unit] + terms.round_off.square()).masked_fill(size[terms.unit] == 0, torch.inf)
@@ -228,9 +245,9 @@ def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
 
 
 def _agreeing_batches(moments: _Moments) -> Tensor:
-    """Return (batches,) the batches that fit one direction: of several that are tried, the one that most batches fit.
+    """Return (batches,) whether a batch fits the one direction that most batches fit.
 
-    Tried are the best direction of all batches together, of single batches, and of a few together.
+    Directions that are tried are the best ones of single batches, of a few batches together, and of all of them.
     """
     every, orthogonal = moments.every, moments.orthogonal
     directions = []
@@ -251,8 +268,9 @@ def _agreeing_batches(moments: _Moments) -> Tensor:
 
 
 def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
-    """Return (…, rewards) the direction with the smallest part orthogonal to a, where the rewards vary along it; every,
-    orthogonal: as in `_Moments`.
+    """Return (…, rewards) the direction along which the smallest part of the rewards' variance is orthogonal to the
+    advantages a. every, orthogonal: (…, rewards, rewards) X'X of the terms X, and of the part of X that is orthogonal
+    to a.
     """
     value, vector = torch.linalg.eigh(every)
     root = value.clamp(min=0).rsqrt().masked_fill(value <= _NOTHING * value.sum(-1, keepdim=True), 0)
@@ -263,17 +281,19 @@ def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
 
 
 def eps_of(c: Convention, method: str) -> float:
-    """Return what the convention adds to the std of the method's sums; 0 where the weights' scale does not show."""
+    """Return the eps that a convention adds to the std of a method's sums; 0 if the scale of the weights leaves no
+    trace in the advantages.
+    """
     if method == "gdpo":
         return c.batch_eps if c.batch_eps_to == "std" else 0.0
     return 0.0 if method in WITHOUT_EPS else c.sum_eps
 
 
 def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tuple[float | None, float, float]:
-    """Return what the divisors of the units say of the scale: a factor, its relative error, and the share that fits.
+    """Return what the divisors of the units show of the scale of the weights: the factor that turns the direction into
+    weights, the relative error of this factor, and the share of the units that are divided as the method divides.
 
-    The factor turns the direction into the weights, and is None where the divisors show none; the error is then
-    infinite. The share is that of the units that are divided as the method divides.
+    If the divisors show no scale, the factor is None and its error infinite.
     """
     direction, eps = solution.directions[:, 0], eps_of(batch.convention, method)
     total, x = terms.total, direction @ terms.x
@@ -302,7 +322,9 @@ def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tup
 
 
 def _median(values: Tensor, weights: Tensor) -> float | None:
-    """Return the weighted median, which a few batches of another scale hardly move; None without weights above 0."""
+    """Return the weighted median of some values, which a few batches of another scale hardly move; None if no weight is
+    above 0.
+    """
     if not (weights > 0).any():
         return None
     values, order = values[weights > 0].sort()
@@ -311,15 +333,17 @@ def _median(values: Tensor, weights: Tensor) -> float | None:
 
 
 def separate(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
-    """Return weights near the wanted ones under which no unit's advantages point against the logged ones, if found."""
+    """Return weights near the wanted ones with which no unit's advantages point against the logged ones; if none are
+    found in so many rounds, those of the last round. wanted: (rewards,).
+    """
     along = solution.directions.T @ terms.total(terms.x * terms.a)[:, solution.batches[terms.batch]]
     along = along[:, along.any(0)]
     return solution.completed(solution.directions @ separating(along, solution.directions.T @ wanted), wanted)
 
 
 def separating(columns: Tensor, start: Tensor) -> Tensor:
-    """Move `start` step by step until its dot product with every column is positive, and return it; after `_ROUNDS`
-    steps return it as it is.
+    """Return a vector near `start` whose dot product with every column is positive. It is moved step by step; after
+    `_ROUNDS` steps it is returned even if some products are not positive yet. columns: (numbers, columns).
     """
     y, columns = start, torch.nn.functional.normalize(columns, dim=0)
     for _ in range(_ROUNDS):

@@ -121,7 +121,7 @@ def _written(tables: Sequence[pl.DataFrame], rewards: int) -> dict[str, Any]:
 
     `vectors` lists all distinct vectors. `batches` lists by batch and group the numbers of the group's vectors, how
     often each came, and its weight in the batch step if that is another number. `float32` says of each batch whether
-    its rewards are such numbers, and `groups` is the number of groups. parts: what `_vectors` returns; rewards: how
+    its rewards are such numbers, and `groups` is the number of groups. tables: what `_vectors` returns; rewards: how
     many rewards there are.
     """
     rows = pl.concat(tables).with_columns(pl.col("over").cast(pl.Int64))

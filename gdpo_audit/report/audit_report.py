@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.findings.examples import MOST, ExampleGroup, completed, example_groups
-from gdpo_audit.findings.facts import Facts, Phase, ValueFacts, ratio
+from gdpo_audit.findings.facts import Facts, Phase, ValueFacts
+from gdpo_audit.findings.figures import ratio
 from gdpo_audit.findings.finding import LISTED, Finding
 from gdpo_audit.findings.forecast import Forecast, forecast_of, why_no_forecast
 from gdpo_audit.findings.notes import notes

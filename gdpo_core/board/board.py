@@ -315,7 +315,7 @@ def _right_or_wrong(
 ) -> int | None:
     """Return the index of the reward that tells right answers from wrong ones, None if none does. Raises InputError.
 
-    primary: the name of that reward, or None; names: those of all rewards; levels: the two values of each reward, None
+    primary: the name of that reward, or None; names: those of all rewards; pairs: the two values of each reward, None
     for a reward with more, which cannot tell right from wrong.
     """
     expect(primary is None or primary in names, "primary", f"one of {', '.join(names)}", repr(primary))

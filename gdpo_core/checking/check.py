@@ -174,7 +174,7 @@ def _method(rules: Rules, known: Known) -> tuple[Runs | None, str]:
 def _needs(when: Sequence[Condition], known: Known) -> str:
     """Return the sentence that names the keys without whose values it cannot be told whether conditions hold.
 
-    when: the conditions; known: the settings of the configuration.
+    when: the conditions; known: the entries of the configuration.
     """
     keys = dict.fromkeys(c.key for c in when if isinstance(known.value(c.key), Unread))
     return f"It cannot be told without {listing(keys)}."

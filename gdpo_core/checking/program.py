@@ -40,7 +40,7 @@ class _Names:
 
 
 def read_notebook(text: str, file: str) -> list[Source]:
-    """Return the sources of settings in the code cells of a notebook, read as one program. Raises InputError.
+    """Return the sources of entries in the code cells of a notebook, read as one program. Raises InputError.
 
     file: the name of the file, for errors and places.
     """
@@ -76,7 +76,7 @@ def _as_python(cell: str) -> str:
 
 
 def read_python(text: str, file: str, installed: str | None = None) -> list[Source]:
-    """Return a source of settings for each call that configures a trainer, and for each command in a text.
+    """Return a source of entries for each call that configures a trainer, and for each command in a text.
 
     Such a text is one that the program hands to a shell. file: the name of the file, for errors and places; installed:
     the text in which packages are installed, by default the program itself. Raises InputError with file and line where
@@ -110,7 +110,7 @@ def read_python(text: str, file: str, installed: str | None = None) -> list[Sour
 
 
 def _commands(nodes: list[ast.AST], file: str) -> Iterator[Source]:
-    """Yield the sources of settings in the commands that a program holds as text, to hand them to a shell.
+    """Yield the sources of entries in the commands that a program holds as text, to hand them to a shell.
 
     nodes: all nodes of the program's syntax tree.
     """
@@ -176,7 +176,7 @@ def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
 
 
 def _arguments(call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Entry]]:
-    """Yield the key and the setting of each keyword argument of a call.
+    """Yield the key and the entry of each keyword argument of a call.
 
     The entries of a mapping after ** count too, if the program spells the mapping out; otherwise one key stands for
     them all, which begins with **. The second positional argument of a trainer is its reward functions. names: what the
@@ -207,7 +207,7 @@ def _given(key: str, node: ast.expr, names: _Names, file: str) -> Iterator[tuple
 
 
 def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Entry]]:
-    """Yield the key and the setting of each attribute that the program assigns to a configuration after it was made.
+    """Yield the key and the entry of each attribute that the program assigns to a configuration after it was made.
 
     nodes: all nodes of the tree; call: the call that makes the configuration; names: what the names of the program
     stand for.
@@ -222,7 +222,7 @@ def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -
 
 
 def _updates(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Entry]]:
-    """Yield the key and the setting of what the program puts later into a mapping that a call gets with **.
+    """Yield the key and the entry of what the program puts later into a mapping that a call gets with **.
 
     The values are `Unread`, since only a run would tell whether they are there. nodes: all nodes of the tree.
     """

@@ -30,7 +30,7 @@ _OPTION = re.compile(r"^[ \t]*(?:--\w|\+{0,2}[\w.]+\.\w+=)", re.M)
 
 
 def read_files(given: Given) -> list[Source]:
-    """Return the sources of settings that the files of a configuration hold, in the order of the files.
+    """Return the sources of entries that the files of a configuration hold, in the order of the files.
 
     given: a path or several, or texts by the names of their files. Where a file that is given by its path builds on
     another one beside it, the sources of that one come first. Raises InputError.
@@ -51,7 +51,7 @@ def names_of(given: Given) -> tuple[str, ...]:
 
 
 def read_text(text: str, file: str) -> list[Source]:
-    """Return the sources of settings that a text holds. Raises InputError.
+    """Return the sources of entries that a text holds. Raises InputError.
 
     The ending of `file`, its name, says which form the text has. Without a known ending the form is guessed from the
     text.

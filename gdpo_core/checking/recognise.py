@@ -1,4 +1,4 @@
-"""The recognition of the trainer that a configuration is for, and the settings as that trainer sees them."""
+"""The recognition of the trainer that a configuration is for, and the entries as that trainer sees them."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ _VERSION = re.compile(r"v?\d+(\.\d+)*[\w.+-]*", re.ASCII)
 
 @dataclass(frozen=True)
 class Recognised:
-    """The trainer of a configuration, its version if the configuration tells one, and the settings under today's names.
+    """The trainer of a configuration, its version if the configuration tells one, and the entries under today's names.
 
     notes: sentences on what was left out, such as a second run.
     """
@@ -56,7 +56,7 @@ def parse_trainer(text: str | None) -> tuple[str | None, str | None]:
 
 
 def recognise(sources: Sequence[Source], files: Sequence[str], asked: str | None, version: str | None) -> Recognised:
-    """Return the trainer that the sources are for, with its version and settings. Raises InputError.
+    """Return the trainer that the sources are for, with its version and entries. Raises InputError.
 
     files: the names of the files, for errors; asked: the id of the trainer that the caller names, None if none;
     version: the version that the caller names, else None, which lets the configuration tell it.
@@ -126,7 +126,7 @@ def _today(key: str, rules: Rules) -> str:
 def _version(rules: Rules, sources: Sequence[Source], entries: Mapping[str, Entry]) -> str | None:
     """Return the version of the trainer that a configuration names or that its script installs.
 
-    The result is None where neither tells one. settings: those of all sources, by today's names.
+    The result is None where neither tells one. entries: those of all sources, by today's names.
     """
     given = entries.get(rules.version_key)
     if given and isinstance(given.value, str) and _VERSION.fullmatch(given.value):

@@ -46,7 +46,7 @@ class _Script:
 
 
 def read_shell(text: str, file: str, first: int = 1) -> list[Source]:
-    """Return a source of settings for each command of a script that has options or overrides such as key=value.
+    """Return a source of entries for each command of a script that has options or overrides such as key=value.
 
     file: the name of the file, for errors and places; first: the number of the script's first line, where it stands
     inside another file.
@@ -94,7 +94,7 @@ def _lines_of(head: re.Match[str], text: str, first: int) -> tuple[int, int]:
 def _parents(words: list[_Word], entries: dict[str, Entry]) -> tuple[str, ...]:
     """Return the files of values that a command names: by --config FILE, by --config-name NAME, or by a word a.yaml.
 
-    words, settings: those of the command. Of several words a.yaml only the first counts. A name without an ending gets
+    words, entries: those of the command. Of several words a.yaml only the first counts. A name without an ending gets
     .yaml; a name that only a run would tell is left out.
     """
     named = [entries[key].value for key in ("config", "config_name") if key in entries]
@@ -142,7 +142,7 @@ def _mark(words: list[_Word]) -> str:
 
 
 def _entries(words: list[_Word], file: str) -> Iterator[tuple[str, Entry]]:
-    """Yield the key and the setting of each option and override of a command."""
+    """Yield the key and the entry of each option and override of a command."""
     flag: str | None = None
     place = ""
     values: list[_Word] = []

@@ -1,6 +1,6 @@
-"""The content of the files of a configuration: settings by key, each with the place where it stands.
+"""The content of the files of a configuration: entries by key, each with the place where it stands.
 
-A setting whose value only a run would tell has an `Unread` as its value.
+An entry whose value only a run would tell has an `Unread` as its value.
 """
 
 import re
@@ -12,7 +12,7 @@ from gdpo_core._errors import InputError
 
 _INSTALLED = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]{0,60})(?:\[[\w,.-]{0,60}\])?==([\w.]+)")
 _DIGITS = 300  # the most digits of a whole number
-MOST = 20_000  # the most values of a file, and the most settings of a command or call
+MOST = 20_000  # the most values of a file, and the most entries of a command or call
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ def _is_huge(value: Any) -> bool:
 class Source:
     """Settings that stand together: those of a file of values, of one command of a script, or of one call of a program.
 
-    settings: by key. mark: the program or call that the settings are for, such as "python3 -m verl.trainer.main_ppo" or
+    entries: by key. mark: the program or call that the entries are for, such as "python3 -m verl.trainer.main_ppo" or
     "trl.GRPOConfig", and "" for a file of values. place: where that command or call stands, as file:line. parents:
-    files and arguments on which the settings build and which were not read. packages: from the name of a package that
+    files and arguments on which the entries build and which were not read. packages: from the name of a package that
     the file installs to its version.
     """
 
@@ -79,12 +79,12 @@ def installed_by(text: str) -> dict[str, str]:
 
 
 def flatten(value: Mapping[Any, Any], place: str, prefix: str = "") -> Iterator[tuple[str, Entry]]:
-    """Yield the key and the setting of each value in nested mappings; the key joins the keys on the way with dots.
+    """Yield the key and the entry of each value in nested mappings; the key joins the keys on the way with dots.
 
-    place: where the outermost mapping stands, which becomes the place of every setting; prefix: a text before every
+    place: where the outermost mapping stands, which becomes the place of every entry; prefix: a text before every
     key.
 
-    >>> [(key, setting.value) for key, setting in flatten({"a": {"b": 1}, "c": [2]}, "x:1")]
+    >>> [(key, entry.value) for key, entry in flatten({"a": {"b": 1}, "c": [2]}, "x:1")]
     [('a.b', 1), ('c', [2])]
     """
     for key, inner in value.items():
@@ -96,9 +96,9 @@ def flatten(value: Mapping[Any, Any], place: str, prefix: str = "") -> Iterator[
 
 
 def collect(pairs: Iterator[tuple[str, Entry]], file: str) -> dict[str, Entry]:
-    """Return the settings by key; where a key comes more than once, its last setting counts.
+    """Return the entries by key; where a key comes more than once, its last entry counts.
 
-    pairs: keys with their settings. Raises InputError that names `file` where there are too many.
+    pairs: keys with their entries. Raises InputError that names `file` where there are too many.
     """
     entries: dict[str, Entry] = {}
     for number, (key, entry) in enumerate(pairs):

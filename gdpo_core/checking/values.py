@@ -30,7 +30,7 @@ _HOPS = 20  # how many references are followed from one key to the next
 
 
 def read_yaml(text: str, file: str) -> Source:
-    """Return the settings of a YAML text; file: the name of the file, for errors and places.
+    """Return the entries of a YAML text; file: the name of the file, for errors and places.
 
     Raises InputError with file and line where the text cannot be parsed.
     """
@@ -53,7 +53,7 @@ def read_yaml(text: str, file: str) -> Source:
 
 
 def read_json(text: str, file: str) -> Source:
-    """Return the settings of a JSON text; file: the name of the file, for errors and places.
+    """Return the entries of a JSON text; file: the name of the file, for errors and places.
 
     Raises InputError with file and line where the text cannot be parsed.
     """
@@ -121,7 +121,7 @@ class _Reader:
         self.file, self.nodes = file, 0
 
     def entries(self, node: yaml.Node, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Entry]]:
-        """Yield the key and the setting of each value below a mapping; the key joins the keys on the way with dots.
+        """Yield the key and the entry of each value below a mapping; the key joins the keys on the way with dots.
 
         prefix: a text before every key; depth: how many mappings the node is in.
         """
@@ -189,7 +189,7 @@ def _parents(entries: dict[str, Entry]) -> tuple[str, ...]:
 
 
 def _resolved(entries: dict[str, Entry]) -> dict[str, Entry]:
-    """Return the settings, in which a value such as ${key}, which only refers to a key, is replaced by its value.
+    """Return the entries, in which a value such as ${key}, which only refers to a key, is replaced by its value.
 
     A reference that leads to no readable value stays as it is.
     """

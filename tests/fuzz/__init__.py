@@ -1,1 +1,1 @@
-"""Fuzzers of the doors by which a stranger's bytes come in; `make fuzz` runs them."""
+"""Fuzzers of all the ways by which a stranger's bytes come in; `make fuzz` runs them."""

@@ -1,7 +1,8 @@
-"""`python -m tests.fuzz [TARGET…] [--seconds N]`: atheris on each target, one process each, what it found told apart.
+"""`python -m tests.fuzz [TARGET…] [--seconds N]` runs atheris on each target, in a process of its own.
 
-atheris drives libFuzzer with the coverage of our Python code. A finding is kept as a file in .fuzz/TARGET/findings and
-the fuzzer goes on; a crash or a timeout of the process ends it, and libFuzzer writes the input.
+atheris drives libFuzzer by the coverage of our Python code. What a target raises is kept as a finding in
+.fuzz/TARGET/findings, each kind once, and the fuzzer goes on. A crash or a timeout of the process ends it, and
+libFuzzer writes the input that caused it.
 """
 
 import argparse
@@ -28,7 +29,7 @@ LIMITS = {
 
 
 def fuzz(name: str, seconds: int) -> None:
-    """Run one target in this process; libFuzzer ends it."""
+    """Fuzz one target in this process, which libFuzzer ends after so many seconds. name: of the target."""
     import atheris
 
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # handing a small file from thread to thread takes longest
@@ -44,6 +45,7 @@ def fuzz(name: str, seconds: int) -> None:
     seen: set[str] = set()
 
     def one(data: bytes) -> None:
+        """Give the target one input, and keep the input if the target raises something new."""
         if not data:
             return
         try:
@@ -65,6 +67,7 @@ def fuzz(name: str, seconds: int) -> None:
 
 
 def main() -> int:
+    """Fuzz the targets that are named, or all; return 0 if nothing was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("targets", nargs="*")
     parser.add_argument("--seconds", type=int, default=120)

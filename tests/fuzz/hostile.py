@@ -1,6 +1,7 @@
-"""Hostile logs by name, each a file: what it must get is one clear line, or a report where the name says so.
+"""Hostile logs, each a file, by a name that says what is wrong with them. A log of `LINES` has to get a single clear
+line in return, one of `REPORTS` a report, and one of `EITHER` one of the two.
 
-What is made to fill the memory is bounded by the limits of views/worker.py; three of that kind are here.
+Files that are made to fill the memory are bounded by the limits of views/worker.py; three of that kind are here.
 """
 
 import bz2
@@ -29,12 +30,14 @@ class Evil:
 
 
 def parquet(frame: pl.DataFrame = GOOD) -> bytes:
+    """Return a table as a Parquet file."""
     content = io.BytesIO()
     frame.write_parquet(content)
     return content.getvalue()
 
 
 def packed(*members: tuple[str | zipfile.ZipInfo, bytes], packing: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """Return a zip of these files, each given by its name and content."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", packing) as made:
         for name, data in members:
@@ -43,7 +46,9 @@ def packed(*members: tuple[str | zipfile.ZipInfo, bytes], packing: int = zipfile
 
 
 def in_directory(offset: int, value: bytes, content: bytes = CSV + b"0,1\n" * 10**6) -> bytes:
-    """A zip whose directory says something else of its member than is true."""
+    """Return a zip whose directory says something untrue about the one file in it. offset, value: the bytes of the
+    directory's entry that are replaced.
+    """
     made = bytearray(packed(("a.csv", content)))
     at = made.index(b"PK\x01\x02") + offset
     made[at : at + len(value)] = value
@@ -51,16 +56,19 @@ def in_directory(offset: int, value: bytes, content: bytes = CSV + b"0,1\n" * 10
 
 
 def link() -> bytes:
+    """Return a zip with a symbolic link in it."""
     info = zipfile.ZipInfo("a.csv")
     info.external_attr = 0o120777 << 16
     return packed((info, b"/etc/passwd"))
 
 
 def brackets(before: bytes, after: bytes = b"", n: int = 100_000) -> bytes:
+    """Return n opening and n closing brackets, with bytes before and after them."""
     return before + b"[" * n + b"]" * n + after
 
 
 def deep(depth: int = 60) -> bytes:
+    """Return a Parquet file in which a reward is a number inside so many lists."""
     values: object = 1.0
     for _ in range(depth):
         values = [values]
@@ -119,7 +127,7 @@ EITHER: dict[str, Case] = {
 
 
 def outcome(files: dict[str, bytes]) -> str:
-    """The line that a log gets, or "report"; any other exception goes on."""
+    """Return the line with which the page refuses a log, or `REPORT` if it makes one. Any other exception is raised."""
     from gdpo_audit import report
     from gdpo_core._errors import InputError
     from views.run.downloads import downloads
@@ -138,5 +146,5 @@ def outcome(files: dict[str, bytes]) -> str:
 
 
 def is_line(got: str) -> bool:
-    """Whether it is one line of at most 2,000 characters that says what was expected."""
+    """Return whether a refusal is one line of at most 2,000 characters that says what was expected."""
     return re.match(".*expected .*, got ", got) is not None and "\n" not in got and len(got) <= 2000

@@ -1,6 +1,8 @@
-"""The doors by which a stranger's bytes come in. Each returns, or raises InputError; anything else is a finding.
+"""All the ways by which a stranger's bytes come in, as functions. Each returns or raises InputError; anything else that
+it raises is a finding.
 
-Parquet has none: polars ends the process of a file that is damaged on purpose, which is why views/worker.py has one.
+There is none for Parquet files: on one that is damaged on purpose polars ends the whole process, which is why
+views/worker.py reads in a process of its own.
 """
 
 import gzip
@@ -29,7 +31,7 @@ TEXTS = ("a.csv", "a.tsv", "a.json", "a.jsonl", "a.table.json", "a")  # chosen b
 
 
 def audit_bytes(files: dict[str, bytes]) -> None:
-    """All that the page and the command line make of a log."""
+    """Read and audit a log as the page and the command line do, with every form of report. files: content by name."""
     run = read_run(files)
     found = audit(run)
     json.dumps(found.to_dict(), allow_nan=False)
@@ -38,34 +40,36 @@ def audit_bytes(files: dict[str, bytes]) -> None:
 
 
 def text(data: bytes) -> None:
-    """CSV, TSV, JSON, JSON lines, a table of W&B, or a file whose name says nothing."""
+    """Audit a text file: CSV, TSV, JSON, JSON lines, a table of W&B, or a file whose name says nothing. The first byte
+    says which.
+    """
     audit_bytes({TEXTS[data[0] % len(TEXTS)]: data[1:]})
 
 
 def sqlite(data: bytes) -> None:
-    """A damaged database of trackio."""
+    """Audit a damaged database of trackio."""
     audit_bytes({"project.db": data})
 
 
 def trackio(data: bytes) -> None:
-    """A whole database of trackio, with these bytes as what a run logged."""
+    """Audit a sound database of trackio in which the bytes are what a run logged."""
     audit_bytes({"project.db": database(data.decode("utf-8", "replace"))})
 
 
 def archive(data: bytes) -> None:
-    """A damaged zip."""
+    """Audit a damaged zip."""
     audit_bytes({"run.zip": data})
 
 
 def link(data: bytes) -> None:
-    """The query string of a link; what is written of what was read is read again as it was."""
+    """Read the query string of a link. What was read has to be read again unchanged once it is written to a link."""
     values, _ = read(parse_qs(data.decode("utf-8", "replace"), keep_blank_values=True))
     again, refused = read({key: text for key, text in write(values, {}).items() if text})
     assert not refused and all(again[key] == values[key] for key in again), refused
 
 
 def configuration(data: bytes) -> None:
-    """A configuration as it is pasted, or a file of one; the first byte says which."""
+    """Check a configuration, pasted or in a file; the first byte says which."""
     check = check_config({NAMES[data[0] % len(NAMES)]: data[1:].decode("utf-8", "replace")})
     json.dumps(check.to_dict(), allow_nan=False)
     terminal.show_check(check, None, io.StringIO())
@@ -76,7 +80,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {f.__name__: f for f in DOORS}
 
 
 def expect_refusal(target: Callable[[bytes], None], data: bytes) -> bool:
-    """Whether the door said no, in one line."""
+    """Return whether the target refused the bytes, in one line."""
     try:
         target(data)
     except InputError as error:
@@ -89,7 +93,7 @@ def expect_refusal(target: Callable[[bytes], None], data: bytes) -> bool:
 
 
 def seeds(name: str) -> Iterator[bytes]:
-    """Real samples in the form that a target takes."""
+    """Yield real samples for the fuzzer to begin with, in the form that a target takes. name: of the target."""
     frames = [pl.read_parquet(path).head(16) for path in sorted(SAMPLES.rglob("*.parquet"))]
     if name == "archive":
         yield (SAMPLES / "published_answers.zip").read_bytes()
@@ -128,7 +132,7 @@ def seeds(name: str) -> Iterator[bytes]:
 
 
 def write_file(frame: pl.DataFrame) -> bytes:
-    """A table as uncompressed Parquet, whose values a fuzzer can reach."""
+    """Return a table as an uncompressed Parquet file, in which a fuzzer can reach the values."""
     content = io.BytesIO()
     frame.write_parquet(content, compression="uncompressed")
     return content.getvalue()
@@ -138,7 +142,9 @@ METRICS = "id INTEGER PRIMARY KEY, run_name TEXT, step INTEGER, metrics TEXT"
 
 
 def database(logged: str, columns: str = METRICS) -> bytes:
-    """A database of trackio with one run that logged this, or that could log nothing into such columns."""
+    """Return a database of trackio with one run that logged this text; with other columns than `METRICS`, of a run that
+    logged nothing.
+    """
     with closing(sqlite3.connect(":memory:")) as made:
         made.execute(f"CREATE TABLE metrics ({columns})")
         if columns == METRICS:

@@ -1,1 +1,3 @@
-"""Hold gdpo_core against the advantage code of released training frameworks; `make parity` installs and runs it."""
+"""Compare gdpo_core with the advantage code of released training frameworks; `make parity` installs these and runs
+it.
+"""

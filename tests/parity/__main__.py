@@ -14,12 +14,13 @@ from tests.parity.batches import Batch, batches
 from tests.parity.frameworks import SOURCES, Framework, Method, load
 
 SEEDS = 5
-# Of the difference relative to max(1, |A|). Given float64, the frameworks still compute some counts and eps in float32.
+# The largest difference allowed, relative to max(1, |A|). Even if they are given float64, the frameworks compute some
+# counts and eps in float32.
 TOLERANCE = {torch.float32: 2e-6, torch.float64: 1e-7}
 
 
 def main(arguments: list[str]) -> None:
-    """Print the comparison; exits with 1 when a difference is beyond its tolerance."""
+    """Print the comparison, and exit with 1 if a difference is larger than its tolerance."""
     parser = argparse.ArgumentParser(prog="python -m tests.parity", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="first seed of the batches")
     options = parser.parse_args(arguments)
@@ -38,7 +39,9 @@ def main(arguments: list[str]) -> None:
 
 
 def compare(name: str, seeds: range) -> list[list[str]]:
-    """The rows of one framework: one row per method, or one that says why there is none."""
+    """Return the rows of the table for one framework: one per method, or a single row that says why it was not run.
+    name: its key in SOURCES; seeds: of the batches.
+    """
     framework, source = load(name), SOURCES[name]
     if framework is None:
         why = "not installed" if source.load else "not on PyPI"
@@ -48,11 +51,12 @@ def compare(name: str, seeds: range) -> list[list[str]]:
 
 
 def accepts(framework: Framework, batch: Batch) -> bool:
-    """Whether the framework knows groups of such sizes."""
+    """Return whether a framework accepts the groups of a batch, which may differ in size."""
     return framework.ragged or isinstance(batch.groups, int)
 
 
 def _row(framework: Framework, name: str, method: Method, chosen: list[Batch]) -> list[str]:
+    """Return the row of the table for one method of a framework. chosen: the batches on which it is compared."""
     sharp = [batch for batch in chosen if not batch.round_off]
     coarse = [batch for batch in chosen if batch.round_off]
     single = max(difference(framework, name, method, batch) for batch in sharp)
@@ -67,7 +71,9 @@ def _row(framework: Framework, name: str, method: Method, chosen: list[Batch]) -
 
 
 def difference(framework: Framework, name: str, method: Method, batch: Batch, dtype=torch.float32) -> float:
-    """The largest difference on one batch, given to the framework in `dtype`; infinite if other values are NaN."""
+    """Return the largest difference between the framework and gdpo_core on one batch, relative to sizes above 1;
+    infinite if they do not have NaN in the same places. dtype: in which the framework gets the batch.
+    """
     rewards, weights = batch.rewards.to(dtype), batch.weights.to(dtype)
     theirs = method(rewards, weights, batch.groups, batch.lengths).double()
     ours = of_gdpo_core(batch, name.split(",")[0], getattr(gdpo_core, framework.convention))
@@ -78,7 +84,7 @@ def difference(framework: Framework, name: str, method: Method, batch: Batch, dt
 
 
 def of_gdpo_core(batch: Batch, method: str, convention: gdpo_core.Convention) -> Tensor:
-    """Our advantages (responses,) in float64, whatever the framework computes in."""
+    """Return the advantages of gdpo_core, (responses,), computed in float64 whatever the framework computes in."""
     rewards, lengths, groups = batch.rewards.double(), batch.lengths, None
     if isinstance(batch.groups, int):
         rewards, lengths = rewards.unflatten(0, (-1, batch.groups)), lengths.view(-1, batch.groups)
@@ -91,6 +97,6 @@ def of_gdpo_core(batch: Batch, method: str, convention: gdpo_core.Convention) ->
 
 
 if __name__ == "__main__":
-    # axolotl takes the std of groups of one
+    # axolotl computes the std of groups of one response
     warnings.filterwarnings("ignore", "std.*degrees of freedom")
     main(sys.argv[1:])

@@ -10,17 +10,19 @@ PROMPTS = 16
 
 @dataclass(frozen=True)
 class Batch:
-    """Rewards (responses, rewards) in float32, NaN = missing; groups: ids, or the size of consecutive blocks."""
+    """A batch: rewards, (responses, rewards) in float32 with NaN for a missing one, weights, groups and lengths.
+    groups: the group of each response, or the one size of groups that are blocks.
+    """
 
     rewards: Tensor
     weights: Tensor
     groups: int | list[int]
     lengths: Tensor  # tokens per response
-    round_off: bool = False  # float32 is too coarse for these values: what it gives is chance
+    round_off: bool = False  # whether float32 is too coarse for these values, so that what it gives is chance
 
 
 def batches(seed: int) -> dict[str, Batch]:
-    """One batch of each kind, by name; the same seed gives the same batches.
+    """Return one random batch of each kind, by the name of the kind. The same seed gives the same batches.
 
     >>> sorted(batches(0)) == sorted(batches(1))
     True
@@ -42,7 +44,8 @@ def batches(seed: int) -> dict[str, Batch]:
         "mixed_skewed_len": replace(weighted, lengths=torch.randint(1, 65, (PROMPTS * 8,), generator=generator)),
         "mixed_weights": weighted,
         "random_weights": replace(plain, weights=torch.randint(0, 49, (3,), generator=generator) / 16),
-        # of two rollouts, equal weights would let rewards cancel but for the eps, and a group's own step blow that up
+        # In groups of two with equal weights, rewards would cancel except for the eps, which a step in each group
+        # enlarges.
         "group_size_2": replace(_batch(generator, _mixed(generator, 2), 2), weights=weighted.weights),
         "groups_of_one": _batch(generator, _mixed(generator, 1), 1),
         "half_groups_dead": _batch(generator, dead.flatten(0, 1), 8),
@@ -57,16 +60,20 @@ def batches(seed: int) -> dict[str, Batch]:
 
 
 def _batch(generator: Generator, rewards: Tensor, groups: int | list[int], round_off: bool = False) -> Batch:
+    """Return a batch of these rewards with equal weights and random lengths."""
     lengths = torch.randint(1, 33, (len(rewards),), generator=generator)
     return Batch(rewards, torch.ones(rewards.shape[1]), groups, lengths, round_off)
 
 
 def _binary(generator: Generator, responses: int, rewards: int) -> Tensor:
+    """Return random rewards, (responses, rewards), each 0 or 1."""
     return (torch.rand(responses, rewards, generator=generator) < 0.4).float()
 
 
 def _mixed(generator: Generator, rollouts: int, responses: int | None = None) -> Tensor:
-    """A binary, an ordinal and a continuous reward, in steps that float32 adds and subtracts without error."""
+    """Return a binary, an ordinal and a continuous reward, (responses, 3), in steps that float32 adds and subtracts
+    exactly. rollouts: per group; responses: how many, by default those of `PROMPTS` groups.
+    """
     responses = responses or PROMPTS * rollouts
     ordinal = torch.randint(0, 4, (responses, 1), generator=generator).float()
     continuous = (torch.randn(responses, 1, generator=generator) * 16).round() / 16
@@ -74,7 +81,9 @@ def _mixed(generator: Generator, rollouts: int, responses: int | None = None) ->
 
 
 def _with_gaps(generator: Generator, mixed: Tensor) -> dict[str, Tensor]:
-    """Rewards with values missing here and there, in whole rows, in whole groups, and all but one of a group."""
+    """Return the rewards with some of them missing, by the kind of gap: here and there, whole rows, whole groups, and
+    all but one of a group. mixed: the rewards without gaps.
+    """
     scattered, row, one, group = (mixed.clone() for _ in range(4))
     scattered[torch.rand(mixed.shape, generator=generator) < 0.3] = torch.nan
     rows = torch.randint(0, len(mixed), (3,), generator=generator)

@@ -1,4 +1,6 @@
-"""Take single functions out of an installed package's files, without importing the package and all that it needs."""
+"""Take single functions out of the files of an installed package, without importing the package and all that it
+needs.
+"""
 
 import __future__
 
@@ -14,12 +16,14 @@ INSTALLED = Path(__file__).parents[2] / ".parity"
 
 
 def distribution(package: str) -> Distribution | None:
-    """The package as .parity holds it, or None."""
+    """Return the package as it is installed in .parity, or None."""
     return next(iter(Distribution.discover(name=package, path=[str(INSTALLED)])), None)
 
 
 def functions(file: Path, *names: str, known: dict) -> dict:
-    """The module-level functions of these names, run in a namespace of torch, `known` and each other."""
+    """Return functions of a module by their names. They run in a namespace that holds torch, `known` and each other.
+    Raises LookupError if the module lacks one.
+    """
     tree = ast.parse(file.read_text())
     found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in names]
     missing = set(names) - {node.name for node in found}
@@ -31,10 +35,11 @@ def functions(file: Path, *names: str, known: dict) -> dict:
 
 
 def aggregation_block(file: Path, arguments: Sequence[str], *, nth: int = 0, known: dict) -> Callable:
-    """The n-th block of a trainer that turns rewards into advantages, as a function of `arguments`.
+    """Return the n-th block of a trainer that turns rewards into advantages, as a function of `arguments`.
 
-    TRL's trainer and those made after it have it in the middle of a method: an `if` on the kind of aggregation,
-    the mark of responses without any reward before it, and their zero after it.
+    In TRL's trainer, and in those made after it, this block stands in the middle of a method: an `if` on the kind of
+    aggregation, before it the mask of responses without any reward, and after it their advantages of 0. known: the
+    names that the block uses. Raises LookupError if there are not so many blocks.
     """
     bodies = [node.body for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef)]
     blocks = [block for block in map(_block, bodies) if block]
@@ -49,6 +54,7 @@ def aggregation_block(file: Path, arguments: Sequence[str], *, nth: int = 0, kno
 
 
 def _block(body: list[ast.stmt]) -> list[ast.stmt] | None:
+    """Return the statements of a function's body that turn rewards into advantages; None if there are none."""
     found = [i for i, node in enumerate(body) if isinstance(node, ast.If) and _asks_for_aggregation(node.test)]
     if not found:
         return None
@@ -59,16 +65,21 @@ def _block(body: list[ast.stmt]) -> list[ast.stmt] | None:
 
 
 def _asks_for_aggregation(test: ast.expr) -> bool:
+    """Return whether a condition asks for the kind of aggregation."""
     left = test.left if isinstance(test, ast.Compare) else None
     return isinstance(left, ast.Attribute) and left.attr == "multi_objective_aggregation"
 
 
 def _assigned_name(node: ast.stmt) -> str | None:
+    """Return the name to which a statement assigns a value; None if it is no assignment to one name."""
     one = isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name)
     return node.targets[0].id if one else None
 
 
 def _run(nodes: list[ast.stmt], file: Path, known: dict) -> dict:
+    """Run some statements and return the names that they define. file: where they come from; known: names that they
+    use.
+    """
     module = ast.fix_missing_locations(ast.Module(body=nodes, type_ignores=[]))
     # annotations stay text, since their types are not here
     flags = __future__.annotations.compiler_flag

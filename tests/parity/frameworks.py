@@ -1,4 +1,4 @@
-"""The advantage code of each installed framework, as callables of one form."""
+"""The advantage code of each installed framework, as functions that are all called alike."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -18,10 +18,11 @@ AXOLOTL_TRAINER = "axolotl/core/trainers/grpo/async_trainer.py"  # its first blo
 
 @dataclass(frozen=True)
 class Method:
-    """One method of one framework; timing wants its three steps apart, everyone else calls it.
+    """A method of a framework in three steps. They are apart because the benchmark times only the second; all others
+    call the method as a whole.
 
-    prepare: (rewards, weights, groups, lengths) to the arguments of `call`, which is the framework's own code;
-    read: what `call` returns to advantages (responses,).
+    prepare: turns (rewards, weights, groups, lengths) into the arguments of `call`. call: the framework's own code.
+    read: turns what it returns into advantages, (responses,).
     """
 
     prepare: Callable[..., tuple]
@@ -29,13 +30,15 @@ class Method:
     read: Callable[[Tensor], Tensor] = lambda advantages: advantages
 
     def __call__(self, rewards: Tensor, weights: Tensor, groups: int | Sequence, lengths: Tensor) -> Tensor:
-        """Advantages (responses,) of rewards (responses, rewards); groups: one id per response, or a block size."""
+        """Return the advantages, (responses,), of rewards, (responses, rewards). groups: the group of each response, or
+        the size of groups that are blocks.
+        """
         return self.read(self.call(*self.prepare(rewards, weights, groups, lengths)))
 
 
 @dataclass(frozen=True)
 class Framework:
-    """An installed framework; `convention` names the constant of gdpo_core that follows it."""
+    """An installed framework and its methods. `convention` is the name of the constant in gdpo_core that follows it."""
 
     name: str
     version: str
@@ -47,7 +50,9 @@ class Framework:
 
 @dataclass(frozen=True)
 class Source:
-    """A framework's package, and how its code is loaded once it is there; without a loader it is not on PyPI."""
+    """The package of a framework, and the function that loads its code once it is installed; None if it is not on
+    PyPI.
+    """
 
     title: str
     package: str | None = None
@@ -55,7 +60,7 @@ class Source:
 
 
 def load(name: str) -> Framework | None:
-    """The framework of that name in SOURCES, or None when it is not installed.
+    """Return the framework with that key in SOURCES; None if it is not installed.
 
     >>> load("nvlabs_trl") is None  # was never released on PyPI
     True
@@ -66,18 +71,24 @@ def load(name: str) -> Framework | None:
 
 
 def _blocks(rewards: Tensor, weights: Tensor, groups: int | Sequence, lengths: Tensor) -> tuple:
+    """Return the arguments of a framework that takes only groups that are blocks of one size. Raises TypeError for
+    others.
+    """
     if not isinstance(groups, int):
         raise TypeError("it takes blocks of one size")
     return rewards, weights, groups
 
 
 def _trainer(file: Path, nth: int = 0) -> dict[str, Method]:
-    """The methods of TRL, or of a trainer that has TRL's block in it."""
+    """Return the methods of TRL, or of another trainer that holds TRL's block. nth: which of its blocks."""
     arguments = ("self", "rewards_per_func", "num_generations", "device")
     block = aggregation_block(file, arguments, nth=nth, known=_nanstd())
 
     def method(aggregation: str, scale: str = "group") -> Method:
+        """Return the method with this kind of aggregation and of scaling."""
+
         def call(rewards: Tensor, weights: Tensor, group_size: int) -> Tensor:
+            """Run the block with an object in the trainer's place that holds what it asks for."""
             trainer = SimpleNamespace(
                 multi_objective_aggregation=aggregation,
                 scale_rewards=scale,
@@ -96,7 +107,9 @@ def _trainer(file: Path, nth: int = 0) -> dict[str, Method]:
 
 
 def _nanstd() -> dict:
-    """Return the functions that the block calls; axolotl imports them from TRL as well."""
+    """Return by name the functions that the block calls; axolotl too imports them from TRL. Raises LookupError without
+    TRL.
+    """
     trl = distribution("trl")
     if trl is None:
         raise LookupError("axolotl calls a function of TRL, which is not installed")
@@ -161,13 +174,14 @@ def _verl(package: Distribution) -> Framework:
 
 
 def _verl_tokens(responses: int, groups: int | Sequence, lengths: Tensor) -> tuple[Tensor, np.ndarray]:
+    """Return the mask of each response's tokens and the id of its group, as verl takes them."""
     ids = np.arange(responses) // groups if isinstance(groups, int) else groups
     uid = np.array([f"prompt {i}" for i in np.asarray(ids)], dtype=object)
     return (torch.arange(int(lengths.max())) < lengths[:, None]).long(), uid
 
 
 def _verl_scores(rewards: Tensor, weights: Tensor, groups: int | Sequence, lengths: Tensor) -> tuple:
-    """verl's GRPO gets one score per response, on its last token."""
+    """Return the arguments of verl's GRPO, which takes one score per response, on its last token."""
     mask, uid = _verl_tokens(len(rewards), groups, lengths)
     scores = torch.zeros(mask.shape, dtype=rewards.dtype)
     scores[torch.arange(len(rewards)), lengths - 1] = (rewards * weights).sum(1)
@@ -175,6 +189,7 @@ def _verl_scores(rewards: Tensor, weights: Tensor, groups: int | Sequence, lengt
 
 
 def _verl_components(rewards: Tensor, weights: Tensor, groups: int | Sequence, lengths: Tensor) -> tuple:
+    """Return the arguments of verl's GDPO, which takes each reward by its name."""
     scores, mask, uid = _verl_scores(rewards, weights, groups, lengths)
     components = {f"reward {k}": column.numpy() for k, column in enumerate(rewards.unbind(1))}
     prompts = torch.ones(len(rewards), 1, dtype=torch.long)

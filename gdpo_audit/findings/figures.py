@@ -1,0 +1,216 @@
+"""Figures of each reward and of each method over a run, which follow from the sums over its batches alone."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from math import nan, sqrt
+
+import numpy as np
+
+from gdpo_audit.findings.relations import Relation, relations_of
+from gdpo_audit.findings.sums import Array, Basis, Sums, push_of, total
+from gdpo_audit.findings.thresholds import CHANCE
+from gdpo_core.conventions import NAMES
+from gdpo_core.ties import Order
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """Hold the sums over the batches of a run, and compute from them the figures of a reward or of a method.
+
+    A reward is named by its index k, and a method by its id.
+    """
+
+    basis: Basis  # what the sums were computed with
+    batches: Sums[Array]  # the batches that count
+
+    @cached_property
+    def totals(self) -> Sums[float]:
+        """The sums over all of `batches` together: plain numbers in place of arrays with a number per batch."""
+        return total(self.batches)
+
+    @property
+    def rewards(self) -> tuple[str, ...]:
+        return self.basis.rewards
+
+    @property
+    def methods(self) -> list[str]:
+        """The ids of the methods whose advantages were computed on this log, in the order of `NAMES`."""
+        return [m for m in NAMES if m in self.totals.methods]
+
+    @cached_property
+    def relations(self) -> tuple[Relation, ...]:
+        """The rewards that follow from others: each is, inside every group, a weighted sum of earlier rewards. An item
+        holds the name of such a reward, and the weights of the earlier rewards by name.
+        """
+        return tuple(relations_of(self.rewards, self.totals))
+
+    @property
+    def alike(self) -> set[str]:
+        """The names of all rewards that occur in `relations`, whose shares of the update the log cannot tell apart."""
+        return {linked for name, terms in self.relations for linked in (name, *terms)}
+
+    # --- one reward; k is its index ---
+
+    def dead(self, k: int) -> float:
+        """Return the share of constant groups among the groups that hold the reward with index k; 1 where no group
+        holds it.
+        """
+        holding = self.totals.rewards.holding_groups[k]
+        missing = self.totals.groups - holding
+        return ratio(self.totals.rewards.dead_groups[k] - missing, holding) if holding else 1.0
+
+    def dead_or_missing(self, k: int) -> float:
+        """Return the share of all groups in which the reward with index k is constant or missing, so that it does
+        nothing there.
+        """
+        return ratio(self.totals.rewards.dead_groups[k], self.totals.groups)
+
+    def coverage(self, k: int) -> float:
+        """Return the share of all groups in which at least one response has the reward with index k."""
+        return ratio(self.totals.rewards.holding_groups[k], self.totals.groups)
+
+    def faint(self, k: int) -> float:
+        """Return the share of nearly constant groups (std at most `FAINT_STD` of the largest value) among the groups in
+        which the reward with index k differs; 0 where it differs in no group.
+        """
+        differs = self.totals.groups - self.totals.rewards.dead_groups[k]
+        return ratio(self.totals.rewards.faint_groups[k], differs) if differs else 0.0
+
+    def mean(self, k: int) -> float:
+        return ratio(self.totals.rewards.total[k], self.totals.rewards.present[k])
+
+    def highest(self, k: int) -> float:
+        return float(self.totals.rewards.high[k])
+
+    def worst(self, k: int) -> float:
+        """Return what a closed gate pays in place of the reward with index k: the worst value that is logged, or 0 if
+        that is worse. Under a weight below 0, the highest value is the worst.
+        """
+        # Under a weight below 0 the highest value is the worst one.
+        if self.basis.weights[k] >= 0:
+            return min(float(self.totals.rewards.low[k]), 0.0)
+        return max(self.highest(k), 0.0)
+
+    def correlation(self, i: int, j: int) -> float:
+        """Return the correlation of the rewards with indices i and j inside groups; NaN where one of them is constant
+        in every group.
+        """
+        sums = self.totals.rewards
+        return ratio(sums.products[i, j], sqrt(sums.squared[i, j] * sums.squared[j, i]))
+
+    def by_chance(self, *rewards: int) -> float:
+        """Return the size up to which a correlation counts as chance. rewards: the indices of the two rewards that it
+        is between, or the index of the one reward that is correlated with something else, such as the length.
+        """
+        return CHANCE / sqrt(max(min(self.totals.rewards.degrees[list(rewards)]), 1))
+
+    def share_of_squares(self, k: int) -> float:
+        """Return the share of the update that the weight of the reward with index k asks for: its squared weight, as a
+        share of the squared weights of all rewards. Each square counts in proportion to how many groups hold its
+        reward.
+
+        A reward has just this share of the update where all rewards differ equally and are not correlated. Where the
+        weights change during the run, this is the mean over all groups.
+        """
+        return self._over_groups(self._by_weights(self.coverage)[k])
+
+    def due_share(self, k: int) -> float:
+        """Return the share of the update that the weight of the reward with index k asks for where the reward can act:
+        its squared weight, as a share of the squared weights of all rewards, each in proportion to the groups in which
+        its reward differs. In all other groups no weight can do anything.
+        """
+        return self._over_groups(self.due_shares(k))
+
+    def due_shares(self, k: int) -> Array:
+        """Return (batches,) the share of the update that the weight of the reward with index k asks for in each batch,
+        where the reward can act: as `due_share`, but with the weights of that batch.
+        """
+        return self._by_weights(lambda i: 1 - self.dead_or_missing(i))[k]
+
+    def _by_weights(self, acts: Callable[[int], float]) -> Array:
+        """Return (rewards, batches) each reward's squared weight times how often the reward acts, as a share of the sum
+        over all rewards; NaN where that sum is 0. acts: a function from the index of a reward to the share of the
+        groups in which it acts.
+        """
+        squares = np.square(self._weights) * np.array([[acts(k)] for k in range(len(self.rewards))])
+        whole = squares.sum(0)
+        return np.divide(squares, whole, out=np.full_like(squares, nan), where=whole > 0)
+
+    @cached_property
+    def _weights(self) -> Array:
+        """(rewards, batches) the weights with which each batch is computed."""
+        batches = self.batches.batch.tolist()
+        each = [self.basis.of_batch(b).weights for b in batches] if self.basis.changes else [self.basis.weights]
+        return np.broadcast_to(each, (len(batches), len(self.rewards))).T
+
+    def _over_groups(self, of_batch: Array) -> float:
+        """Return the mean over all groups of a number that every group of a batch shares. of_batch: (batches,) that
+        number; batches where it is NaN are left out.
+        """
+        known = of_batch == of_batch
+        return ratio(of_batch[known] @ self.batches.groups[known], self.batches.groups[known].sum())
+
+    # --- one method ---
+
+    def shares(self, method: str) -> list[float]:
+        """Return each reward's share of the update under a method, in the order of the rewards;
+        `gdpo_core.update_share` says what that is.
+
+        All are NaN if every advantage is 0. A reward that occurs in `relations` has NaN too.
+        """
+        sums = self.totals.methods[method]
+        shares = zip(self.rewards, sums.update.tolist(), strict=True)
+        return [nan if name in self.alike else ratio(update, sums.squares) for name, update in shares]
+
+    def push(self, method: str) -> list[float]:
+        """Return the push on each reward under a method, in the order of the rewards; `gdpo_core.push` says what that
+        is. Unlike its share, the push on a reward is known too if the reward occurs in `relations`.
+        """
+        sums = self.totals.methods[method]
+        return [float(x) for x in push_of(sums.pushed, sums.distances, sums.squares)]
+
+    def punished(self, method: str) -> list[float]:
+        """Return for each reward the share of good responses that a method punishes: of the responses above their
+        group's mean of that reward, the share whose advantage is 0 or less. NaN where no response is above its group's
+        mean.
+        """
+        sums = self.totals.methods[method]
+        return [ratio(punished, above) for punished, above in zip(sums.punished, sums.above, strict=True)]
+
+    def silent(self, method: str) -> float:
+        """Return the share of all groups in which a method makes every advantage 0."""
+        return ratio(self.totals.methods[method].silent_groups, self.totals.groups)
+
+    def ties(self, method: str) -> float:
+        """Return the share of groups with a tie, that is two responses with different rewards and the same advantage
+        under a method, among the groups whose responses do not all have the same rewards.
+        """
+        sums = self.totals.methods[method]
+        return ratio(sums.tie_groups, sums.mixed_groups)
+
+    def tied_pairs(self, method: str) -> float:
+        """Return the share to which a method gives the same advantage, of all pairs of responses in one group that have
+        different rewards.
+        """
+        sums = self.totals.methods[method]
+        return ratio(sums.tied_pairs, sums.different_pairs)
+
+    def order(self, method: str) -> Order:
+        """Count the pairs of responses in one group that differ in the primary reward: those that the advantages of a
+        method put in the right order, those that they tie, and those that they put in the wrong order.
+        """
+        sums = self.totals.methods[method]
+        pairs, tied, wrong = int(sums.primary_pairs), int(sums.tied_primary), int(sums.inverted)
+        return Order(pairs - tied - wrong, tied, wrong)
+
+    def inversions(self, method: str) -> float:
+        """Return the share of pairs in the wrong order, of the pairs of responses in one group that differ in the
+        primary reward: the response with less of that reward gets the larger advantage. NaN without such pairs.
+        """
+        return ratio(self.order(method).wrong, self.order(method).pairs)
+
+
+def ratio(numerator: float, denominator: float) -> float:
+    """Return the numerator divided by the denominator; NaN where the denominator is 0."""
+    return float(numerator / denominator) if denominator else nan
