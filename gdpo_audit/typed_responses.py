@@ -36,7 +36,7 @@ def rewards_and_prompts(responses: Sequence[str]) -> tuple[list[list[float]], li
 
 def _numbers(text: str, name: str) -> list[float]:
     """Return the numbers in a text, which commas separate. Raises InputError; name: what they are, for the error."""
-    numbers = [parse_number(part) for part in text.split(",")]
+    numbers = [parse_number(number) for number in text.split(",")]
     expected = "numbers with commas between them" + (", or 0s and 1s" if name.startswith("response") else "")
     expect(None not in numbers, name, expected, repr(text))
     return [number for number in numbers if number is not None]
