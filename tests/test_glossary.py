@@ -83,4 +83,5 @@ def test_a_name_has_one_meaning(word):
     form = re.compile(SPELLED.get(word, rf"(?i:{word}s?)"))
     elsewhere = [path for path in [*CORE, *VIEWS, *TOOLS, APP] if not re.match(HOMES[word], relative(path))]
     for path in elsewhere:
-        assert not list(filter(form.fullmatch, bindings(path))), relative(path)
+        bound = list(filter(form.fullmatch, bindings(path)))
+        assert not bound, f"{relative(path)}: {bound} means something else in docs/glossary.md; choose another noun"
