@@ -212,7 +212,9 @@ def a_product_of_parts() -> Case:
     Truth: GRPO of reward alone; base_reward and length_score stand beside it, and no weighted sum of them makes it.
     """
     log, truth = product()
-    truth = truth._replace(says=("base_reward and length_score stand beside",), never=f"{truth.never}|as asked")
+    truth = truth._replace(
+        says=("Beside it, the log holds base_reward and length_score",), never=f"{truth.never}|as asked"
+    )
     return Case(log, truth)
 
 

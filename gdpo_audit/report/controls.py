@@ -69,9 +69,11 @@ def answers(report: AuditReport, say: Callable[[str], str] = str) -> Html:
     ]
     options = [tag("option", NAMES[m], value=m, selected="" if m == data["method"] else None) for m in COMPARED]
     held_groups, all_groups = count(data["groups"], "group"), count(data["of"])
-    sample = f"The figures are those of a sample of {held_groups} of {all_groups}, in whole batches from all over the "
+    sample = (
+        f"The figures are those of a sample, {held_groups} of {all_groups}, in whole batches from all over the run; "
+    )
     sample += (
-        f"run; under the run’s weights they are off by {percent(data['off'], 1)} at most."
+        f"with the run’s weights they differ from those of the whole run by {percent(data['off'], 1)} at most."
         if data["groups"] < data["of"]
         else ""
     )
@@ -111,4 +113,4 @@ def _reward_row(k: int, name: str, weight: float, had: Mapping[str, Any], ends: 
 _ROUNDED = 1.01  # by so much at most a weight that a sentence names is rounded up
 NAMED = "break_even_"  # before the method, of the weight above which no pair is in the wrong order
 _HEAD = ("reward", "weight", "share of the update", "had", "push", "had", "punished", "had")
-_ANSWERS = "And with other weights, or another method?"
+_ANSWERS = "What would other weights or another method have done?"
