@@ -1,4 +1,4 @@
-"""What the columns of the tables of a report mean, in a sentence or two for each column."""
+"""Sentences that say what the columns in the tables of a report mean."""
 
 SHARES = "The shares are each reward’s part of the update; before rounding, those of all rewards add up to 100 %."
 PUNISHED = (
