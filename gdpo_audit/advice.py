@@ -175,7 +175,7 @@ def _push(report: AuditReport) -> Answer:
     change = _change_of_primary(report)
     if change is None or isnan(_inversions(report, "gdpo")):
         return Answer("nothing", title, f"No two answers of a group differ in {first}.", "lab")
-    under = NAMES[change.method] + (", which runs" if change.method != "grpo" else "")
+    under = NAMES[change.method] + (" (which runs)" if change.method != "grpo" else "")
     sentence = (
         f"The push on {first} is **{signed(change.before)}** under {under} and **{signed(change.after)}** under GDPO"
     )
@@ -280,7 +280,7 @@ def _order(report: AuditReport) -> Answer | None:
     more = round(after - before[best], 9)  # without the round-off of a difference
     places = next((n for n in range(6) if percent(after, n) != percent(before[best], n)), 0)
     gdpo, best_before = percent(after, places), percent(before[best], places)
-    under = f"under {NAMES[best]}" + ("" if best == "grpo" else ", which runs")
+    under = f"under {NAMES[best]}" + ("" if best == "grpo" else " (which runs)")
     effect = _held(report, -1 if more >= ORDER else 1 if more <= -ORDER else 0)
     near = f", less than {100 * ORDER:.0f} point apart" if abs(more) < ORDER and more else ""
     sentence = f"Of the pairs of answers that differ in {first}, the one with the lower {first} gets the larger "
@@ -313,8 +313,9 @@ def _scales(report: AuditReport) -> Answer:
     now = known[method]
     moved = [after - before for before, after in zip(now, gdpo, strict=True)]
     most = max(range(len(names)), key=lambda k: abs(moved[k]))
+    under, has = f"under {NAMES[method]}", "accounts for" if min(*now, *gdpo) >= 0 else "has a share of"
     takes = [
-        f"accounts for **{percent(before)}** of the update under {NAMES[method]} and **{percent(after)}** under GDPO"
+        f"{has} **{percent(before)}** of the update {under} and **{percent(after)}** under GDPO"
         for before, after in zip(now, gdpo, strict=True)
     ]
     told = f"{names[most]} {takes[most]}"
@@ -338,7 +339,9 @@ def _scales(report: AuditReport) -> Answer:
 
 
 def _ties(report: AuditReport) -> Answer:
-    grpo, gdpo = (report.methods[m]["tied_pairs"] or 0.0 for m in ("grpo", "gdpo"))
+    grpo, gdpo = (_number(report.methods[m]["tied_pairs"]) for m in ("grpo", "gdpo"))
+    if isnan(grpo) or isnan(gdpo):
+        return Answer("nothing", "Ties", "No two answers of a group have different rewards.", "lab")
     sentence = f"Of the pairs of answers with different rewards, GRPO ties **{percent(grpo)}** and GDPO "
     sentence += f"**{percent(gdpo)}**."
     moved = abs(grpo - gdpo) >= TIED

@@ -153,7 +153,7 @@ def _nothing_makes_them(f: Facts) -> Finding:
             to_do = "Log what was added to the rewards as a column of its own."
     else:
         evaluation = "evaluations wrote into the files of all steps, " * f.framework.evaluation_overwrites
-        why = f" Usually the group size or the framework is not the one that was read, {evaluation}a reward was not "
+        why = f" Usually the group size or the framework is not the one assumed here, {evaluation}a reward was not "
         why += "logged as it was used, or the advantages were clipped or scaled."
     telling = by_itself.title and f.left_out_reward is None and f.added is None
     if telling and pattern in (None, "never centred", "order", "mostly the rewards", "something is not logged"):

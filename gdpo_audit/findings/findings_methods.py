@@ -36,7 +36,7 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
     by_method = not f.is_gdpo and f.tied_pairs("gdpo") <= t.TIES_LEFT * pairs
     yield Finding(
         severity="warning" if by_method and pairs >= t.TIED_PAIRS else "info",
-        title=f"{percent(pairs)} of the pairs of different responses get the same advantage",
+        title=f"{percent(pairs)} of the pairs with different rewards get the same advantage",
         message=message,
         to_do=to_do,
         evidence={"groups_with_ties": ties, "tied_pairs": pairs, "threshold": t.TIES},

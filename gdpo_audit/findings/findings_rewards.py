@@ -104,7 +104,7 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
             message=f"{name} is nearly constant (std at most {percent(t.FAINT_STD)} of its largest absolute value) in "
             f"{percent(faint)} of the groups in which it differs at all. GDPO {does} these differences by their own "
             f"std, so that {name} {then} for {percent(gdpo[k])} of the update (under GRPO: {percent(grpo[k])}).",
-            to_do=f"Round {name}, or lower its weight, if such small differences mean nothing.",
+            to_do=f"If such small differences mean nothing, round {name} or lower its weight.",
             evidence=numbers,
             extent=gdpo[k],
         )
@@ -170,7 +170,7 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
             title=title,
             message=f"{lead_in(f)}, {makes}{since}, though {should} {percent(due)}{where}. "
             f"{late.words * whole}The push on {name} is {signed(f.push(f.method)[k])}.{why}".rstrip(),
-            to_do=f"Look at what holds {name} down, if it is meant to count.",
+            to_do=f"If {name} is meant to count, look at what holds it down.",
             evidence=numbers | {"threshold_of_due": t.STARVED},
             extent=due - share,
         )

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.sentences import WEIGHTS_FROM, lead_in
+from gdpo_audit.findings.sentences import WEIGHTS_FROM, lead_in, whose
 from gdpo_audit.findings.summarise import Mapped, summarise_all
 from gdpo_audit.findings.sums import Basis, take
 from gdpo_audit.json_types import SettingPart
@@ -174,7 +174,7 @@ def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, basis: Basis)
         notes.append(f"No lines of configuration are known that make {framework.title} run {TITLES[method]}.")
     elif switches and makes != convention:
         notes.append(
-            f"With these lines, the run computes advantages by the convention of {makes.name}; the figures here follow "
-            f"{convention.name}."
+            "With these lines, the run computes advantages by the convention of "
+            f"{whose(framework.convention)}; the figures here follow that of {whose(basis.convention)}."
         )
     return lines, notes

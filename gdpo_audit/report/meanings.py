@@ -10,7 +10,7 @@ TIED = "“Tied pairs” is the share of the pairs of responses with different r
 SILENT = "A group is silent if every advantage in it is 0."
 MOVED = "“Shifted at step” names the step from which on the mean differs from what it was before, if there is one."
 QUARTERS = "The “mean” column shows the mean in the first quarter of the run → the mean in the last."
-CHANGE = "“Change” is the last of these two means minus the first."
+CHANGE = "“Change” is the second of these two means minus the first."
 
 
 def wrong_order(primary: str) -> str:

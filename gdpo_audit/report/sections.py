@@ -15,6 +15,16 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 # The titles of the folds in which the page shows sections.
 PLAN, RUN, TABLES, NOTES = "Plan", "What the run did", "Tables", "How it was computed, and what it cannot tell you"
 
+LIMITS = (
+    "The share of the update is a reward’s part of the advantages, Σ a A / Σ A², where a is the reward’s part of the "
+    "advantage A of a response. Gradients also depend on the probabilities of the tokens, on clipping, on a KL term "
+    "and on how tokens are averaged; none of that is in the log.",
+    "What other methods would have done is computed from the rewards of this run. A run trained with another method "
+    "would have produced other responses.",
+    "This report cannot tell whether a reward measures what it is meant to measure, because it does not read the text "
+    "of prompts and responses.",
+)
+
 
 @dataclass(frozen=True)
 class Section:
@@ -39,7 +49,7 @@ def sections(report: AuditReport) -> list[Section]:
         Section(fold=TABLES, tables=[summary.by_table(report)]),
         Section(RUN, RUN, facts={**summary.source_facts(report), **summary.run_facts(report)}),
         _formulas(report),
-        Section("What this report cannot tell you", NOTES, items=summary.LIMITS),
+        Section("What this report cannot tell you", NOTES, items=LIMITS),
     ]
 
 

@@ -150,18 +150,7 @@ def not_comparable(report: AuditReport) -> str:
             "update, or what another method would have done."
         )
     how_many = "Only one reward counts" if report.run.get("not_counted") else "Only one reward was read"
-    return f"{how_many}, so there is no other reward that it can tie with or share the update with."
-
-
-LIMITS = (
-    "The share of the update is a reward’s part of the advantages, Σ a A / Σ A², where a is the reward’s part of the "
-    "advantage A of a response. Gradients also depend on the probabilities of the tokens, on clipping, on a KL term "
-    "and on how tokens are averaged; none of that is in the log.",
-    "What other methods would have done is computed from the rewards of this run. A run trained with another method "
-    "would have produced other responses.",
-    "This report cannot tell whether a reward measures what it is meant to measure, because it does not read the text "
-    "of prompts and responses.",
-)
+    return f"{how_many}, so there is nothing to say of ties between different rewards, nor of shares of the update."
 
 
 def severity_counts(report: AuditReport) -> str:
@@ -320,11 +309,13 @@ def taught(report: AuditReport) -> list[str]:
         sentences.append(_silent_prompts(prompts))
     if lengths := report.lengths:
         first, last = (number(lengths[end], 3) for end in ("first_quarter", "last_quarter"))
-        by_size = sorted(lengths["correlations"].items(), key=lambda pair: -abs(pair[1] or 0))
+        known = [(name, x) for name, x in lengths["correlations"].items() if x is not None]
+        by_size = sorted(known, key=lambda pair: -abs(pair[1]))
         in_words = listing(f"{signed(x)} with {name}" for name, x in by_size[:3])
+        inside = f" Inside groups, the correlation of the length is {in_words}." if known else ""
         sentences.append(
             f"The mean length of the responses goes from {first} {lengths['unit']} in the first quarter of the run to "
-            f"{last} in the last. Inside groups, the correlation of the length is {in_words}."
+            f"{last} in the last.{inside}"
         )
     return sentences
 
@@ -334,11 +325,11 @@ def _silent_prompts(prompts: PromptsPart) -> str:
     silent, every, repeated = prompts["silent"], prompts["prompts"], prompts["repeated"]
     which = f"{count(silent)} of {count(every, 'prompt')}"
     if silent == every:
-        which = "the only prompt" if every == 1 else f"all {count(every)} prompts"
+        which = "the only prompt" if every == 1 else "both prompts" if every == 2 else f"all {count(every)} prompts"
     again = f"; this holds for {count(prompts['silent_repeated'])} of the {count(repeated)} that came more than once"
     if repeated == 1:
         again = f"; the only prompt that came more than once is {'not ' * (not prompts['silent_repeated'])}among these"
-    return f"For {which}, every group had only advantages of 0{again * bool(repeated)}."
+    return f"For {which}, every group had only advantages of 0{again * (repeated > 0 and silent < every)}."
 
 
 def prompts_table(report: AuditReport) -> Table | None:
