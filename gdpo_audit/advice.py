@@ -107,8 +107,8 @@ def priority(report: AuditReport) -> str:
     """Return sentences that say that no normalisation puts the primary reward first, and what does."""
     first = report.run["primary"] or "the reward that matters most"
     return (
-        f"No normalisation knows that **{first}** matters most. A larger weight on it helps. A gate makes sure, "
-        "provided that the gated reward drops to its worst value where the gate is shut."
+        f"No normalisation knows that **{first}** matters most. A larger weight on {first} helps. A gate makes sure "
+        f"that {first} comes first, provided that the gated reward drops to its worst value where the gate is shut."
     )
 
 
@@ -144,14 +144,14 @@ def _push(report: AuditReport) -> Answer:
         return Answer("unknown", "Push", "No reward is named as the one that matters most.", "run", headline=headline)
     title = f"Push on {first}"
     if _evidence_of(report, "advantages-upside-down"):
-        headline = "**Not yet:** the advantages are upside down. Mend that first."
+        headline = "**Not yet:** the advantages are upside down. Mend their sign first."
         return Answer(
             "unknown", title, "Weights below 0 turn the push round, under every method.", "run", headline=headline
         )
     change = change_of_primary(report)
     if change is None or isnan(_inversions(report, "gdpo")):
         return Answer("nothing", title, f"No two answers of a group differ in {first}.", "lab")
-    under = NAMES[change.method] + (", which runs" if change.method != "grpo" else "")
+    under = NAMES[change.method] + (" (which runs)" if change.method != "grpo" else "")
     sentence = (
         f"The push on {first} is **{signed(change.before)}** under {under} and **{signed(change.after)}** under GDPO"
     )
@@ -172,11 +172,12 @@ def _with_forecast(report: AuditReport, change: PushChange) -> tuple[str, str, s
     if forecast is None:
         return effect, "", less if effect == "hurts" else ""
     difference, low, high = forecast
-    told = f" Its mean is forecast to change by {signed(difference, 3)} ({signed(low, 3)} to {signed(high, 3)})."
+    interval = f"80 % interval {signed(low, 3)} to {signed(high, 3)}"
+    told = f" The mean of {change.name} is forecast to change by {signed(difference, 3)} ({interval})."
     if effect == "hurts" or high < 0:
         return "hurts", told, less if effect == "hurts" else f"**Not as it stands:** {change.name} is forecast to fall."
     if effect == "helps" and low <= 0:
-        return "unknown", told, f"**Open:** GDPO pushes {change.name} more, but its forecast does not exclude a loss."
+        return "unknown", told, f"**Open:** GDPO pushes {change.name} more, but the forecast does not exclude a loss."
     return effect, told, ""
 
 
@@ -199,7 +200,7 @@ def _stop(report: AuditReport, change: PushChange) -> str:
     """Return the headline that says why no method serves the primary reward; an empty one where some method may."""
     name, wrong = change.name, [_inversions(report, m) for m in (*compared_methods(report), "gdpo")]
     if not any(report.run["weights_used"].values()):
-        return "**Not as it stands:** every reward has the weight 0, so nothing is learnt under any method."
+        return "**Not as it stands:** every reward has the weight 0, so the model learns nothing under any method."
     if not report.run["weights_used"][name]:
         return f"**Not as it stands:** {name} matters most and has the weight 0, so only the other rewards push it."
     if max(change.before, change.after) <= 0:
@@ -255,11 +256,12 @@ def _order(report: AuditReport) -> Answer | None:
     more = round(after - before[best], 9)  # without the round-off of a difference
     places = next((n for n in range(6) if percent(after, n) != percent(before[best], n)), 0)
     gdpo, best_before = percent(after, places), percent(before[best], places)
-    under = f"under {NAMES[best]}" + ("" if best == "grpo" else ", which runs")
+    under = f"under {NAMES[best]}" + ("" if best == "grpo" else " (which runs)")
     effect = _held(report, -1 if more >= ORDER else 1 if more <= -ORDER else 0)
     near = f", less than {100 * ORDER:.0f} point apart" if abs(more) < ORDER and more else ""
-    sentence = f"Of the pairs that differ in {first}, the answer with less of it gets the larger advantage in "
-    sentence += f"**{best_before}** {under} and in **{gdpo}** under GDPO{near}. A tied pair is in neither order."
+    sentence = f"Of the pairs of answers that differ in {first}, the one with the lower {first} gets the larger "
+    sentence += f"advantage in **{best_before}** {under} and in **{gdpo}** under GDPO{near}. A tied pair is in neither "
+    sentence += "order."
     return Answer(effect, title, sentence + _not_followed(report, effect, abs(more) >= ORDER), "evidence")
 
 
@@ -285,7 +287,8 @@ def _scales(report: AuditReport) -> Answer:
     weights = [report.run["weights_used"][name] for name in names]
     if any(isnan(share) for shares in known.values() for share in shares):
         silent = not any(weights) or all(report.methods[m]["silent_groups"] == 1 for m in known)
-        why = "There is no update: every advantage is 0." if silent else "They are not known: rewards say the same."
+        why = "There is no update, because every advantage is 0."
+        why = why if silent else "The shares are not known, because some rewards say the same as others."
         return Answer("nothing", title, why, "train", "live")
     gdpo = known.pop("gdpo")
     # GDPO is held against the method, GRPO or what runs, that does more for the reward that matters most.
@@ -293,21 +296,22 @@ def _scales(report: AuditReport) -> Answer:
     now = known[method]
     moved = [after - before for before, after in zip(now, gdpo, strict=True)]
     most = max(range(len(names)), key=lambda k: abs(moved[k]))
+    under, has = f"under {NAMES[method]}", "accounts for" if min(*now, *gdpo) >= 0 else "has a share of"
     phrases = [
-        f"takes **{percent(before)}** of the update under {NAMES[method]} and **{percent(after)}** under GDPO"
+        f"{has} **{percent(before)}** of the update {under} and **{percent(after)}** under GDPO"
         for before, after in zip(now, gdpo, strict=True)
     ]
     told = f"{names[most]} {phrases[most]}"
     if abs(moved[most]) < MOVED:
-        near = f"within {100 * MOVED:.0f} points of each other, as all shares are"
-        return Answer("nothing", title, f"{told}, {near}.", "train", "equal")
+        near = f"No share of a reward changes by {100 * MOVED:.0f} points or more."
+        return Answer("nothing", title, f"{told}. {near}", "train", "equal")
     sizes = [(abs(w), abs(w) * (r["std"] or 0.0)) for w, r in zip(weights, report.rewards, strict=True) if w]
     of_weights, of_products = [max(x) / min(x) if min(x) else float("inf") for x in zip(*sizes, strict=True)]
     if of_weights >= UNDONE * of_products:
         undo = "The weights seem to undo the scales already; under GDPO they make the rewards unequal again"
         return Answer(_held(report, -1), title, f"{told}. {undo}.", "train", "undone")
     if first is None:
-        return Answer("mixed", title, f"{told}. Whether it should, is open.", "train", "difficulty")
+        return Answer("mixed", title, f"{told}. Whether that is better is open.", "train", "difficulty")
     k = names.index(first)
     matters = f"{first}, which matters most, {phrases[k]}." + ("" if k == most else f" {told}.")
     # A larger share is only praised for the reward that matters most, if another had more before, and if the push on it
@@ -319,8 +323,11 @@ def _scales(report: AuditReport) -> Answer:
 
 def _ties(report: AuditReport) -> Answer:
     """Return the answer about the pairs of different answers that get one advantage."""
-    grpo, gdpo = (report.methods[m]["tied_pairs"] or 0.0 for m in ("grpo", "gdpo"))
-    sentence = f"Of the pairs of different answers GRPO ties **{percent(grpo)}**, GDPO **{percent(gdpo)}**."
+    grpo, gdpo = (nan_if_none(report.methods[m]["tied_pairs"]) for m in ("grpo", "gdpo"))
+    if isnan(grpo) or isnan(gdpo):
+        return Answer("nothing", "Ties", "No two answers of a group have different rewards.", "lab")
+    sentence = f"Of the pairs of answers with different rewards, GRPO ties **{percent(grpo)}** and GDPO "
+    sentence += f"**{percent(gdpo)}**."
     moved = abs(grpo - gdpo) >= TIED
     effect = _held(report, (1 if grpo > gdpo else -1) if moved else 0)
     return Answer(effect, "Ties", sentence + _not_followed(report, effect, moved), "lab")
@@ -335,11 +342,12 @@ def _constant(report: AuditReport) -> Answer:
         return Answer("nothing", title, "No group teaches anything, under any method.", "train", "live")
     if silent >= SILENT:
         sentence = (
-            f"**{percent(silent)}** of the groups teach nothing; GDPO's batch step makes the others about "
-            f"{(1 / (1 - silent)) ** 0.5:.1f} times as long. That is a larger learning rate, but no better aim."
+            f"**{percent(silent)}** of the groups teach nothing, and GDPO's batch step makes the advantages of the "
+            f"others about {(1 / (1 - silent)) ** 0.5:.1f} times as large. That acts like a larger learning rate, but "
+            "aims no better."
         )
         return Answer("steps", title, sentence, "train", "live")
-    rarely = f"{rare} is constant in **{percent(dead[rare])}** of the groups, the others in no more."
+    rarely = f"{rare} is constant in **{percent(dead[rare])}** of the groups, and no other reward in more."
     sentence = rarely if dead[rare] else "No reward is constant in any group."
     return Answer("nothing", title, sentence, "train", "difficulty")
 
@@ -362,11 +370,11 @@ def _conflict(report: AuditReport) -> Answer:
 
 
 def _noise(report: AuditReport) -> Answer:
-    """Return the answer about a reward that is nearly constant, whose noise GDPO makes loud."""
-    title, loud = "Nearly constant noise", "GDPO makes it as loud as its weight says"
+    """Return the answer about a reward that is nearly constant, whose noise GDPO amplifies."""
+    title, loud = "Nearly constant noise", "GDPO amplifies it until it counts as much as its weight says"
     if evidence := _evidence_of(report, "reward-noise"):
         share = percent(cast(float, evidence["faint_groups"]))
         sentence = f"{evidence['reward']} is nearly constant in {share} of the groups in which it differs at all. "
-        sentence += f"{loud}, at the cost of the push on the others."
+        sentence += f"{loud}, at the cost of the push on the other rewards."
         return Answer(_held(report, -1), title, sentence, "train", "noise")
     return Answer("nothing", title, f"No reward is nearly constant. Where one is, {loud}.", "train", "noise")

@@ -34,7 +34,7 @@ def score_sample(check: ConfigCheck, run: Run) -> SampleScore:
     weights, notes = _weights(check, run)
     convention, lengths = _convention(check, run)
     if convention is not ALL_CONVENTIONS[check.convention or "paper"]:
-        notes.append("The sample has no lengths: the batch step runs over answers here, not over tokens.")
+        notes.append("The sample has no lengths, so the batch step runs over responses here, not over tokens.")
     table = pl.concat(list(run.tables()))
     log = tensors_of(table, run.rewards)
     batches, groups = len(log.batch.unique()), table["group"].n_unique()
@@ -52,7 +52,7 @@ def score_sample(check: ConfigCheck, run: Run) -> SampleScore:
     shares, whole = (x.sum(-1) for x in update_sums(prepared, steps, a, prepared.all_responses))
     products, squares = (x.sum(-1) for x in push_sums(a, distances(batch), batch.all_responses))
     sizes = f"The sample counts as {count(batches, 'batch', 'batches')} with {count(groups, 'group')}"
-    more = f"; the run has {count(check.groups or 0, 'group')} in each" * bool(
+    more = f"; the run has {count(check.groups or 0, 'group')} in each batch" * bool(
         check.groups and check.groups * batches != groups
     )
     return SampleScore(
@@ -91,7 +91,7 @@ def _weights(check: ConfigCheck, run: Run) -> tuple[dict[str, float], list[str]]
     """
     if check.rewards is None and check.weights is None:
         alone = "The configuration names no weights" if check.method == "gdpo" else "The weights stand in the score"
-        return dict.fromkeys(run.rewards, 1.0), [f"{alone}: each reward counts with 1 here."]
+        return dict.fromkeys(run.rewards, 1.0), [f"{alone}, so each reward counts with weight 1 here."]
     weights = check.weights or (1.0,) * len(check.rewards or ())
     if check.rewards is not None:
         by_name = {_bare(name): weight for name, weight in zip(check.rewards, weights, strict=False)}
@@ -100,8 +100,10 @@ def _weights(check: ConfigCheck, run: Run) -> tuple[dict[str, float], list[str]]
     names = sorted(run.rewards) if check.rewards is None else list(run.rewards)
     wanted = f"{listing(check.rewards)}" if check.rewards else count(len(weights), "reward")
     expect(len(names) == len(weights), "--log", f"a sample with {wanted}", f"{listing(run.rewards)} in {run.path}")
-    order = "by the alphabet" if check.rewards is None else "in the order of the sample's columns"
-    return {name: w for name, w in zip(names, weights, strict=True)}, [f"The weights go {order}: {listing(names)}."]
+    order = "in alphabetical order" if check.rewards is None else "in the order of the sample's columns"
+    return {name: w for name, w in zip(names, weights, strict=True)}, [
+        f"The weights were given to the rewards {order}: {listing(names)}."
+    ]
 
 
 def _bare(name: str) -> str:

@@ -23,7 +23,7 @@ def report(rewards=("correctness", "format", "length"), steps=40, path="runs/a",
     shown = {"reward": first, "update_share": 0.93, "threshold": 0.6, "steps": list(range(30)), "none": None}
     dominates = {"title": f"{first} makes most of the update", "to_do": f"Give {first} a smaller weight."}
     dominates |= {"links": links("reward-dominates", "trl", fixed=True)}
-    says = f"Under GRPO, {first} makes 93 % of the update with 33 % of the weight. Weigh it less."
+    says = f"Under GRPO, {first} accounts for 93 % of the update with 33 % of the weight. Weigh it less."
     lines = """GRPOConfig(multi_objective_aggregation="normalize_then_sum",
            reward_weights=[1.0, 0.5, 2.0])"""
     dead = {"title": f"{last} does nothing", "to_do": f"Take {last} out."}

@@ -236,7 +236,9 @@ def a_product_of_parts() -> Case:
     any weighted sum of them making it.
     """
     log, truth = product()
-    truth = truth._replace(says=("base_reward and length_score stand beside",), never=f"{truth.never}|as asked")
+    truth = truth._replace(
+        says=("Beside it, the log holds base_reward and length_score",), never=f"{truth.never}|as asked"
+    )
     return Case(log, truth)
 
 

@@ -139,7 +139,7 @@ def placeholders_of_failed_rollouts() -> Case:
     a[valid], parts[valid] = grpo(d.r[valid], W, np.array(d.keys)[valid])
     log = log_of(d, a, **named(d.r * valid[:, None]), valid=valid)
     truth = Truth(NAMES, "grpo", 36, int(valid.sum()), weights=tuple(W), shares=shares(a, parts))
-    return Case(log, truth._replace(says=(rf"\b{(~valid).sum()}\b.*valid", "no statistic of a group holds them")))
+    return Case(log, truth._replace(says=(rf"\b{(~valid).sum()}\b.*valid", "do not count in the statistics")))
 
 
 @case

@@ -147,7 +147,9 @@ def test_without_a_primary_reward_a_plan_asks_for_it_and_a_gate_is_a_question():
     style = np.random.default_rng(2).normal(size=digit.shape)
     report = audited(log_of(np.stack([digit, style / 2], -1), ("digit", "style"), "gdpo"), primary="digit")
     assert report.plan[-1].gate and not any(row.recommended for row in report.plan)
-    assert report.what_first.startswith("Open: should style count only where digit reaches 1? That changes the task:")
+    assert report.what_first.startswith(
+        "Open: should style count only where digit reaches 1? Such a gate changes the task;"
+    )
 
 
 # --- weights for wanted shares ---------------------------------------------------------------------------------------
@@ -296,7 +298,7 @@ def test_nothing_is_learnt_is_said_as_such():
     rows = [{"group": g, "a": a, "b": b} for g in range(40) for a, b in ((1, 0), (0, 1), (1, 1), (0, 0))]
     run = ga.read_run(rows, rewards=["a", "b"], group="group")
     nothing = advice.verdict(ga.advise(ga.audit(run, weights={"a": 0, "b": 0}, primary="a")))
-    assert "every reward has the weight 0, so nothing is learnt" in nothing
+    assert "every reward has the weight 0, so the model learns nothing" in nothing
     constant = ga.read_run([row | {"a": 1} for row in rows], rewards=["a", "b"], group="group")
     push = ga.advise(ga.audit(constant, primary="a"))[0]
     assert push.effect == "nothing" and push.sentence == "No two answers of a group differ in a." and not push.headline

@@ -173,5 +173,5 @@ def test_a_log_that_does_not_fit_is_a_sample_that_says_how_far_off_it_is(opened,
     assert abs(whole["gdpo"]["tied_pairs"] - here["tied_pairs"]) <= data["off"] + 1e-12 and data["off"] > 0
     assert f"a sample of {data['groups']} groups of 240" in page.locator(".asks").inner_text()
     monkeypatch.setattr(answers, "_ROOM", 10)
-    for run, says in ((made(), "too large for a file"), (ga.read_run(SAMPLES / "verl_v1"), "cannot be told")):
+    for run, says in ((made(), "too large for a file"), (ga.read_run(SAMPLES / "verl_v1"), "cannot tell")):
         assert says in opened(ga.audit(run)).locator(".asks").inner_text()

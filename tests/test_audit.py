@@ -112,7 +112,7 @@ def silenced(rewards, share, k=slice(None)):
 
 def test_the_verdict_says_what_ran_and_what_to_look_at_first():
     few = audit(made_run(varied(steps=2), "gdpo"))
-    short = "This log is too short to judge (128 responses in 16 groups); take what follows as a first hint."
+    short = "This log is too short to judge: it holds 128 responses in 16 groups. Take what follows as a first hint."
     assert few.verdict.endswith(f" {short} There is no finding yet. {NAME_PRIMARY}")
     dead_in_some = audit(made_run(silenced(varied(), 0.5, 1), "gdpo"))
     assert {f.severity for f in dead_in_some.findings} == {"info"}
@@ -315,7 +315,13 @@ GIVEN = {"weights": [1, 0.5, 2]}
 ALONE = silenced(varied(), 0.9, [1, 2])
 WIDE = varied(prompts=20)
 CASES = [  # beside those that tests/reports.json holds
-    case("reward-dominates", "warning", "Under GRPO without std (which was asked", scaled(), asked="grpo_no_std"),
+    case(
+        "reward-dominates",
+        "warning",
+        "Under GRPO without std (the method that was asked for",
+        scaled(),
+        asked="grpo_no_std",
+    ),
     case("reward-dominates", "warning", "differs in more groups", ALONE, "grpo"),
     case("reward-dead", "warning", "95 %", silenced(WIDE, 0.95, 1), "gdpo"),
     case("reward-dead", None, "", silenced(WIDE, 0.9, 1), "gdpo"),
@@ -383,7 +389,8 @@ def test_ties_are_counted_with_what_gdpo_would_make_of_them():
     for method in ("grpo", "gdpo"):
         made = gc.advantages(torch.tensor(rewards[0]), method, convention=gc.TRL).numpy().round(9)
         right, inverted, tied = by_primary(rewards[0, ..., 0], made)
-        assert f"{method.upper()} has {right} right, {inverted} wrong and {tied} tied" in finding.message
+        orders = f"{method.upper()} orders {right} correctly and {inverted} wrongly, and it ties {tied}"
+        assert orders in finding.message
     unjudged = one(audit(made_run(rewards, "grpo")), "ties-hide-signal")  # whether broken ties help, nobody knows here
     assert unjudged.row is None and unjudged.to_do.startswith("Name the reward that matters most")
 
@@ -401,7 +408,9 @@ def test_priorities_are_inverted_by_a_louder_reward():
         at = finding.evidence[f"break_even_{method}"]
         below, above = (audit(made_run(rewards, "grpo"), {"correct": f * at}, "correct").methods for f in (0.99, 1.01))
         assert below[method]["inversions"] > above[method]["inversions"] == 0
-    assert "With a weight on correct above" in finding.message and finding.to_do == "Decide how much correct counts."
+    assert (
+        "With a weight on correct above" in finding.message and finding.to_do == "Decide how much correct should count."
+    )
     gate = report.plan[-1]
     assert (gate.gate["reward"], gate.gate["on"], gate.inversions) == ("format", "correct", 0) and not gate.recommended
 
@@ -410,7 +419,7 @@ def test_batches_that_come_twice_count_once():
     rewards = varied(steps=3)
     twice = np.repeat(rewards, 2, axis=0)
     report, once = audit(made_run(twice, "gdpo")), audit(made_run(rewards, "gdpo"))
-    repeat = "3 batches, of steps 2, 4 and 6, repeat the rows of the batch before: these count once."
+    repeat = "3 batches (steps 2, 4 and 6) repeat the rows of the batch before; these rows count once."
     assert report.notes == (repeat,) and "steps-repeated" not in ids(report) and once.notes == ()
     assert report.source["responses"] == twice[..., 0].size
     assert report.rewards == nearly(once.rewards) and report.methods == nearly(once.methods)

@@ -62,12 +62,12 @@ def test_the_verdict_and_what_the_run_did(capsys):
     code, out, err = run(capsys, TRL)
     what_to_do, what_ran, *_ = out.splitlines()
     assert (code, err) == (0, "")
-    assert what_to_do.startswith("This log is too short to judge (128 responses in 16 groups); take what follows as a ")
+    assert what_to_do.startswith("This log is too short to judge: it holds 128 responses in 16 groups. Take what ")
     assert what_ran.startswith("The logged advantages are GDPO")
     assert len(out.splitlines()) <= 40 and "threshold" not in out
     assert re.search(r"^convention +TRL \(", out, re.M)
     assert "4 files, 4 steps, 128 responses in 16 groups of 8" in out
-    assert "first → last quarter" in out and "▁" in out  # the course of the rewards
+    assert "in the first quarter of the run → the mean in the last" in out and "▁" in out  # the course of the rewards
 
 
 def test_several_runs_stand_below_each_other_and_the_files_of_a_directory_are_one(capsys, tmp_path):
@@ -124,7 +124,7 @@ def test_it_fits_a_narrow_terminal_but_for_what_is_to_be_copied(screen, columns)
     lines = text.split("\n")
     assert all(line in lines for line in fix)  # whole, and nothing around it
     assert max(len(line) for line in lines if line not in fix) <= columns
-    assert "Under GRPO, correctness makes" in text and "55 %" in text and "GDPO" in text
+    assert "Under GRPO, correctness accounts for" in text and "55 %" in text and "GDPO" in text
 
 
 # --- what it writes --------------------------------------------------------------------------------------------------

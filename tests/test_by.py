@@ -172,10 +172,10 @@ def test_a_reward_that_is_dead_in_one_task_alone_is_found():
     findings = found(audited(log(steps=20, dead=[("code", "b")])))
     assert "reward-dead" not in findings
     finding = findings["reward-dead-in-part"]
-    assert finding.title == "b does nothing in task code" and finding.severity == "warning"
+    assert finding.title == "b does nothing where task is code" and finding.severity == "warning"
     assert finding.evidence["dead_groups"] == {"code": 1.0} and finding.evidence["dead_groups_of_others"] == 0
     both = found(audited(log(steps=20, dead=[("code", "b"), (None, "b")])))["reward-dead-in-part"]
-    assert both.title == "b does nothing in 2 values of task" and both.evidence["values"] == ["code", "missing"]
+    assert both.title == "b does nothing at 2 values of task" and both.evidence["values"] == ["code", "missing"]
 
 
 # --- the report -------------------------------------------------------------------------------------------------------

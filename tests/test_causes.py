@@ -11,6 +11,7 @@ from logs import found, frames_of, write_trackio, write_wandb
 import gdpo_audit as ga
 import gdpo_core as gc
 from gdpo_audit.logs.sizes import stretches
+from gdpo_core._words import listing
 
 
 def files(folder):
@@ -60,7 +61,7 @@ def test_tables_of_evaluations_are_no_second_run_and_do_not_count(tmp_path, trac
         if number % 4 == 0:  # TRL's table keeps the last responses of training, where there is room
             log.append(pl.concat([table.tail(16), other.head(16)]))
     report, expected = ga.audit(ga.read_run(tracked([*log, log[-1]]))), ga.audit(ga.read_run(tmp_path / "out"))
-    assert report.notes == ("3 tables, of steps 4, 8 and 12, were left out as evaluations.",)
+    assert report.notes == ("3 tables (steps 4, 8 and 12) were left out, because they hold evaluations.",)
     assert not {"steps-repeated", "eval-overwrote", "advantages-not-reproduced"} & {*found(report)}
     assert (report.rewards, report.methods, report.run) == (expected.rewards, expected.methods, expected.run)
 
@@ -103,7 +104,7 @@ def test_a_group_size_that_changes_is_followed(tmp_path, name, drop, method):
     assert report.source["groups"] == groups and report.source["group_size"] is None
     starts = np.cumsum([steps for steps, _, _ in parts[:-1]]).tolist()
     later = [f"{size} from step {1 + step} on" for step, (_, _, size) in zip(starts, parts[1:], strict=True)]
-    assert report.notes == (f"Groups hold {parts[0][2]} responses at first, {' and '.join(later)}.",)
+    assert report.notes == (f"Groups hold {listing([f'{parts[0][2]} responses at first', *later])}.",)
     assert not {"prompts-merged", "ragged-batches"} & {*found(report)}
     if drop != "advantage":
         assert report.run["method"] == method and report.run["reproduced"]

@@ -539,7 +539,7 @@ def test_the_command_prints_ten_lines_and_ends_by_what_it_found(capsys, tmp_path
     assert (code, err) == (0, "") and "error  verl-kl-vanishes" in out and "train.sh:3" in out
     assert "verl==0.9.1 verl/trainer/ppo/ray_trainer.py:106" in out
     code, out, _ = gdpo(capsys, "check", str(tmp_path / "fine.sh"), "--strict")
-    assert code == 0 and len(out.strip().splitlines()) <= 11 and "No trap" in out
+    assert code == 0 and len(out.strip().splitlines()) <= 11 and "None of the known traps" in out
     assert gdpo(capsys, "check", str(tmp_path / "train.sh"), "--strict")[0] == 1
     code, _, err = gdpo(capsys, "check", str(tmp_path / "none.sh"))
     assert code == 2 and err.startswith("gdpo: ") and err.count("\n") == 1

@@ -147,7 +147,7 @@ def test_a_length_that_the_logged_advantages_count_is_a_reward():
     report = audited(correct=CORRECT, response_length=LENGTH, advantage=(paid - paid.mean(1, keepdims=True)).ravel())
     assert report.source["rewards"] == ["correct", "response_length"] and report.run["method"] == "grpo_no_std"
     assert report.run["weights_used"] == pytest.approx({"correct": 1.0, "response_length": -0.01})
-    assert "response_length was taken for a reward, as the logged advantages count it." in report.notes
+    assert "response_length was taken for a reward, because the logged advantages depend on it." in report.notes
 
 
 # --- totals ----------------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def test_of_a_total_that_was_clipped_the_nearest_weights_are_used_and_what_is_mi
     assert report.run["weights_used"] == pytest.approx({"correct": fitted[0], "fmt": fitted[1]}, rel=5e-3)
     assert report.run["weights_from"] == "fitted"
     message = found(report)["score-not-a-sum"].message
-    assert f"makes {100 * missing:.1f} % of its variance" in message and "verl" not in message
+    assert f"accounts for {100 * missing:.1f} % of the variance" in message and "verl" not in message
 
 
 LATE = -np.where(DRAW.random(ROWS) < 0.3, BRIEF, 0)  # a penalty that is not logged
@@ -188,9 +188,14 @@ LOGGED = dict(acc=CORRECT, score=CORRECT + LATE)
 @pytest.mark.parametrize(
     "columns, weights, severity, says",
     [
-        (LOGGED, [0, 1], "error", "score seems to hold acc and something unlogged"),
-        ({"accuracy": CORRECT, "total_reward": CORRECT + LATE}, [0, 1], "error", "total_reward seems to hold accuracy"),
-        (LOGGED, None, "warning", "score may hold acc and something unlogged"),
+        (LOGGED, [0, 1], "error", "score seems to be the total of acc and something"),
+        (
+            {"accuracy": CORRECT, "total_reward": CORRECT + LATE},
+            [0, 1],
+            "error",
+            "total_reward seems to be the total of accuracy",
+        ),
+        (LOGGED, None, "warning", "score may be the total of acc and something"),
         (LOGGED, [1, 1], None, ""),  # the advantages count both
         (dict(acc=CORRECT, score=BRIEF), [0, 1], None, ""),  # another reward, and a metric
     ],
@@ -235,7 +240,7 @@ def test_a_log_that_lost_a_column_is_never_all_well(kind):
     report = ga.audit(run)
     assert report.verdict == (
         "Every logged advantage is missing, so the log does not show which method ran. "
-        "No finding asks for a change, but style and accuracy were not read: they hold no number."
+        "No finding asks for a change, but style and accuracy were not read, because they hold no number."
     )
-    assert "not style, accuracy and tool" in found(report)["no-components"].message
+    assert "style, accuracy and tool were not read" in found(report)["no-components"].message
     assert ga.read_run({f"a.{kind}": in_form(kind, log)}, rewards="fmt").lost == ()

@@ -128,7 +128,7 @@ def test_a_run_does_not_differ_from_itself(tmp_path):
     assert c.settings == () and not any(x.clear for x in c.figures)
     assert {x.difference for x in c.figures} == {x.low for x in c.figures} == {0.0}
     assert headline(c) == (
-        f"A run of {c.groups} groups is too short to judge; take what follows as a first hint. As far as the logs "
+        f"A run of {c.groups} groups is too short to judge, so take what follows as a first hint. As far as the logs "
         "show, the runs were made the same way. No figure differs beyond the scatter of their steps."
     )
 

@@ -73,9 +73,9 @@ def test_the_step_since_when_a_mean_is_another_is_marked():
     report = audited.report()
     marks = re.findall(r'<path class="since" d="M([\d.]+),', courses(report))
     assert marks == [f"{Axes((1, 40), (0, 1)).x(7):.1f}"] * 3
-    assert courses(report).count("since 7") == 2 * 3  # in the heading, and in what a screen reader says
+    assert courses(report).count("shifted at step 7") == 2 * 3  # in the heading, and in what a screen reader says
     report = replace(report, rewards=tuple({**reward, "changed_at": None} for reward in report.rewards))
-    assert "since" not in courses(report) and "Dashed" not in courses(report)
+    assert "shifted" not in courses(report) and "dashed" not in courses(report)
 
 
 def test_a_step_without_a_number_parts_the_course():
@@ -117,7 +117,7 @@ def forecast(name="a", **changes):
 def test_a_forecast_has_both_curves_and_its_interval_on_one_axis():
     made = forecast_picture(forecast(), "a")
     ((said, (high, low, first, last, *_), points),) = plots(made)
-    assert said.startswith("a +0.1 over 50 steps, 80 % interval +0.05 to +0.2, under GDPO, weights a 1")
+    assert said.startswith("a +0.1 over 50 steps, 80 % interval +0.05 to +0.2, under GDPO with weights a 1")
     axes = Axes((0, 50), (number(low), number(high)), width=460, height=180, right=116)
     assert (first, last) == ("0", "50") and len(points) == 2 * 51
     assert points[0] == pytest.approx((axes.x(0), axes.y(0.2)), abs=0.051)
@@ -141,7 +141,7 @@ def test_the_logged_means_stand_behind_a_forecast_one_at_each_step():
     report = audited.report(steps=50)
     made = forecast_picture(forecast("format"), "format", report.steps)
     dots = re.search(r'<path class="logged" d="([^"]*)"', made)[1]
-    assert len(POINT.findall(dots)) == 50 and "the dots are its logged means" in made
+    assert len(POINT.findall(dots)) == 50 and "the dots are the logged means" in made
     ((_, (high, low, *_), _),) = plots(made)
     axes = Axes((0, 50), (number(low), number(high)), width=460, height=180, right=116)
     heights = [float(y) for _, y in POINT.findall(dots)]
@@ -187,7 +187,7 @@ def test_an_open_forecast_is_its_sentence():
 
 def test_a_report_with_a_recommended_forecast_shows_it_first():
     report = audited.report()
-    assert "Forecast" not in drawn.body(report) and "Its course: <b>correctness" in drawn.body(report)
+    assert "Forecast" not in drawn.body(report) and "Mean of <b>correctness: " in drawn.body(report)
     object.__setattr__(report, "recommended_forecast", forecast("correctness"))
     for made in (drawn.body(report), drawn.front(report)):
         assert made.index("verdict-line") < made.index("Forecast: ") < made.index("What each reward did")
@@ -200,8 +200,8 @@ def test_a_report_whose_forecast_is_open_shows_the_course_and_why():
     )
     made = str(opening(report))
     assert (
-        "Its course: <b>correctness" in made
-        and "<b>No forecast</b> under GDPO, weights correctness 1: It stood." in made
+        "Mean of <b>correctness: " in made
+        and "<b>No forecast</b> under GDPO with weights correctness 1: It stood." in made
     )
 
 

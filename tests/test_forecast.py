@@ -135,7 +135,7 @@ def test_what_does_not_move_is_open():
     rows, _ = simulate("grpo", [1, 1], 30, 8, speeds=(0, 0))
     made = report_of(rows).forecast("gdpo")
     told = [x for x in made.rewards.values() if x.difference is None]
-    assert all(x.low is None and x.why.endswith("cannot be told from 30 steps.") for x in told)
+    assert all(x.low is None and "so the 30 steps of this log do not show how fast" in x.why for x in told)
     constant = [row | {"b": 1.0} for row in simulate("grpo", [1, 1], 30, 8)[0]]
     b = report_of(constant).forecast("gdpo").rewards["b"]
     assert b.difference is None and b.why.startswith("b has one value in the whole log")
@@ -221,7 +221,7 @@ def test_a_recommendation_without_a_forecast_says_what_that_would_take(capsys):
 
     report = paid(19)
     assert any(row.recommended for row in report.plan)
-    note = "A forecast takes a log of at least 20 steps; this log has 19."
+    note = "A forecast needs a log of at least 20 steps, but this log has 19 steps."
     assert report.forecast_note == note and note in document(report)
     show([report], sys.stdout)
     assert note in capsys.readouterr().out

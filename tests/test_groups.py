@@ -296,7 +296,7 @@ def test_the_terminal_shows_so_many_groups_of_each_finding(capsys, tied):
     for number in (1, 5):
         text = printed(capsys, tied, "--primary", "right", "--groups", number)
         assert text.count("Prompt: question") == number * (1 + sum(f.id in FINDINGS for f in report.findings))
-        assert f"Step {group.step}, group {group.group}: {group.score:.0f} pairs of different rewards" in text
+        assert f"Step {group.step}, group {group.group}: {group.score:.0f} pairs with different rewards" in text
         assert all(f"answer {group.group}.{i} " in text for i in range(6))
     for wrong in ("0", "6", "1.5", ""):
         said = printed(capsys, tied, f"--groups={wrong}", status=2)
@@ -309,7 +309,7 @@ def test_each_advantage_stands_in_its_row_and_ties_have_one_mark(capsys, tied):
     finding = next(f for f in report.findings if f.id == "ties-hide-signal")
     group = next(g for g in report.groups if g.finding == finding.id)
     table = group_tables(report, finding)[0]
-    assert table.head == ["answer", "right", "format", "short", "GRPO", "GDPO"]
+    assert table.head == ["response", "right", "format", "short", "GRPO", "GDPO"]
     for i, row in enumerate(table.rows):
         assert row[1:4] == [_words.number(x) for x in group.rewards[i]]
         for cell, method in zip(row[4:], ("grpo", "gdpo"), strict=True):

@@ -78,7 +78,7 @@ def test_no_string_of_a_log_runs_in_the_page(visit, browser):
         label = "Report (HTML)"
         page.get_by_role("button", name=label).or_(page.get_by_role("link", name=label)).click()
     quiet(browser, download.value.path().read_text())
-    weights = page.get_by_label("Weights, if not those of the log")
+    weights = page.get_by_label("Weights, if they differ from those in the log")
     weights.fill(f"no{PAYLOADS[1]}=1")
     weights.press("Enter")
     page.locator(".unread").wait_for()

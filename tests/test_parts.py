@@ -108,7 +108,10 @@ def test_the_report_is_that_of_the_log_with_its_components_but_says_whence_they_
     report = ga.audit(ga.read_run(log, parts=PAYS), weights=PAYS, primary="correct")
     assert report.rewards == whole.rewards and report.methods == whole.methods and report.run == whole.run
     assert [f.id for f in report.findings] == [f.id for f in whole.findings] and report.run["method"] == "grpo"
-    note = "The rewards were told from their total by what a pass pays, as given: correct 1, format 0.5 and short 2."
+    note = (
+        "The rewards were worked out from their total, given what a pass of each pays: correct 1, format 0.5 and "
+        "short 2."
+    )
     assert report.source["notes"] == [note]
     assert ga.audit(ga.read_run(log.drop("advantage"), parts=PAYS)).run["weights_from"] == "parts"
 
@@ -120,9 +123,10 @@ def test_groups_left_out_are_counted_and_no_step_of_them_is_missed():
     report = ga.audit(ga.read_run(clear, parts={"a": 1, "b": 1, "c": 2}))
     assert report.source["groups"] == 16 and report.source["steps"] == 2 and "steps-missing" not in found(report)
     assert report.source["notes"] == [
-        "The rewards were told from their total by what a pass pays, as given: a + b 1 (how many passed) and c 2.",
-        "8 groups (64 responses) are left out, as they hold a total that is a sum of these pays in several ways; a "
-        "method that looks at the whole batch is not recognised then.",
+        "The rewards were worked out from their total, given what a pass of each pays: a + b 1 (how many passed) and "
+        "c 2.",
+        "8 groups (64 responses) are left out, because a total there is the sum of several different combinations of "
+        "these pays. Without all groups, a method that looks at the whole batch is not recognised.",
     ]
 
 
@@ -140,7 +144,7 @@ def test_rows_that_were_left_out_are_not_missing_from_the_log():
 def test_without_parts_the_report_asks_and_guesses_only_in_a_question():
     asked = found(ga.audit(ga.read_run(log_of([1, 0.5, 2]))))["no-components"]
     assert (
-        asked.to_do.startswith("Do the parts of this total pay 2, 1 and 0.5? Then name them")
+        asked.to_do.startswith("Do the parts of this total pay 2, 1 and 0.5, if passed? Then name the parts")
         and "--parts a=2,b=1,c=0.5" in asked.to_do
     )
     assert asked.evidence["pays"] == [2, 1, 0.5]

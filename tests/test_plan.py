@@ -64,7 +64,7 @@ def test_no_row_is_recommended_under_which_the_primary_reward_is_pushed_less(pri
     if primary:
         assert all(row.push["style"] <= report.plan[0].push["style"] + 0.02 for row in report.plan if not row.gate)
     else:
-        assert "the push on" in report.verdict and "whether that is better depends on it" in report.verdict
+        assert "the push on" in report.verdict and "whether that is better depends on which" in report.verdict
 
 
 def test_a_log_of_few_steps_is_judged_by_its_push_alone():

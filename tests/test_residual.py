@@ -46,32 +46,44 @@ def shuffled(s):
 
 # What makes the advantages of a group: r (size, 2), s the weighted sums, n the lengths, kl, i the group's number.
 MADE = {
-    "PAPO": (lambda r, s, n, kl, i: papo(r), "info", "their order is that of a sum"),
+    "PAPO": (lambda r, s, n, kl, i: papo(r), "info", "in the order of a sum such as"),
     "advantage gate": (
         lambda r, s, n, kl, i: z(r[:, 0]) + 0.5 * z(r[:, 1]) * r[:, 0],
-        *("warning", "their order is that of a sum"),
+        *("warning", "in the order of a sum such as"),
     ),
     "prime-rl's length penalty": (
         lambda r, s, n, kl, i: shortened(s, n) - shortened(s, n).mean(),
         *("warning", "such as a KL or length penalty"),
     ),
-    "08 ranks": (lambda r, s, n, kl, i: ranks(s), "info", "their order is that of a sum"),
-    "25 kl": (lambda r, s, n, kl, i: z(s - 0.04 * kl), "warning", "With kl as one more reward they are those of GRPO"),
+    "08 ranks": (lambda r, s, n, kl, i: ranks(s), "info", "in the order of a sum such as"),
+    "25 kl": (
+        lambda r, s, n, kl, i: z(s - 0.04 * kl),
+        "warning",
+        "With kl as one more reward, the logged advantages are those of GRPO",
+    ),
     "26 hidden kl": (
         lambda r, s, n, kl, i: z(s - 0.1 * kl[::-1]),
         "warning",
         "equal rewards have different advantages",
     ),
-    "46 by length": (lambda r, s, n, kl, i: z(s) / n, "info", "Times the length of the response"),
-    "47 halved": (lambda r, s, n, kl, i: np.where(z(s) < 0, 0.5, 1) * z(s), "info", "Those below 0 are 0.5 times"),
-    "50 baseline": (lambda r, s, n, kl, i: s - FACTOR[i], "warning", "their order is that of a sum"),
+    "46 by length": (lambda r, s, n, kl, i: z(s) / n, "info", "Multiplied by the length of its response"),
+    "47 halved": (
+        lambda r, s, n, kl, i: np.where(z(s) < 0, 0.5, 1) * z(s),
+        "info",
+        "The advantages below 0 are 0.5 times",
+    ),
+    "50 baseline": (lambda r, s, n, kl, i: s - FACTOR[i], "warning", "in the order of a sum such as"),
     "51 difficulty": (
         lambda r, s, n, kl, i: z(s) * FACTOR[i],
         "info",
         "that differs from group to group",
     ),
-    "shuffled": (lambda r, s, n, kl, i: shuffled(s), "error", "or the groups are other ones"),
-    "of the next group": (lambda r, s, n, kl, i: z(drawn()[0][i - 1] @ WEIGHTS), "error", "groups are other ones"),
+    "shuffled": (lambda r, s, n, kl, i: shuffled(s), "error", "or the trainer's groups are not those that were read"),
+    "of the next group": (
+        lambda r, s, n, kl, i: z(drawn()[0][i - 1] @ WEIGHTS),
+        "error",
+        "groups are not those that were read",
+    ),
 }
 
 
@@ -104,8 +116,8 @@ def test_advantages_behind_a_gate_are_those_of_the_method_but_for_the_rows_that_
     report, found = audited(made(lambda r, s, n, kl, i: z(s) * r[:, 0]))
     assert not found and report.run["method"] == "grpo" and report.run["reproduced"]
     assert report.run["weights_used"] == {"correct": 2.0, "style": 1.0}  # up to a common factor
-    [note] = [note for note in report.notes if "as a mask or a filter makes it" in note]
-    assert "where correct is 0" in note and "they count in the statistics of their group" in note
+    [note] = [note for note in report.notes if "so a mask or a filter set it to 0" in note]
+    assert "where correct is 0" in note and "Such rows count in the statistics of their group" in note
 
 
 def added_kl(times, mean):

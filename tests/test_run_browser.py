@@ -65,7 +65,7 @@ def test_the_chapter_as_it_opens(run):
     order = (
         "Plan",
         "What each reward did",
-        "And with other weights, or another method?",
+        "What would other weights or another method have done?",
         "Findings: 2 warnings, 1 info",
     )
     tops = [page.get_by_role("heading", name=title).bounding_box()["y"] for title in order]
@@ -175,7 +175,7 @@ def test_files_that_are_too_large_leave_the_readers_report(run, tmp_path):
 def test_corrections_change_the_report_and_go_with_the_files_which_a_sample_leaves(run):
     page = run("&run-weights=conciseness=0.1")
     page.get_by_text("Which files, and how they are read").click()
-    weights = page.get_by_label("Weights, if not those of the log")
+    weights = page.get_by_label("Weights, if they differ from those in the log")
     assert weights.input_value() == "conciseness=0.1"
     weights.fill("accuracy=1")
     weights.press("Enter")
@@ -212,7 +212,7 @@ def test_a_hostile_logs_own_group_opens_and_runs_nothing(run):
         for i in range(4)
     ]
     upload(page, file("log.jsonl", "\n".join(map(json.dumps, rows)).encode()))
-    page.get_by_label("A group that shows it").wait_for()
+    page.get_by_label("Choose a group").wait_for()
     own = page.locator("[data-cell-name=run_board] .board")
     own.locator(".row").first.click()
     assert "<script>" in own.locator(".detail code").inner_text()

@@ -55,7 +55,9 @@ def test_metrics_beside_the_rewards_change_no_figure_and_no_line(method):
     alone, beside = (of(x, advantage, primary="digit") for x in (rewards, rewards | extra))
     same_figures(alone, beside)
     assert beside.run["not_counted"] == dict.fromkeys(extra, "weight 0")
-    assert summary.source_facts(beside)["notes"] == "n_words (weight 0) and judge (weight 0) do not count."
+    assert (
+        summary.source_facts(beside)["notes"] == "n_words (weight 0) and judge (weight 0) do not count as rewards here."
+    )
     assert beside.run["weights"] == alone.run["weights"] | dict.fromkeys(extra, 0.0)
 
 

@@ -217,7 +217,7 @@ def test_what_a_weight_of_zero_new_ties_and_a_mild_conflict_mean_is_said():
     assert "has the weight 0" in advice.verdict(unweighted) and "Yes" not in advice.verdict(unweighted)
     tied = advice.advise(advise.report_of(replace(nothing, pays=(1.0, 3.0, 10.0)), "none"))
     (ties,) = [answer for answer in tied if answer.title == "Ties"]
-    assert ties.effect != "nothing" and "GRPO ties **0 %**, GDPO **9 %**" in text_of(ties.sentence)
+    assert ties.effect != "nothing" and "GRPO ties **0 %** and GDPO **9 %**" in text_of(ties.sentence)
     (conflict,) = [answer for answer in unweighted if answer.title == "Conflict"]
     assert "not" not in conflict.sentence and "pull strongly" in conflict.sentence and "−0.30" in conflict.sentence
 
@@ -237,7 +237,7 @@ def test_the_audited_run_is_judged_when_there_is_one():
         found = of_sample(sample)
         assert ("It cannot be told" in text_of(should(found))) == (len(found.rewards) == 1)
     text = text_of(should(of_sample(MADE)))
-    assert re.search(r"style takes 79\s% of the update under GRPO and 40\s% under GDPO", text)
+    assert re.search(r"style accounts for 79\s% of the update under GRPO and 40\s% under GDPO", text)
 
 
 def test_the_checks_say_of_whose_formulas_they_are_and_fold_where_they_find_no_difference(default):

@@ -70,8 +70,8 @@ def test_by_hand():
     assert found.after == nearly({**setting, **would, "tied_pairs": 0.0, "inversions": 0.25})
     assert found.fix == "gdpo_core.grpo(rewards, weights=[1.0, 2.0])  # a, b"
     assert found.notes == (
-        "“Had” stands for the run as it was: GRPO (taken as the default: the log does not show the method), with "
-        "weights assumed.",
+        "What stands under “had” is the run as it was: GRPO (taken as the default, because the log does not show which "
+        "method ran), with weights that were assumed.",
     )
     table = found.table()
     assert table.columns == ["figure", "reward", "before", "after"] and len(table) == 12
@@ -84,9 +84,11 @@ def test_by_hand():
 def test_a_convention_that_counts_tokens_says_where_the_log_has_none(tmp_path):
     fake_logs.write_verl(tmp_path)
     report = ga.audit(ga.read_run(tmp_path))
-    said = "GDPO’s batch step, which verl weights by tokens, runs over responses here: the log has no lengths."
+    said = (
+        "verl weights GDPO’s batch step by tokens; here the step runs over responses, because the log has no lengths."
+    )
     assert said in report.what_if("gdpo").notes and said not in report.what_if("grpo").notes
-    assert "weights from the logged score" in report.what_if("grpo").notes[0]
+    assert "weights that were worked out from the logged score" in report.what_if("grpo").notes[0]
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
@@ -172,10 +174,9 @@ def test_the_terminal_shows_both_sides_and_the_lines(capsys):
     assert ["method", "GDPO", "GRPO", "without", "std"] in rows
     found = ga.audit(ga.read_run(TRL), primary="correctness_reward").what_if("grpo_no_std", {"length_reward": 0.2})
     before, after = (f"{100 * side['update_share']['length_reward']:.1f}" for side in (found.before, found.after))
-    assert ["update,", "length_reward", before, "%", after, "%"] in rows
-    assert (
-        found.fix in out and "“Had” stands for the run as it was: GDPO, with weights solved from the advantages." in out
-    )
+    assert ["update", "share,", "length_reward", before, "%", after, "%"] in rows
+    had = "under “had” is the run as it was: GDPO, with weights that were worked out from the logged advantages."
+    assert found.fix in out and had in out
     assert "weight, format_reward" not in out  # it stays
     assert "What if" not in run(capsys, TRL)[1]
 

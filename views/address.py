@@ -18,7 +18,7 @@ DEEDS = {
     "order": "give correctness a weight at which no wrong answer stands above a right one.",
     "guess": "switch on “Predict first” and predict three of them.",
     "worse": "find a prompt that GDPO makes worse.",
-    "own": "open a group of a run of your own.",
+    "own": "open a group from your own run.",
     "judge": "let your run decide, not the Lab.",
 }
 LONGEST = 600  # characters of one value; an address that holds more was not made here

@@ -18,6 +18,7 @@ from gdpo_audit.findings.words import (
     is_or_are,
     ratio_in_words,
     some,
+    was_or_were,
     weights_in_turn,
     weights_in_words,
 )
@@ -35,14 +36,14 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
     if not len(f.overwritten_batches.batch) or f.recipe_of_the_rest is not None:
         return
     at, error = at_steps(f.overwritten_batches.step.tolist()), _error(f.overwritten_batches)
-    how = f"they differ by up to {error}, in most groups only by a factor"
+    how = f"they are off by up to {error}, in most groups only by a factor"
     if f.size_of_evaluations is not None:
         how = f"they are those of groups of {f.size_of_evaluations}, not of {f.run.group_size}"
     yield Finding(
         title=f"An evaluation overwrote {at}",
-        message=f"The logged advantages of {at} alone are not reproduced: {how}, as happens where an "
-        "evaluation overwrites the file of its step. The figures here leave them out.",
-        to_do="Train without evaluations, or leave these steps out where you read the log.",
+        message=f"Of all logged advantages, only those of {at} are not reproduced: {how}, as happens where an "
+        f"evaluation overwrites the file of its step. The figures here leave {at} out.",
+        to_do=f"Train without evaluations, or leave {at} out where you read the log.",
         evidence=_off(f.overwritten_batches),
         fix=f"{f.framework.lines.no_evaluation}  # or leave {at} out where you read the log",
     )
@@ -69,8 +70,9 @@ def rows_missing(f: Facts) -> Iterator[Finding]:
     at, most = at_steps(short.step.tolist()), int(f.batches.responses[f.batches.logged.wrong == 0].max())
     yield Finding(
         title=f"Rows are missing at {at}",
-        message=f"The log holds {count(short.responses.sum(), 'row')} of {at}, and up to {most} of other steps: its "
-        f"advantages are those of {NAMES[f.method]} over more rows. The rows that are there count in the figures here.",
+        message=f"The log holds only {count(short.responses.sum(), 'row')} of {at}, though up to {most} of each other "
+        f"step; the advantages logged at {at} are what {NAMES[f.method]} makes of more rows. The figures here count "
+        "the rows that the log holds.",
         to_do=f"Find the missing rows of {at}, or read the figures as those of the rows that are left.",
         evidence=_off(short),
     )
@@ -83,13 +85,14 @@ def reward_columns_merged(f: Facts) -> Iterator[Finding]:
     if not f.lacks_a_reward:
         return
     hidden = int(f.totals.logged.hidden_groups)
-    unread = f" Columns of it that were not read: {some(f.run.left_out)}." if f.run.left_out else ""
+    left_out = f.run.left_out
+    unread = f" Of its columns, {some(left_out)} {was_or_were(len(left_out))} not read." if left_out else ""
     yield Finding(
         severity="error",
         title="A reward that made the advantages is not in the log",
-        message=f"In {count(hidden, 'group')}, responses with equal rewards have different logged advantages: "
-        f"something that was not read went into them.{unread} Usually two reward functions share a name, and the log "
-        "keeps one column for both (a penalty looks the same).",
+        message=f"In {count(hidden, 'group')} of the log, responses with equal rewards have different advantages: "
+        f"something that was not read went into the advantages.{unread} Usually two reward functions share a name, and "
+        "the log keeps one column for both; a penalty that is not logged looks the same.",
         to_do="Give each reward function a name of its own.",
         evidence={"hidden_groups": hidden, "groups": int(f.totals.groups), "threshold": MERGED},
         fix=f.framework.lines.own_name,
@@ -122,8 +125,8 @@ def _all_zero_though_rewards_differ(f: Facts) -> Finding:
     return Finding(
         severity="error",
         title="Every logged advantage is 0, though the rewards differ",
-        message=f"Every logged advantage is 0, though the rewards differ in {count(mixed, 'group')}: nothing was "
-        "trained, or they were logged before they were computed.",
+        message=f"Every logged advantage is 0, though the rewards differ in {count(mixed, 'group')}: either nothing "
+        "was trained, or the advantages were logged before they were computed.",
         to_do="Check whether anything was trained, and log the advantages after they are computed.",
         evidence={"mixed_groups": mixed},
     )
@@ -135,11 +138,11 @@ def _nothing_makes_them(f: Facts) -> Finding:
     """
     pattern, by_itself = None, f.by_themselves
     none = "No method that this report computes makes the logged advantages from the logged rewards"
-    severity, title = "error", "Nothing known makes the logged advantages"
+    severity, title = "error", "No known method makes the logged advantages"
     to_do = "Check the group size, the framework, and that each reward is logged as it was used."
     if f.run.total_only:
-        severity, title, to_do = "info", "The total does not make the logged advantages", ""
-        none, why = "The total alone does not make the logged advantages", ""
+        severity, title, to_do = "info", "No known method makes the logged advantages from the total", ""
+        none, why = "No method that this report computes makes the logged advantages from the logged total alone", ""
     elif f.left_out_reward is not None:
         severity, title, why = _says_what_was_not_read(f, *f.left_out_reward)
         pattern, to_do = "a column that was not read", f"Name all rewards, {f.left_out_reward[0]} among them."
@@ -152,25 +155,25 @@ def _nothing_makes_them(f: Facts) -> Finding:
         pattern, why = residual.pattern, f" {residual.says}"
         if residual.known:
             severity, to_do = "info", ""
-            title = f"The logged advantages are those of no method here, but consistent: {residual.pattern}"
+            title = f"No method here makes the logged advantages, but they follow a pattern: {residual.pattern}"
         elif residual.consistent:
             severity, title = "warning", "Something beside the rewards went into the logged advantages"
             to_do = "Log what was added to the rewards as a column of its own."
     else:
         evaluation = "evaluations wrote into the files of all steps, " * f.framework.evaluation_overwrites
-        why = f" Usually the group size or the framework is another, {evaluation}a reward is not logged as used, or "
-        why += "advantages were clipped or scaled."
+        why = f" Usually the group size or the framework is not the one assumed here, {evaluation}a reward was not "
+        why += "logged as it was used, or the advantages were clipped or scaled."
     telling = by_itself.title and f.left_out_reward is None and f.added is None
     if telling and pattern in (None, "never centred", "order", "mostly the rewards", "something is not logged"):
         title, severity = by_itself.title, "warning" if severity == "info" else severity
         # Ranks and clipping, which leave the order alone, also centre the advantages: they explain nothing here.
         why = why.partition(": ranks")[0] + "." * (pattern == "order")
-        to_do = to_do or "Find out what was done to the advantages after, or in place of, the mean of their group."
+        to_do = to_do or "Find out what was done to the advantages after their group's mean was subtracted, or instead."
     if by_itself.weights is not None:
-        severity, to_do = "error", "Check what the trainer takes for a group: no group is centred."
+        severity, to_do = "error", "Check what the trainer takes for a group: no group's mean was subtracted."
     evidence = {"logged": int(f.totals.logged.count), "pattern": pattern}
     shows = "" if f.added is not None else " ".join(by_itself.says)
-    message = f"{shows} {none} (groups: {f.run.grouped_by}).{why}".strip()
+    message = f"{shows} {none} (grouped by {f.run.grouped_by}).{why}".strip()
     return Finding(severity=severity, title=title, message=message, to_do=to_do, evidence=evidence)
 
 
@@ -179,7 +182,8 @@ def _says_what_was_not_read(f: Facts, name: str, recipe: Recipe) -> tuple[str, s
     the advantages. name: the column; recipe: what made the advantages with that column as the last reward.
     """
     weights = weights_in_words(dict(zip([*f.rewards, name], recipe.weights, strict=True)), recipe.up_to_scale)
-    says = f" With {name} as one more reward they are those of {NAMES[recipe.method]} with weights {weights}."
+    says = f" With {name} as one more reward, the logged advantages are those of {NAMES[recipe.method]} with weights "
+    says += f"{weights}."
     return "warning", f"{name}, which was not read, went into the advantages", says
 
 
@@ -189,8 +193,8 @@ def _says_what_was_added(f: Facts, added: Added) -> tuple[str, str, str]:
     weights = weights_in_words(dict(zip(f.rewards, recipe.weights, strict=True)), recipe.up_to_scale)
     made = f"{NAMES[recipe.method]}{f' with weights {weights}' * (len(f.rewards) > 1)}"
     what = f"({name} − its mean over the {added.over})" if added.over else name
-    says = f" They are those of {made} {sign} {number(abs(added.times))} × {what}."
-    return "warning", f"{name} went into the logged advantages, after {NAMES[recipe.method]}", says
+    says = f" The logged advantages are those of {made} {sign} {number(abs(added.times))} × {what}."
+    return "warning", f"A multiple of {name} was added to the advantages of {NAMES[recipe.method]}", says
 
 
 def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
@@ -199,19 +203,22 @@ def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
     logged = int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())
     if recipe_there is not None:
         weights = weights_in_words(dict(zip(f.rewards, recipe_there.weights, strict=True)), recipe_there.up_to_scale)
-        why = f"There they are {NAMES[recipe_there.method]} with weights {weights}. "
-        why += "The figures here leave these steps out"
+        why = f"There, the logged advantages are {NAMES[recipe_there.method]} with weights {weights}. "
+        why += f"The figures here leave {at} out"
     elif scaled_share(bad) >= SCALE_ONLY:
-        why = "Most are a multiple of what they should be: the batch step ran over another batch than the logged one"
+        why = (
+            "In most of these groups, all advantages are off by one factor: the batch step ran over another batch than "
+        )
+        why += "the logged one"
     else:
         why = "Usually an evaluation or another run wrote the file, rows were lost, or rewards were clipped or shaped"
+    wrong = int(bad.logged.wrong.sum())
     return Finding(
         severity="error",
         title=f"Some logged advantages are not what {made} makes",
-        message=f"{count(int(bad.logged.wrong.sum()))} of {count(logged)} logged advantages, at {at}, are not what "
-        f"{made} makes of the logged rewards, though it makes the others (they differ by up to "
-        f"{_error(bad)}). {why}.",
-        to_do=f"Find out what wrote {at}, or leave them out where you read the log.",
+        message=f"{count(wrong)} of {count(logged)} logged advantages, at {at}, {is_or_are(wrong)} not what {made} "
+        f"makes of the logged rewards (off by up to {_error(bad)}), though {made} makes all others. {why}.",
+        to_do=f"Find out what wrote {at}, or leave {at} out where you read the log.",
         evidence=_off(bad) | {"method_there": recipe_there and recipe_there.method},
     )
 
@@ -225,13 +232,13 @@ def weights_change(f: Facts) -> Iterator[Finding]:
     when, vectors = f"at {at_steps(steps)}", [ratio_in_words(phase.weights) for phase in f.phases]
     if len(later) > FEW_CHANGES:
         when, vectors = f"{len(later)} times from step {steps[0]} to step {steps[-1]}", [vectors[0], "…", vectors[-1]]
-    ratios = " (the log shows ratios alone)" * any(phase.up_to_scale for phase in f.phases)
-    follow = "the weights given" if f.given_weights else "the weights that it had"
+    ratios = " (the log shows only ratios)" * any(phase.up_to_scale for phase in f.phases)
+    follow = "the weights given" if f.given_weights else "the weights that this step had"
     yield Finding(
         severity="info",
         title=f"Weights change {when}: {' → '.join(vectors)}",
         message=f"The weights change {when}: {weights_in_turn([phase[:2] for phase in f.phases])}{ratios}. The figures "
-        f"here compute each step with {follow}.",
+        f"here are computed, for each step, with {follow}.",
         evidence={"steps": steps[:LISTED], "before": dict(first.weights), "after": dict(last.weights)},
     )
 
@@ -253,7 +260,7 @@ def advantages_upside_down(f: Facts) -> Iterator[Finding]:
         title=f"The advantages are upside down{since}",
         message=f"The weights that made the logged advantages are below 0{since} ({weights}){unlike}: the response "
         f"with less of {some(names)} gets the larger advantage. Usually the sign of the advantage is wrong, as in "
-        "(mean − reward) / std; where less is meant to be better, give these weights.",
+        "(mean − reward) / std; if less is meant to be better, give the audit these weights.",
         to_do="Check the sign of the advantages.",
         evidence={"rewards": names, "weights": dict(phase.weights), "step": phase.step},
         extent=1.0,
@@ -296,17 +303,18 @@ def advantage_impossible(f: Facts) -> Iterator[Finding]:
             sizes.append(len(group_rows) if over == "group" else int(f.batches.responses[f.batches.step == step].max()))
     all_logged = count(f.totals.logged.count, "logged advantage")
     message = f"{count(many)} of {all_logged} {is_or_are(many)} impossible."
-    to_do = f"Find what made the advantage of {some(beyond)}."
+    to_do = f"Find out what made {'these advantages' if len(beyond) > 1 else 'this advantage'}: {some(beyond)}."
     if by_nothing:
         to_do = "Switch leave-one-out off, or use a trainer that divides nothing where the other responses agree."
-        message += f" {some(by_nothing)}: the other responses of the group agree in every reward, and leave-one-out "
-        message += "divided by the round-off of their std, as in NeMo-RL's issues 1518, 4158 and 4161."
+        of_group = "its group" if len(by_nothing) == 1 else "its group in each case"
+        message += f" {some(by_nothing)}: the other responses of {of_group} agree in every reward, and leave-one-out "
+        message += "divided by the round-off of their std, which is 0, as in NeMo-RL's issues 1518, 4158 and 4161."
     if beyond and f.recipe is not None and over:
         limit = number(largest_z(float(sizes[0]), ALL_CONVENTIONS[f.recipe.convention].ddof))
         message += (
-            f" {some(beyond)}: {NAMES[f.method]} makes z-scores in each {over}, and none of {sizes[0]} z-scores is "
+            f" {some(beyond)}: {NAMES[f.method]} makes z-scores in each {over}, and whatever the rewards, none of "
         )
-        message += f"larger than {limit}, whatever the rewards."
+        message += f"{sizes[0]} z-scores can be larger than {limit}."
     yield Finding(
         severity="error",
         title=f"{count(many, 'logged advantage')} {is_or_are(many)} impossible",
@@ -331,7 +339,7 @@ def method_not_as_asked(f: Facts) -> Iterator[Finding]:
         fix = config_lines.switch_to_gdpo(f.run.framework, *f.functions(f.recipe.weights), f.run.group_size)
     yield Finding(
         severity="error",
-        title=f"{asked} was asked for, {ran} ran",
+        title=f"{asked} was asked for, but {ran} ran",
         message=f"{asked} was asked for, but the logged advantages are those of {ran}. {why}".strip(),
         to_do=f"Switch {asked} on.",
         evidence={"asked": f.intended_method, "found": f.recipe.method},
@@ -345,11 +353,12 @@ def _gdpo_without_its_batch_step(f: Facts) -> Finding:
     """
     return Finding(
         severity="error",
-        title="GDPO was asked for, and its batch step did not run",
+        title="GDPO was asked for, but its batch step did not run",
         message="The logged advantages are GDPO's z-scores of each reward, added up by weight (which is MO-GRPO): the "
-        "batch step is missing. Without it the sizes of the advantages follow the number of rewards "
-        "and the weights, as a learning rate does; their order, and each reward’s share, hardly change.",
-        to_do="Switch the step over the batch on, where the trainer has a switch of its own for it.",
+        "batch step is missing. Without it, the size of the advantages depends on the number of rewards and on the "
+        "weights, which acts like a change of the learning rate; the order of the advantages and each reward’s share "
+        "of the update hardly change.",
+        to_do="Switch the batch step on, if the trainer has a switch for it.",
         evidence={"asked": "gdpo", "found": "mo_grpo"},
     )
 
@@ -391,8 +400,8 @@ def weights_not_as_given(f: Facts) -> Iterator[Finding]:
     yield Finding(
         severity="error",
         title="The log contradicts the weights given",
-        message=f"The log contradicts the weights given ({of_caller}): the logged advantages were made with others "
-        f"({of_log}{up_to}). The figures here follow the weights given, which ran nowhere.",
+        message=f"The log contradicts the weights given ({of_caller}): the logged advantages were made with other "
+        f"weights ({of_log}{up_to}). The figures here are computed with the weights given, which did not run.",
         to_do="Set the weights that you mean.",
         evidence={"given": given, "logged": made},
         fix=config_lines.set_weights(f.run.framework, *f.functions(f.basis.weights), f.recipe.method),

@@ -12,7 +12,7 @@ import polars as pl
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.finding import LISTED, Finding
 from gdpo_audit.findings.thresholds import EVERY_NTH, MERGED, MISSING_OF_TOTAL
-from gdpo_audit.findings.words import at_steps, is_or_are, some
+from gdpo_audit.findings.words import at_steps, does_or_do, is_or_are, some, was_or_were
 from gdpo_audit.logs.names import reward_options
 from gdpo_core import config_lines
 from gdpo_core._words import count, listing, number, percent
@@ -36,15 +36,17 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
     first, last, held = f.steps[0], f.steps[-1], len(f.steps)
     missing, after = last - first + 1 - held, [a for a, b in pairwise(f.steps) if b - a > 1]
     title = f"{count(missing, 'step')} {is_or_are(missing)} missing from the log"
-    message = f"{title}, after {at_steps(after)}: files were lost, or logged elsewhere. They do not count here."
-    to_do, fix = "Find the files of these steps, or read the figures as those of the other steps.", None
+    message = (
+        f"{title}, after {at_steps(after)}: files were lost, or logged elsewhere. The figures here lack these steps."
+    )
+    to_do, fix = "Find the files of the missing steps, or read the figures as those of the other steps.", None
     if usual > 1 and (times >= EVERY_NTH * gaps.total() or first == usual):
         begin = max(first - usual + 1, min(first, 1))
         missing = last - begin + 1 - held
-        why = f": with logging_steps={usual}, {f.framework.title} writes only the last of every {usual} batches"
+        why = f" With logging_steps={usual}, {f.framework.title} writes only the last of every {usual} batches."
         title, to_do = f"The log holds only every {_nth(usual)} step", "Log every step."
-        message = f"{title}, {held} of the {missing + held} steps from {begin} to {last}"
-        message += f"{why * f.framework.logs_last_batch}."
+        message = f"{title}: {held} of the {missing + held} steps from {begin} to {last}."
+        message += why * f.framework.logs_last_batch
         fix = f.framework.lines.log_every_step
     evidence = {"missing": missing, "after_steps": after[:LISTED]}
     yield Finding(title=title, message=message, to_do=to_do, evidence=evidence, fix=fix)
@@ -55,10 +57,11 @@ def steps_repeated(f: Facts) -> Iterator[Finding]:
     of_one_step = f.batches.step == f.batches.step_last
     if twice := sorted(step for step, n in Counter(f.batches.step[of_one_step].tolist()).items() if n > 1):
         yield Finding(
-            title="Steps are in the log several times, with different content",
+            title=f"The log holds {count(len(twice), 'step')} several times, with different content",
             message=f"The log holds {at_steps(twice)} several times, with different content: the run was resumed, two "
-            "runs wrote to one place, or an evaluation was logged. Each counts here as a batch of its own.",
-            to_do="Check whether the run was resumed, or two runs wrote to one place; audit each of two alone.",
+            "runs wrote to one place, or an evaluation was logged. The figures here count each copy as a batch of its "
+            "own.",
+            to_do="Check whether the run was resumed, or two runs wrote to one place; audit two runs one by one.",
             evidence={"twice": len(twice), "steps": twice[:LISTED]},
         )
 
@@ -76,8 +79,8 @@ def rewards_collinear(f: Facts) -> Iterator[Finding]:
         sum_of, names = " + ".join(terms).replace("+ −", "− "), [name, *weights]
         yield Finding(
             title=f"{some(names)} say the same" if len(weights) == 1 else f"{name} follows from {some(weights)}",
-            message=f"In every group {name} is {sum_of}, but for a constant. What {some(names)} do cannot be told "
-            "apart: neither their weights nor their shares of the update, only what they do together.",
+            message=f"In every group, {name} is {sum_of}, apart from a constant. So the log cannot show what each of "
+            f"{some(names)} does, neither its weight nor its share of the update, but only what they do together.",
             to_do=f"Check which of {some(names)} the run used, and name the rewards.",
             evidence={"rewards": names, "relation": f"{name} = {sum_of}", "groups": int(f.totals.groups)},
             extent=1.0,
@@ -96,15 +99,17 @@ def groups_mix_prompts(f: Facts) -> Iterator[Finding]:
         return
     proven = f.reproduced and f.recipe is not None
     shows = (
-        f"The logged advantages are reproduced in {f.run.grouped_by}" if proven else f"Groups are {f.run.grouped_by}"
+        f"The logged advantages are reproduced if groups are {f.run.grouped_by}"
+        if proven
+        else f"Groups are {f.run.grouped_by}"
     )
     yield Finding(
         severity="error" if mixed > MERGED * groups else "warning",
         title=f"{percent(mixed / groups)} of the groups mix prompts",
-        message=f"{shows}, and {count(mixed)} of these {count(groups, 'group')} hold the answers to several prompts: "
-        "an answer is compared with answers to another question. Usually responses were dropped before the rewards "
-        "were cut into groups of one size, or rows were shuffled.",
-        to_do="Drop whole groups, or normalise by the prompt.",
+        message=f"{shows}, and {count(mixed)} of these {count(groups, 'group')} {'holds' if mixed == 1 else 'hold'} "
+        "responses to several prompts, so that responses to different prompts are compared with each other. Usually "
+        "some responses were dropped before the rewards were cut into groups of one size, or rows were shuffled.",
+        to_do="When responses are dropped, drop whole groups; or let the trainer normalise by prompt.",
         evidence={"groups": mixed, "looked_at_groups": groups, "grouped_by": f.run.grouped_by},
         extent=mixed / groups,
     )
@@ -124,12 +129,12 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
             f"Some prompts occur more than once in a batch: {where} {'shares' if groups == 1 else 'share'} a prompt "
         )
         message += "with another group. "
-        message += f"This report reads {f.run.grouped_by}, as the trainer does."
+        message += f"This report takes {f.run.grouped_by} as groups, as the trainer does."
         if f.run.grouped_by_column:
             severity, title, to_do = "warning", "Prompts that occur twice became one group", "Log an id for each group."
-            message = f"Groups are told apart by {f.run.grouped_by}, and {where} {'holds' if groups == 1 else 'hold'} "
-            message += f"several times the {details['group_size']} responses of the others. The figures of such groups "
-            message += "are wrong."
+            message = f"Responses were grouped by {f.run.grouped_by}, and {where} {'holds' if groups == 1 else 'hold'} "
+            message += f"several times as many responses as the usual {details['group_size']}: groups with one prompt "
+            message += "were read as a single group. The figures of such groups are wrong."
         yield Finding(severity=severity, title=title, message=message, to_do=to_do, evidence=details)
 
 
@@ -142,14 +147,14 @@ def ragged_batches(f: Facts) -> Iterator[Finding]:
         if f.run.grouped_by_column and f.reproduced:
             continue  # such groups are the trainer's own
         size, step, rows = details["group_size"], details["step"], count(details["rows"], "row")
-        says = f"the number of rows is no multiple of the group size {size} (step {step}: {rows})"
+        says = f"the number of rows is no multiple of the group size {size} (step {step} has {rows})"
         if f.run.grouped_by_column:
-            groups = count(details["groups"], "group")
-            says = f"{groups} do not hold the usual {size} responses (step {step}: one of {rows})"
+            groups, do = count(details["groups"], "group"), does_or_do(details["groups"])
+            says = f"{groups} {do} not hold the usual {size} responses (step {step} has a group of {rows})"
         where = f"In {count(details['batches'])} of {count(details['of'], 'batch', 'batches')}"
         yield Finding(
             title="Some groups lack responses",
-            message=f"{where}, {says}: rows were lost, or the group size is another one.",
+            message=f"{where}, {says}: rows were lost, or the group size is not {size}.",
             to_do="Look for lost rows, or give the group size.",
             evidence=details,
         )
@@ -163,20 +168,24 @@ def groups_sampled(f: Facts) -> Iterator[Finding]:
         if "tables" in details:
             yield Finding(
                 title="W&B probably cut the table",
-                message=f"{count(details['tables'], 'table')} of W&B with {count(details['threshold'], 'row')}, where "
-                "it cuts a table: do not trust the last group of the step, nor the batch step.",
-                to_do="Audit the table of the artifact, or raise the limit before the run.",
+                message=f"The log has {count(details['tables'], 'table')} of W&B with "
+                f"{count(details['threshold'], 'row')}, the number at which W&B cuts a table: do not trust the last "
+                "group of such a table, nor GDPO's batch step there.",
+                to_do="Audit the table in the run's artifact, or raise W&B's limit before the next run.",
                 evidence=details,
                 fix="wandb.Table.MAX_ROWS = 1_000_000",
             )
             continue
         fix = config_lines.log_whole_groups(f.run.framework)
-        why = " log_unique_prompts=True, in older versions wandb_log_unique_prompts=True, does that to the table."
+        why = (
+            " The option log_unique_prompts=True, in older versions wandb_log_unique_prompts=True, leaves one response "
+        )
+        why += "per prompt in the table."
         yield Finding(
             severity="error",
             title="The log holds one response per group",
-            message=f"No two responses of a step share their prompt.{why if fix else ''} What this report says about "
-            "groups does not hold.",
+            message=f"No two responses of a step have the same prompt.{why if fix else ''} What this report says about "
+            "groups does not hold for such a log.",
             to_do="Log every response; the line below does that." if fix else "Log every response.",
             evidence=details,
             fix=fix,
@@ -194,16 +203,20 @@ def missing_rewards(f: Facts) -> Iterator[Finding]:
         return
     lacking = some(f"{name} in {count(n)}" for name, n in missing.items())
     severity = "error"
-    spreads = f"and {convention.name} does not skip them: one of them makes its whole group NaN, and under GDPO"
+    spreads = f"and {convention.name} does not skip them: a single missing reward makes every advantage of its group "
+    spreads += "NaN, and under GDPO every advantage of its batch"
     if f.framework.grpo_reads_score_alone and not f.is_gdpo:
         severity = "warning" if f.intended_method is None else "info"
-        spreads = f"which {f.framework.title}'s GRPO does not read: under GDPO one of them makes"
+        spreads = (
+            f"which {f.framework.title}'s GRPO does not read; under GDPO, a single missing reward would make every "
+        )
+        spreads += "advantage of its batch NaN"
     yield Finding(
         severity=severity,
         title="Some responses lack a reward",
-        message=f"Rewards are missing ({lacking} of {count(f.totals.responses, 'response')}), {spreads} the whole "
-        "batch NaN. Such groups and batches are left out of the figures here.",
-        to_do="Return a number for every response.",
+        message=f"Rewards are missing ({lacking} of {count(f.totals.responses, 'response')}), {spreads}. The figures "
+        "here leave out such groups and batches.",
+        to_do="Let every reward function return a number for every response.",
         evidence={"missing": missing, "responses": int(f.totals.responses)},
     )
 
@@ -224,9 +237,9 @@ def score_not_a_sum(f: Facts) -> Iterator[Finding]:
         yield Finding(
             severity="info",
             title=f"The {score} is not a weighted sum of the rewards",
-            message=f"The {score} is not a weighted sum of {some(details['columns'])} (the nearest one is off by up to "
-            f"{number(details['error'], 2)}). {normalises}, and what this report says about GRPO is about a weighted "
-            "sum of these columns. GDPO takes the columns themselves.",
+            message=f"The {score} is not a weighted sum of {some(details['columns'])} (the nearest such sum is off by "
+            f"up to {number(details['error'], 2)}). {normalises}, but what this report says about GRPO holds for a "
+            "weighted sum of these columns. GDPO normalises the columns themselves.",
             evidence=details,
         )
 
@@ -237,13 +250,14 @@ def _nearly_a_sum(f: Facts, score: str, details: Mapping[str, Any]) -> Finding:
     """
     missing = details["missing"]
     terms = listing(f"{number(w)} × {name}" for name, w in details["weights"].items())
-    follow = "The figures here follow these weights. " if f.weights_from == "fitted" else ""
+    follow = "The figures here are computed with these weights. " if f.weights_from == "fitted" else ""
     much = missing > MISSING_OF_TOTAL
     return Finding(
         severity="warning" if much else "info",
         title=f"{percent(missing, 1)} of the {score}’s variance is in no column",
-        message=f"The {score} is {terms} but for something that is in no column, which makes {percent(missing, 1)} of "
-        f"its variance. {follow}A clip, a product or a reward that is not logged leaves such a rest.",
+        message=f"The {score} is {'the sum of ' * (len(details['weights']) > 1)}{terms}, apart from something that is "
+        f"in no column and accounts for {percent(missing, 1)} of the variance of the {score}. {follow}A clip, a "
+        "product or a reward that is not logged leaves such a remainder.",
         to_do=f"Log what else the {score} is made of, in a column of its own." if much else "",
         evidence=details,
     )
@@ -259,18 +273,21 @@ def _holds_more(f: Facts, score: str, details: Mapping[str, Any], normalises: st
     known = f.known_weights if f.reproduced else {}
     if known.get(reward):
         return  # the two are rewards of their own
-    severity, holds = "warning", f"{score} may hold {reward} and something unlogged"
-    name = f"{normalises}, and this report is about {reward}."
+    severity, holds = "warning", f"{score} may be the total of {reward} and something that is not logged"
+    name = f"{normalises}, but this report is about {reward}."
     if reward in known:
-        severity, holds = "error", f"{score} seems to hold {reward} and something unlogged"
-        name = f"The advantages are made of {score} alone, so what its parts do and what GDPO would do cannot be told."
+        severity, holds = "error", f"{score} seems to be the total of {reward} and something that is not logged"
+        name = (
+            f"The advantages were computed from {score} alone, so this report cannot tell what its parts do, nor what "
+            "GDPO would do."
+        )
     elif score in f.rewards:
-        name = f"This report takes the two for two rewards: name {score} alone if it is a total."
+        name = f"This report takes both for rewards; if {score} is a total, name it alone."
     yield Finding(
         severity=severity,
         title=holds,
-        message=f"{holds}: {reward} explains {percent(details['explained'])} of how {score} differs. {name}",
-        to_do=f"Log all that {score} is made of, each in a column of its own, if it is a total.",
+        message=f"{holds}: {reward} explains {percent(details['explained'])} of the variance of {score}. {name}",
+        to_do=f"If {score} is a total, log each of its parts in a column of its own.",
         evidence=details,
     )
 
@@ -286,34 +303,39 @@ def no_components(f: Facts) -> Iterator[Finding]:
     """
     details = next(issues(f, "no-components"), dict[str, Any]())
     if f.run.total_only:
-        asks = "Where rewards are 0 or 1, say what a pass of each pays, as in --parts correct=1,format=0.5"
+        asks = "If each reward is 0 or 1, say what a pass of each pays, as in --parts correct=1,format=0.5"
         if f.pays:
             named = ",".join(f"{name}={pay:g}" for name, pay in zip("abcde", f.pays, strict=False))
-            asks = f"Do the parts of this total pay {listing(map(number, f.pays))}? Then name them: --parts {named}"
+            asks = f"Do the parts of this total pay {listing(map(number, f.pays))}, if passed? Then name the parts: "
+            asks += f"--parts {named}"
         why = f.framework.total_only_because or f"{f.framework.title} has to log each reward in a column of its own."
         yield Finding(
             severity="error",
             title="The log holds only the total of the rewards",
-            message="The log holds one total per response, not the rewards that it was made of, so it cannot be said "
-            f"what each one does, nor what GDPO would do. {why}",
+            message="The log holds one total per response, not the rewards that it was made of, so this report cannot "
+            f"tell what each reward does, nor what GDPO would do. {why}",
             to_do=f"{asks}, or log each reward in a column of its own.",
             evidence={**details, "rewards": list(f.rewards), "pays": f.pays},
             fix=config_lines.log_rewards(f.run.framework),
         )
     elif total := next(issues(f, "total-of-parts"), None):
+        names = total["parts"]
+        does, them = ("it does, name it", "was") if len(names) == 1 else ("each of them does, name them", "were")
         yield Finding(
             severity="info",
             title=f"{total['total']} was read alone",
-            message=f"{total['total']} was read alone, and {some(total['parts'])} beside it were not. What each of "
-            f"these does shows where they are named: {reward_options(total['parts'])}.",
+            message=f"{total['total']} was read alone; {some(names)} beside it {them} not read. To see what {does}: "
+            f"{reward_options(names)}.",
             evidence=total,
         )
     elif details:
-        beside = f", and not {some(f.run.left_out)}" if f.run.left_out else ""
+        left_out, reward = f.run.left_out, f.rewards[0]
+        beside = f"; {some(left_out)} {was_or_were(len(left_out))} not read" if left_out else ""
         yield Finding(
             severity="info",
             title="One reward was read",
-            message=f"One reward was read, {f.rewards[0]}{beside}. If it is the total of several, log each by itself.",
+            message=f"One reward was read, {reward}{beside}. If {reward} is the total of several rewards, log each of "
+            "them in a column of its own.",
             evidence=details,
         )
 

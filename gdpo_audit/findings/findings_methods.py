@@ -12,6 +12,7 @@ from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.figures import ratio
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.sentences import but_residue, lead_in
+from gdpo_audit.findings.words import is_or_are
 from gdpo_core._words import count, decimal, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
@@ -23,24 +24,22 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
     if f.contradicted or not ties >= t.TIES:
         return
     message = (
-        f"{lead_in(f)}, {percent(ties)} of the groups whose rewards differ hold responses with different rewards and "
-        f"the same advantage ({percent(pairs)} of the pairs that differ): the update cannot tell them apart. Ties "
-        f"alone say little of what is learnt: {_pushes_in_words(f)}."
+        f"{lead_in(f)}, {percent(ties)} of the groups with differing rewards hold a tie: responses with different "
+        f"rewards but the same advantage, which the update cannot tell apart. Of all pairs of responses with different "
+        f"rewards, {percent(pairs)} are tied. Ties alone say little about what is learnt: {_pushes_in_words(f)}."
     )
     if on is not None and f.totals.primary_pairs:
-        pairs_there = f.totals.primary_pairs
-        among = (
-            "Of the only pair that differs" if pairs_there == 1 else f"Of the {count(pairs_there, 'pair')} that differ"
-        )
-        each = (f"{NAMES[m]} {_order_in_words(f, m)}" for m in dict.fromkeys([f.method, "gdpo"]))
-        message += f" {among} in {f.rewards[on]}, {'; '.join(each)}."
-    to_do = "Name the reward that matters most (--primary): a broken tie can put the worse answer first."
+        message += f" {_orders_in_words(f, f.rewards[on])}"
+    to_do = (
+        "Name the reward that matters most (--primary). Without it, the audit cannot tell whether breaking ties puts "
+        "the better or the worse response ahead."
+    )
     if on is not None:
-        to_do = f"Grade in finer steps, above all {f.rewards[on]}, if the ties matter."
+        to_do = f"If the ties matter, grade in finer steps, above all {f.rewards[on]}."
     by_method = not f.is_gdpo and f.tied_pairs("gdpo") <= t.TIES_LEFT * pairs
     yield Finding(
         severity="warning" if by_method and pairs >= t.TIED_PAIRS else "info",
-        title=f"{percent(pairs)} of the pairs of different responses get the same advantage",
+        title=f"{percent(pairs)} of the pairs with different rewards get the same advantage",
         message=message,
         to_do=to_do,
         evidence={"groups_with_ties": ties, "tied_pairs": pairs, "threshold": t.TIES},
@@ -51,8 +50,30 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
 def _pushes_in_words(f: Facts) -> str:
     """Return words that say the push on each reward under the run's method and, if that is another one, under GDPO."""
     methods = dict.fromkeys([f.method, "gdpo"])
-    of_method = {m: listing(f"{n} {signed(x)}" for n, x in zip(f.rewards, f.push(m), strict=True)) for m in methods}
-    return "; ".join(f"the push under {NAMES[m]} is {words}" for m, words in of_method.items())
+    of_method = {m: listing(f"{signed(x)} on {n}" for n, x in zip(f.rewards, f.push(m), strict=True)) for m in methods}
+    pushes = (
+        f"under {NAMES[m]} {'it' if n else 'the push'} is {words}" for n, (m, words) in enumerate(of_method.items())
+    )
+    return "; ".join(pushes)
+
+
+def _orders_in_words(f: Facts, primary: str) -> str:
+    """Say how the run's method and GDPO order the pairs that differ in the primary reward."""
+    methods, pairs = dict.fromkeys([f.method, "gdpo"]), f.totals.primary_pairs
+    if pairs == 1:
+        places = (f"{_place_of_only_pair(f, m)} under {NAMES[m]}" for m in methods)
+        return f"The only pair that differs in {primary} is {listing(places)}."
+    return (
+        f"Of the {count(pairs, 'pair')} that differ in {primary}, {'; '.join(_order_in_words(f, m) for m in methods)}."
+    )
+
+
+def _place_of_only_pair(f: Facts, method: str) -> str:
+    """Say where a method puts the only pair that differs in the primary reward."""
+    order = f.order(method)
+    if not order.pairs:
+        return "lost to a missing reward"
+    return "in the right order" if order.right else "in the wrong order" if order.wrong else "tied"
 
 
 def _order_in_words(f: Facts, method: str) -> str:
@@ -60,9 +81,10 @@ def _order_in_words(f: Facts, method: str) -> str:
     order, and ties; the other pairs are said to be lost to missing rewards.
     """
     order = f.order(method)
-    lost = f.totals.primary_pairs - order.pairs
-    missing = f" ({count(lost)} are lost to missing rewards)" if lost else ""
-    return f"has {count(order.right)} right, {count(order.wrong)} wrong and {count(order.tied)} tied{missing}"
+    lost = int(f.totals.primary_pairs - order.pairs)
+    missing = f" ({count(lost, 'pair')} {is_or_are(lost)} lost to missing rewards)" if lost else ""
+    orders = f"{NAMES[method]} orders {count(order.right)} correctly and {count(order.wrong)} wrongly"
+    return f"{orders}, and it ties {count(order.tied)}{missing}"
 
 
 def silent_groups(f: Facts) -> Iterator[Finding]:
@@ -73,20 +95,20 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
     # A group whose rewards are all constant is silent. In every other silent group the rewards differ.
     alike = f.totals.groups - f.totals.mixed_groups
     cancelled = max(1 - ratio(alike, f.method_sums.silent_groups), 0.0)
-    why, to_do = "Such prompts are mostly too easy or too hard.", "Use other prompts, or larger groups."
+    why, to_do = "The prompts of such groups are mostly too easy or too hard.", "Use other prompts, or larger groups."
     if cancelled:
         how_many = "all" if cancelled == 1 else percent(cancelled)
         nothing = "" if all(f.basis.weights) else ", or the rewards that differ have weight 0"
-        why = f"In {how_many} of them the rewards differ and cancel in the sum{nothing}."
+        why = f"In {how_many} of the silent groups the rewards differ but cancel in the sum{nothing}."
     if not any(f.basis.weights):
-        to_do = "Give a reward some weight."
+        to_do = "Give at least one reward a weight other than 0."
     elif cancelled > 0.5:
-        to_do = "Use unequal weights, which say what counts more: larger groups do not change that."
+        to_do = "Use unequal weights, which decide what counts more; larger groups would not help."
     yield Finding(
         severity="warning" if silent >= t.SILENT_WARNING else "info",
         title=f"{percent(silent)} of the groups teach nothing",
-        message=f"{lead_in(f)}, every response has advantage 0 in {percent(silent)} of the groups{but_residue(f)}. "
-        f"{why}",
+        message=f"{lead_in(f)}, {percent(silent)} of the groups are silent: every advantage in them is 0"
+        f"{but_residue(f)}. {why}",
         to_do=to_do,
         evidence={"silent_groups": silent, "rewards_differ_in": cancelled, "threshold": t.SILENT_INFO},
         extent=silent,
@@ -106,17 +128,19 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
     most = max(range(len(push)), key=lambda k: push[k])
     weak = push[f.basis.primary] < t.WEAK_PUSH * push[most]
     largest = (
-        ", the largest" if most == f.basis.primary else f"; the largest is {signed(push[most])}, on {f.rewards[most]}"
+        ", the largest of all"
+        if most == f.basis.primary
+        else f"; the largest push is {signed(push[most])}, on {f.rewards[most]}"
     )
     are = f"would be in the wrong order under {NAMES[f.method]}" if f.contradicted else "are in the wrong order"
     yield Finding(
         severity="warning" if inverted >= t.INVERTED_WARNING and weak and not f.contradicted else "info",
         title=f"{percent(inverted)} of the pairs that differ in {primary} {are}",
-        message=f"{lead_in(f)}, in {percent(inverted)} of the pairs that differ in {primary} the response with less "
-        f"of it gets the larger advantage, and {percent(order.tied / order.pairs)} are tied. What is learnt follows "
-        f"the push, not the order of pairs. The push on {primary} is {signed(push[f.basis.primary])}{largest}. "
-        f"{_break_even_in_words(f, f.basis.primary, needed)}",
-        to_do=f"Decide how much {primary} counts.",
+        message=f"{lead_in(f)}, the response with the lower {primary} gets the larger advantage in {percent(inverted)} "
+        f"of the pairs of responses that differ in {primary}, and {percent(order.tied / order.pairs)} of these pairs "
+        f"are tied. What the model learns follows the push, not the order of pairs. The push on {primary} is "
+        f"{signed(push[f.basis.primary])}{largest}. {_break_even_in_words(f, f.basis.primary, needed)}",
+        to_do=f"Decide how much {primary} should count.",
         evidence=numbers,
         extent=inverted,
     )
@@ -130,7 +154,7 @@ def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) ->
     largest = max(abs(w) for k, w in enumerate(f.basis.weights) if k != primary)
     usable = {m: w for m, w in needed.items() if isfinite(w) and w <= t.BREAK_EVEN * largest}
     if not usable:
-        return f"No usable weight on {on} would end that (it is {now} now)."
+        return f"There is no usable weight on {on} with which no pair would be in the wrong order (it is {now} now)."
     weights = listing(f"{number(round_up(f.unit * w))} under {NAMES[m]}" for m, w in usable.items())
     return f"With a weight on {on} above {weights} (it is {now} now), no pair would be in the wrong order."
 
@@ -165,10 +189,11 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
         return
     share = ratio(f.totals.live_responses, f.totals.responses)
     yield Finding(
-        title=f"Silent groups scale the others up by {decimal(factor, 2)}",
-        message=f"The std of the batch, by which {NAMES[f.method]} divides, is small, as only {percent(share)} of the "
-        f"responses are in groups that differ: this multiplies their advantages by {decimal(factor, 2)} on average. "
-        "Adam cancels a constant factor, but neither its changes nor its size beside a KL term.",
+        title=f"Silent groups scale the advantages of the others up by {decimal(factor, 2)}",
+        message=f"{NAMES[f.method]} divides by the std of the batch, which is small here: only {percent(share)} of the "
+        "responses are in groups that are not silent, which means that not every advantage in them is 0. This "
+        f"multiplies the advantages of these responses by {decimal(factor, 2)} on average. Adam cancels a constant "
+        "factor, but not its changes, nor its size relative to a KL term.",
         to_do="Watch how the share of silent groups changes.",
         evidence={"factor": factor, "live_responses": share, "threshold": t.AMPLIFIES},
         extent=1 - share,
@@ -188,7 +213,7 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
     seen = 0.0 if over_batch else constant
     if f.dead(most) - seen < t.BLIND:
         return
-    looks = "whole batch" if over_batch else f"summed reward, which is constant in {percent(constant)}"
+    looks = "whole batch" if over_batch else f"summed reward, which is constant in {percent(constant)} of them"
     yield Finding(
         severity="info",
         title=f"{f.framework.title}'s metric does not show that {f.rewards[most]} is constant",
@@ -209,7 +234,7 @@ def filter_drops_signal(f: Facts) -> Iterator[Finding]:
     yield Finding(
         title="A filter would drop groups that GDPO can use",
         message=f"A filter on the std of the summed reward ({option}) would drop {count(groups, 'group')} "
-        f"({percent(share)}) that GDPO uses: their rewards differ and cancel in the sum.",
+        f"({percent(share)} of all) in which the rewards differ but cancel in the sum. GDPO learns from such groups.",
         to_do="Leave the filter on the summed reward off.",
         evidence={"groups": groups, "share": share, "threshold": t.FILTERED},
         fix=f.framework.lines.keep_groups,

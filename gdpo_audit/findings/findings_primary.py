@@ -49,19 +49,24 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
         if not (far or up or primary is not None):
             continue
         step, before, after = _break(f, k)
-        goes = [f"{f.rewards[i]} goes from {number(drifts[i].first, 3)} to {number(drifts[i].last, 3)}" for i in up]
+        goes = [
+            f"the mean of {f.rewards[i]} goes from {number(drifts[i].first, 3)} to {number(drifts[i].last, 3)}"
+            for i in up
+        ]
         moves = "falls" if _sign(f, k) > 0 else f"rises against its weight of {number(f.basis.weights[k])}"
         says = f"{name} {moves}, from {number(fell.first, 3)} to {number(fell.last, 3)}"
+        quarters = f"{number(fell.first, 3)} in the first quarter of the run to {number(fell.last, 3)} in the last"
         meanwhile = f", while {some(goes)}" if up else ", while no other reward gets much better"
         numbers = {"reward": name, "since_step": step, "fall_in_stds": -fell.size, "threshold": t.FALLS}
         yield Finding(
             severity="warning" if far or (up and primary is not None) else "info",
             title=f"The mean of {says}",
-            message=f"The mean of {says}, most clearly at step {step} ({number(before, 3)} before it, "
-            f"{number(after, 3)} from there on){meanwhile * (len(drifts) > 1)}. Either the policy gives {name} up, or "
-            "the prompts became harder: this report does not tell which.",
-            to_do=f"Find out why {says}{f', while {goes[0]}' if up else ''}: read answers from step {step} on, and "
-            "check whether the prompts became harder.",
+            message=f"The mean of {name} {moves}, from {quarters}, most clearly at step {step} (it is "
+            f"{number(before, 3)} before that step and {number(after, 3)} from there on)"
+            f"{meanwhile * (len(drifts) > 1)}. Either the policy gives {name} up, or the prompts became harder: this "
+            "report cannot tell which.",
+            to_do=f"Find out why the mean of {says}{f', while {goes[0]}' if up else ''}: read responses from step "
+            f"{step} on, and check whether the prompts became harder.",
             evidence=numbers,
             extent=min(-fell.size, 1.0),
         )
@@ -132,11 +137,11 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
     numbers = {"update_share": share, "groups": groups, "update_share_there": there, "threshold": t.UNRIGHT_INFO}
     yield Finding(
         severity="warning" if share >= t.UNRIGHT_WARNING else "info",
-        title=f"{percent(share)} of the update comes from groups in which no response has {name}",
+        title=f"{percent(share)} of the update comes from groups in which no response gets any {name}",
         message=f"{lead_in(f)}, {percent(share)} of the update comes from {count(groups, 'group')} "
-        f"({percent(of_all)}) in which no response has more than 0 of {name}. Of that part of the update, "
-        f"{some(f'{reward} makes {percent(share_there)}' for reward, share_there in teach.items())}.",
-        to_do=f"Decide whether {taught} should be taught where no response has {name}; if not, drop such groups.",
+        f"({percent(of_all)} of all) in which {name} is 0 or less for every response. Of that part of the update, "
+        f"{some(f'{reward} accounts for {percent(share_there)}' for reward, share_there in teach.items())}.",
+        to_do=f"Decide whether {taught} should be taught where no response gets any {name}; if not, drop such groups.",
         evidence=numbers,
         extent=share,
     )

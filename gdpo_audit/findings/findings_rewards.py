@@ -17,7 +17,6 @@ from gdpo_audit.findings.finding import SEVERITIES, Finding
 from gdpo_audit.findings.prompts import lengths_of
 from gdpo_audit.findings.sentences import lead_in
 from gdpo_audit.findings.sums import bin_batches, select_batches
-from gdpo_audit.findings.words import some
 from gdpo_core._words import clip, count, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
 
@@ -33,13 +32,13 @@ def reward_dead(f: Facts) -> Iterator[Finding]:
         says = f"in {'every' if everywhere else 'each'} group{holding}, so it does nothing, whatever its weight"
         if dead < 1:
             title = f"{name} is constant in nearly every group"
-            says = f"in {percent(dead)} of the groups{holding} and acts in the other {count(acts, 'group')} alone"
+            says = f"in {percent(dead)} of the groups{holding}, and acts only in {count(acts, 'other group')}"
         message = f"{name} is constant {says}. Its mean is {number(f.mean(k), 3)}."
         missing = not f.totals.rewards.present[k]
         numbers = {"reward": name, "dead_groups": dead, "groups": int(f.totals.rewards.holding_groups[k])}
         yield Finding(
             title=title,
-            message=f"{name} is missing in every response: it does nothing." if missing else message,
+            message=f"{name} is missing in every response, so it does nothing." if missing else message,
             to_do=f"Log {name}, or take it out." if missing else f"Grade {name} in finer steps, or take it out.",
             evidence=numbers | {"threshold": t.DEAD},
             extent=f.share_of_squares(k),
@@ -67,9 +66,9 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
             continue
         better = (mean[1] - mean[0]) * f.basis.weights[k] > 0
         why = (
-            "If it is as good as it has to be, nothing is wrong."
+            f"If {name} is now as good as it has to be, nothing is wrong."
             if better
-            else "Where it is constant, it teaches nothing."
+            else f"Where {name} is constant, it teaches nothing."
         )
         to_do = f"Find out why {name} fades: what the other rewards pay for, and whether the prompts became harder."
         numbers: dict[str, object] = {"reward": name, "groups_in_a_quarter": groups}
@@ -81,7 +80,7 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
             severity="info" if better else "warning",
             title=f"{name} fades",
             message=f"{name} fades: it is constant in {percent(dead[0])} of the groups in the first quarter of the "
-            f"batches and in {percent(dead[1])} in the last, and its mean goes from {number(mean[0], 3)} to "
+            f"batches and in {percent(dead[1])} of those in the last, and its mean goes from {number(mean[0], 3)} to "
             f"{number(mean[1], 3)}. {why}",
             to_do="" if better else to_do,
             evidence=numbers,
@@ -99,18 +98,20 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
         amplified = gdpo[k] >= t.AMPLIFIED_SHARE and gdpo[k] >= t.AMPLIFIED * abs(grpo[k])
         if faint < t.FAINT or not amplified or len(f.rewards) < 2 or f.contradicted:
             continue
-        does, then, makes = ("divides", "is", "makes") if f.is_gdpo else ("would divide", "would be", "would make")
+        does, then, makes = "divides", "accounts", "amplifies"
+        if not f.is_gdpo:
+            does, then, makes = "would divide", "would account", "would amplify"
         numbers: dict[str, object] = {"reward": name, "faint_groups": faint}
         numbers |= {"update_share_gdpo": gdpo[k], "update_share_grpo": grpo[k]}
         numbers |= {"threshold": t.FAINT, "threshold_std": t.FAINT_STD}
         numbers |= {"threshold_times_grpo": t.AMPLIFIED, "threshold_update_share": t.AMPLIFIED_SHARE}
         yield Finding(
             severity="warning" if f.is_gdpo else "info",
-            title=f"{name} is nearly constant, and GDPO {makes} it loud",
+            title=f"{name} is nearly constant, and GDPO {makes} it",
             message=f"{name} is nearly constant (std at most {percent(t.FAINT_STD)} of its largest absolute value) in "
             f"{percent(faint)} of the groups in which it differs at all. GDPO {does} these differences by their own "
-            f"std: the share of {name} in the update {then} {percent(gdpo[k])} (under GRPO: {percent(grpo[k])}).",
-            to_do=f"Round {name}, or lower its weight, if such small differences mean nothing.",
+            f"std, so that {name} {then} for {percent(gdpo[k])} of the update (under GRPO: {percent(grpo[k])}).",
+            to_do=f"If such small differences mean nothing, round {name} or lower its weight.",
             evidence=numbers,
             extent=gdpo[k],
         )
@@ -125,15 +126,15 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
     for n, k in enumerate(_dominant(f)):
         name, asks = f.rewards[k], f.share_of_squares(k)
         why = "" if n else f" {_why(f, k, shares[k], gdpo[k], asks)}"
-        makes = f"{name} makes {percent(shares[k])} of the update"
+        makes = f"{name} accounts for {percent(shares[k])} of the update"
         numbers: dict[str, object] = {"reward": name, "method": f.method, "update_share": shares[k]}
         numbers |= {"weight_asks_for": asks, "update_share_gdpo": gdpo[k]}
         yield Finding(
             severity="info" if k == f.basis.primary else "warning",  # the reward that matters most may well make most
             title=makes,
-            message=f"{lead_in(f)}, {makes}; its weight asks for {percent(asks)}. The push on {name} is "
-            f"{signed(f.push(f.method)[k])}, {_pushes_on_others(f, k)}.{why}".rstrip(),
-            to_do=f"Ask whether {name} is meant to make most of the update.",
+            message=f"{lead_in(f)}, {makes}; by its weight it should account for {percent(asks)}. The push on {name} "
+            f"is {signed(f.push(f.method)[k])}, {_pushes_on_others(f, k)}.{why}".rstrip(),
+            to_do=f"Decide whether {name} is meant to account for most of the update.",
             evidence=numbers | {"threshold": t.DOMINATES, "threshold_times_weight": t.DOMINATES_BY},
             extent=shares[k] - asks,
         )
@@ -163,8 +164,12 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
     for k, late in _starved(f):
         name, due, whole = f.rewards[k], f.due_share(k), shares[k] <= t.STARVED * f.due_share(k)
         share, with_gdpo = (shares[k], gdpo[k]) if whole else (late.share, late.share_gdpo)
-        title = f"The update works against {name}" if share < 0 else f"{name} makes {percent(share)} of the update"
-        makes = f"the update works against {name}: its share is {percent(share)}" if share < 0 else title
+        title = f"{name} accounts for {percent(share)} of the update"
+        makes, should = title, "by its weight it should account for"
+        if share < 0:
+            title = f"The update works against {name}"
+            makes, should = f"the update works against {name}: its share is {percent(share)}", "its weight asks for"
+        since = "" if whole or late.step is None else f" from step {late.step} on"
         where = " in the groups in which it differs" if f.dead_or_missing(k) else ""
         why, reason_given = "" if reason_given else f" {_why(f, most, share, with_gdpo, due)}", True
         numbers: dict[str, object] = {"reward": name, "method": f.method, "update_share": shares[k], "due_share": due}
@@ -172,9 +177,9 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
         yield Finding(
             severity=_severity_of_starved(f, k),
             title=title,
-            message=f"{lead_in(f)}, {makes}, {late.words}, though its weight asks for {percent(due)}{where}. The push "
-            f"on it is {signed(f.push(f.method)[k])}.{why}".rstrip(),
-            to_do=f"Look at what holds {name} down, if it is meant to count.",
+            message=f"{lead_in(f)}, {makes}{since}, though {should} {percent(due)}{where}. "
+            f"{late.words * whole}The push on {name} is {signed(f.push(f.method)[k])}.{why}".rstrip(),
+            to_do=f"If {name} is meant to count, look at what holds it down.",
             evidence=numbers | {"threshold_of_due": t.STARVED},
             extent=due - share,
         )
@@ -190,7 +195,7 @@ class _End(NamedTuple):
     share: float  # of the reward in the update there; NaN without such an end
     share_gdpo: float  # its share there under GDPO; NaN without such an end
     saturated: bool  # the reward is better there than before, and nearly constant: it has done its work
-    words: str  # that say from when on, as in “since step 40”
+    words: str  # a sentence about when a reward with a small share of the whole run has had it, and a space
 
 
 def _starved(f: Facts) -> list[tuple[int, _End]]:
@@ -224,7 +229,7 @@ def _at_the_end(f: Facts, k: int) -> _End:
     """
     bins = min(20, len(f.batches.batch), int(f.totals.groups) // t.STARVED_GROUPS)
     if bins < 2:
-        return _End(None, 0.0, nan, nan, False, "in a log too short to say from which step on")
+        return _End(None, 0.0, nan, nan, False, "The log is too short to say from which step on. ")
     b = bin_batches(f.batches, bins)
     sums = b.methods[f.method]
     of_batch = f.batches.methods[f.method].squares * f.due_shares(k)
@@ -232,8 +237,9 @@ def _at_the_end(f: Facts, k: int) -> _End:
     starved = (sums.update[k] <= t.STARVED * could) & (could > 0)  # without a weight a reward is only switched off
     begin = next((i + 1 for i in reversed(range(bins)) if not starved[i]), 0)
     if begin == bins:
-        return _End(None, 0.0, nan, nan, False, "over the whole run, though not at its end")
+        return _End(None, 0.0, nan, nan, False, f"At the end of the run, {f.rewards[k]} no longer has so little. ")
     before, end = (replace(f, batches=select_batches(b, some)) for some in (slice(begin), slice(begin, None)))
+    since = f"since step {int(b.step[begin])}" if begin else "from the first step on"
     better = begin > 0 and (end.mean(k) - before.mean(k)) * f.basis.weights[k] > 0
     return _End(
         step=int(b.step[begin]),
@@ -241,7 +247,7 @@ def _at_the_end(f: Facts, k: int) -> _End:
         share=end.shares(f.method)[k],
         share_gdpo=end.shares("gdpo")[k],
         saturated=better and (end.dead(k) >= t.DEAD or end.due_share(k) < t.STARVED_DUE),
-        words=f"since step {int(b.step[begin])}" if begin else "from the first step on",
+        words=f"{f.rewards[k]} has had so little {since}. ",
     )
 
 
@@ -275,7 +281,7 @@ def _why(f: Facts, most: int, share: float, gdpo: float, asks: float) -> str:
     if not f.is_gdpo and (gdpo - share) / (asks - share) >= t.BY_SCALE:
         return f"{NAMES[f.method]} adds raw rewards up, so the reward that differs most inside a group decides."
     rarer = any(f.dead_or_missing(k) > f.dead_or_missing(most) for k in _acting_rewards(f))
-    return f"{f.rewards[most]} differs in more groups than others do." if rarer else ""
+    return f"{f.rewards[most]} differs in more groups than other rewards do." if rarer else ""
 
 
 # --- two rewards, a reward and the length -----------------------------------------------------------------------------
@@ -294,9 +300,10 @@ def conflict(f: Facts) -> Iterator[Finding]:
         yield Finding(
             title=f"{first} and {second} work against each other",
             message=f"{first} and {second} work against each other: inside a group their correlation is "
-            f"{signed(correlation)}. Normalising does not settle that: with equal weights they cancel under GDPO as "
-            "far as they oppose each other, and under GRPO the one that varies more wins.",
-            to_do=f"Decide which of {first} and {second} counts: give it the larger weight, or gate the other.",
+            f"{signed(correlation)}. Normalising does not settle this conflict: with equal weights the two cancel "
+            "under GDPO as far as they oppose each other, and under GRPO the one that varies more wins.",
+            to_do=f"Decide which of {first} and {second} counts more: give that one the larger weight, or add a gate, "
+            "so that the other one counts only where that one is passed.",
             evidence={"rewards": [first, second], "correlation": correlation, "threshold": t.CONFLICT},
             extent=-correlation * min(1.0, 2 * least),
         )
@@ -312,9 +319,9 @@ def length_coupled(f: Facts) -> Iterator[Finding]:
         yield Finding(
             severity="info",
             title=f"Longer responses get {more} {name}",
-            message=f"Longer responses to one prompt get {more} {name}: correlation {signed(correlation)} inside "
-            f"groups. Teaching {name} then also teaches {which} answers.",
-            to_do=f"Look for what in {name} prefers {which} answers, if that is not meant.",
+            message=f"Longer responses to one prompt get {more} {name}: inside groups, the correlation of length and "
+            f"{name} is {signed(correlation)}. Teaching {name} therefore also teaches {which} responses.",
+            to_do=f"If that is not meant, find out what in {name} favours {which} responses.",
             evidence={"reward": name, "correlation": correlation, "threshold": t.LENGTH},
             extent=correlation**2,
         )
@@ -338,17 +345,17 @@ def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
         if not here or not dead_elsewhere <= t.DEAD - t.BY_RISE or f.dead(k) >= t.DEAD:
             continue
         values = [clip("missing" if value_facts.value is None else value_facts.value, 30) for value_facts in here]
-        where = f"{f.run.by} {values[0]}" if len(values) == 1 else f"{len(values)} values of {f.run.by}"
+        where = f"where {f.run.by} is {values[0]}" if len(values) == 1 else f"at {len(values)} values of {f.run.by}"
         numbers: dict[str, object] = {"reward": name, "column": f.run.by, "values": values, "groups": holding}
         numbers |= {
             "dead_groups": {value: value_facts.facts.dead(k) for value, value_facts in zip(values, here, strict=True)}
         }
         numbers |= {"dead_groups_of_others": dead_elsewhere, "threshold": t.DEAD, "threshold_groups": t.BY_GROUPS}
         yield Finding(
-            title=f"{clip(name, 40)} does nothing in {clip(where, 40)}",
-            message=f"{name} is constant in {percent(dead / holding)} of the groups of {f.run.by} {some(values)}, and "
-            f"in {percent(dead_elsewhere)} of the others: it does nothing there, which the figures of the whole run "
-            "hide.",
+            title=f"{clip(name, 40)} does nothing {clip(where, 50)}",
+            message=f"Where {f.run.by} is {listing(values, 'or', most=8)}, {name} is constant in "
+            f"{percent(dead / holding)} of the groups and so does next to nothing. In the other groups it is constant "
+            f"in {percent(dead_elsewhere)}. The figures of the whole run hide this difference.",
             to_do=f"Grade {name} in finer steps there, or look at whether these prompts are too easy or too hard.",
             evidence=numbers | {"threshold_of_others": t.DEAD - t.BY_RISE},
             extent=f.share_of_squares(k) * holding / of_all,

@@ -139,7 +139,7 @@ def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, ForecastPa
 def why_no_forecast(f: Facts) -> str:
     """Return a sentence that says what a log lacks for a forecast; an empty one where it lacks nothing."""
     lacking = what_is_lacking(f)
-    return f"A forecast takes {lacking[0]}; this log has {lacking[1]}." if lacking else ""
+    return f"A forecast needs {lacking[0]}, but this log has {lacking[1]}." if lacking else ""
 
 
 class _Forecaster:
@@ -168,9 +168,9 @@ class _Forecaster:
 def _notes(f: Facts) -> Iterator[str]:
     """Yield one sentence for each assumption behind the figures that the log does not confirm."""
     if f.recipe is None:
-        yield f"“As it ran” is taken as {NAMES[f.method]}, which the log does not show."
+        yield f"The log does not show which method ran; “as it ran” stands for {NAMES[f.method]} here."
     if f.basis.changes:
-        yield "The weights of the run change; its speeds are fitted as if it had had those of most batches."
+        yield "The weights of the run change; the speeds were fitted as if those of most batches had held throughout."
 
 
 def fitted_speeds(f: Facts) -> dict[str, tuple[float, float]]:
@@ -307,11 +307,12 @@ def _why_open(log: LoggedGroups, speeds: Speeds, k: int) -> str:
     """Return a sentence that says why the reward with index k has no forecast; an empty one where it has one."""
     name, steps = log.facts.rewards[k], len(log.course.time)
     if np.isnan(log.range[k]):
-        return f"{name} has one value in the whole log, so nothing can be said of how fast it follows a push."
+        return f"{name} has one value in the whole log, which does not show how fast {name} follows a push."
+    unknown = f"so the {steps} steps of this log do not show how fast {name} follows a push."
     if speeds.error[k] >= NO_SPEED:
-        return f"{name} was never pushed in this log, so its speed cannot be told from {steps} steps."
+        return f"{name} was never pushed, {unknown}"
     if speeds.fitted[k] + 2 * speeds.error[k] < 0:
-        return f"{name} moved against its push, so its speed cannot be told from {steps} steps."
+        return f"{name} moved against its push, {unknown}"
     if speeds.log_spread[k] > UNKNOWN:
-        return f"{name} hardly moved: its speed cannot be told from {steps} steps."
+        return f"{name} hardly moved, {unknown}"
     return ""

@@ -13,6 +13,7 @@ from gdpo_audit.findings.trials import Gate, behind, sample_of
 from gdpo_audit.logs.names import reward_column
 from gdpo_audit.recipe.recipe import starts_of, tensors_of
 from gdpo_core._errors import InputError
+from gdpo_core._words import count
 from gdpo_core.forecasting import Array, Course, DifferingGroups, Pushes
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.registry import method_for, method_named
@@ -29,10 +30,10 @@ def what_is_lacking(f: Facts) -> tuple[str, str] | None:
         (bool((f.totals.rewards.degrees > 0).any()), "groups of several responses", "none"),
         (
             not (f.contradicted or f.lacks_a_reward),
-            "a log whose advantages a known method makes of its rewards",
-            "others",
+            "logged advantages that a known method makes of the logged rewards",
+            "other advantages",
         ),
-        (len(f.steps) >= FEWEST_STEPS, f"a log of at least {FEWEST_STEPS} steps", f"{len(f.steps)}"),
+        (len(f.steps) >= FEWEST_STEPS, f"a log of at least {FEWEST_STEPS} steps", count(len(f.steps), "step")),
     )
     return next(((expected, got) for holds, expected, got in conditions if not holds), None)
 

@@ -5,7 +5,7 @@ from shlex import quote
 from typing import Any
 
 from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.words import at_steps, does_or_do, some, was_or_were
+from gdpo_audit.findings.words import at_steps, does_or_do, is_or_are, some, was_or_were
 from gdpo_audit.logs.run import LogIssue
 from gdpo_core._words import count, number, percent
 
@@ -18,18 +18,19 @@ def notes(f: Facts) -> Iterator[str]:
         yield from _notes_on(issue)
     if f.run.weights and f.run.weights_by == "parts":
         pays = some(f"{x} {number(pay)}{' (how many passed)' * (' + ' in x)}" for x, pay in f.run.weights.items())
-        yield f"The rewards were told from their total by what a pass pays, as given: {pays}."
+        yield f"The rewards were worked out from their total, given what a pass of each pays: {pays}."
     groups, responses = f.undecided
     if groups:
-        left = f"{count(groups, 'group')} ({count(responses, 'response')})"
-        blind = "; a method that looks at the whole batch is not recognised then" * f.run.has_advantage
-        yield f"{left} are left out, as they hold a total that is a sum of these pays in several ways{blind}."
+        left = f"{count(groups, 'group')} ({count(responses, 'response')}) {is_or_are(groups)} left out, because"
+        blind = " Without all groups, a method that looks at the whole batch is not recognised." * f.run.has_advantage
+        yield f"{left} a total there is the sum of several different combinations of these pays.{blind}"
     if again := f.repeated_batches.step.tolist():
         batches, repeats = count(len(again), "batch", "batches"), "repeats" if len(again) == 1 else "repeat"
-        yield f"{batches}, of {at_steps(again)}, {repeats} the rows of the batch before: these count once."
+        yield f"{batches} ({at_steps(again)}) {repeats} the rows of the batch before; these rows count once."
     if f.run.uncounted:
         uncounted = some(f"{x.name} ({x.why})" for x in f.run.uncounted)
-        yield f"{uncounted} {does_or_do(len(f.run.uncounted))} not count."
+        counts = "does not count as a reward" if len(f.run.uncounted) == 1 else "do not count as rewards"
+        yield f"{uncounted} {counts} here."
     primary = None if f.basis.primary is None else f.rewards[f.basis.primary]
     if f.reproduced and primary and all(phase.weights[primary] == 0 for phase in f.phases):
         yield f"{primary} has weight 0 in the logged advantages."
@@ -42,11 +43,12 @@ def _notes_on(issue: LogIssue) -> Iterator[str]:
         yield f"The following was not read: {some(details['files'])}."
     elif issue.id == "eval-logged":
         steps = details["eval_steps"]
-        tables = f"{count(len(steps), 'table')}, of {at_steps(steps)},"
-        yield f"{tables} {was_or_were(len(steps))} left out as evaluations."
+        tables = f"{count(len(steps), 'table')} ({at_steps(steps)}) {was_or_were(len(steps))} left out, because"
+        yield f"{tables} {'it holds an evaluation' if len(steps) == 1 else 'they hold evaluations'}."
     elif issue.id == "group-size-changes":
         first, *later = zip(details["sizes"], details["from_steps"], strict=True)
-        yield f"Groups hold {first[0]} responses at first, {some(f'{n} from step {step} on' for n, step in later)}."
+        sizes = [f"{first[0]} responses at first", *(f"{n} from step {step} on" for n, step in later)]
+        yield f"Groups hold {some(sizes)}."
     elif issue.id == "regrouped":
         yield from _regrouped(details)
     elif issue.id == "masked":
@@ -54,13 +56,14 @@ def _notes_on(issue: LogIssue) -> Iterator[str]:
     elif issue.id == "total-of-parts":
         yield _total_of_parts(details)
     elif issue.id == "steps-found":
-        yield f"The column {details['column']} numbers the steps: the logged advantages are reproduced in these."
+        numbered = f"The column {details['column']} was taken for the number of the step"
+        yield f"{numbered}, because the logged advantages are reproduced in the steps that it numbers."
     elif issue.id == "reward-taken-in":
-        yield f"{details['reward']} was taken for a reward, as the logged advantages count it."
+        yield f"{details['reward']} was taken for a reward, because the logged advantages depend on it."
     elif issue.id == "no-reward":
         names = list(details["columns"])
         reasons = some(f"{name} ({why})" for name, why in details["columns"].items())
-        option = f"The option --reward takes one in, as in --reward {quote(names[0])}."
+        option = f"The option --reward takes a column in, as in --reward {quote(names[0])}."
         yield f"{reasons} {was_or_were(len(names))} not read as rewards. {option}"
     elif issue.id == "not-in-score":
         alone = f"The {details.get('score', 'score')} is a weighted sum of {some(details['rewards'])} alone"
@@ -72,36 +75,40 @@ def _total_of_parts(details: Mapping[str, Any]) -> str:
     the issue.
     """
     share = percent(details["explained"], 1)
-    stand = f"{some(details['parts'])} {'stand' if len(details['parts']) > 1 else 'stands'} beside it"
-    explains = f"a weighted sum of what stands beside it explains {share} of how it differs"
+    total, parts = details["total"], details["parts"]
+    beside = f"Beside it, the log holds {some(parts)}"
+    their_sum = f"{parts[0]}" if len(parts) == 1 else "a weighted sum of them"
+    explains = f"{their_sum} explains {share} of the variance of {total}"
     if details.get("named"):
-        return f"{details['total']} was read alone, as asked. {stand}: {explains}."
-    return f"The logged advantages are those of {details['total']} alone. {stand}, but do not add up to it: {explains}."
+        return f"{total} was read alone, as asked. {beside}; {explains}."
+    add_up = "which does" if len(parts) == 1 else "which do"
+    return f"The logged advantages are those of {total} alone. {beside}, {add_up} not add up to {total}: {explains}."
 
 
 def _regrouped(details: Mapping[str, Any]) -> Iterator[str]:
     """Yield notes on what tells the groups apart if that is not what the log says. details: those of the issue."""
     named = bool(details["not_by"]) and details["not_by"] != details["by"]
-    why = "as nothing else shows the groups"
+    why = "because nothing else in the log shows the groups"
     if details["judged"]:
         does = "are reproduced" if named else "add up to 0"
-        why = f"as the logged advantages {does} in these groups"
-    contrast = f"; with {details['not_by']} they are not" if details["judged"] and named else ""
-    yield f"Groups are told apart by {details['by']}, {why}{contrast}."
+        why = f"because the logged advantages {does} in these groups"
+    contrast = f"; in groups by {details['not_by']} they are not reproduced" if details["judged"] and named else ""
+    yield f"Responses were grouped by {details['by']}, {why}{contrast}."
     if details["once"]:
-        yield f"Rows of one {details['once']} repeat one advantage, and only the last of them counts."
+        yield f"Several rows of one {details['once']} repeat one advantage, and only the last of these rows counts."
 
 
 def _masked(details: Mapping[str, Any]) -> str:
     """Return a note on the rows whose advantage a mask set to 0. details: those of the issue."""
     if details.get("below"):
         return (
-            f"No logged advantage is below 0: those of {count(details['rows'])} of {count(details['of'], 'row')} "
-            f"({percent(details['rows'] / details['of'])}), which would be, were set to 0."
+            f"No logged advantage is below 0: in {count(details['rows'])} of {count(details['of'], 'row')} "
+            f"({percent(details['rows'] / details['of'])}) the advantage would be below 0 and was set to 0."
         )
-    where = f"where {details['column']} is {number(details['value'])}, " if details["column"] else ""
-    count_in = (
-        "they count in the statistics of their group" if details["counts"] else "no statistic of a group holds them"
-    )
+    where = f" These are the rows where {details['column']} is {number(details['value'])}." if details["column"] else ""
+    count_in = "count" if details["counts"] else "do not count"
     rows = f"{count(details['rows'])} of {count(details['of'], 'row')} ({percent(details['rows'] / details['of'])})"
-    return f"The advantage of {rows} is 0, {where}whatever the rewards, as a mask or a filter makes it: {count_in}."
+    return (
+        f"The advantage of {rows} is 0 whatever the rewards, so a mask or a filter set it to 0.{where} Such rows "
+        f"{count_in} in the statistics of their group."
+    )

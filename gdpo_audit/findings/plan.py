@@ -102,7 +102,8 @@ def _settings(trials: Trials) -> Iterator[tuple[Setting, Trial]]:
     """
     f = trials.facts
     weights_of_run, name = f.basis.weights, NAMES[f.method]
-    assumed = f"{name}, {'asked for' if f.intended_method == f.method else 'assumed'}"
+    asked = "the trainer's own" if f.trainers_own else "asked for"
+    assumed = f"{name}, {asked if f.intended_method == f.method else 'assumed'}"
     ran = "the weights given" if contradicted_weights(f) else "as it ran" if f.recipe else assumed
     yield _tried(trials, ran, "", Trial(f.method, weights_of_run))
     of_sums = f.method if f.method in ("grpo_no_std", "grpo_batch_std") else "grpo"
@@ -116,10 +117,7 @@ def _settings(trials: Trials) -> Iterator[tuple[Setting, Trial]]:
         if weights is not None and _differ(weights, weights_of_run):
             words = listing(f"{r} {number(w)}" for r, w in zip(f.rewards, f.printed(weights), strict=True))
             do = f"Set the weights {words}" if method == f.method else f"Use {NAMES[method]} with the weights {words}"
-            setting, trial = _tried(trials, f"{NAMES[method]}, shares as asked", do, Trial(method, weights))
-            # Where the weights nearly cancel a reward, their rounding alone moves the shares far from what was sought.
-            title = setting.title if setting.off < MOVED else f"{NAMES[method]}, other weights"
-            yield replace(setting, title=title), trial
+            yield _tried(trials, f"{NAMES[method]}, other weights", do, Trial(method, weights))
 
 
 def _asked(trials: Trials) -> dict[int, float]:
@@ -219,8 +217,8 @@ def _recommended(row: Setting, ran: Setting, primary: str) -> Setting:
     falling = [
         name for name in row.push if name != primary and ran.push[name] - row.push[name] > push_noise(row.tried_on)
     ]
-    worse = listing(f"the push on {name} falls {moved_push(row, ran, name)}" for name in falling)
-    cost = f"It has a cost: {worse}." if falling else "No push on another reward falls by more than noise."
+    worse = "; ".join(f"the push on {name} falls {moved_push(row, ran, name)}" for name in falling)
+    cost = f"It has a cost: {worse}." if falling else "The push on no other reward falls by more than noise."
     return replace(row, recommended=True, why=f"the push on {primary} goes {moved_push(row, ran, primary)}", cost=cost)
 
 
@@ -234,7 +232,8 @@ def moved_push(row: Setting, ran: Setting, name: str) -> str:
     if told is None or told["difference"] is None:
         return push
     difference, low, high = (signed(x, 3) for x in (told["difference"], told["low"], told["high"]))
-    return f"{push} (its mean is forecast to change by {difference}; 80 % interval {low} to {high})"
+    mean = f"the mean of {name} over the logged steps is forecast to change by {difference}"
+    return f"{push}, and {mean} (80 % interval {low} to {high})"
 
 
 def _gated(trials: Trials, ran: Setting) -> list[tuple[Setting, Trial]]:
@@ -253,7 +252,8 @@ def _gated(trials: Trials, ran: Setting) -> list[tuple[Setting, Trial]]:
         if k != on and f.basis.weights[k] and f.dead(k) < 1:
             gate = Gate(k, on, f.highest(on), f.worst(k))
             do = f"Let {name} count only where {first} reaches {number(gate.threshold)}"
-            tried.append(_tried(trials, f"{name} behind {first}", do, Trial(f.method, f.basis.weights, gate)))
+            title = f"{NAMES[f.method]}, {name} gated by {first}"
+            tried.append(_tried(trials, title, do, Trial(f.method, f.basis.weights, gate)))
     best = max(tried, key=lambda pair: pair[0].push[first], default=None)
     return [best] if best is not None and _rises(best[0], ran, first) else []
 

@@ -84,19 +84,20 @@ def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tupl
         yield (
             "signs",
             replace(t, a=torch.where(t.a < 0, t.a / less, t.a)),
-            f"Those below 0 are {number(less, 3)} times what would make each group add up to 0; but for that they are "
-            "multiples of the centred sum ….",
+            f"The advantages below 0 are {number(less, 3)} times as large as what would make each group add up to 0; "
+            "apart from that, the advantages are multiples of the centred sum ….",
         )
     else:
         yield (
             _OF_GROUP,
             t,
-            "In each group they are those of GRPO …, times a factor that differs from group to group: a factor for the "
-            "difficulty of a prompt or for each batch, or a divisor other than the std, as in DVAO, does that.",
+            "In each group the advantages are those of GRPO …, times a factor that differs from group to group. A "
+            "factor for the difficulty of a prompt or for each batch has this effect, and so has a divisor other than "
+            "the std, as in DVAO.",
         )
     if log.lengths is not None:
         length = log.lengths.double().flatten()
-        says = "Times the length of the response they are multiples of the centred sum …."
+        says = "Multiplied by the length of its response, each advantage is a multiple of the centred sum …."
         yield "length", replace(t, a=t.a * length / length.max()), says
     for k, name in enumerate(rewards):
         r = log.rewards[..., k].flatten().nan_to_num(-torch.inf)
@@ -107,8 +108,8 @@ def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tupl
             yield (
                 "gate on the advantage",
                 replace(t, x=t.x * inside, a=t.a * inside, included=t.included * inside),
-                f"Where {name} reaches {number(top)} they are multiples of the centred sum …, as in GRPO, and "
-                "elsewhere they are 0: a gate on the advantage.",
+                f"Where {name} reaches {number(top)}, the advantages are multiples of the centred sum …, as in GRPO, "
+                "and elsewhere they are 0: this is a gate on the advantage.",
             )
 
 
@@ -148,7 +149,7 @@ def _factors_vary(t: Terms, w: Tensor) -> bool:
 def _in_words(rewards: Sequence[str], weights: Tensor) -> str:
     """Return words that name the weights; of a single reward with a weight, they name that reward alone."""
     known = {name: w for name, w in zip(rewards, weights.tolist(), strict=True) if w}
-    words = weights_in_words(known, True).removesuffix(" (the log shows their ratio alone)")
+    words = weights_in_words(known, True).removesuffix(" (the log shows only their ratio)")
     return f"with weights {words}" if len(known) > 1 else f"of {listing(known)} alone"
 
 
@@ -180,11 +181,11 @@ def _order(t: Terms, rewards: Sequence[str]) -> Residual | None:
     halved = w.sign() * 0.5 ** w.abs().argsort(descending=True).argsort()
     simple = (w.sign(), halved, w.round(decimals=1))
     w = next((v for v in simple if bool((kinds @ (v * size) > 1).all())), w)
-    words = f"a sum such as {_in_words(rewards, w)}" if len(rewards) > 1 else rewards[0]
+    words = f"a sum such as the one {_in_words(rewards, w)}" if len(rewards) > 1 else rewards[0]
     return Residual(
         "order",
-        f"In each of {count(groups, 'group')} their order is that of {words} (or they are equal): ranks, clipping or a "
-        "squashing function leave the order and change the sizes.",
+        f"In each of {count(groups, 'group')} the advantages are in the order of {words}, or equal: ranks, clipping or "
+        "a squashing function keep the order and change the sizes.",
     )
 
 
@@ -199,19 +200,23 @@ def _mostly(t: Terms, hidden: int, groups: int) -> Residual | None:
     a = (t.a - mean[t.unit]) * t.included
     left = a - t.x.T @ (torch.linalg.pinv(t.x @ t.x.T) @ (t.x @ a))
     follows = 1 - (left.square().sum() / a.square().sum()).nan_to_num(nan=1.0).item()
-    agrees = f"they add up to 0 in each group, and {percent(follows)} of their variance there follows the rewards"
+    agrees = (
+        f"the advantages add up to 0 in each group, and {percent(follows)} of their variance inside groups follows "
+    )
+    agrees += "the rewards"
     if hidden <= MERGED * groups:
         enough = int(t.included.sum()) - groups - len(t.x) >= _EQUATIONS
         if not (enough and adds_up and _FOLLOWS_ALONE <= follows < 1 - _NEAR):
             return None
-        says = f"But {agrees}. Clipping or a factor for each batch leaves it at that, and so does something not logged."
+        says = f"But {agrees}. Clipping, a factor for each batch or something that is not logged can explain the rest."
         return Residual("mostly the rewards", says)
     says = (
-        f"In {count(hidden)} of {count(groups, 'group')} responses with equal rewards have different advantages: "
-        "something else went into them, such as a KL or length penalty"
+        f"In {count(hidden)} of {count(groups, 'group')}, responses with equal rewards have different advantages: "
+        "something else went into the advantages, such as a KL or length penalty"
     )
     consistent = adds_up and follows >= _FOLLOWS
-    says += f". The rest agrees: {agrees}." if consistent else ", or the groups are other ones."
+    other_groups = ", or the trainer's groups are not those that were read here."
+    says += f". The rest agrees: {agrees}." if consistent else other_groups
     return Residual("something is not logged", says, known=False, consistent=consistent)
 
 

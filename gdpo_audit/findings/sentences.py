@@ -5,15 +5,15 @@ from gdpo_core._words import number
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
-WEIGHTS_FROM = {  # by `Facts.weights_from`: the end of a sentence about the weights of the figures
-    "given": "as given",
-    "solved": "solved from the advantages",
-    "score": "from the logged score",
-    "config": "from args.json",
-    "log": "from the log",
-    "parts": "what a pass pays, as given",
+WEIGHTS_FROM = {  # by `Facts.weights_from`: how the weights of the figures came about, after "that were"
+    "given": "given to the audit",
+    "solved": "worked out from the logged advantages",
+    "score": "worked out from the logged score",
+    "config": "read from args.json",
+    "log": "read from the log",
+    "parts": "given as what a pass of each reward pays",
     "fitted": "fitted to the logged score",
-    "nearest": "as the advantages show them",
+    "nearest": "read off the advantages as far as these show them",
     "assumed": "assumed",
 }
 
@@ -35,14 +35,14 @@ def lead_in(f: Facts) -> str:
     name = f"Under {NAMES[f.method]}"
     if f.recipe is not None:
         return name
-    asked = "which is the trainer's own" if f.trainers_own else "which was asked for"
+    asked = "the trainer's own method" if f.trainers_own else "the method that was asked for"
     why = asked if f.intended_method == f.method else "taken as the default"
-    shows = "no known method made what the log holds" if f.contradicted else "the log does not show the method"
-    return f"{name} ({why}: {shows})"
+    shows = "no known method made the logged advantages" if f.contradicted else "the log does not show which method ran"
+    return f"{name} ({why}, because {shows})"
 
 
 def but_residue(f: Facts) -> str:
     """Return words to put behind “every advantage is 0” if the log holds round-off in place of some zeros, else ""."""
     if f.recipe is None or not f.totals.logged.residue_groups:
         return ""
-    return f" but for round-off (up to {number(f.totals.logged.largest_silent, 2)} is logged there)"
+    return f" apart from round-off (of up to {number(f.totals.logged.largest_silent, 2)} there)"

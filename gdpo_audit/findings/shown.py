@@ -10,6 +10,7 @@ import polars as pl
 import torch
 
 from gdpo_audit.findings.impossible import largest_z
+from gdpo_audit.findings.words import is_or_are
 from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.recipe.recipe import grid_of, half_step
 from gdpo_core._words import count, listing, number, percent
@@ -20,6 +21,7 @@ _EXACT = 1e-5  # a weighted sum may miss so much, relative to the largest advant
 _LIKE_Z = (0.7, 1.4)  # advantages look like z-scores if the median std of a group is between these
 _BF16 = 2**-7  # the relative distance of two neighbours in bfloat16
 NEVER = "The logged advantages add up to 0 in no group"
+_OTHER_GROUPS = "the trainer's groups are not those that were read here"
 _ROWS = 20  # the fewest rows beyond the number of columns: fewer equations fit by chance
 _NEAR = 0.9  # the share of the groups that a rounded mean has to explain
 _LEAST = 8  # the fewest groups with an advantage other than 0: fewer do not show what is usual
@@ -90,15 +92,15 @@ def _centring(a: np.ndarray, group: np.ndarray, batch: np.ndarray, x: np.ndarray
     batches, off_in_batches = _sums(a, batch)
     if off_in_batches <= _SOME * batches:
         title = "The logged advantages add up to 0 in each batch, and in no group"
-        return title, f"{title}: the mean of the batch was taken off, or the groups are other ones."
+        return title, f"{title}: the mean of the batch was subtracted instead of that of the group, or {_OTHER_GROUPS}."
     title = NEVER
     weights = _plain_sum(a, x)
     if weights is None:
-        return title, f"{title}: nothing centres them, rows were dropped afterwards, or the groups are other ones."
+        return title, f"{title}: no mean was subtracted, rows were dropped afterwards, or {_OTHER_GROUPS}."
     terms = listing(f"{number(w)} × {name}" for name, w in zip(rewards, weights, strict=True) if w)
     return title, (
-        f"{title}: each is the weighted sum {terms} itself, never centred, as where every response is a group of its "
-        "own."
+        f"{title}: each advantage is the weighted sum {terms} itself, from which no mean was subtracted, as happens "
+        "where every response is a group of its own."
     )
 
 
@@ -132,9 +134,10 @@ def _rounded_mean(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> str:
     right = np.bincount(group, off) == 0
     live = np.bincount(group, np.abs(a)) > 0
     if live.sum() < _ROWS or right[live].mean() < _NEAR:
-        return "Rounding, a running baseline or rows that were dropped do that."
+        return "Usual causes are rounding, a running baseline, or rows that were dropped."
     return (
-        "They follow the rewards less a mean that was rounded to bfloat16, which is coarser than what they differ by."
+        "In nearly all groups the advantages are proportional to the rewards less their mean, but this mean was "
+        "rounded to bfloat16, which is coarser than the differences between the rewards."
     )
 
 
@@ -156,10 +159,11 @@ def _beyond(a: np.ndarray, group: np.ndarray) -> Said:
     if not above:
         return "", ""
     limit = number(float(plain[np.bincount(group).argmax()]), 3)
-    also = "is" if surely == 1 else "are"
-    both = "" if surely in (0, above) else f" ({count(surely)} of them {also} so also where it divides by n)"
-    title = f"{count(above, 'logged advantage')} {'is' if above == 1 else 'are'} beyond the largest z-score"
-    return title, f"{title} of {'a' if above == 1 else 'their'} group, {limit} where the std divides by n − 1{both}."
+    both = f"; {count(surely)} of them {is_or_are(surely)} beyond the limit of a std that divides by n, too"
+    both = "" if surely in (0, above) else both
+    title = f"{count(above, 'logged advantage')} {is_or_are(above)} beyond the largest possible z-score"
+    of_group = f"of {'its' if above == 1 else 'their'} group"
+    return title, f"{title} {of_group} ({limit} in the largest group, if the std divides by n − 1){both}."
 
 
 def _silent(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> Said:
@@ -175,7 +179,7 @@ def _silent(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> Said:
     if masked <= _SOME * groups:
         return "", ""
     title = f"In {count(masked)} of {count(groups)} groups every advantage is 0, though the rewards differ"
-    return title, f"{title} ({percent(masked / groups)}): a filter or a mask set them to 0."
+    return title, f"{title} ({percent(masked / groups)} of the groups): usually a filter or a mask set them to 0."
 
 
 def _signs(a: np.ndarray) -> Said:
@@ -184,5 +188,6 @@ def _signs(a: np.ndarray) -> Said:
     for sign, side in ((1, "below"), (-1, "above")):
         if len(a) >= _ROWS and (sign * a >= 0).all():
             title = f"No logged advantage is {side} 0"
-            return title, f"{title}, and {percent(zeros)} are 0: what would be {side} was set to 0, or nothing centres."
+            set_to_0 = f"either those that would be {side} it were set to 0, or no mean was subtracted"
+            return title, f"{title}, and {percent(zeros)} of them are 0: {set_to_0}."
     return "", ""

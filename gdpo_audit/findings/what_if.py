@@ -12,7 +12,7 @@ import polars as pl
 from msgspec import Meta, Struct
 
 from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.sentences import WEIGHTS_FROM, lead_in
+from gdpo_audit.findings.sentences import WEIGHTS_FROM, lead_in, whose
 from gdpo_audit.findings.summarise import Mapped, summarise_all
 from gdpo_audit.findings.sums import Basis, select_batches
 from gdpo_audit.json_types import SettingPart
@@ -163,20 +163,26 @@ def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, basis: Basis)
     write = config_lines.switch_to if switches else config_lines.set_weights
     lines = write(framework.id, *f.functions(basis.weights), method)
     notes = [
-        f"“Had” stands for the run as it was: {lead_in(f).removeprefix('Under ')}, with weights "
+        f"What stands under “had” is the run as it was: {lead_in(f).removeprefix('Under ')}, with weights that were "
         f"{WEIGHTS_FROM[f.weights_from]}."
     ]
     if basis.changes and len(f.phases) > 1:
-        notes.append("The weights of the run change, and each step has its own here; those listed are of most batches.")
+        notes.append(
+            "The weights of the run change, and each step counts with its own; the listed weights are those of most "
+            "batches."
+        )
     formula = method_named(method)
     if convention.last_step == "tokens" and formula.decoupled and formula.over_batch and not f.run.has_length:
         notes.append(
-            f"{TITLES[method]}’s batch step, which {convention.name} weights by tokens, runs over responses here: the "
-            "log has no lengths."
+            f"{convention.name} weights {TITLES[method]}’s batch step by tokens; here the step runs over responses, "
+            "because the log has no lengths."
         )
     makes = ALL_CONVENTIONS[framework.convention]
     if lines is None:
-        notes.append(f"No setting of {framework.title} is known here that makes it {TITLES[method]}.")
+        notes.append(f"No lines of configuration are known that make {framework.title} run {TITLES[method]}.")
     elif switches and makes != convention:
-        notes.append(f"The lines make the run as {makes.name} computes it; the figures here follow {convention.name}.")
+        notes.append(
+            "With these lines, the run computes advantages by the convention of "
+            f"{whose(framework.convention)}; the figures here follow that of {whose(basis.convention)}."
+        )
     return lines, notes

@@ -12,7 +12,7 @@ def weights_in_words(weights: Mapping[str, float], up_to_scale: bool) -> str:
     more than that.
 
     >>> weights_in_words({"correct": 1.0, "short": 0.5}, False), weights_in_words({"correct": 1.0, "short": 0.5}, True)
-    ('correct 1, short 0.5', 'correct : short = 2 : 1 (the log shows their ratio alone)')
+    ('correct 1, short 0.5', 'correct : short = 2 : 1 (the log shows only their ratio)')
     """
     sizes = [abs(w) for w in weights.values() if w]
     if not up_to_scale or not sizes:
@@ -20,7 +20,7 @@ def weights_in_words(weights: Mapping[str, float], up_to_scale: bool) -> str:
     if len(weights) == 1:
         return "of which the log shows only the ratio"
     ratio_of = " : ".join(number(w / min(sizes)) for w in weights.values())
-    return f"{' : '.join(weights)} = {ratio_of} (the log shows their ratio alone)"
+    return f"{' : '.join(weights)} = {ratio_of} (the log shows only their ratio)"
 
 
 def ratio_in_words(weights: Mapping[str, float | None]) -> str:
@@ -42,7 +42,7 @@ def weights_in_turn(phases: Sequence[tuple[int, Mapping[str, float | None]]]) ->
     """
     (_, first), *later = phases
     turns = [f"{ratio_in_words(weights)} from step {step} on" for step, weights in later]
-    turns = turns if len(later) <= FEW_CHANGES else [f"{ratio_in_words(later[-1][1])} at last"]
+    turns = turns if len(later) <= FEW_CHANGES else [f"{ratio_in_words(later[-1][1])} at the end"]
     return f"{' : '.join(first)} = {listing([f'{ratio_in_words(first)} at first', *turns])}"
 
 

@@ -36,9 +36,9 @@ def data_of(f: Facts, tables: Iterable[pl.DataFrame]) -> dict[str, Any] | str:
     """
     convention = ALL_CONVENTIONS[f.basis.convention]
     if f.lacks_a_reward:
-        return "The log lacks a reward, so what another setting would have done cannot be told."
+        return "The log lacks a reward, so this report cannot tell what another setting would have done."
     if convention.leave_one_out:
-        return f"{convention.name} compares each response with the others alone, which only --what-if computes."
+        return f"{convention.name} compares each response only with the others, which only --what-if computes."
     groups = int(f.totals.groups)
     room = min(_ROOM * max(1.0, groups / _OF_GROUPS), _MOST)
     counted, tokens = pl.col("batch").is_in(f.batches.batch.tolist()), convention.last_step == "tokens"
@@ -47,7 +47,7 @@ def data_of(f: Facts, tables: Iterable[pl.DataFrame]) -> dict[str, Any] | str:
     while len(json.dumps(held := _written(rows, len(f.rewards)), separators=(",", ":"))) > room:
         most = sum(map(len, rows)) * 2 // 3
         if sum(map(len, rows := spread(rows, most))) > most:
-            return "A batch of this log is too large for a file to compute other settings; --what-if does."
+            return "A batch of this log is too large for a file that computes other settings; --what-if does."
     batches = np.unique(np.concatenate([table["batch"].to_numpy() for table in rows]))
     sample = replace(f, batches=select_batches(f.batches, np.isin(f.batches.batch, batches)))
     skips = {"sum_eps": convention.sum_eps, "skips": convention.missing == "skipped"}

@@ -11,6 +11,7 @@ from gdpo_audit.findings.thresholds import FEW_GROUPS
 from gdpo_audit.findings.words import weights_in_turn, weights_in_words
 from gdpo_audit.json_types import RunPart
 from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.meanings import SILENT
 from gdpo_audit.report.summary import Table, writer
 from gdpo_core._words import MISSING, count, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
@@ -146,7 +147,7 @@ def headline(c: Changes) -> str:
         beyond = f"They have too few {c.unit} to tell differences from scatter."
     else:
         beyond = f"No figure differs beyond the {scatter}."
-    few = f"A run of {count(c.groups, 'group')} is too short to judge; take what follows as a first hint. "
+    few = f"A run of {count(c.groups, 'group')} is too short to judge, so take what follows as a first hint. "
     few *= c.groups < FEW_GROUPS
     return f"{few}As far as the logs show, the runs {made}. {beyond}"
 
@@ -156,13 +157,13 @@ def how_made_table(c: Changes) -> Table | None:
     rows = [[s.name, s.a, s.b] for s in c.settings]
     if c.rewards_of_a or c.rewards_of_b:
         rows.append(["rewards of one run", *(", ".join(r) or MISSING for r in (c.rewards_of_a, c.rewards_of_b))])
-    return Table("How they were made", ["", "A", "B"], rows, prose=True) if rows else None
+    return Table("How the runs were made", ["", "A", "B"], rows, prose=True) if rows else None
 
 
 def figures_table(c: Changes) -> Table:
     """Return a table of the figures of both sides with their differences."""
     return Table(
-        "What they did",
+        "What the runs did",
         ["figure", "reward", "A", "B", "B − A", f"{percent(CONFIDENCE)} interval", "clear"],
         [_row(x, c.unit) for x in c.figures],
         caveat(c),
@@ -180,8 +181,9 @@ def speeds_table(c: Changes) -> Table | None:
         [x.reward, *(_with_error(x.of_runs(side)) for side in sides), _with_error((x.speed, x.error))] for x in c.speeds
     ]
     caveat = (
-        "A speed is how far the logit of a reward’s rate moves in a step for a push of 1, with its standard error. It "
-        "belongs to the model and the reward: where A and B agree, a forecast from either run can be trusted more."
+        "A speed is how far the logit of a reward’s rate moves in a step for a push of 1, with its standard error. A "
+        "speed belongs to the model and the reward: where A and B agree, a forecast from either run can be trusted "
+        "more."
     )
     return Table("How fast each reward follows a push", ["reward", "A", "B", "together"], rows, caveat)
 
@@ -210,7 +212,7 @@ def caveat(c: Changes) -> str:
         how = (
             f"The figures are means over {count(len(c.runs_a), 'run')} of A and {count(len(c.runs_b), 'run')} of B. "
             "The interval is Student’s t over runs; a difference is clear if its interval leaves out 0. "
-            f"Of {1 / (1 - CONFIDENCE):.0f} figures that did not change, at most about one looks as if it had."
+            f"Of {1 / (1 - CONFIDENCE):.0f} figures that did not change, about one at most looks as if it had changed."
         )
     else:
         over = f"{count(c.steps_a, 'step')} that both runs hold, step by step."
@@ -218,12 +220,13 @@ def caveat(c: Changes) -> str:
             over = f"{count(c.steps_a, 'row')} of A and {count(c.steps_b, 'row')} of B, which share too few steps."
         how = (
             f"The figures are means over {over} The interval is Student’s t over these steps; a difference is clear if "
-            "its interval leaves out 0. What another seed would have done is not in it: of 100 figures of simulated "
-            "runs that differed in the seed alone, "
-            f"{100 * SEEDS_CLEAR:.0f} were clear ({100 * SEEDS_FEWEST:.0f} to {100 * SEEDS_MOST:.0f}, by the setting). "
-            "Several runs of each kind, gdpo compare A1 A2 --with B1 --with B2, tell a change from a seed."
+            "its interval leaves out 0. The interval does not cover what another seed would have done: of 100 figures "
+            "of simulated runs that differed in the seed alone, "
+            f"{100 * SEEDS_CLEAR:.0f} were clear ({100 * SEEDS_FEWEST:.0f} to {100 * SEEDS_MOST:.0f}, depending on the "
+            "set-up). To tell a change from the effect of a seed, compare several runs of each kind: gdpo compare A1 "
+            "A2 --with B1 --with B2."
         )
     methods = NAMES[c.method_a]
     if c.method_a != c.method_b:
         methods = f"{NAMES[c.method_a]} in A, {NAMES[c.method_b]} in B"
-    return f"{how} Ties, shares of the update, pushes and silent groups are those under {methods}. {MEANING}"
+    return f"{how} Ties, shares of the update, pushes and silent groups are those under {methods}. {SILENT} {MEANING}"

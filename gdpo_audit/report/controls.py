@@ -73,9 +73,11 @@ def answers(report: AuditReport, say: Callable[[str], str] = str) -> Html:
     ]
     options = [tag("option", NAMES[m], value=m, selected="" if m == data["method"] else None) for m in COMPARED]
     held_groups, all_groups = count(data["groups"], "group"), count(data["of"])
-    sample = f"The figures are those of a sample of {held_groups} of {all_groups}, in whole batches from all over the "
+    sample = (
+        f"The figures are those of a sample, {held_groups} of {all_groups}, in whole batches from all over the run; "
+    )
     sample += (
-        f"run; under the run’s weights they are off by {percent(data['off'], 1)} at most."
+        f"with the run’s weights they differ from those of the whole run by {percent(data['off'], 1)} at most."
         if data["groups"] < data["of"]
         else ""
     )
@@ -117,4 +119,4 @@ _ROUNDED = 1.01  # the largest factor by which a weight that a sentence names is
 # The start of the name, before the method, of the evidence that is a weight above which no pair is in the wrong order.
 NAMED = "break_even_"
 _HEAD = ("reward", "weight", "share of the update", "had", "push", "had", "punished", "had")
-_ANSWERS = "And with other weights, or another method?"
+_ANSWERS = "What would other weights or another method have done?"

@@ -20,6 +20,10 @@ DRAWN = 12  # the most rewards that are drawn
 POINTS = 200  # the points at which the curve of a forecast is drawn, whose steps may be 100,000
 _ALIKE = 3  # how many times as large as the smallest the largest reward may be where their means share an axis
 _LEFT, _TOP, _BOTTOM = 36, 18, 16  # the room around the plot for the numbers, the heading, and the numbers below it
+_BAND = (
+    "The band shows the random variation of the mean of a single step, estimated from how neighbouring steps differ."
+)
+_SHIFT = "A dashed line marks the step from which on the mean differs from what it was before."
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,7 @@ def courses_of(report: AuditReport) -> dict[str, list[Course]]:
         name, since = reward["name"], reward["changed_at"]
         means = series_of(report.steps, column(MEAN, name))
         went = f"{number(reward['first_quarter'], 3)} → {number(reward['last_quarter'], 3)}"
-        went += "" if since is None else f" since {since}"
+        went += "" if since is None else f", shifted at step {since}"
         drawn[name] = [Course("mean", went, means, noise(present(means)), since)]
         if method and comparable(report):
             pushes, shares = (series_of(report.steps, column(what, method, name)) for what in (PUSH, SHARE))
@@ -183,11 +187,10 @@ def course_picture(report: AuditReport, name: str, more: Html | str = "") -> Htm
     went = f"{number(reward['first_quarter'], 3)} → {number(reward['last_quarter'], 3)}"
     drawn = Course("mean", went, means, noise(present(means)), reward["changed_at"])
     axes = Axes((steps[0], steps[-1]), round_ends(*drawn.ends), width=460, height=180)
-    heading = tag("figcaption", "Its course: ", tag("b", f"{name} {went}"), ", first to last quarter of the run")
-    legend = "The line is the mean of each step; the band is ± its noise, estimated from neighbouring steps."
-    legend += " The dashed line marks the step from which the mean differs from what it was before." * (
-        drawn.since is not None
+    heading = tag(
+        "figcaption", "Mean of ", tag("b", f"{name}: {went}"), ", from the first quarter of the run to the last"
     )
+    legend = f"The line is the mean of each step. {_BAND}" + f" {_SHIFT}" * (drawn.since is not None)
     picture = _picture(name, drawn, axes, steps, tag("text", "mean of a step", x=0, y=11))
     return tag("figure", heading, picture, tag("p", legend), more, kind=f"foretold {reward_look(k)}")
 
@@ -251,19 +254,18 @@ def _svg(axes: Axes, aria_label: str, *content: Html) -> Html:
 def _legend(report: AuditReport, shared: bool) -> str:
     """Return the sentences below the pictures that say what they show; shared: whether all means have the same axes."""
     says = [
-        "Above each plot of a mean are its values in the first → last quarter of the run. The band is ± the noise of "
-        "one step’s mean, estimated from how neighbouring steps differ."
+        f"Above each plot of a mean stands the mean in the first quarter of the run → the mean in the last. {_BAND}"
     ]
     if any(reward["changed_at"] is not None for reward in report.rewards[:DRAWN]):
-        says.append("A dashed line marks the step from which the mean differs from what it was before.")
+        says.append(_SHIFT)
     method, why = shown_method(report)
     if method and comparable(report):
         says.append(
-            f"Push and share of the update hold for {NAMES[method]}, {why}; the numbers above them are of the whole "
-            "run."
+            f"Push and share of the update were computed for {NAMES[method]}, {why}. The numbers above their plots are "
+            "those of the whole run."
         )
     if not shared:
-        says.append("Means share an axis where the rewards are of about the same size.")
+        says.append("The plots of two means share an axis if the two rewards are of about the same size.")
     if len(report.rewards) > DRAWN:
         says.append(f"The first {DRAWN} of {count(len(report.rewards), 'reward')} are drawn.")
     return " ".join(says)
@@ -303,9 +305,14 @@ def forecast_picture(forecast: Forecast, name: str, logged: pl.DataFrame | None 
     means = None if logged is None else series_of(logged, column(MEAN, name))
     over = f"over {count(forecast.steps, 'step')}, 80 % interval {interval}"
     drawn = _forecast_svg(forecast, told, means, f"{name} {_signed(told.difference)} {over}, under {setting}")
-    dots = ", and the dots are its logged means" * (means is not None)
-    legend = f"The dashed line is the run as it was{dots}. The solid line is {setting}, with its 80 % band. On the "
-    legend += f"right stands by how much the mean over the {count(forecast.steps, 'step')} differs."
+    dots = ", and the dots are the logged means" * (means is not None)
+    legend = (
+        f"The dashed line is the course that was fitted to the run as it was{dots}. The solid line is the forecast "
+    )
+    legend += (
+        f"under {setting}, with its 80 % band. The bar on the right shows the forecast difference between the two "
+    )
+    legend += f"means over {count(forecast.steps, 'step')}, with its 80 % interval."
     kind = f"foretold {reward_look(list(forecast.rewards).index(name))}"
     return tag("figure", heading, drawn, tag("p", " ".join([legend, *forecast.notes])), kind=kind)
 
@@ -320,9 +327,9 @@ def no_forecast(forecast: Forecast, name: str) -> Html:
 
 def _setting(forecast: Forecast) -> str:
     """Return in words the setting that was forecast: its method, its weights, and its gate if it has one."""
-    setting = f"{NAMES[forecast.method]}, weights {weights_in_words(forecast.weights, False)}"
+    setting = f"{NAMES[forecast.method]} with weights {weights_in_words(forecast.weights, False)}"
     if gate := forecast.gate:
-        setting += f", {gate['reward']} only where {gate['on']} reaches {number(float(gate['threshold']))}"
+        setting += f" and {gate['reward']} only where {gate['on']} reaches {number(float(gate['threshold']))}"
     return setting
 
 

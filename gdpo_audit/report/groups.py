@@ -9,10 +9,11 @@ from gdpo_core.conventions import NAMES
 
 MANY, ROWS = 16, 64  # the number of answers above which equal ones share a row, and the most rows of a table
 MARKS = "●▲■◆★✚"  # the answers of one tie share a mark
-PUNISHED_TITLE = "Where most answers are punished though better than their group"
+PUNISHED_TITLE = "Groups with the most responses above the group’s mean that get an advantage of 0 or less"
 MEANING = (
-    "The column of a method holds the advantages of this group alone, with the weights and the convention of the run. "
-    f"Answers that share a sign ({' '.join(MARKS[:3])}) have different rewards and one advantage."
+    "The column of a method holds the advantages that the method gives this group by itself, with the weights and the "
+    f"convention of the run. Responses that share a sign ({' '.join(MARKS[:3])}) have different rewards but the same "
+    "advantage."
 )
 
 
@@ -49,7 +50,7 @@ def group_table(report: AuditReport, group: ExampleGroup, clipped: int = 60) -> 
     answers, equal ones share a row. clipped: the most characters of an answer.
     """
     methods = list(dict.fromkeys(["grpo", "gdpo", group.method]))
-    head = ["answer", *map(one_line, group.names), *["logged"] * bool(group.logged), *(NAMES[m] for m in methods)]
+    head = ["response", *map(one_line, group.names), *["logged"] * bool(group.logged), *(NAMES[m] for m in methods)]
     answers: dict[object, list[int]] = {}
     for i, rewards in enumerate(group.rewards):
         key = str((rewards, group.logged and group.logged[i])) if len(group.rewards) > MANY else i
@@ -58,7 +59,7 @@ def group_table(report: AuditReport, group: ExampleGroup, clipped: int = 60) -> 
     rows = []
     for i, *more in list(answers.values())[:ROWS]:
         text = group.completions[i] if group.completions else None
-        name = f"answer {i + 1}" if text is None else clip(one_line(text.strip()), clipped) or "(empty)"
+        name = f"response {i + 1}" if text is None else clip(one_line(text.strip()), clipped) or "(empty)"
         cells = [name + f" × {len(more) + 1}" * bool(more), *map(number, group.rewards[i])]
         rows.append([*cells, *([signed(group.logged[i])] if group.logged else []), *(cells[i] for cells in columns)])
     if len(answers) > ROWS:
@@ -84,15 +85,18 @@ def title(report: AuditReport, group: ExampleGroup) -> str:
 def _shows(report: AuditReport, group: ExampleGroup) -> str:
     """Return in words what a group shows of its finding, such as the number of its tied pairs."""
     if group.finding == "reward-dominates":
-        return f"{one_line(group.reward)} makes {percent(group.score)} of its update"
+        return f"{one_line(group.reward)} accounts for {percent(group.score)} of the group's update"
     if group.finding == PUNISHED:
-        answers = f"{count(group.score, 'answer')} above the mean of {one_line(group.reward)}"
-        return f"{answers} {'gets' if group.score == 1 else 'get'} an advantage of 0 or less"
+        responses = f"{count(group.score, 'response')} above the mean of {one_line(group.reward)}"
+        return f"{responses} {'gets' if group.score == 1 else 'get'} an advantage of 0 or less"
     if group.finding == "advantage-impossible":
         return f"a logged advantage of size {number(group.score)}"
     pairs = count(group.score, "pair")
     if group.finding == "priority-inversion":
-        return f"{pairs} in which the answer with less {one_line(report.run['primary'])} gets the larger advantage"
+        return (
+            f"{pairs} in which the response with the lower {one_line(report.run['primary'])} gets the larger advantage"
+        )
+    pairs += " with different rewards"
     if group.finding == "ties-hide-signal":
-        return f"{pairs} of different rewards with the same advantage"
-    return f"every advantage is 0, with {pairs} of different rewards" if group.score else "every advantage is 0"
+        return f"{pairs} but the same advantage"
+    return f"every advantage is 0, in spite of {pairs}" if group.score else "every advantage is 0"

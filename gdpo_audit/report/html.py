@@ -222,7 +222,7 @@ def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Ht
         fix,
         tag("p", answered(report, finding), kind="tried") if finding.row is not None else "",
         tag("p", "Read more: ", Html(" · ").join(ways), kind="more") if ways else "",
-        fold("Its figures", figures, label=f"Its figures: {finding.title}"),
+        fold("The numbers behind it", figures, label=f"The numbers behind it: {finding.title}"),
     ]
     return fold(title, *content, *more, kind=f"card {finding.severity}", opened=opened)
 
@@ -231,7 +231,8 @@ def _groups(report: AuditReport, finding: Finding) -> Html:
     """Return a fold with tables of the groups that show a finding best; empty where no group shows it."""
     tables = group_tables(report, finding, clipped=300)
     several = len(tables) > 1
-    title = f"The {count(len(tables), 'group')} that show it best" if several else "The group that shows it best"
+    title = "The group that shows this finding best"
+    title = f"The {count(len(tables), 'group')} that show this finding best" if several else title
     return _opened(title, tables, f"{title}: {finding.title}")
 
 

@@ -95,7 +95,7 @@ def _bars(report: AuditReport) -> Html:
         says.append(f"The first {DRAWN} of {count(len(report.rewards), 'reward')} are drawn.")
     return tag(
         "figure",
-        tag("figcaption", tag("b", "What the update pushes, and what moves it")),
+        tag("figcaption", tag("b", "How hard the update pushes each reward, and each reward’s share of the update")),
         tag("p", *(tag("span", entry) for entry in key), kind="key"),
         _html.table(["reward", f"push (axis {number(least)} to 1)", "share of the update"], rows, "bars"),
         tag("p", " ".join(says)),

@@ -13,7 +13,17 @@ from gdpo_core.conventions import exceptions, formulas
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
 # The titles of the folds in which the page shows sections.
-PLAN, RUN, TABLES, NOTES = "Plan", "What the run did", "Tables", "How it was computed, and what this cannot tell"
+PLAN, RUN, TABLES, NOTES = "Plan", "What the run did", "Tables", "How it was computed, and what it cannot tell you"
+
+LIMITS = (
+    "The share of the update is a reward’s part of the advantages, Σ a A / Σ A², where a is the reward’s part of the "
+    "advantage A of a response. Gradients also depend on the probabilities of the tokens, on clipping, on a KL term "
+    "and on how tokens are averaged; none of that is in the log.",
+    "What other methods would have done is computed from the rewards of this run. A run trained with another method "
+    "would have produced other responses.",
+    "This report cannot tell whether a reward measures what it is meant to measure, because it does not read the text "
+    "of prompts and responses.",
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +51,7 @@ def sections(report: AuditReport) -> list[Section]:
         Section(fold=TABLES, tables=[summary.by_table(report)]),
         Section(RUN, RUN, facts={**summary.source_facts(report), **summary.run_facts(report)}),
         _formulas(report),
-        Section("What this cannot tell", NOTES, items=summary.LIMITS),
+        Section("What this report cannot tell you", NOTES, items=LIMITS),
     ]
 
 
@@ -66,10 +76,12 @@ def _formulas(report: AuditReport) -> Section:
     Where the log does not show the method, the formulas are those of GDPO.
     """
     method, convention = report.run["method"], ALL_CONVENTIONS[report.run["convention_used"]]
-    title = "How the run’s advantages are computed" if method else "How GDPO computes them; the log shows no method"
+    title = "How the run’s advantages were computed"
+    if not method:
+        title = "How GDPO computes advantages (the log does not show which method ran)"
     if method and report.run["convention"] is None:
         fit = whose(report.run["convention_used"])
-        title = f"Formulas that fit the run’s advantages, those of {fit} (the log does not show whose ran)"
+        title = f"Formulas that fit the run’s advantages: those of {fit} (the log does not show whose formulas ran)"
     return Section(
         title, NOTES, items=[*formulas(method or "gdpo", convention, len(report.rewards)), *exceptions(convention)]
     )
@@ -77,7 +89,7 @@ def _formulas(report: AuditReport) -> Section:
 
 def what_if_section(w: WhatIf) -> Section:
     """Return the section that shows a run as it was beside the same run under another setting."""
-    return Section(tables=[summary.what_if_table(w)], lines={"What changes it": w.fix} if w.fix else {})
+    return Section(tables=[summary.what_if_table(w)], lines={"What sets this": w.fix} if w.fix else {})
 
 
 def changes_sections(c: Changes) -> list[Section]:

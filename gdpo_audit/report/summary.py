@@ -14,8 +14,9 @@ from gdpo_audit.findings.over_time import MEAN, SHARE, column, series_of, sparkl
 from gdpo_audit.findings.plan import Setting
 from gdpo_audit.findings.sentences import WEIGHTS_FROM
 from gdpo_audit.findings.what_if import FIGURES, WhatIf
-from gdpo_audit.json_types import ByRewardPart
+from gdpo_audit.json_types import ByRewardPart, PromptsPart
 from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.meanings import CHANGE, CONSTANT, MOVED, PUNISHED, QUARTERS, SHARES, SILENT, TIED, wrong_order
 from gdpo_core._words import MISSING, clip, count, listing, number, one_line, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
@@ -54,7 +55,7 @@ def label(key: str) -> str:
 def source_facts(report: AuditReport) -> dict[str, str]:
     """Return facts about the log in words, by their names: where it is, what it holds, and what was not read."""
     s = report.source
-    size = f" of {s['group_size']}" if s["group_size"] else ", of different sizes"
+    size = f" of {s['group_size']}" if s["group_size"] else " of different sizes"
     counts = count(s["files"], "file"), count(s["steps"], "step"), count(s["responses"], "response")
     skipped = f", {count(s['skipped_lines'], 'broken line')} left out" if s["skipped_lines"] else ""
     if s["skipped_files"]:
@@ -62,7 +63,7 @@ def source_facts(report: AuditReport) -> dict[str, str]:
         skipped += f", {unreadable} left out: {listing(s['skipped_files'], most=3)}"
     rows = {
         "log": f"{s['path']}, written by {writer(report)}",
-        "holds": f"{listing(counts, link='')} in {count(s['groups'], 'group')}{size}, told apart by {s['grouped_by']}"
+        "holds": f"{listing(counts, link='')} in {count(s['groups'], 'group')}{size} (grouped by {s['grouped_by']})"
         f"{skipped}{_window(s['window'])}",
     }
     if report.notes:
@@ -74,7 +75,7 @@ def _window(steps: Sequence[int] | None) -> str:
     """Return in words to which steps a report is limited; empty without a limit. steps: the first and the
     last of them.
     """
-    return "" if steps is None else f"; this report is of steps {steps[0]} to {steps[1]} alone"
+    return "" if steps is None else f"; this report covers only steps {steps[0]} to {steps[1]}"
 
 
 def writer(report: AuditReport) -> str:
@@ -118,7 +119,8 @@ def none_made_it(report: AuditReport) -> str:
     """Return the sentence that no method here made the logged advantages; empty if one did, or if that is not known."""
     if report.run["method"] or report.run["reproduced"] is not False:
         return ""
-    return f"None of these methods made the logged advantages (weights {WEIGHTS_FROM[report.run['weights_from']]})."
+    weights = f"weights that were {WEIGHTS_FROM[report.run['weights_from']]}"
+    return f"None of these methods made the logged advantages; the figures were computed with {weights}."
 
 
 def shown_method(report: AuditReport) -> tuple[str | None, str]:
@@ -127,13 +129,13 @@ def shown_method(report: AuditReport) -> tuple[str | None, str]:
     It is the run's own, else the one asked for, else the first that the report has; None if it has no method.
     """
     if ran := own_method(report):
-        return ran, "the run’s method"
+        return ran, "the method of this run"
     asked, none = report.run["asked"], none_made_it(report)
     if asked is not None and asked in report.methods:
-        shows = "it did not make the logged advantages" if none else "the log does not show the method"
-        why = "the trainer's own" if report.run.get("trainers_own") else "which was asked for"
-        return asked, f"{why}; {shows}"
-    why = "which did not make the logged advantages" if none else "taken, as the run’s method is not known"
+        shows = "it did not make the logged advantages" if none else "the log does not show which method ran"
+        why = "the trainer's own method" if report.run.get("trainers_own") else "the method that was asked for"
+        return asked, f"{why} ({shows})"
+    why = "which did not make the logged advantages" if none else "because the log does not show which method ran"
     return next(iter(report.methods), None), why
 
 
@@ -157,21 +159,11 @@ def not_comparable(report: AuditReport) -> str:
     """Return the sentence that says why a report has no ties, no shares of the update and no other methods."""
     if _mixes_rewards(report):
         return (
-            "The log does not hold each reward in a column of its own, so ties, shares of the update and what another "
-            "method would have done cannot be told."
+            "The log does not hold each reward in a column of its own, so this report cannot tell ties, shares of the "
+            "update, or what another method would have done."
         )
-    how_many = "One reward counts" if report.run.get("not_counted") else "One reward was read"
-    return f"{how_many}: nothing can tie with it or take a share of the update from it."
-
-
-LIMITS = (
-    "The share of the update is a reward’s part of the advantages, Σ a A / Σ A². Gradients also depend on the "
-    "probabilities of the tokens, on clipping, a KL term and how tokens are averaged; none of that is in the log.",
-    "What other methods would have done is computed on the rewards of this run. A run trained with another method "
-    "would have produced other responses.",
-    "This report cannot tell whether a reward measures what it is meant to measure: it does not read the text of "
-    "prompts and responses.",
-)
+    how_many = "Only one reward counts" if report.run.get("not_counted") else "Only one reward was read"
+    return f"{how_many}, so there is nothing to say of ties between different rewards, nor of shares of the update."
 
 
 def severity_counts(report: AuditReport) -> str:
@@ -186,11 +178,6 @@ def severity_counts(report: AuditReport) -> str:
     counts = [f"{count(n)} info" if s == "info" else count(n, s) for s, n in numbers.items()]
     return listing(counts, link="") if counts else "no findings"
 
-
-EXPLAINED = (
-    f"{MEANING} Of the responses above their group’s mean in a reward, “punished” is the share that get an advantage "
-    "of 0 or less."
-)
 
 # --- tables, the first column of which names the rows ----------------------------------------------------------------
 
@@ -210,6 +197,9 @@ class Table:
     folds: bool = True  # whether the cells of a row stand below each other on a phone if it is wide; else it scrolls
 
 
+_SHARE_COURSE, _MEAN_COURSE = "share over the run", "mean over the run"  # columns of block characters
+
+
 def rewards_table(report: AuditReport) -> Table:
     """Return a table of what each reward did: the push on it, its share of the update, and how its mean went."""
     rewards, (method, why) = report.rewards, shown_method(report)
@@ -219,22 +209,25 @@ def rewards_table(report: AuditReport) -> Table:
         columns["push"] = [signed(r["push"].get(method)) for r in rewards]
         columns["share"] = [percent(r["update_share"].get(method)) for r in rewards]
         shares = (series_of(report.steps, column(SHARE, method, r["name"])) for r in rewards)
-        columns["over the run"] = [sparkline(of_reward, between=(0, 1)) for of_reward in shares]
+        columns[_SHARE_COURSE] = [sparkline(of_reward, between=(0, 1)) for of_reward in shares]
         columns["punished"] = [percent(r["punished"].get(method)) for r in rewards]
-        opposed = any((r["update_share"].get(method) or 0) < 0 for r in rewards)
-        against = " A reward with a share below 0 works against the update." * opposed
-        explained = "" if report.plan else f"{EXPLAINED} "  # the plan, which stands first, says it too
-        meaning = f"The columns push, share and punished hold for {NAMES[method]}, {why}.{against} {explained}"
-        meaning += none_made_it(report)
+        says = [f"The columns push, share and punished were computed for {NAMES[method]}, {why}."]
+        # The plan, which stands first, explains push and share too, and with a primary reward what punished means.
+        says += [] if report.plan else [MEANING, SHARES]
+        if any((r["update_share"].get(method) or 0) < 0 for r in rewards):
+            says.append("The update works against a reward whose share is below 0.")
+        says += [] if report.plan and report.run["primary"] is not None else [PUNISHED]
+        meaning = " ".join([*says, none_made_it(report)])
     ends = [(r["first_quarter"], r["last_quarter"]) for r in rewards]
     columns["mean"] = [f"{number(first, 3)} → {number(last, 3)}" for first, last in ends]
-    columns["its course"] = [sparkline(series_of(report.steps, column(MEAN, r["name"]))) for r in rewards]
-    columns["since step"] = [MISSING if r["changed_at"] is None else str(r["changed_at"]) for r in rewards]
-    columns["gained"] = [signed(None if first is None or last is None else last - first) for first, last in ends]
+    columns[_MEAN_COURSE] = [sparkline(series_of(report.steps, column(MEAN, r["name"]))) for r in rewards]
+    columns["shifted at step"] = [MISSING if r["changed_at"] is None else str(r["changed_at"]) for r in rewards]
+    columns["change"] = [signed(None if first is None or last is None else last - first) for first, last in ends]
     columns["constant"] = [percent(r["dead_groups"]) for r in rewards]
-    meaning = f"{meaning.rstrip()} The “mean” column shows the mean in the first → last quarter of the run."
+    constant = [] if report.plan and report.run["primary"] is not None else [CONSTANT]
+    meaning = " ".join([meaning.rstrip(), QUARTERS, CHANGE, MOVED, *constant])
     rows = list(zip(*columns.values(), strict=True))
-    blocks = ("over the run", "its course")
+    blocks = (_SHARE_COURSE, _MEAN_COURSE)
     return Table("What each reward did", list(columns), rows, meaning, blocks=blocks, deep=True)
 
 
@@ -252,7 +245,7 @@ def plan_table(report: AuditReport) -> Table | None:
         shares = " / ".join(percent(share).removesuffix(" %") for share in row.update_share.values())
         pushes = " / ".join(map(signed, row.push.values()))
         weights = " / ".join(map(number, row.weights.values()))
-        title = row.title if row.weights == report.plan[0].weights else f"{row.title}: {weights}"
+        title = row.title if row.weights == report.plan[0].weights else f"{NAMES[row.method]}, weights {weights}"
         cells = [f"{n} {title}{' ←' * row.recommended}", pushes, f"{shares} %"]
         if primary is not None:
             cells += [_forecast_of(row, primary)] * told
@@ -266,20 +259,32 @@ def _meaning_of_plan(report: AuditReport, forecast: str | None) -> str:
     None.
     """
     tried, responses = report.plan[0].tried_on, report.source["responses"]
-    where = "this log" if tried >= responses else f"{count(tried)} of its {count(responses)} responses"
-    recommended = any(row.recommended for row in report.plan)
-    sentences = [
-        f"{EXPLAINED} Shares are parts of the update. Each setting was tried on {where}.",
-        "The arrow ← marks the recommended one." if recommended else "None is recommended.",
+    where = "this log" if tried >= responses else f"{count(tried)} of the log’s {count(responses)} responses"
+    recommended, primary = any(row.recommended for row in report.plan), report.run["primary"]
+    says = [
+        f"For each setting, the advantages of {where} were computed anew.",
+        "The arrow ← marks the recommended setting." if recommended else "No setting is recommended.",
+        MEANING,
+        SHARES,
     ]
     if forecast is not None:
-        sentences.append(
-            f"A forecast says by how much the mean of {forecast} over the steps of this log would have differed from "
-            f"what it was, with an 80 % interval. {OF_WHAT}"
+        says.append(
+            f"A forecast estimates how much higher or lower the mean of {forecast} over the logged steps would have "
+            f"been under the setting, with an 80 % interval. {OF_WHAT}"
         )
-    if any(row.gate for row in report.plan):
-        sentences.append("A gate changes the task, so it is never recommended: that choice is yours.")
-    return " ".join(sentences)
+    says += [TIED, SILENT] if primary is None else [PUNISHED, wrong_order(primary), CONSTANT, TIED, SILENT]
+    if any(row.weights != report.plan[0].weights for row in report.plan):
+        says.append(
+            "The rows with other weights show the weights that bring each reward’s share of the update nearest to what "
+            "the run’s weights ask for. A weight asks for a share in proportion to its square and to the number of "
+            "groups in which its reward differs."
+        )
+    if gate := next((row.gate for row in report.plan if row.gate), None):
+        says.append(
+            f"A gate lets {gate['reward']} count only where {gate['on']} reaches {number(gate['threshold'])}. It "
+            "changes the task, so it is never recommended: that choice is yours."
+        )
+    return " ".join(says)
 
 
 def _forecast_of(row: Setting, name: str) -> str:
@@ -313,28 +318,39 @@ def taught(report: AuditReport) -> list[str]:
     """
     sentences, responses, prompts = [], report.run["silent_responses"], report.prompts
     if responses:
-        share = percent(responses / report.source["responses"])
+        share, groups = (
+            percent(responses / report.source["responses"]),
+            "its group" if responses == 1 else "their groups",
+        )
         sentences.append(
-            f"{share} of the responses taught nothing: {count(responses)} are in groups in which every advantage is 0"
+            f"{count(responses, 'response')} ({share}) taught nothing: every advantage in {groups} is 0"
             f"{report.run.get('but_residue', '')}."
         )
     if prompts and prompts["silent"]:
-        again = (
-            f"; of the {count(prompts['repeated'])} that came more than once, {count(prompts['silent_repeated'])} did"
-        )
-        sentences.append(
-            f"{count(prompts['silent'])} of {count(prompts['prompts'], 'prompt')} taught nothing in any visit"
-            f"{again * bool(prompts['repeated'])}."
-        )
+        sentences.append(_silent_prompts(prompts))
     if lengths := report.lengths:
         first, last = (number(lengths[end], 3) for end in ("first_quarter", "last_quarter"))
-        by_size = sorted(lengths["correlations"].items(), key=lambda pair: -abs(pair[1] or 0))
+        known = [(name, x) for name, x in lengths["correlations"].items() if x is not None]
+        by_size = sorted(known, key=lambda pair: -abs(pair[1]))
         in_words = listing(f"{signed(x)} with {name}" for name, x in by_size[:3])
+        inside = f" Inside groups, the correlation of the length is {in_words}." if known else ""
         sentences.append(
-            f"The mean length of the completions goes from {first} {lengths['unit']} in the first quarter of the run "
-            f"to {last} in the last. Inside groups, length correlates {in_words}."
+            f"The mean length of the responses goes from {first} {lengths['unit']} in the first quarter of the run to "
+            f"{last} in the last.{inside}"
         )
     return sentences
+
+
+def _silent_prompts(prompts: PromptsPart) -> str:
+    """Say for how many prompts every group was silent, of all prompts and of those that came more than once."""
+    silent, every, repeated = prompts["silent"], prompts["prompts"], prompts["repeated"]
+    which = f"{count(silent)} of {count(every, 'prompt')}"
+    if silent == every:
+        which = "the only prompt" if every == 1 else "both prompts" if every == 2 else f"all {count(every)} prompts"
+    again = f"; this holds for {count(prompts['silent_repeated'])} of the {count(repeated)} that came more than once"
+    if repeated == 1:
+        again = f"; the only prompt that came more than once is {'not ' * (not prompts['silent_repeated'])}among these"
+    return f"For {which}, every group had only advantages of 0{again * (repeated > 0 and silent < every)}."
 
 
 def prompts_table(report: AuditReport) -> Table | None:
@@ -348,7 +364,9 @@ def prompts_table(report: AuditReport) -> Table | None:
         for p in report.prompts["worst"]
     ]
     on_screen = 3 if report.prompts["repeated"] else 0
-    return Table("Prompts that wasted most", ["prompt", "silent visits", "responses"], rows, on_screen=on_screen)
+    head = ["prompt", "silent groups", "responses in them"]
+    meaning = "" if report.plan else SILENT  # the plan, which stands first, says it too
+    return Table("Prompts that wasted most responses", head, rows, meaning, on_screen=on_screen)
 
 
 # --- tables of what was asked for besides ----------------------------------------------------------------------------
@@ -368,7 +386,8 @@ def by_table(report: AuditReport) -> Table | None:
         row += [percent(entry["inversions"])] * bool(primary)
         rows.append([*row, *(_of_reward(reward, several) for reward in entry["rewards"])])
     meaning = f"Each row is one value of {column} alone, under {method}, with the mean of each reward there"
-    meaning += " and, behind the dot, its share of the update." if several else "."
+    meaning += " and, after the dot, its share of the update. " if several else ". "
+    meaning += SILENT + (f" {wrong_order(primary)}" if primary else "")
     return Table(f"By {column}", head, rows, meaning)
 
 
@@ -387,11 +406,12 @@ def what_if_table(w: WhatIf) -> Table:
     rows += [[f"weight, {name}", *(number(side["weights"][name]) for side in sides)] for name in w.after["weights"]]
     rows = [row for row in rows if row[1] != row[2] or row[0] == "method"]
     rows += [
-        [f"update, {name}", *(percent(side["update_share"][name], 1) for side in sides)] for name in w.after["weights"]
+        [f"update share, {name}", *(percent(side["update_share"][name], 1) for side in sides)]
+        for name in w.after["weights"]
     ]
     for figure, words in (("push", signed), ("punished", partial(percent, decimals=1))):
         rows += [[f"{figure}, {name}", *(words(side[figure][name]) for side in sides)] for name in w.after["weights"]]
     rows += [[label(figure), *(percent(side[figure], 1) for side in sides)] for figure in FIGURES]
     if w.before["inversions"] is None and w.after["inversions"] is None:  # without a primary reward there are none
         rows.pop()
-    return Table("What if", ["whole run", "had", "would have"], rows, " ".join([EXPLAINED, *w.notes]))
+    return Table("What if", ["whole run", "had", "would have"], rows, " ".join([*w.notes, MEANING, PUNISHED]))

@@ -82,7 +82,7 @@ def print_report(console: Console, report: AuditReport, groups: int = 0) -> None
             _section(console, section)
     _paragraph(
         console,
-        "Use --html FILE to write a report with the evidence, the formulas, a what-if and further reading.",
+        "Add --html FILE to save a fuller report, with the evidence, the formulas, a what-if and further reading.",
         "dim",
     )
 
@@ -129,7 +129,7 @@ def _section(console: Console, section: Section) -> None:
         _lines(console, lines, title)
 
 
-def _lines(console: Console, fix: str | None, title: str = "what changes it") -> None:
+def _lines(console: Console, fix: str | None, title: str = "what to change") -> None:
     """Print lines of configuration under a title, unwrapped; print nothing without lines."""
     if fix:
         console.print(printable(f"{title}:"), style="dim")
@@ -209,9 +209,9 @@ def show_check(check: ConfigCheck, sample: SampleScore | None, file: TextIO) -> 
     console = console_of(file)
     _section(console, Section(listing(check.files, most=4), facts=check.facts))
     for line in check.lines:
-        _lines(console, line, "what makes a log that can be audited")
+        _lines(console, line, "a line that makes the run write a log that can be audited")
     if not check.traps:
-        console.print("\nNo trap that is known here.", style="bold")
+        console.print("\nNone of the known traps was found.", style="bold")
     for trap in check.traps:
         console.print()
         name = (f"{trap.severity}  {trap.id}", _COLOURS[trap.severity])
@@ -230,7 +230,9 @@ def _show_sample(console: Console, sample: SampleScore) -> None:
         for name, weight in sample.weights.items()
     ]
     console.print()
-    title = f"What {count(sample.answers, 'answer')} of {sample.path} would do under this configuration"
+    title = (
+        f"What the update would do with {count(sample.answers, 'response')} of {sample.path} under this configuration"
+    )
     _table(console, Table(title, ["reward", "weight", "share of the update", "push"], rows, meaning=PUSH))
     for note in sample.notes:
         _paragraph(console, note)

@@ -15,7 +15,9 @@ from gdpo_core._words import count, listing, number, power_of_ten, signed
 from gdpo_core.conventions import NAMES
 
 # What is said in place of “all is well”, which no report says without a primary reward.
-NAME_PRIMARY = "Name the reward that matters most: the order of answers has not been checked."
+NAME_PRIMARY = (
+    "Name the reward that matters most (--primary): without it, the audit cannot check the order of the responses."
+)
 
 
 def what_ran(f: Facts) -> str:
@@ -25,7 +27,9 @@ def what_ran(f: Facts) -> str:
             few = "The rewards differ by little more than float32's round-off"
             return f"{few}, so the logged advantages do not show which method ran."
         if f.all_silent and f.totals.mixed_groups:
-            return "Every logged advantage is 0, as under every method here: the rewards cancel in each group."
+            return (
+                "Every logged advantage is 0, as it would be under every method here: the rewards cancel in each group."
+            )
         if f.all_zero:
             return "Every logged advantage is 0, which does not show the method that ran."
         if f.reproduced is False:
@@ -48,8 +52,12 @@ def what_ran(f: Facts) -> str:
     else:
         wrong = f.totals.logged.wrong + f.overwritten_batches.logged.wrong.sum()
         end = f", except for {count(wrong)} of {count(logged_count(f))}."
-    punished = [f" {name} has weight {number(w)}: more of it is punished." for name, w in weights.items() if w < 0]
-    return f"The logged advantages are {made}{end}{''.join(punished) * (len(punished) < len(weights))}"
+    below = [
+        f" {name} has weight {number(w)}, so more of {name} lowers the advantage."
+        for name, w in weights.items()
+        if w < 0
+    ]
+    return f"The logged advantages are {made}{end}{''.join(below) * (len(below) < len(weights))}"
 
 
 def _off_by(f: Facts) -> str:
@@ -61,8 +69,10 @@ def _off_by(f: Facts) -> str:
     off = f"to within {power_of_ten(largest)}" if largest else "exactly"
     if not residue:
         return off
-    there = f"up to {number(logged.largest_silent, 2)} is logged, the round-off of float32 divided by its own std"
-    return f"{off}, except in {count(residue, 'group')} in which nothing differs: there {there}"
+    there = (
+        f"values of up to {number(logged.largest_silent, 2)} are logged, the round-off of float32 divided by its own"
+    )
+    return f"{off}, except in {count(residue, 'group')} in which no reward differs: there, {there} std"
 
 
 def what_first(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> str:
@@ -92,14 +102,14 @@ def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
             yield (
                 f"Open: name the reward that matters most (--primary): {listing(f.rewards, 'or', most=6)}. {row.do}, "
                 f"and the push on {name} goes from {signed(now[name])} to {signed(row.push[name])}; whether that is "
-                "better depends on it."
+                "better depends on which reward matters most."
             )
     for row in plan:
         if row.gate:
             on = row.gate["on"]
             yield (
                 f"Open: should {row.gate['reward']} count only where {on} reaches {number(row.gate['threshold'])}? "
-                f"That changes the task: the push on {on} goes {moved_push(row, plan[0], on)}."
+                f"Such a gate changes the task; with it, the push on {on} goes {moved_push(row, plan[0], on)}."
             )
 
 
@@ -108,11 +118,11 @@ def _nothing_to_do(f: Facts, findings: Sequence[Finding]) -> str:
     none = "No finding asks for a change" if findings else "There is no finding"
     if lost := f.run.lost:
         was, holds = ("was", "it holds") if len(lost) == 1 else ("were", "they hold")
-        return f"{none}, but {some(lost)} {was} not read: {holds} no number."
+        return f"{none}, but {some(lost)} {was} not read, because {holds} no number."
     if f.basis.primary is None and len(f.rewards) > 1:
         return f"{none} yet. {NAME_PRIMARY}"
     if f.contradicted:
-        return f"{none}, but the figures here are those of methods that did not make these advantages."
+        return f"{none}, but the figures here are those of methods that did not make the logged advantages."
     return f"Nothing has to be changed: {'no finding asks for it' if findings else 'there is no finding'}."
 
 
@@ -120,7 +130,8 @@ def caution(f: Facts) -> str:
     """Return the words that stand before the verdict on a log of few groups; an empty text where there are enough."""
     groups, responses = f.totals.groups, count(f.totals.responses, "response")
     few = (
-        f"This log is too short to judge ({responses} in {count(groups, 'group')}); take what follows as a first hint. "
+        f"This log is too short to judge: it holds {responses} in {count(groups, 'group')}. Take what follows as a "
+        "first hint. "
     )
     return few if groups < FEW_GROUPS else ""
 

@@ -23,25 +23,28 @@ TEXTS = {  # the text controls by what they correct: their label and an example
     "group_size": ("Responses per prompt", "8"),
     "rewards": ("Reward columns", "correctness, style"),
     "group": ("Group column", "prompt_id"),
-    "parts": ("What a pass pays, where totals alone are logged", "correct=1, format=0.5"),
-    "weights": ("Weights, if not those of the log", "correctness=2"),
+    "parts": (
+        "If the log holds only the total reward: what each reward pays when it is passed",
+        "correct=1, format=0.5",
+    ),
+    "weights": ("Weights, if they differ from those in the log", "correctness=2"),
 }
 _BY_ID = {sample.id: sample for sample in SAMPLES}
 
 OPENING = """# Your log shows which reward shapes the advantages
 
-Give it a log with **one column per reward and the advantages**. The report tells which method ran, with which \
-weights, which reward drives the update, what another method would do, and which line of your \
+Upload a log that has **one column for each reward and one for the advantages**. The report tells which method \
+ran, with which weights, which reward drives the update, what another method would do, and which line of your \
 configuration to change."""
 
 FILES = (
-    "TRL and axolotl write Parquet files into OUTPUT_DIR/completions if log_completions=True, and for every step if "
-    "logging_steps=1. verl, ms-swift and NeMo-RL write a JSONL dump. Anything else: a table (CSV, JSON, JSONL, "
-    "Parquet) with one column per reward. In a terminal, gdpo audit PATH says the same. Where a log holds no "
-    "advantages (verl), it cannot show which method ran; where it holds only the total of the rewards (verl's v1 "
-    "trainer, NeMo-RL), most of the report stays empty.",
-    "Files are read in this server's memory and forgotten when you clear them or a few minutes after you leave; "
-    "nothing is stored or sent on.",
+    "With log_completions=True, TRL and axolotl write Parquet files into OUTPUT_DIR/completions; with "
+    "logging_steps=1 they do so at every step. verl, ms-swift and NeMo-RL write a JSONL dump. For any other trainer, "
+    "give a table (CSV, JSON, JSONL or Parquet) with one column for each reward. In a terminal, gdpo audit PATH prints "
+    "the same report. A log without advantages, such as verl's, cannot show which method ran. If a log holds only the "
+    "total of the rewards, as those of verl's v1 trainer and of NeMo-RL do, most of the report stays empty.",
+    "Files are read into this server's memory, and deleted when you clear them or a few minutes after you leave. "
+    "Nothing is stored or sent on.",
 )
 
 
@@ -69,7 +72,7 @@ def area(files: mo.ui.file, log: Log | None) -> mo.Html:
 
     nav.js fills that line where the files are too large.
     """
-    says = f"{sessions.TOO_LARGE}. What you see is as it was."
+    says = f"{sessions.TOO_LARGE}. The page stays as it was."
     refused = tag("p", "", kind="refused", role="alert", data_most=sessions.LARGEST, data_says=says)
     named = tag("p", log.named if log else "", kind="named")  # names of files are text, whatever they hold
     return show(div("upload", files, named, refused, role="group", aria_label="The files of your run"))

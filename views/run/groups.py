@@ -21,7 +21,7 @@ def choice(audit: AuditReport | None) -> mo.ui.dropdown:
     ids = [finding.id for finding in audit.findings] if audit else []
     groups = sorted(audit.groups if audit else (), key=lambda g: ids.index(g.finding) if g.finding in ids else 99)
     options = {title(audit, group): group for group in groups}
-    return mo.ui.dropdown(options, next(iter(options), None), label="A group that shows it")
+    return mo.ui.dropdown(options, next(iter(options), None), label="Choose a group")
 
 
 def board(group: ExampleGroup, audit: AuditReport) -> Board:
@@ -49,11 +49,12 @@ def group_view(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.a
     prompt = tag("blockquote", group.prompt) if group.prompt is not None else None
     about = "The log holds neither prompts nor answers." if prompt is None and group.completions is None else ""
     if group.convention not in gc.CONVENTIONS:
-        about += f" The bars follow the paper's formulas, the run those of {ALL_CONVENTIONS[group.convention].name}."
+        about += " The bars on this board follow the paper's formulas, though the run followed those of "
+        about += f"{ALL_CONVENTIONS[group.convention].name}."
     answers = count(len(group.rewards), "answer")
-    about += f" On this board the group is its own batch: GDPO's batch step runs over its {answers} alone."
+    about += f" On this board the group is a batch by itself: GDPO's batch step runs over its {answers} alone."
     about += " What if one more answer had passed?"
-    title = "Groups that show it, and what if"
+    title = "The groups behind the findings, and what if"
     asked = [tag("h2", title, kind="section"), div("asking", choice), *([prompt] if prompt else [])]
     inside = [*asked, tag("p", about.strip(), kind="note"), element(drawn)]
     return show(_html.fold(title, *inside, kind="waits"))

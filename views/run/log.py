@@ -87,7 +87,7 @@ def read(sample: Sample | None, uploads: Sequence[Any] = (), **corrected: Any) -
 @lru_cache(8)
 def _of_sample(sample: Sample, how: How) -> Log:
     """Return the log of a sample, read once for all visitors."""
-    return Log(read_run(sample.files(), **arguments(how)), f"You see a sample, “{sample.title}”.", how, sample)
+    return Log(read_run(sample.files(), **arguments(how)), f"This is a sample: “{sample.title}”.", how, sample)
 
 
 def named_weights(text: str) -> dict[str, float] | None:

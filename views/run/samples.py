@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DATA = Path(__file__).resolve().parent.parent.parent / "data"
-REAL = "Written by a real trainer ({}) with a tiny random model: short, and what the model said is gibberish."
+REAL = "A real trainer ({}) wrote this log with a tiny random model: the log is short, and the responses are gibberish."
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def _trained(title: str, path: str, method: str) -> Sample:
     """Return the sample of a real run of our small model under `method`; both such runs share checkpoint and seed."""
     note = (
         f"**A real run**: TRL's trainer with **{method}** on a small language model of our own. Correctness and style "
-        "pay 1, conciseness 5. These are its first steps; Evidence has whole runs."
+        "pay 1, conciseness pays 5. These are the first steps of the run; Evidence has whole runs."
     )
     return Sample(title, path, note, "correctness")
 
@@ -42,25 +42,25 @@ SAMPLES = (
     Sample(
         "mathematics: a small model that adds",
         "arithmetic",
-        "**A real run**: TRL's trainer with **GRPO** on a tiny model of our own that does sums. Three rewards, 1 or 0: "
-        "the form of the answer, its value, and whether it is a whole number.",
+        "**A real run**: TRL's trainer with **GRPO** on a tiny model of our own that does sums. It has three rewards, "
+        "each 1 or 0: for the form of the answer, for its value, and for being a whole number.",
         "correct",
     ),
     Sample(
         "made from published answers",
         "published_answers.zip",
-        "Made for this page, **no training run**: verdicts on published answers of 71 configurations "
-        "of 50 models, laid out like a log of TRL's GRPO. Every weight is 1, but style pays 0 or 5 and the "
-        "others 0 or 1, a common mistake. Steps follow the benchmark from one call to several: what changes over them "
-        "is the prompts, not a policy.",
+        "This log was made for this page and is **no training run**: it holds verdicts on published answers of 71 "
+        "configurations of 50 models, laid out like a log of TRL's GRPO. Every weight is 1, but style pays 0 or 5 and "
+        "the other rewards pay 0 or 1, a common mistake. The steps follow the benchmark from one call to several: what "
+        "changes over the steps is the prompts, not a policy.",
         primary="correctness",
     ),
     Sample("TRL with GDPO", "trl_gdpo", REAL.format("TRL 1.16")),
     Sample(
         "TRL, two reward functions of one name",
         "trl_same_name",
-        REAL.format("TRL 1.16") + " Two of its reward functions have the same name, and the log shows it.",
+        REAL.format("TRL 1.16") + " Two of its reward functions have the same name, which the log shows.",
     ),
-    Sample("ms-swift", "ms_swift", "Written by ms-swift 4.6 itself, for responses that are invented."),
-    Sample("verl, v1 trainer", "verl_v1", "Written by verl 0.9 itself, for responses that are invented."),
+    Sample("ms-swift", "ms_swift", "ms-swift 4.6 itself wrote this log, for responses that are invented."),
+    Sample("verl, v1 trainer", "verl_v1", "verl 0.9 itself wrote this log, for responses that are invented."),
 )
