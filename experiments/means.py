@@ -277,14 +277,14 @@ def _sentences(rates: pl.DataFrame, ran: pl.DataFrame) -> list[str]:
     both = pl.concat([rates.select("held", "steps"), ran.select("held", "steps")])
     wide = 100 * float(np.median([*rates["width"], *ran["width"]]))
     return [
-        f"Bounds and exact shares were compared at {both['steps'].sum():,} steps; {_over_steps(both, 'held'):.2%} are "
-        "inside.",
-        f"The median width over all runs of both is {wide:.0f} points.",
+        f"Bounds and exact shares were compared at {both['steps'].sum():,} steps. At {_over_steps(both, 'held'):.2%} "
+        "of them all exact shares lie inside their bounds.",
+        f"The median width over the runs of the first two tables is {wide:.0f} points.",
         f"The largest reward is decided in {rates['decided'].sum():.0f} of {len(rates)} runs by the means alone, and "
-        f"in {ran['decided'].sum():.0f} of {len(ran)} by all that TRL logs; of single steps in "
-        f"{_over_steps(rates, 'decided_steps'):.1%} and {_over_steps(ran, 'decided_steps'):.1%}.",
-        f"At {np.average(ran['dealt']):.0%} of the steps looked at, the same answers in other groups write the same "
-        "scalars with another largest reward.",
+        f"in {ran['decided'].sum():.0f} of {len(ran)} by all that TRL logs. Of single steps it is decided in "
+        f"{_over_steps(rates, 'decided_steps'):.1%} and in {_over_steps(ran, 'decided_steps'):.1%}.",
+        f"At {np.average(ran['dealt']):.0%} of the steps that were searched, the same answers in other groups make TRL "
+        "log the same numbers, and another reward is the largest.",
         f"{ran['same_log'].sum()} of the {len(ran)} logs are, byte for byte, those of `experiments/runs.csv`.",
     ]
 

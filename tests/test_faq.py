@@ -11,12 +11,12 @@ TEXT = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
 SEEN = re.compile(r"`[\w-]+`|[Cc]hapters? \*|Train, \*|\]\(")  # a finding, an option, a chapter, a scenario, a link
 
 
-def test_each_of_the_questions_has_three_sentences_that_say_where_the_answer_is_seen():
+def test_each_of_the_questions_has_a_few_sentences_that_say_where_the_answer_is_seen():
     answers = re.findall(r"^\*\*(\d+)\. [^*]+\?\*\* \([^)]+#\d+\)\s(.+?)\n\n", f"{TEXT}\n", re.M | re.S)
     assert [int(number) for number, _ in answers] == list(range(1, 36))
-    assert sum(text.startswith("Cannot be answered") for _, text in answers) == 3
+    assert sum(text.startswith("This cannot be answered") for _, text in answers) == 3
     for number, text in answers:
-        assert len(re.findall(r"[.?](?=\s[A-Z`]|$)", text)) == 3 and SEEN.search(text), number
+        assert 3 <= len(re.findall(r"[.?](?=\s[A-Z`]|$)", text)) <= 5 and SEEN.search(text), number
     rows = [line.split("|")[2:4] for line in TEXT.splitlines() if line.startswith(("| h", "| are"))]
     assert len(rows) == 6 and all(SEEN.search(cell) for row in rows for cell in row)
 

@@ -86,12 +86,13 @@ def test_what_the_readme_says_of_the_forecasts_is_what_came():
     came = what_came(pl.read_parquet(RUNS))
     text = " ".join((FORECASTS.parent / "README.md").read_text(encoding="utf-8").split())
     for steps, words in (
-        (50, "Of {clear} clear differences (3 points and more) {signs} have the right sign; {held} of {intervals}"),
-        (25, "From 25 steps: {signs} of {clear}, {held} of {intervals}, "),
+        (50, "Of {clear} clear differences (3 points and more) {signs} have the right sign. Of {intervals} intervals"),
+        (25, "The forecasts from 25 steps have {signs} of {clear} signs right, {held} of {intervals} intervals hold"),
     ):
         stored = [x for x in json.loads(FORECASTS.read_text("utf-8")) if x["from_steps"] == steps]
         found = judge([came[x["setup"], x["row"], x["reward"]] for x in stored], stored)
         assert words.format(**found) in text and found["open"] == 0
+        assert f"{found['held']} hold what training gave" in text or steps == 25
         assert f"{100 * found['error']:.1f}" in text and f"{100 * found['of_no_change']:.1f}" in text
         assert found["signs"] >= 0.9 * found["clear"] and found["held"] >= 0.7 * found["intervals"]
         assert found["error"] <= found["of_no_change"] / 2
