@@ -38,7 +38,7 @@ def schema(title: str, *types: type) -> dict[str, Any]:
         "title": title,
         "description": "Members may be added within a schema. Where one goes or changes its meaning, the number grows.",
         "anyOf": list(either),
-        "$defs": types_by_name,
+        "$defs": with_nulls(types_by_name),
     }
 
 

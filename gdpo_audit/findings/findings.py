@@ -8,7 +8,14 @@ from math import isnan
 
 from msgspec.structs import replace
 
-from gdpo_audit.findings import findings_advantages, findings_log, findings_methods, findings_primary, findings_rewards
+from gdpo_audit.findings import (
+    findings_advantages,
+    findings_log,
+    findings_methods,
+    findings_primary,
+    findings_rewards,
+    findings_weights,
+)
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.finding import SEVERITIES, Finding, Link
 from gdpo_audit.findings.plan import Setting
@@ -75,8 +82,8 @@ _IN_ORDER = (
     Kind(findings_log.score_not_a_sum, _LOG),
     Kind(findings_log.no_components, _LIMITS),
     Kind(findings_advantages.advantages_not_reproduced, _LOG, "", ("convention",)),
-    Kind(findings_advantages.weights_change, _USE, _FORMULAS, ("weight",)),
-    Kind(findings_advantages.weights_not_as_given, _USE, _FORMULAS, ("weight",)),
+    Kind(findings_weights.weights_change, _USE, _FORMULAS, ("weight",)),
+    Kind(findings_weights.weights_not_as_given, _USE, _FORMULAS, ("weight",)),
 )
 KINDS = {kind.look.__name__.replace("_", "-"): kind for kind in _IN_ORDER}  # by the finding's id
 IDS = tuple(sorted(KINDS))

@@ -3,7 +3,6 @@ for.
 """
 
 from collections.abc import Iterator, Mapping
-from math import isclose
 
 import numpy as np
 
@@ -13,13 +12,10 @@ from gdpo_audit.findings.impossible import alone_by_nothing, largest_z, last_z
 from gdpo_audit.findings.sums import Array, Sums, scaled_share, select_batches
 from gdpo_audit.findings.thresholds import MERGED, SCALE_ONLY
 from gdpo_audit.findings.words import (
-    FEW_CHANGES,
     at_steps,
     is_or_are,
-    ratio_in_words,
     some,
     was_or_were,
-    weights_in_turn,
     weights_in_words,
 )
 from gdpo_audit.logs.names import reward_columns
@@ -223,26 +219,6 @@ def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
     )
 
 
-def weights_change(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if the weights that made the advantages change during the run."""
-    if len(f.phases) < 2:
-        return
-    first, *later = f.phases
-    last, steps = later[-1], [phase.step for phase in later]
-    when, vectors = f"at {at_steps(steps)}", [ratio_in_words(phase.weights) for phase in f.phases]
-    if len(later) > FEW_CHANGES:
-        when, vectors = f"{len(later)} times from step {steps[0]} to step {steps[-1]}", [vectors[0], "…", vectors[-1]]
-    ratios = " (the log shows only ratios)" * any(phase.up_to_scale for phase in f.phases)
-    follow = "the weights given" if f.given_weights else "the weights that this step had"
-    yield Finding(
-        severity="info",
-        title=f"Weights change {when}: {' → '.join(vectors)}",
-        message=f"The weights change {when}: {weights_in_turn([phase[:2] for phase in f.phases])}{ratios}. The figures "
-        f"here are computed, for each step, with {follow}.",
-        evidence={"steps": steps[:LISTED], "before": dict(first.weights), "after": dict(last.weights)},
-    )
-
-
 def advantages_upside_down(f: Facts) -> Iterator[Finding]:
     """Yield one finding if the advantages are higher where a reward is lower, though nobody asked for that."""
     asked = {**(f.run.weights or {}), **f.given_weights}
@@ -360,49 +336,4 @@ def _gdpo_without_its_batch_step(f: Facts) -> Finding:
         "of the update hardly change.",
         to_do="Switch the batch step on, if the trainer has a switch for it.",
         evidence={"asked": "gdpo", "found": "mo_grpo"},
-    )
-
-
-def contradicted_weights(f: Facts) -> tuple[dict[str, float], dict[str, float], str] | None:
-    """Return how the log contradicts the weights that the caller gave; None where it agrees with them, or shows none of
-    them.
-
-    Three things are returned: the given weights by reward, the weights that the log shows in their place, and words to
-    add where it shows them only up to a common factor, else "". Rewards whose weight was not given, or does not show,
-    are left out.
-    """
-    if f.recipe is None:
-        return None
-    known = [k for k, name in enumerate(f.rewards) if name in f.given_weights and k not in f.recipe.unknown]
-    if not known:
-        return None
-    names = [f.rewards[k] for k in known]
-    given, made = [f.given_weights[name] for name in names], [f.recipe.weights[k] for k in known]
-    # A method that divides by a std removes a common factor of the weights, except for what its eps leaves of it.
-    up_to_scale = f.recipe.up_to_scale or f.recipe.method != "grpo_no_std"
-    if up_to_scale:
-        largest = max(range(len(known)), key=lambda i: abs(made[i]))
-        factor = given[largest] / made[largest] if made[largest] and given[largest] else 1.0
-        made = [factor * w for w in made]
-    if all(isclose(a, b, rel_tol=1e-3, abs_tol=1e-6) for a, b in zip(given, made, strict=True)):
-        return None
-    up_to = ", up to a common factor" if up_to_scale else ""
-    return dict(zip(names, given, strict=True)), dict(zip(names, made, strict=True)), up_to
-
-
-def weights_not_as_given(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if the logged advantages were made with other weights than the caller gives."""
-    contradicted = contradicted_weights(f)
-    if f.recipe is None or contradicted is None:
-        return
-    given, made, up_to = contradicted
-    of_caller, of_log = (some(f"{name} {number(w)}" for name, w in weights.items()) for weights in (given, made))
-    yield Finding(
-        severity="error",
-        title="The log contradicts the weights given",
-        message=f"The log contradicts the weights given ({of_caller}): the logged advantages were made with other "
-        f"weights ({of_log}{up_to}). The figures here are computed with the weights given, which did not run.",
-        to_do="Set the weights that you mean.",
-        evidence={"given": given, "logged": made},
-        fix=config_lines.set_weights(f.run.framework, *f.functions(f.basis.weights), f.recipe.method),
     )

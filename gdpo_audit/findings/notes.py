@@ -75,13 +75,13 @@ def _total_of_parts(details: Mapping[str, Any]) -> str:
     the issue.
     """
     share = percent(details["explained"], 1)
-    total, parts = details["total"], details["parts"]
-    beside = f"Beside it, the log holds {some(parts)}"
-    their_sum = f"{parts[0]}" if len(parts) == 1 else "a weighted sum of them"
+    total, terms = details["total"], details["parts"]
+    beside = f"Beside it, the log holds {some(terms)}"
+    their_sum = f"{terms[0]}" if len(terms) == 1 else "a weighted sum of them"
     explains = f"{their_sum} explains {share} of the variance of {total}"
     if details.get("named"):
         return f"{total} was read alone, as asked. {beside}; {explains}."
-    add_up = "which does" if len(parts) == 1 else "which do"
+    add_up = "which does" if len(terms) == 1 else "which do"
     return f"The logged advantages are those of {total} alone. {beside}, {add_up} not add up to {total}: {explains}."
 
 

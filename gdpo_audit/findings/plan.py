@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.findings_advantages import contradicted_weights
+from gdpo_audit.findings.findings_weights import contradicted_weights
 from gdpo_audit.findings.forecast import forecasts_of
 from gdpo_audit.findings.shares import weights_for
 from gdpo_audit.findings.thresholds import MOVED, push_noise

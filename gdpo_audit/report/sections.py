@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from gdpo_audit.findings.sentences import whose
 from gdpo_audit.findings.what_if import WhatIf
-from gdpo_audit.report import summary
+from gdpo_audit.report import prompts, summary
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.comparison import Changes, figures_table, how_made_table, speeds_table
 from gdpo_audit.report.summary import Table
@@ -47,7 +47,7 @@ def sections(report: AuditReport) -> list[Section]:
         *([what_if_section(report.alternative)] if report.alternative else []),
         Section(fold=PLAN, tables=[summary.rewards_table(report)]),
         Section(fold=TABLES, tables=[summary.correlations_table(report)]),
-        Section(fold=TABLES, items=summary.taught(report), tables=[summary.prompts_table(report)]),
+        Section(fold=TABLES, items=prompts.taught(report), tables=[prompts.prompts_table(report)]),
         Section(fold=TABLES, tables=[summary.by_table(report)]),
         Section(RUN, RUN, facts={**summary.source_facts(report), **summary.run_facts(report)}),
         _formulas(report),

@@ -23,7 +23,7 @@ from views.train.runs import BAND
 TITLES = {"equal": "Steps of equal size", "published": "Each as published", "neither": "Without the batch step"}
 UNDER = {"equal": "With steps of equal size", "published": "As published", "neither": "Without the batch step"}
 HEADLINES = {  # of 60 characters at most, so that each stays on one line
-    "equal": "Unequal scales: GDPO helps. Tuned weights, noise: it hurts.",
+    "equal": "GDPO helps with unequal scales and hurts with tuned weights.",
     "published": "As published, GDPO also gains where successes are rare.",
     "neither": "Without the batch step, longer steps look like better ones.",
 }

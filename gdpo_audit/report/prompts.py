@@ -1,0 +1,67 @@
+"""What a report says about prompts that taught nothing and about the length of completions."""
+
+from gdpo_audit.json_types import PromptsPart
+from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.meanings import SILENT
+from gdpo_audit.report.summary import Table
+from gdpo_core._words import MISSING, count, listing, number, one_line, percent, signed
+
+
+def taught(report: AuditReport) -> list[str]:
+    """Return sentences on how much of the run taught nothing, and how long its completions are, as far as that is
+    known.
+    """
+    sentences, responses, prompts = [], report.run["silent_responses"], report.prompts
+    if responses:
+        share, groups = (
+            percent(responses / report.source["responses"]),
+            "its group" if responses == 1 else "their groups",
+        )
+        sentences.append(
+            f"{count(responses, 'response')} ({share}) taught nothing: every advantage in {groups} is 0"
+            f"{report.run.get('but_residue', '')}."
+        )
+    if prompts and prompts["silent"]:
+        sentences.append(_silent_prompts(prompts))
+    if lengths := report.lengths:
+        first, last = (number(lengths[end], 3) for end in ("first_quarter", "last_quarter"))
+        known = [(name, x) for name, x in lengths["correlations"].items() if x is not None]
+        by_size = sorted(known, key=lambda pair: -abs(pair[1]))
+        in_words = listing(f"{signed(x)} with {name}" for name, x in by_size[:3])
+        inside = f" Inside groups, the correlation of the length is {in_words}." if known else ""
+        sentences.append(
+            f"The mean length of the responses goes from {first} {lengths['unit']} in the first quarter of the run to "
+            f"{last} in the last.{inside}"
+        )
+    return sentences
+
+
+def _silent_prompts(prompts: PromptsPart) -> str:
+    """Say for how many prompts every group was silent, of all prompts and of those that came more than once."""
+    silent, every, repeated = prompts["silent"], prompts["prompts"], prompts["repeated"]
+    which = f"{count(silent)} of {count(every, 'prompt')}"
+    if silent == every:
+        which = "the only prompt" if every == 1 else "both prompts" if every == 2 else f"all {count(every)} prompts"
+    again = f"; this holds for {count(prompts['silent_repeated'])} of the {count(repeated)} that came more than once"
+    if repeated == 1:
+        again = f"; the only prompt that came more than once is {'not ' * (not prompts['silent_repeated'])}among these"
+    return f"For {which}, every group had only advantages of 0{again * (repeated > 0 and silent < every)}."
+
+
+def prompts_table(report: AuditReport) -> Table | None:
+    """Return a table of the prompts that wasted most responses; None where none were wasted, or prompts are
+    not known.
+    """
+    if not report.prompts or not report.prompts["worst"]:
+        return None
+    rows = [
+        [one_line(p["prompt"] or MISSING), f"{p['silent_visits']} of {p['visits']}", count(p["silent_responses"])]
+        for p in report.prompts["worst"]
+    ]
+    on_screen = 3 if report.prompts["repeated"] else 0
+    head = ["prompt", "silent groups", "responses in them"]
+    meaning = "" if report.plan else SILENT  # the plan, which stands first, says it too
+    return Table("Prompts that wasted most responses", head, rows, meaning, on_screen=on_screen)
+
+
+# --- tables of what was asked for besides ----------------------------------------------------------------------------
