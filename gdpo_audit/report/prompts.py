@@ -1,4 +1,4 @@
-"""What a report says about prompts that taught nothing and about the length of completions."""
+"""Sentences and tables of a report on prompts that taught nothing, and on the length of the responses."""
 
 from gdpo_audit.json_types import PromptsPart
 from gdpo_audit.report.audit_report import AuditReport
