@@ -219,13 +219,13 @@ def _other_pushes(report: AuditReport) -> Answer | None:
     if report.run["primary"] is None or not changes:
         return None
     moved = [change for change in changes if change.sign]
-    changes_in_words = listing(f"{c.name} from **{signed(c.before)}** to **{signed(c.after)}**" for c in moved[:6])
+    changes_in_words = listing(f"on {c.name} from **{signed(c.before)}** to **{signed(c.after)}**" for c in moved[:6])
     title, at = "Push on other rewards", ("evidence" if moved else "lab")
     if not moved:
         return Answer("nothing", title, "No push on another reward changes by more than noise.", at)
     signs = {change.sign for change in moved}
     effect = "mixed" if len(signs) > 1 else _held(report, signs.pop())
-    return Answer(effect, title, f"GDPO changes the push on {changes_in_words}.", at)
+    return Answer(effect, title, f"GDPO changes the push {changes_in_words}.", at)
 
 
 # --- what explains ----------------------------------------------------------------------------------------------------

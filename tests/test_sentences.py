@@ -463,15 +463,17 @@ def _(p, name, many, s):
 
 @rule(
     r"In (the only pair|both pairs|all \d+ pairs|\d+ of the \d+ pairs) that {N} ties, the two advantages differ only "
-    r"because of the ε in {N}'s divisor, by less than 0\.5 % of the largest advantage; so small a difference counts as "
-    r"a tie here\."
+    r"because of the small ε that (.+) adds to its divisors, by less than 0\.5 % of the largest advantage; so small a "
+    r"difference counts as a tie here\."
 )
-def _(p, which, name, divides):
+def _(p, which, name, convention):
     largest = max(map(abs, p.a[1]))
     by_eps = [(i, j) for i, j in p.ties[1] if abs(p.a[1][i] - p.a[1][j]) > 1e-9 * largest]
     ties = len(p.ties[1])
     every = {1: "the only pair", 2: "both pairs"}.get(ties, f"all {ties} pairs")
-    return name == divides and which == (every if len(by_eps) == ties else f"{len(by_eps)} of the {ties} pairs")
+    return convention == gc.CONVENTIONS[p.state.convention].name and which == (
+        every if len(by_eps) == ties else f"{len(by_eps)} of the {ties} pairs"
+    )
 
 
 @rule(

@@ -72,12 +72,14 @@ def test_every_fact_of_a_trainer_says_where_it_was_read_and_is_shown(default):
 
 
 def test_the_table_of_a_trainer_is_what_is_stored_of_it(default):
-    judged_by_none = "finds a response that no reward judged, and that moves the others"
+    judged_by_none = ": this case finds a response without any reward that changes the advantages of the others"
     assert (
         f"a missing reward is skipped = = row-without-rewards {judged_by_none} it is left out and gets 0 = it counts "
         "with sum 0"
     ) in section(default, "axolotl")
-    tokens = "finds a batch step that counts tokens the batch step counts responses the batch step counts tokens"
+    tokens = (
+        "this case finds a batch step that counts tokens the batch step counts responses the batch step counts tokens"
+    )
     assert tokens in section(default, "verl")
     assert "= a group of one keeps its raw reward" in text_of(configure.all_cases())
 

@@ -31,8 +31,8 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
     if on is not None and f.totals.primary_pairs:
         message += f" {_orders_in_words(f, f.rewards[on])}"
     to_do = (
-        "Name the reward that matters most (--primary). Without it, the audit cannot tell whether breaking ties puts "
-        "the better or the worse response ahead."
+        "Name the reward that matters most (--primary). Without it no setting is recommended, because the audit cannot "
+        "tell whether a method that breaks ties ranks the better or the worse response higher."
     )
     if on is not None:
         to_do = f"If the ties matter, grade in finer steps, above all {f.rewards[on]}."

@@ -21,7 +21,7 @@ def taught(report: AuditReport) -> list[str]:
             f"{count(responses, 'response')} ({share}) taught nothing: every advantage in {groups} is 0"
             f"{report.run.get('but_residue', '')}."
         )
-    if prompts and prompts["silent"]:
+    if prompts and prompts["silent"] and prompts["repeated"]:  # else each prompt is a group, which is told already
         sentences.append(_silent_prompts(prompts))
     if lengths := report.lengths:
         first, last = (number(lengths[end], 3) for end in ("first_quarter", "last_quarter"))
@@ -29,10 +29,12 @@ def taught(report: AuditReport) -> list[str]:
         by_size = sorted(known, key=lambda pair: -abs(pair[1]))
         in_words = listing(f"{signed(x)} with {name}" for name, x in by_size[:3])
         inside = f" Inside groups, the correlation of the length is {in_words}." if known else ""
-        sentences.append(
-            f"The mean length of the responses goes from {first} {lengths['unit']} in the first quarter of the run to "
-            f"{last} in the last.{inside}"
+        goes = (
+            f"is {first} {lengths['unit']}"
+            if report.source["steps"] == 1
+            else f"goes from {first} {lengths['unit']} in the first quarter of the run to {last} in the last"
         )
+        sentences.append(f"The mean length of the responses {goes}.{inside}")
     return sentences
 
 
@@ -45,7 +47,7 @@ def _silent_prompts(prompts: PromptsPart) -> str:
     again = f"; this holds for {count(prompts['silent_repeated'])} of the {count(repeated)} that came more than once"
     if repeated == 1:
         again = f"; the only prompt that came more than once is {'not ' * (not prompts['silent_repeated'])}among these"
-    return f"For {which}, every group had only advantages of 0{again * (repeated > 0 and silent < every)}."
+    return f"For {which}, every group had only advantages of 0{again * (silent < every)}."
 
 
 def prompts_table(report: AuditReport) -> Table | None:

@@ -176,7 +176,7 @@ def severity_counts(report: AuditReport) -> str:
     severities = [f.severity for f in report.findings]
     numbers = {s: severities.count(s) for s in SEVERITIES if s in severities}
     counts = [f"{count(n)} info" if s == "info" else count(n, s) for s, n in numbers.items()]
-    return listing(counts, link="") if counts else "no findings"
+    return listing(counts, link="") if counts else "none"
 
 
 # --- tables, the first column of which names the rows ----------------------------------------------------------------
@@ -275,14 +275,17 @@ def _meaning_of_plan(report: AuditReport, forecast: str | None) -> str:
     says += [TIED, SILENT] if primary is None else [PUNISHED, wrong_order(primary), CONSTANT, TIED, SILENT]
     if any(row.weights != report.plan[0].weights for row in report.plan):
         says.append(
-            "The rows with other weights show the weights that bring each reward’s share of the update nearest to what "
-            "the run’s weights ask for. A weight asks for a share in proportion to its square and to the number of "
-            "groups in which its reward differs."
+            "Where a row has other weights, they are those that bring the share of each reward nearest to the share "
+            "that "
+            "it should have under the run’s weights: one in proportion to the square of the weight times the number of "
+            "groups in which the reward is not constant."
         )
     if gate := next((row.gate for row in report.plan if row.gate), None):
         says.append(
             f"A gate lets {gate['reward']} count only where {gate['on']} reaches {number(gate['threshold'])}. It "
-            "changes the task, so it is never recommended: that choice is yours."
+            "changes the task, so it is never recommended: that choice is yours. In its row, the shares are of the "
+            "gated "
+            "reward; the pushes are on the rewards without the gate."
         )
     return " ".join(says)
 

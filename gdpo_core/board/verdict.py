@@ -173,9 +173,10 @@ def _ties_of_the_other(facts: Facts) -> list[str]:
     if base.ties and new:
         sentences.append(f"{chosen.name} also ties {count(new, 'pair')} that {base.name} tells apart, which is a loss.")
     if chosen.by_eps:
+        name = CONVENTIONS[facts.state.convention].name
         sentences.append(
-            f"{_pairs_by_eps(chosen)} only because of the ε in {chosen.name}'s divisor, by less than {percent(APART)} "
-            "of the largest advantage; so small a difference counts as a tie here."
+            f"{_pairs_by_eps(chosen)} only because of the small ε that {name} adds to its divisors, by less than "
+            f"{percent(APART)} of the largest advantage; so small a difference counts as a tie here."
         )
     if _one_spread(facts):
         sentences.append(ONE_SPREAD.format(chosen.name))

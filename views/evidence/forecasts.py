@@ -47,7 +47,7 @@ def held(row: Mapping[str, Any]) -> bool | None:
 def section() -> Html:
     """Return the third question of the chapter and its answer, how many forecasts held; links lead to its heading."""
     return join(
-        tag("h2", "Does it come true in training?", kind="section", id="trained"),
+        tag("h2", "Do forecasts from a log come true in training?", kind="section", id="trained"),
         tag("p", prose(how_many_held(load())), kind="answer"),
     )
 
@@ -60,10 +60,12 @@ def how_many_held(rows: Sequence[Mapping[str, Any]]) -> str:
     signs, clear = int(outcome["signs"]), int(outcome["clear"])
     right = f"all {clear}" if signs == clear else f"{signs} of {clear}"
     return (
-        f"A model of {PARAMETERS:,} parameters was trained in several set-ups. A setting is a method with weights and, "
-        "in some cases, a gate: a gated reward counts only where another reward is passed. The audit of chapter 4 read "
-        f"the first {FROM} steps of one log per set-up, and predicted how each of {settings} would change the mean of "
-        f"each reward over {_steps()} steps. Then the model was trained under these settings. **In {right} cases where "
+        f"A model of {PARAMETERS:,} parameters was trained in several set-ups: a set-up fixes the rewards and what "
+        "they "
+        "pay. A setting is a method with weights and, in some cases, a gate: a gated reward counts only where another "
+        f"reward is passed. For each set-up the audit, which is chapter 4, read the first {FROM} steps of one log, and "
+        f"predicted how other settings, {settings} in all, would change the mean of each reward over {_steps()} steps. "
+        f"Then the model was trained under these settings. **In {right} cases where "
         f"a mean changed by {round(100 * CLEAR)} points or more, the forecast has the right sign; "
         f"{outcome['held']:.0f} of {count(int(outcome['intervals']), 'interval')} of 80 % contain the measured "
         f"change{left}.** On average a forecast is off by {decimal(100 * outcome['error'], 1)} points; the guess "
@@ -240,8 +242,8 @@ def speeds_said() -> str:
     return (
         "A forecast works because a reward follows a push at nearly the same speed in every set-up. The speed is how "
         "far the logit of the reward's mean moves in a step at a push of 1. Its median in a set-up ranges "
-        f"{listing(ranges)}. Gated conciseness counts as a reward of its own, with a median of "
-        f"{decimal(gated['speed'].item())}."
+        f"{listing(ranges)}. Gated conciseness, which one set-up has, counts as a reward of its own, "
+        f"with a median of {decimal(gated['speed'].item())}."
     )
 
 

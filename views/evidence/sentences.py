@@ -28,9 +28,9 @@ def lead(data: Published, choice: Choice) -> Html:
         terms.term("policy"),
         ". Two answers with different marks and the same advantage are a ",
         terms.term("tie"),
-        ". They are in the ",
+        ". A right and a wrong answer are in the ",
         tag("b", "wrong order"),
-        " if a wrong answer gets a larger advantage than a right one.",
+        " if the wrong one gets the larger advantage.",
     )
     return tag("div", tag("p", sentence, kind="paragraph"), kind="markdown")
 

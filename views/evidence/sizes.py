@@ -11,6 +11,7 @@ from views import charts, html
 from views.evidence.sentences import between
 from views.html import Html, callout, table, tag
 
+MIDDLE = 12  # the size of a group that stands between the smallest and the largest in the title
 Lines = dict[str, dict[int, float]]  # by method, by group size
 
 
@@ -30,12 +31,17 @@ def shares(sizes: Mapping[int, SizeShares]) -> dict[str, Lines]:
 
 
 def title(data: Published, choice: Choice) -> str:
-    """Return the title of the fold: the share of prompts with a tie in the smallest and in the largest groups."""
-    sizes = SIZES[0], len(data.models)
-    least, most = (size_shares(data, replace(choice.weighing(1), group_size=size)).tied for size in sizes)
-    goes = (f"from {percent(least[m], 1)} to {percent(most[m], 1)} under {NAMES[m]}" for m in BOTH_METHODS)
-    answers = f"From {sizes[0]} answers to {sizes[1]}, with equal weights,"
-    return f"More answers per prompt? {answers} the share of prompts with a tie goes {listing(goes)}"
+    """Return the title of the fold: the share of prompts with a tie in groups of the smallest, a middle and the largest
+    size.
+    """
+    sizes = SIZES[0], MIDDLE, len(data.models)
+    tied = [size_shares(data, replace(choice.weighing(1), group_size=size)).tied for size in sizes]
+    have = (
+        f"{listing(percent(shares[m], 1) for shares in tied)} of the prompts under {NAMES[m]}" for m in BOTH_METHODS
+    )
+    return (
+        f"More answers per prompt? With {listing(sizes)} answers, at equal weights, ties occur in {', in '.join(have)}"
+    )
 
 
 def section(sizes: Mapping[int, SizeShares], choice: Choice) -> Html:

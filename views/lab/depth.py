@@ -33,7 +33,8 @@ def side_by_side(total: Tensor, grpo: Tensor, z: Tensor, z_total: Tensor, gdpo: 
 def grading() -> Html:
     """Return a list of what each mark asks of an answer."""
     marks = (
-        "correctness: the answer makes the accepted calls. Values are converted to the documented type before they are "
+        "correctness: the answer makes the right calls, with accepted values. Values are converted to the documented "
+        "type before they are "
         "compared, so a number may be written as text. The requests have the format of BFCL, a leaderboard whose own "
         "checker is stricter: it asks for exact types.",
         "style: the answer is a bare Python call, and every value has the documented type and spelling.",

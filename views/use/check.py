@@ -12,9 +12,9 @@ from views.worker import call
 PASTED = "pasted"  # the name that the check gives the pasted text, as if it were a file
 LONGEST = 50_000  # characters; verl's whole configuration has forty thousand
 ABOUT = (
-    "Paste a command, a script, YAML, JSON, or the Python that makes the configuration: of TRL, verl, ms-swift, "
-    "NeMo-RL or axolotl. It is read, never run, and not kept in the address of the page. In a terminal, gdpo check "
-    "reads several files."
+    "Paste a configuration of TRL, verl, ms-swift, NeMo-RL or axolotl: a command, a script, YAML, JSON, or the Python "
+    "that makes it. It is read, never run, and not kept in the address of the page. In a terminal, gdpo check reads "
+    "several files."
 )
 LIKE = 'algorithm.adv_estimator=gdpo +algorithm.gdpo_reward_keys=\'["accuracy","format"]\' …'
 
@@ -47,7 +47,7 @@ def _told(check: ConfigCheck) -> Html:
     facts = (tag("p", tag("b", name), " ", says) for name, says in check.facts.items())
     wanted = [tag("p", "These lines make a log that can be audited:")] if check.lines else []
     lines = (report.copy_box(line, "a log that can be audited") for line in check.lines)
-    none = [] if check.traps else [tag("p", tag("b", "No trap"), " that is known here.")]
+    none = [] if check.traps else [tag("p", tag("b", "None of the known traps"), " was found.")]
     return join(*facts, *wanted, *lines, *none, *map(_trap, check.traps))
 
 

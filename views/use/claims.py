@@ -36,8 +36,9 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“[1,0,1] and [0,1,1] get one advantage from GRPO and two from GDPO.”",
         PARTLY,
-        "With equal weights GRPO always gives these two answers the same advantage. GDPO does so too if the number "
-        "of answers that pass the first mark equals the number that pass the second, or the number that fail it. In a "
+        "With equal weights GRPO always gives these two answers the same advantage. GDPO does so too if the two "
+        "marks have the same std: if as many answers pass the first mark as pass the second, or as fail the second. "
+        "In a "
         f"group of {len(tied)}, GDPO {_TELLS[not same[0]]} if {_passes(tied)}, and {_TELLS[not same[1]]} if "
         f"{_passes(split)}.",
         ("lab",),
@@ -45,8 +46,9 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“From p = 0.5 GRPO puts all rewards on one path, GDPO does not.”",
         FALSE,
-        "With equal scales and equal starts all methods coincide. The usual demo leaves out GDPO's batch step, so "
-        "GDPO's steps are longer.",
+        "With equal scales and equal starts, GDPO puts all rewards on one path too: all methods coincide. The usual "
+        "demo "
+        "leaves out GDPO's batch step, so GDPO's steps are longer.",
         ("train", "demo"),
     )
     yield (
@@ -180,7 +182,9 @@ LIMITS = (
     "A mark is a reward that is 1 or 0; in the paper a reward can be any number. With three marks and positive "
     "weights, GRPO can tie answers with different marks in two cases only: two marks have the same value, which is pay "
     "times weight, or the value of one is the sum of the values of the other two. The same rule holds for "
-    "GDPO, where the value of a mark is its weight divided by the std of the mark, taken as 0 or 1, in the group.",
+    "GDPO, but there the value of a mark is its weight divided by its std in the group. The pay does not matter, so "
+    "this "
+    "is the std of zeros and ones.",
     "Shares of the update are shares of variance, not of gradients: a gradient also depends on token "
     "probabilities, clipping, a KL term and how tokens are averaged.",
     "In Train's conflict at equal pay any weight below 1 on conciseness lets the right answer win. On language "

@@ -191,7 +191,7 @@ def cases(trainers: Iterable[str] = ()) -> Html:
     faults = {case["name"]: case["finds"] for case in given}
     rows = (
         [
-            join(case, tag("small", f" finds {faults[case]}", kind="note")),
+            join(case, tag("small", f": this case finds {faults[case]}", kind="note")),
             says,
             *("=" if trainer["cells"][case] == says else trainer["cells"][case] for trainer in shown),
         ]
