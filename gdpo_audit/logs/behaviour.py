@@ -123,7 +123,8 @@ def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, 
 
     In each group one of the two is a rising function of the other, and it differs in at least half of the neighbouring
     responses in which the other differs. A mark that is a threshold of a score differs in far fewer, and is a reward of
-    its own. rows: some responses, with the group of each in GROUP_OF_ROW where the log shows it.
+    its own. Columns with missing values are left out.
+    rows: some responses, with the group of each in GROUP_OF_ROW where the log shows it.
 
     >>> score = pl.Series("score", [float(k * 7 % 64) for k in range(64)])
     >>> [*same_order(pl.DataFrame([score, score.sqrt().alias("z")]), ["score", "z"])]
@@ -140,9 +141,10 @@ def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, 
 
 
 def _follows(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> bool:
-    """Return whether y is a rising function of x in each group, and differs in most neighbours in which x differs.
+    """Return whether y rises with x in each group, and differs in at least half of the pairs in which x differs.
 
-    Neighbours are responses that stand next to each other once a group is sorted by x.
+    A pair is two responses that stand next to each other once their group is sorted by x. Both values have to differ in
+    at least `LEAST_PAIRS` pairs, and y may not differ where x does not.
     x, y, groups: for each row the two values, and the number of its group.
     """
     order = np.lexsort((y, x, groups))

@@ -67,6 +67,7 @@ def choose(
 ) -> RewardChoice:
     """Choose the rewards among the number columns of a log, and return the choice.
 
+    Raises InputError if there are such columns, and none of them can be a reward.
     numbers: the names of these columns, in the order of the log.
     sample: reads some rows of columns, spread over the run, with the group of each in GROUP_OF_ROW where it is known.
     where: a file, for errors. named: the rewards that the caller names, which stay. flags: columns of true and false.
@@ -150,10 +151,10 @@ def _with_its_parts(total: str, parts: Sequence[str], sample: Sample, flags: Col
 def _near_total(
     table: pl.DataFrame, clear: Sequence[str], flags: Collection[str], where: str, asks: bool
 ) -> RewardChoice | None:
-    """Return the rewards without a total that they nearly add up to, with the weights that come nearest, or None.
+    """Return the choice of rewards that nearly add up to a total, without this total; None if there is no such total.
 
-    A column with a name that only a total has is left out even if the others do not add up to it; there are no weights
-    then.
+    The choice holds the weights that come nearest, and leaves out columns whose weight is 0. A column with a name that
+    only a total has counts as a total even if the others do not add up to it; there are no weights then.
     table: a sample of the rows. clear: the columns that may be rewards, totals among them. where: a file, for errors.
     asks: whether a column that may be such a total or a reward of its own raises InputError.
     """
@@ -180,8 +181,9 @@ def _near_total(
 
 
 def _holds_one(table: pl.DataFrame, clear: Sequence[str], flags: Collection[str]) -> tuple[LogIssue, ...]:
-    """Return the issue of a total that seems to hold the one reward beside it and something that is not logged, or ().
+    """Return the issue, in a tuple, of a total that seems to be its one reward plus something that is not logged.
 
+    It is () unless there is one reward alone, beside a total that it explains in large part, but not exactly.
     table: a sample of the rows. clear: the columns that may be rewards, totals among them.
     """
     issues: tuple[LogIssue, ...] = ()
@@ -208,7 +210,7 @@ def _not_a_sum(parts: Sequence[str], total: str, score: Score, alone: bool = Fal
 
 
 def _left_out(reasons: Mapping[str, str]) -> tuple[LogIssue, ...]:
-    """Return the issue that says why columns are not read as rewards; () if there are no such columns.
+    """Return, in a tuple, the issue that says why columns are not read as rewards; () if there are no such columns.
 
     reasons: why, in words, by the name of the column.
     """
@@ -218,10 +220,11 @@ def _left_out(reasons: Mapping[str, str]) -> tuple[LogIssue, ...]:
 def _without_open_ones(
     choice: RewardChoice, table: pl.DataFrame, where: str, judged: bool
 ) -> tuple[RewardChoice, dict[str, str]]:
-    """Return the choice without the columns that may not be rewards, and why each of these is left out, in words.
+    """Return the choice without the columns that may be metrics, and in words, by their names, why these are left out.
 
-    They are left out only if logged advantages can judge them (`judged`). Otherwise raises InputError for them, and for
-    two rewards that order every group alike. table: a sample of the rows. where: a file, for errors.
+    They are left out only if logged advantages can judge them (`judged`), and stay if nothing else would be left.
+    Without advantages, raises InputError for them, and for two rewards that order every group alike.
+    table: a sample of the rows. where: a file, for errors.
     """
     names = choice.rewards
     unsure = [name for name in names if _is_open(name, table[name])]
@@ -312,9 +315,9 @@ def _ask(where: str, columns: Sequence[str], what: str, clear: Sequence[str]) ->
 
 
 def _without_settings(names: Sequence[str], sample: Sample) -> list[str]:
-    """Return the names except those of settings of the run, whose columns have one value in the whole log.
+    """Return the names except those of columns that are named like a setting of the run and have one value alone.
 
-    If every column is named like a setting, all names are returned. sample: reads some rows of columns.
+    If every column is named like a setting, all names are returned. sample: reads some rows of columns, which decide.
     """
     settings = [name for name in names if "_".join(words_of(name)) in SETTINGS]
     if not settings or len(settings) == len(names):

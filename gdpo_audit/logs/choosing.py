@@ -55,7 +55,7 @@ Logs: TypeAlias = dict[tuple[str, str], list[str]]  # the paths of files by the 
 
 
 class NoLog(InputError):
-    """Raised where there is no file of a log, perhaps because the program that writes it has not begun to."""
+    """Raised where there is no file of a log, perhaps because the program that writes the log has not begun yet."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
     """Return the files of a directory that make up one log.
 
-    Where no completions were logged, it is the last trainer_state.json, which holds means. Raises NoLog if there is no
-    log, and InputError if there are several logs, or if a file is there both packed and unpacked.
+    Where no completions were logged, they are the last trainer_state.json alone, which holds means. Raises NoLog if
+    there is no log, and InputError if there are several logs, or if a file is there both packed and unpacked.
     names: the paths of all files inside the directory. where: the name of the directory, for errors.
     inside: what a user has to write before such a path to name the file, for errors; empty if single files cannot be
     named.
@@ -147,10 +147,10 @@ def is_table(name: str) -> bool:
 
 
 def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | None]) -> Logs:
-    """Return the files that have a kind, by the folder of their run and by their kind.
+    """Return lists of files of one run and one kind, by the folder of the run and the kind.
 
     names: the paths of the files in the directory `where`.
-    kind_of: returns the kind of a file for its path, or None for a file that is left out.
+    kind_of: returns the kind of a file for its path, such as "TRL" or "*.csv", or None for a file that is left out.
     """
     logs: Logs = {}
     for name in names:
@@ -163,11 +163,10 @@ def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | 
 
 
 def _run_around(inside: re.Match[str]) -> str:
-    """Return what takes the place of a folder inside a run, so that the path of the run itself is left.
+    """Return the text that replaces the end of a path inside a run, so that the path of the run itself is left.
 
-    That is the name of the run, if the folder is an artifact's, whose name begins with it; otherwise it is the empty
-    text.
-    inside: a match of `_INSIDE_A_RUN`.
+    That is the name of the run if the end is the folder of an artifact, as in RUN-completions:v3, and otherwise the
+    empty text. inside: the end of the path, as a match of `_INSIDE_A_RUN`.
     """
     return inside[1] + inside[2] if inside[2] else ""
 
@@ -187,8 +186,9 @@ def _home(folder: str, where: str) -> str:
 
 
 def _wandb_key(wanted: str, name: str) -> str | None:
-    """Return the key of a table of W&B, with # for numbers and "of W&B" behind it; None for any other file.
+    """Return the key of a table of W&B, with # for numbers and "of W&B" behind it.
 
+    None for a file that is no such table, or whose key does not match.
     wanted: a pattern that the whole key must match. name: the path of the file.
     """
     table = WANDB_TABLE.search(unpacked_name(name))
@@ -282,9 +282,10 @@ def _replaced(name: str, word: str) -> str:
 
 
 def _refuse_several(logs: Logs, where: str, inside: str) -> NoReturn:
-    """Raise InputError for several logs that lie side by side; the error names a path of each that a user can give.
+    """Raise InputError for several logs that lie side by side; the error names up to four of them.
 
-    inside: what a user has to write before the path of a file; empty if single files cannot be named.
+    inside: what a user has to write before the path of a file, so that the error can name paths that a user can give;
+    empty if single files cannot be named.
     """
     listed = [f"{kind} in {folder or where} ({files[0]})" for (folder, kind), files in sorted(logs.items())]
     way = "unpack it and name one of them"

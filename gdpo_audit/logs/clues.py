@@ -62,7 +62,7 @@ class Grouping:
 class Clues:
     """Some rows of a log, sorted by batch, with columns that may tell groups apart, or rows that a mask leaves out.
 
-    batch, advantage: of each row. keys: columns by name, as numbers that are equal where the values are.
+    batch, advantage: the values of each row. keys: columns by name, as numbers that are equal where the values are.
     flags: columns of 0 and 1, by name.
     """
 
@@ -82,9 +82,9 @@ class Clues:
 
 
 def groupings_of(clues: Clues) -> list[Grouping]:
-    """Return the ways to tell groups apart under which the advantages add up to 0, the finest first; [] for none.
+    """Return up to `TRIED` ways to tell groups apart under which the advantages add up to 0, the finest first.
 
-    If there is none at first, it is tried again without rows that seem to be copies of other rows.
+    If there is none, rows that seem to be copies of other rows are left out, and the search begins anew.
     """
     admitted = [*_admitted(clues)]
     for once in _copied(clues) if not admitted else ():
@@ -136,7 +136,7 @@ def _admitted(clues: Clues) -> Iterator[Grouping]:
 
 
 def _partitions(clues: Clues) -> Iterator[tuple[Grouping, np.ndarray]]:
-    """Yield ways to tell groups apart, each with a number per row that is equal for the rows of a group in a batch."""
+    """Yield ways to tell groups apart, each with a number per row; rows of a batch with equal numbers are a group."""
     for name, key in clues.keys.items():
         yield Grouping(columns=(name,)), key
     for first, second in combinations(islice(clues.keys, PAIRED), 2):

@@ -109,7 +109,7 @@ class ReadOptions:
 
     @property
     def key(self) -> str | None:
-        """The column that names a group, or the name of the column that is made of several; None without any."""
+        """The column that names a group, or the name of a column made of several; None if the caller named none."""
         return " + ".join(self.groups) or None
 
 
@@ -135,7 +135,7 @@ class Columns:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The columns that may hold text: the step, the key, and the one whose values are looked at one by one."""
+        """The columns that may hold text: the step, the key and `by`, except those that are among `numbers`."""
         names = (self.step, self.key, self.by)
         return tuple(dict.fromkeys(name for name in names if name and name not in self.numbers))
 

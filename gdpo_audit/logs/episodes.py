@@ -24,10 +24,11 @@ def trainer_of(tables: Sequence[Table]) -> str | None:
 
 
 def of_tinker(frame: pl.LazyFrame, reserved: Collection[str]) -> pl.LazyFrame:
-    """Return a row per trajectory: its total reward, and the rewards that the environment's metrics hold.
+    """Return a row per trajectory: its iteration, group, total reward, and the metrics of the environment as columns.
 
-    total_reward is the sum of the rewards of a trajectory's steps and of the reward at its end. So a metric of the
-    steps is summed, too; where only one step has the metric, the sum is its value there.
+    The metrics may be rewards. As total_reward is the sum of the rewards of a trajectory's steps and of the reward at
+    its end, a metric of the steps is summed, too; where only one step has the metric, the sum is its value there.
+    The row also has the reward at the end, the number of tokens and the tags, if they are logged.
     frame: the rows of Tinker's log. reserved: names, in small letters, that would give a column another meaning.
     """
     schema = frame.collect_schema()
@@ -81,7 +82,10 @@ def never_differ(tables: Sequence[Table], names: Sequence[str]) -> list[str]:
 
 
 def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Return a row per trajectory of rLLM's episodes; a group is the trajectories of one name and one task."""
+    """Return a row per trajectory of rLLM's episodes; a group is the trajectories of one name and one task.
+
+    Where no task is logged, it is those of one name and one episode.
+    """
     frame = frame.filter(pl.col("trajectories").list.len() > 0).explode("trajectories")
     schema = frame.collect_schema()
     fields = fields_of(schema["trajectories"])

@@ -102,7 +102,7 @@ class LogFiles:
 def find_files(path: object) -> LogFiles:
     """Return the files of a log at `path`: a path, a glob, a sequence of them, or a mapping of names to bytes.
 
-    Raises InputError for any other `path`, if there is no log, or if several logs lie side by side.
+    Raises InputError for any other `path`, if there is no log that can be read, or if several logs lie side by side.
     """
     if isinstance(path, Mapping):
         return _log_of_upload(path)
@@ -203,7 +203,7 @@ def expand_home(path: str) -> Path:
 
 
 def _directory(folder: Path, within: Sequence[str] = (".",)) -> LogFiles:
-    """Return the log in a directory, which is searched `DEPTH` levels deep. Raises InputError without exactly one log.
+    """Return the log in a directory, which is searched `DEPTH` levels deep. Raises InputError unless it holds one log.
 
     within: the folders of the directory that are searched, as paths inside it; by default all of it is.
     """

@@ -69,7 +69,7 @@ def advantage_in(names: Schema, options: ReadOptions) -> str | None:
 def others_in(names: Schema, options: ReadOptions) -> Schema:
     """Return the columns of a log, with their types, that the caller does not name as rewards.
 
-    Only these are what their names say. A column that is named as a reward is one, whatever it is called.
+    Only the names of these tell what they hold. A column that the caller names as a reward is one, whatever its name.
     """
     return {name: kind for name, kind in names.items() if name not in (options.rewards or ())}
 
@@ -121,8 +121,8 @@ def expect_one_length(table: Table, lists: Sequence[str], by: str) -> None:
 def same_length(table: Table, name: str, rewards: Sequence[str]) -> bool:
     """Return whether the list `name` has as many items as the first reward's list in each row of a table.
 
-    rewards: the columns of the rewards. Raises InputError if the lengths differ in a row that holds several rewards,
-    and the list is one that has a value for each of them.
+    rewards: the columns of the rewards. Raises InputError if the lengths differ in a row of several responses, and
+    `name` is a column that has to hold a value for each, such as another reward's or that of advantages.
     """
     sizes = sizes_of(table, [*dict.fromkeys((name, rewards[0]))])
     same = sizes[name] == sizes[rewards[0]]

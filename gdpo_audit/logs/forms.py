@@ -241,8 +241,9 @@ def _prompt_of(
 ) -> pl.Expr | None:
     """Return an expression for the prompt of a response; None if the log has neither token ids nor messages.
 
-    The prompt is the token ids, or the messages before an answer. Texts without roles are [system,] user, answer: the
-    first text is the prompt, together with the next one as long as these are equal in all responses.
+    The prompt is the token ids, or the messages before an answer. Of texts without roles, which are [system,] user,
+    answer, the prompt is the first; while the texts so far are equal in all responses, the next one belongs to it, too,
+    but never the last one.
     kinds: the types of the columns of responses. to_responses: turns the rows of a table into responses.
     """
     content = kinds.get("content")
@@ -303,7 +304,7 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
 
 
 def refuse_nested(tables: Sequence[Table], candidates: Sequence[str]) -> None:
-    """Raise InputError for a column that is called a reward, but whose values hold several numbers each.
+    """Raise InputError for a column that is called a reward, but whose values are lists of numbers, or objects.
 
     candidates: columns of single numbers, which the error says may be named as rewards instead.
     """
@@ -336,7 +337,7 @@ def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
 def _all_differ(lists: Iterable[Sequence]) -> bool:
     """Return whether there are several values and none comes twice.
 
-    lists: the values in parts, which are read up to the first one that holds a value again.
+    lists: the values in parts. No part is read after the first one that repeats a value.
     """
     seen = set[object]()
     for values in lists:
@@ -378,7 +379,7 @@ def _writes(framework: str, names: Schema) -> bool:
 def framework_of(tables: Sequence[Table], where: str) -> str:
     """Return the framework whose columns the tables have, whatever the files are called; "generic" if none has them.
 
-    where: the name of the log. Raises InputError if different frameworks wrote the tables.
+    where: the name of the log. Raises InputError if this is not the same one for all tables.
     """
     first, framework = tables[0], _framework(tables[0])
     for table in one_of_each(tables)[1:]:
@@ -390,7 +391,7 @@ def framework_of(tables: Sequence[Table], where: str) -> str:
 
 
 def _framework(table: Table) -> str:
-    """Return the first framework whose format and columns a table has; "generic" if there is none."""
+    """Return the first framework that writes this table's format and columns; "generic" if there is none."""
     of_any = table.kind in ("table", "wandb", "trackio")  # a table in memory may be any trainer's
     for form in ("jsonl", "parquet") if of_any else (table.kind,):
         for key in READABLE:

@@ -44,8 +44,9 @@ def regrouped(run: Run, grouping: Grouping, before: str) -> Run:
 def with_groups(run: Run, options: ReadOptions) -> Run:
     """Return the run in groups: those that a column identifies, or blocks of the size given, configured or inferred.
 
-    The size is inferred from the whole log, while issues that may mislead a reader are those of the steps that are
-    asked for. Raises NoGroups if nothing shows the groups, and InputError if the size given does not fit.
+    If the options hold `places`, the groups are rows so many places apart. A size is inferred from the whole log, while
+    the issues that may mislead a reader are about the chosen steps alone. Raises NoGroups if nothing shows the groups,
+    and InputError if the size given does not fit.
     """
     rows = run._source
     window = window_of(rows.sizes["step"], run.path, options.steps, options.last)
@@ -135,7 +136,7 @@ def _with_changes(run: Run, sizes: pl.DataFrame, changes: Blocks) -> Run:
 
 
 def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:
-    """Raise InputError for the first of these batches or groups, whose rows make no whole groups.
+    """Raise InputError for the first of these batches or groups, if there are any: their rows make no whole groups.
 
     ragged: their rows, step and file. wanted: in words, what was expected.
     """
@@ -215,9 +216,10 @@ def _steps(rows: pl.DataFrame) -> dict[str, int]:
 
 
 def _blocks_of(sizes: pl.DataFrame) -> tuple[int, ...]:
-    """Return the size that divides the sizes of all groups, in a tuple, if prompts may have merged groups; else ().
+    """Return, in a tuple, the largest number that divides the sizes of all groups, if some group is larger; else ().
 
-    A batch that draws a prompt twice merges two groups. sizes: the rows of each group.
+    Such a group may be several with one prompt, as where a batch draws a prompt twice. The number 1 gives () as well.
+    sizes: the rows of each group.
     """
     rows = sizes["rows"].to_numpy()
     size = int(np.gcd.reduce(rows))

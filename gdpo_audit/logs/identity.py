@@ -1,4 +1,7 @@
-"""The column that says which prompt a response answers: the prompt's text, its tokens, or an id that is no place."""
+"""The column that says which prompt a response answers: the prompt's text, its tokens, or an id.
+
+An id that numbers the prompts of each batch anew does not say it.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 

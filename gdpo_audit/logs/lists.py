@@ -102,10 +102,11 @@ def exploded(table: Table, frame: pl.LazyFrame, lists: Lists, number: int, texts
 def lines_are_groups(
     tables: Sequence[Table], lists: Lists, step: str | None, ids: Sequence[str], prompts: Sequence[str]
 ) -> bool:
-    """Return whether each line of the log is one group.
+    """Return whether each line of the log is surely one group.
 
-    A line is not a group if it holds several ids or prompts, or if a column with one id per line tells the groups. It
-    may also be a batch of several groups if each line has a step of its own and the log has no prompts.
+    A line is not if lines hold one answer each, if it holds several ids or prompts, or if a column with one id per line
+    tells the groups. Where no column has one prompt per line, a line may be a batch of several groups if it has a step
+    of its own, or a step per answer; the result is then False as well.
     step: the column of steps, if any. ids, prompts: the columns that may tell groups apart.
     """
     several = [name for name in (*ids, *prompts) if name in lists.names and _differs_in_rows(tables, name)]
@@ -135,7 +136,10 @@ def _differs_in_rows(tables: Sequence[Table], name: str) -> bool:
 
 
 def _holds_rewards(name: str, kind: pl.DataType, named: Collection[str]) -> bool:
-    """Return whether a column is named like rewards, or by the caller, and its lists hold numbers or objects."""
+    """Return whether the lists of a column hold rewards: numbers or objects, but not the messages of a chat.
+
+    The caller has to name the column (`named`), or its name is one of rewards, though not per turn, step or token.
+    """
     inner = kind.inner if isinstance(kind, pl.List) else None
     fits = is_number_type(inner) or isinstance(inner, pl.Struct)
     called = is_called_reward(name) and not _OF_TURNS.search(name)

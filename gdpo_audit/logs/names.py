@@ -39,6 +39,8 @@ def reward_columns(names: Iterable[str]) -> list[str]:
 def with_bare_names(table: pl.DataFrame) -> pl.DataFrame:
     """Return a table of a run for people to read: rewards have their bare names unless another column has that name.
 
+    A reward whose own name begins with reward: keeps the prefix as well.
+
     >>> with_bare_names(pl.DataFrame({"length": [5], "reward:length": [0.5], "reward:acc": [1.0]})).columns
     ['length', 'reward:length', 'acc']
     """

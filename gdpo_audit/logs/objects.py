@@ -54,12 +54,12 @@ def is_numbers(kind: object) -> bool:
 
 
 def objects_in(schema: Schema, named: Collection[str], alone: bool) -> dict[str, list[str]]:
-    """Return the names of the members of each object that holds rewards, by the name of the object's column.
+    """Return the members of numbers and of texts in each object that holds rewards, by the name of the object's column.
 
     schema: the columns of the log with their types. named: the rewards that the caller names, some of which may be
     members.
-    alone: whether no other column may be a reward; if nothing is named, objects that are not called a reward then
-    count.
+    alone: whether no other column may be a reward. If then nothing is named, and no object is called a reward, an
+    object whose members are all numbers counts as well.
     """
     numbers = {
         name: [member for member, member_kind in fields_of(kind).items() if is_numbers(member_kind)]
@@ -127,7 +127,7 @@ def unnested(frame: pl.LazyFrame, members: Sequence[Member]) -> pl.LazyFrame:
 
 
 def without_copies(tables: Sequence[Table], members: Sequence[Member]) -> list[Member]:
-    """Return the members except those whose values are also in a column of that name, as NeMo-Gym may write them."""
+    """Return the members except those whose values are also in a column of the member's name, as NeMo-Gym may write."""
     kept = list[Member]()
     for member in members:
         beside = [

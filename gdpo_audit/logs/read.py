@@ -94,7 +94,7 @@ def read_run(
 
 
 def read_files(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
-    """Read the log of a run from its files, and return the run. Raises InputError.
+    """Read the log of a run from its files, and return the run. Raises InputError if it cannot be read or is empty.
 
     known: the id of the framework, if the caller named it.
     """
@@ -117,7 +117,7 @@ class _Reading:
     options: ReadOptions
 
     def run(self) -> Run:
-        """Return the run that the tables hold, in groups. Raises InputError.
+        """Return the run that the tables hold, in groups. Raises InputError if they hold no run that can be read.
 
         Its `_read_with` reads the same tables again with other options.
         """
@@ -184,8 +184,9 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
     """Return the tables of all files.
 
     If the options skip what is bad, files that cannot be read and broken lines are left out; otherwise they raise
-    InputError. If the last of several files is empty or lacks its end, it is left out in any case, because a run is
-    still writing it.
+    InputError. If the last of several files cannot be read because it is empty or lacks its end, it is left out in any
+    case, because a run is still writing it. Raises InputError, too, if the files are those of several runs, or if none
+    can be read.
     """
     expect_one_run(files.name, [file.name for file in files.files if file.name.endswith(".table.json")])
     kept: list[Table] = []
@@ -225,7 +226,9 @@ def _read_through(table: Table) -> None:
 
 
 def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOptions) -> Run:
-    """Return the run with its columns chosen and its groups still to be found. Raises InputError.
+    """Return the run with its columns chosen and its groups still to be found.
+
+    Raises InputError if the log holds means of rewards, and if its columns cannot be chosen.
 
     known: the id of the framework, if the caller named it.
     """
@@ -342,9 +345,10 @@ def _beside(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType],
 
 
 def _with_grouping(form: Form, options: ReadOptions) -> Form:
-    """Return the form with the groups that the options name: by several columns together, or by none at all.
+    """Return the form with `mask` and `once` of the options, and with the groups that the options name.
 
-    If the options name no such groups, the groups of the form stay.
+    If several columns together name a group, the form has a key that joins them. If no column may name one (`unkeyed`
+    or `places`), the form has no key. Otherwise its groups stay as they are.
     """
     form = replace(form, once=options.once, mask=options.mask)
     if options.unkeyed or options.places:

@@ -30,9 +30,10 @@ def in_order(rows: pl.DataFrame, files: Sequence[str]) -> pl.DataFrame:
 def _restarted(rows: pl.DataFrame) -> bool:
     """Return whether steps fall because the run went back to an earlier step, not because rows are in disorder.
 
-    The rows between two falls are a pass. After a restart a pass begins at a step in between, or goes further on than
-    the pass before. It holds each step up to its last one, with as many rows as the steps that come once. A pass over
-    the very same steps shows a restart only if it has the same groups.
+    The rows between two falls of the step are a pass. After a restart, a pass begins at another step than the smallest
+    so far, or goes on further than the passes before it. Between its first and its last step it lacks no step that they
+    have, and steps that come again have about as many rows as steps that come once, or more. A pass over the very same
+    steps shows a restart only if it has the same groups.
     """
     passes = rows.group_by("_file", "_pass", "step", maintain_order=True).agg(pl.len().alias("rows"))
     if passes["_pass"].max() >= passes["step"].n_unique():  # type: ignore[operator]
@@ -58,8 +59,8 @@ def _groups_again(rows: pl.DataFrame, part: str) -> pl.DataFrame:
     """Return the groups that stand in several parts of the log, a row per group and part; none if most are not whole.
 
     part: the column that numbers the parts, which are files or the passes of a file. Each row has the number of the
-    group's rows, and, if advantages are logged, their sum and the sum of their sizes. A group is whole if its rows are
-    as many as usual, and if its advantages add up to 0 where they do so in all parts together.
+    group's rows, and, if advantages are logged, their sum and the sum of their absolute values. A group is
+    whole if its rows are as many as usual, and if its advantages add up to 0 where they do so in all parts together.
     """
     parts = [pl.len().alias("rows")]
     if "advantage" in rows.columns:  # the advantages of a whole group add up to 0
@@ -77,7 +78,7 @@ def _groups_again(rows: pl.DataFrame, part: str) -> pl.DataFrame:
 def _add_up(groups: pl.DataFrame) -> bool:
     """Return whether the advantages of most groups add up to 0.
 
-    groups: for each group the sum of its advantages, and the sum of their sizes.
+    groups: for each group the sum of its advantages (`sum`), and the sum of their absolute values (`size`).
     """
     live = groups.filter(pl.col("size") > 0)
     return bool((live["sum"].abs() <= ROUNDED * live["size"]).sum() >= WHOLE * max(len(live), 1))

@@ -74,7 +74,7 @@ class _RowReader:
         return [table.name for table in self.form.tables]
 
     def responses(self, table: pl.LazyFrame, number: int) -> pl.LazyFrame:
-        """Return the responses in the rows of the table with this number."""
+        """Return the responses that these rows of a table hold; number: the number of the table."""
         return self.form.to_responses(with_numbers(table, number))
 
     def frames(self, wanted: Columns) -> Iterator[pl.DataFrame]:
@@ -111,9 +111,9 @@ def _unmasked(rows: pl.DataFrame, mask: Mask) -> pl.DataFrame:
 
 
 def _clues(form: Form) -> Clues:
-    """Return some first rows of the log with what may tell groups apart; no rows if no advantage is logged.
+    """Return some first rows of the log with the columns that may tell groups apart; no rows if it has no advantages.
 
-    They also have the columns of 0 and 1, which may tell the rows that a mask leaves out.
+    Columns of 0 and 1, which may tell the rows that a mask leaves out, are among them, too.
     """
     kinds = kinds_of(form)
     taken = {form.advantage, form.length, form.step} | {
@@ -170,9 +170,11 @@ def _slices(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def _extracts(form: Form) -> Extracts:
-    """Return functions that yield, under `text`, the start of each prompt, and under `length` each completion's length.
+    """Return the readers of prompts' starts, under the key "text", and of completions' lengths, under the key "length".
 
-    A function is there only if the log has prompts, or completions.
+    A reader is a function without arguments. It yields tables with a row per response: the response's `_place`, and as
+    `text` the first characters of its prompt, or as `length` the number of characters of its completion. A key is
+    missing if the log has no column of prompts, or none of completions.
     """
     completions = first_of(COMPLETIONS, [name for name in kinds_of(form) if name not in form.rewards])
     extracts: dict[str, Callable[[], Iterator[pl.DataFrame]]] = {}
@@ -195,7 +197,7 @@ def _starts(form: Form, prompts: str) -> Iterator[pl.DataFrame]:
 def _lengths(form: Form, completions: str) -> Iterator[pl.DataFrame]:
     """Yield the number of characters of each completion as `length`, beside the `_place` of its response.
 
-    completions: the column of completions, in which some tables hold this number in the place of the text.
+    completions: the column of completions. If the long texts of the log were not read, it holds these numbers already.
     """
     table = next((table for table in form.tables if completions in table.schema), None)
     counted = table is not None and tables.is_unread(completions, table.schema[completions], table.kind)

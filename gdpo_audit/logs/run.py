@@ -46,13 +46,14 @@ class Rows:
         the log has them, `_key` (UInt64) if a column identifies the groups of a batch, and `_prompt_key` (UInt64),
         equal where the prompt is, if the log has prompts.
     prompts: the batch, step and `_key` (here a number for the prompt) of some first rows, if the log has prompts and
-        they do not identify the groups.
+        no column identifies the groups.
     sizes: the rows, step and file of each batch, or of each group that a column identifies.
     advantages: the logged advantages of the first batches, one array per batch.
     sample: frames of some batches from all over the run, with the columns that `read` yields.
     texts: returns prompts and completions by their `_place`, if the log has any.
-    extracts: under `text`, a function that yields frames with the start of each prompt; under `length`, one that yields
-        frames with the number of characters of each completion. Both give `_place`; each is there if the log holds it.
+    extracts: by "text", a function that yields frames with the start of each prompt (`text`); by "length", one that
+        yields frames with the number of characters of each completion (`length`). The frames also have `_place`. A key
+        is missing if the log has no prompts, or no completions.
     clues: returns some first rows with what may tell groups apart.
     """
 
@@ -95,9 +96,11 @@ class Run:
 
     Every table has the columns batch, step and group (Int64), one Float64 column per reward (NaN = missing) under the
     name of `reward_column`, `advantage` (Float64) and `length` (Int64, tokens) if the log holds them, `_by` (String) if
-    `by` is named, and `_place` (Int64), which says where in the files a row stands. A batch is the responses of one
-    training step, over which GDPO's batch step runs. A table holds whole batches, and the rows of a batch and of a
-    group stand together. The numbers of batches and of groups are unique over the run.
+    `by` is not None, and `_place` (Int64), which says where in the files a row stands. `_prompt_key` (UInt64) is equal
+    where the prompt is, and `_masked` (Boolean) marks rows that a mask leaves out and that still count in their group;
+    a log without prompts or without such rows lacks these two. A batch is the responses of one training step, over
+    which GDPO's batch step runs. A table holds whole batches, and the rows of a batch and of a group stand together.
+    The numbers of batches and of groups are unique over the run.
     """
 
     path: str  # the path of the log, as the caller gave it
@@ -137,12 +140,12 @@ class Run:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The rewards and the columns that do not count, in the order of the log."""
+        """The rewards and the columns in `uncounted`, in the order of the log."""
         return self.in_order or self.rewards
 
     @property
     def without_weight(self) -> tuple[str, ...]:
-        """The columns that do not count because their weight is 0."""
+        """The names of those columns in `uncounted` whose weight is 0."""
         return tuple(x.name for x in self.uncounted if x.why == "weight 0")
 
     @property
@@ -223,12 +226,12 @@ class Run:
 
     @property
     def extracts(self) -> Extracts:
-        """The functions that read each prompt's start and each completion's length, as far as the log has them."""
+        """The readers of prompts' starts, by "text", and of completions' lengths, by "length", as in `Rows`."""
         return {} if self._rows is None else self._rows.extracts
 
     @cached_property
     def table(self) -> pl.DataFrame:
-        """All responses in one table: step, group and the rewards, and what there is of advantage, length and `_by`.
+        """All responses in one table: the columns of `tables`, except batch, `_place` and `_prompt_key`.
 
         A reward has its own name here, or reward:NAME where another of these columns has that name.
         """
@@ -268,7 +271,7 @@ def spread(tables: Iterable[pl.DataFrame], most: int) -> list[pl.DataFrame]:
 
 
 def _some(table: pl.DataFrame, share: float) -> list[pl.DataFrame]:
-    """Return a list of one table with this share of a table's batches, or an empty list if no batch is in it."""
+    """Return a list of one table with about this share of the table's batches; an empty list if that is no batch."""
     # Multiples of the golden ratio spread evenly, and are in step with nothing that comes every few batches.
     part = table if share == 1 else table.filter(pl.col("batch") * _GOLDEN % 1 < share)
     return [part] * (len(part) > 0)

@@ -73,7 +73,7 @@ def _follows(tables: Sequence[Table], matches: Sequence[re.Match[str]], size: in
 
 
 def _columns(tables: Sequence[Table], matches: Sequence[re.Match[str]]) -> dict[str, Array]:
-    """Return the numbers of these columns, and of the columns of the total beside them, by short names; NaN if missing.
+    """Return the numbers in the columns of means and stds, and of their total, by short names; NaN if missing.
 
     The short names are REWARD/mean, REWARD/std, reward, reward_std and frac_reward_zero_std. matches: as in `_follows`.
     """
@@ -126,9 +126,9 @@ def _bounded(names: Sequence[str], means: Array, stds: Array, columns: Mapping[s
 
 
 def _verdict(names: Sequence[str], bounds: Mapping[str, tuple[Array, Array]]) -> str:
-    """Return sentences that say under which methods a reward surely had the largest share, and the bounds of one.
+    """Return sentences that say under which methods a reward surely had the largest share, and one method's bounds.
 
-    That is the first method that leaves this open, or else the first of all. names: the rewards.
+    This is the first method under which the largest share stays open, or else the first of all. names: the rewards.
     bounds: by method, the lowest and the highest share of each reward, (rewards,) each.
     """
     above = {
@@ -187,7 +187,8 @@ def two_values(means: Array, stds: Array) -> tuple[float, float, int] | None:
 def _weights(means: Array, total: Array | None) -> tuple[list[float], bool]:
     """Return the weights with which the means make the mean of the total, and whether the log shows these weights.
 
-    Without a total, or where several weights fit, they are 1 each. means: (steps, rewards). total: (steps,), or None.
+    Without a total, or where no weights or several fit, they are 1 each.
+    means: (steps, rewards). total: (steps,), or None.
     """
     ones = [1.0] * means.shape[1]
     if total is None or not np.isfinite(total).all():

@@ -70,7 +70,8 @@ def _parts_of(form: Form, names: Sequence[str], size: int) -> Iterator[pl.DataFr
 def _alike(form: Form, first: int, most: int) -> range:
     """Return the numbers of the tables that one query plan can read together: Parquet files with the same columns.
 
-    first: the number of the first of them. most: how many there may be.
+    first: the number of the first table, which is the only one if it is no such file, or if its rows may hold several
+    responses. most: how many there may be.
     """
     tables, stop = form.tables, first + 1
     if tables[first].scanned is None or form.several:

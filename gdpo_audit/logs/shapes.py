@@ -65,8 +65,9 @@ class Shape:
 def shape_of(tables: Sequence[Table], known: str | None, options: ReadOptions, where: str) -> Shape:
     """Return the tables of a log in the shape that the forms read.
 
-    known: the framework, if the caller named it. where: the name of the log. Raises InputError if different frameworks
-    wrote the tables.
+    known: the framework, if the caller named it. where: the name of the log. Raises InputError if `known` is None and
+    the tables are not all of one framework, and for lists and texts that cannot become rows and columns, such as lists
+    of different lengths in a row.
     """
     framework = known or framework_of(tables, where)
     shape = Shape(tables, options, framework)
@@ -98,7 +99,10 @@ def _takes_a_shape(framework: str, schema: Schema, known: str | None) -> bool:
 
 
 def _changed(tables: Sequence[Table], change: Change) -> list[Table]:
-    """Return the tables with their rows changed; they are changed again where they are read with their long texts."""
+    """Return the tables with their rows changed; they are changed again where they are read with their long texts.
+
+    change: returns the changed rows for a table, its rows, its number and whether these rows hold the long texts.
+    """
 
     def again(table: Table, number: int) -> pl.LazyFrame:
         """Return the rows of a table with their long texts, changed as the others."""
@@ -121,7 +125,8 @@ def _changed(tables: Sequence[Table], change: Change) -> list[Table]:
 def _with_columns_and_rows(shape: Shape, schema: Schema) -> Shape:
     """Return the shape with objects of rewards as columns, and lists with a value per answer as rows.
 
-    schema: the columns of all tables. If the caller names rewards that are columns of numbers, nothing changes.
+    The lists of a log of TRL do not become rows. Nothing changes if all rewards that the caller names are columns of
+    numbers. schema: the columns of all tables.
     """
     named = shape.options.rewards or ()
     if named and all(is_number_type(schema.get(name)) for name in named):
@@ -242,7 +247,8 @@ def _with_lists(table: Table) -> Table:
 def _with_functions(shape: Shape) -> Shape:
     """Return the shape with a list of rewards per answer as a column per reward function, `rewards[0]` for the first.
 
-    This is done only for a list that has one length in all rows.
+    This is done only if rows are answers, and for lists of numbers that are called rewards and have one length, out of
+    `FUNCTIONS`, in all rows.
     """
     schema = union_schema(shape.tables)
     sizes: dict[str, int] = {}

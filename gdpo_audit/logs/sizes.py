@@ -83,9 +83,9 @@ def stretches(
 
 
 def _chance_of_prompts(size: int, smaller: int, part: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> float:
-    """Return how likely groups of the size `smaller` look like groups of `size` because prompts are drawn twice.
+    """Return the chance that groups of the size `smaller` look like groups of `size` because prompts are drawn twice.
 
-    part: the prompts of the batches that look so. prompts: those of all batches.
+    part: the prompt of each row, in an array per batch, for the batches that look so. prompts: the same of all batches.
     """
     starts = Counter(int(x) for ids in prompts for x in ids[np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))])
     alike = sum((times / starts.total()) ** 2 for times in starts.values())
@@ -186,7 +186,7 @@ def _fits(size: int, live: Sequence[np.ndarray]) -> bool:
 
 
 def _chance(size: int, larger: int, live: Sequence[np.ndarray], enough: float = CHANCE) -> float:
-    """Return how likely blocks of `size` sum to 0 by chance if the groups are blocks of the `larger` size.
+    """Return the chance that all blocks of `size` advantages sum to 0 although the groups are blocks of `larger`.
 
     The advantages of each group are shuffled to estimate this. live: the advantages of the batches.
     enough: once the estimate is below this, it may end.

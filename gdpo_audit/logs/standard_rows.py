@@ -15,7 +15,8 @@ from gdpo_core._words import clip
 def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -> pl.DataFrame:
     """Return a log's rows with standard columns: `_file`, step, `_key`, `_place`, the rewards, advantage and length.
 
-    The rewards have the names of `reward_column`, and everything else has one name, whatever the log.
+    There are further ones for what else `columns` names, such as `_by`, and none for what it does not name. The rewards
+    have the names of `reward_column`, and everything else has one name, whatever the log.
     frame: responses, numbered in FILE and ROW. columns: what its columns hold. files: the names of the files.
     Raises InputError that names the file, the column and the first value that does not fit.
     """
@@ -68,7 +69,10 @@ def _at(frame: pl.DataFrame, row: int, files: Sequence[str], step: int | None = 
 
 
 def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[str]) -> None:
-    """Raise InputError for the first value of a column that is no number, if there is one."""
+    """Raise InputError for a column with values, unless it is one of numbers.
+
+    The error shows the first value that spells no number, or else the first one.
+    """
     kind = frame.schema.get(name, pl.Null())
     if is_number_type(kind) or kind == pl.Null:
         return
@@ -144,7 +148,7 @@ def _key(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
 def hash_column(frame: pl.DataFrame, name: str) -> pl.Expr:
     """Return an expression for the hash of each value of a column, a number that is the same for equal values.
 
-    A chat is hashed as JSON, because old versions of polars cannot hash it otherwise.
+    Nested values, such as a chat, are hashed as JSON, because old versions of polars cannot hash a chat otherwise.
     """
     return as_text(name, frame.schema.get(name, pl.Null())).hash()
 

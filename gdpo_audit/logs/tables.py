@@ -53,7 +53,7 @@ class Table:
     kind: the format of its file, as `format_of` names it, or "table" for rows that came from no file, or from a URL.
     again: reads the rows anew, with their long texts.
     path: the file on disk, if there is one.
-    odd: the columns that are read as text although most of their values are numbers; the others are errors.
+    odd: the columns that are read as text although most of their values are numbers; the other values are errors.
     scanned: the path of the Parquet file whose rows these are, all of them and unchanged; None for any other table.
     """
 
@@ -116,7 +116,9 @@ class Table:
 
 
 def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool = False) -> list[Table]:
-    """Return the tables in a file, of which only a database of trackio has several. Raises InputError.
+    """Return the tables in a file, of which only a database of trackio has several.
+
+    Raises InputError if the file cannot be read.
 
     broken: a dict to which the number of lines that are not JSON objects is added, by the name of the file; such lines
     are left out. If it is None, they raise InputError.
@@ -294,6 +296,8 @@ def _names(file: LogFile, names: list[str]) -> list[str]:
 
 def _typed(texts: pl.Series, odd: set[str]) -> pl.Series:
     """Return a column of texts as numbers, or as booleans, if all of its values are; otherwise return it unchanged.
+
+    A column without any value gets the type Null.
 
     odd: a set to which the column is added if it stays text although most of its values are numbers.
     """

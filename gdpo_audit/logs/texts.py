@@ -53,7 +53,10 @@ class TextReader:
         self._marks = [_mark(table) for table in tables]
 
     def __call__(self, places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
-        """Return the prompts and completions of the responses at these places, by place, as far as they can be read."""
+        """Return the prompts and completions of responses by their places, as far as they can be read.
+
+        places: those of the responses, as the column `_place` holds them.
+        """
         by_place: dict[int, PromptAndCompletion] = {}
         for number, some in groupby(sorted(places), key=lambda place: place // ROWS_OF_A_FILE):
             rows = [place % ROWS_OF_A_FILE for place in some]

@@ -108,7 +108,8 @@ def _rows(content: Any, where: str) -> list | None:
     """Return the rows, one object each, in what torch.load found in a file; None if it holds none.
 
     The rows are a list, alone or under a usual name; slime's rollout_id beside that list is their step. Otherwise
-    tensors and lists of one length are the columns. where: the name of the file, for errors.
+    tensors and lists of one length are the columns, and a single number or text stands in every row.
+    where: the name of the file, for errors.
     Raises InputError if a column of numbers lacks a few values, because leaving it out might hide a reward.
     """
     if isinstance(content, list) and content and all(isinstance(row, Mapping) for row in content):

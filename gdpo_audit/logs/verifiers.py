@@ -33,8 +33,8 @@ _EPISODE = "an episode of verifiers in every row"
 def verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Return the form of verifiers' episodes, in which each trace of an agent that is trained is a response.
 
-    Of a training run the episodes of evaluations are left out. Rewards have names and weights; where its weight changes
-    during the run, a reward is what it adds to the total. The arguments are those of every form in `forms.py`.
+    Of a training run the episodes of evaluations are left out. Rewards have names and weights; a reward whose weight
+    changes during the run is multiplied by it. The arguments are those of every form in `forms.py`.
     Raises InputError if the tables hold no such episodes, or no reward.
     """
     traces = _Traces(names, tables[0].name)
@@ -93,12 +93,12 @@ class _Traces:
 
     @property
     def scored(self) -> list[str]:
-        """The names of the rewards."""
+        """The names of the rewards in a trace."""
         return list(fields_of(self.kinds.get("rewards")))
 
     @property
     def measured(self) -> list[str]:
-        """The names of the metrics."""
+        """The names of the metrics in a trace."""
         return list(fields_of(self.kinds.get("metrics")))
 
     def validated_names(self) -> list[str]:
@@ -222,8 +222,9 @@ def _logged_weights(rows: pl.DataFrame, rewards: Sequence[str], where: str) -> d
 def _repeated_episodes(rows: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
     """Return the places of episodes that another file holds too, as prime-rl writes them; an empty series for none.
 
-    Of such episodes the one with advantages, or else the first, is not among them, because it is read. An id that comes
-    twice in one file tells no episode. rows: the responses.
+    Of such episodes the one with advantages, or else the first, is not among them, because it is read. If an id comes
+    twice in one file, ids do not tell episodes, and the series is empty.
+    rows: the responses. rewards: the columns of the rewards, which have to be equal in both files, too.
     """
     named = rows.filter(pl.col(_EPISODE_ID).is_not_null())
     lines = named.unique([FILE, ROW])
@@ -242,7 +243,7 @@ def _in_two_files(episodes: int) -> str:
 
 
 def _method_of(tables: Sequence[Table]) -> str | None:
-    """Return the method of prime-rl, which only centres, if its files are laid out like this; otherwise None."""
+    """Return the method of prime-rl, which only centres, if all files lie where it writes them; otherwise None."""
     return "grpo_no_std" if all(_PRIME_RL.search(table.name) for table in tables) else None
 
 

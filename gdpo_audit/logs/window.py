@@ -12,9 +12,9 @@ Steps = tuple[int | None, int | None]  # the first and the last step; None: as f
 
 
 def validate_window(steps: object, last: object) -> tuple[Steps | None, int | None]:
-    """Return the arguments `steps` and `last` of `read_run`, of which at least one is None, as whole numbers.
+    """Return the arguments `steps` and `last` of `read_run`, in whole numbers; one that is None stays None.
 
-    Raises InputError for anything but a first and a last step, or a positive number of steps.
+    Raises InputError if both are given, and for anything but a first and a last step, or a positive number of steps.
     """
     refuse_unless(last is None or (is_whole(last) and last > 0), "last", "a positive whole number of steps", repr(last))
     if steps is None:
