@@ -146,8 +146,8 @@ class Facts(Figures):
 
     @property
     def reproduced(self) -> bool | None:
-        """Whether the recipe reproduces every logged advantage; False too if an evaluation overwrote some batches. None
-        where no advantage is logged, or where every method would reproduce the log.
+        """Whether the recipe reproduces every logged advantage; False too if an evaluation or another method made some
+        batches. None where no advantage is logged, or where every method would reproduce the log.
         """
         logged = self.totals.logged
         if not logged.count or self.only_round_off or (self.recipe is None and self.all_silent):

@@ -22,7 +22,9 @@ from gdpo_core.conventions import NAMES
 
 
 def reward_dead(f: Facts) -> Iterator[Finding]:
-    """Yield a finding for each reward that is constant in all or nearly all groups that hold it."""
+    """Yield a finding for each reward that is constant in all or nearly all groups that hold it, or that every response
+    lacks.
+    """
     for k, name in enumerate(f.rewards):
         dead, acts = f.dead(k), f.totals.groups - f.totals.rewards.dead_groups[k]
         if dead < t.DEAD:
