@@ -64,20 +64,25 @@ class ExampleGroup(GroupPart, frozen=True, kw_only=True):
     places: tuple[int, ...] = ()  # of its answers in the files of the log
 
     def advantages_under(self, method: str) -> tuple[float, ...]:
-        """Return (answers,) the advantages of this group alone under any method, with the weights of the run."""
+        """Return (answers,) the advantages that a method gives this group as the only one of its batch, with the
+        weights that the run used.
+        """
         return tuple(explain(self.rewards, method, **self._options()).advantages.tolist())
 
     @property
     def tensor(self) -> torch.Tensor:
-        """The rewards, (answers, rewards), in float32 where the log holds such numbers: no round-off breaks a tie."""
+        """The rewards, (answers, rewards): in float32 if all of them are float32 numbers, so that round-off breaks no
+        tie, else in float64.
+        """
         rewards = torch.tensor(self.rewards, dtype=torch.float64)
         single = rewards.float()
         return single if torch.equal(single.double().nan_to_num(), rewards.nan_to_num()) else rewards
 
     def ties(self, method: str) -> list[int | None]:
-        """Return (answers,) the number of the tie that each answer is in under a method, from 0; None for no tie.
+        """Return (answers,) the number of the tie that each answer is in under a method; None for an answer in no tie.
 
-        A tie is of answers with different rewards and one advantage.
+        A tie is a set of answers that have the same advantage, though not all have the same rewards. Ties are numbered
+        from 0, the one with the highest advantage first.
         """
         c = collapse(self.tensor, method, **self._options())
         levels = dict(zip(c.response.tolist(), c.level.tolist(), strict=True))
@@ -119,8 +124,9 @@ def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup,
     """Return the groups that show best each kind of finding named in `FINDINGS`, and those that show best how good
     responses are punished; with their numbers, but without texts.
 
-    findings: those of the run, which say about which reward the example of `reward-dominates` is to be. Returns ()
-    where no examples were looked for, or only under another method than that of the run.
+    findings: those of the run, which say about which reward the example of `reward-dominates` is to be; if they name
+    none, it is about the reward with the largest share of the update. Returns () where no examples were looked for, or
+    only under another method than that of the run.
     """
     if f.examples is None or f.basis.examples_of != f.method:
         return ()
@@ -165,16 +171,18 @@ def _example(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: s
 
 
 def completed(groups: Sequence[ExampleGroup], texts: Texts) -> tuple[ExampleGroup, ...]:
-    """Return the groups with their prompts and completions added, as far as the log holds them. texts: returns the
-    texts that stand at some places in the files of the log.
+    """Return the groups with their prompts and completions added, as far as the log holds them, and with the advantages
+    of the run's method. Of each group, at most `MOST_TEXTS` completions are read. texts: returns the texts that stand
+    at some places in the files of the log.
     """
     records = texts({place for group in groups for place in group.places[:MOST_TEXTS]})
     return tuple(_completed(group, [records.get(place) for place in group.places]) for group in groups)
 
 
 def _completed(group: ExampleGroup, records: Sequence) -> ExampleGroup:
-    """Return a group with its prompt and completions from `records`, one record of texts per answer, or None for an
-    answer without one; where the records hold no text, the group keeps what it has.
+    """Return a group with the advantages of its own method, and with its prompt and completions from `records`: one
+    record of texts per answer, or None for an answer without one. Where the records hold no text, the group keeps what
+    it has.
     """
     prompt = next((record.prompt for record in records if record and record.prompt is not None), group.prompt)
     completions = tuple(record and record.completion for record in records)

@@ -38,8 +38,8 @@ class Facts(Figures):
     """Hold all that a finding may read of a run: the figures of its rewards and methods, and what is known of how its
     advantages were made.
 
-    Batches that repeat the rows of the batch before them, and batches that an evaluation overwrote, are not in
-    `batches`, so that the figures count no row twice and leave evaluations out.
+    Batches that repeat the rows of the batch before them, and batches that an evaluation or another method made, are
+    not in `batches`, so that the figures count no row twice and are those of one recipe.
     """
 
     run: Run
@@ -129,8 +129,8 @@ class Facts(Figures):
 
     @property
     def trainers_own(self) -> bool:
-        """Whether the method that was meant to run is simply the one that such a trainer runs, and not one that
-        somebody chose in a configuration.
+        """Whether the method that was meant to run is only what the trainer of this log does by itself, and not one
+        that somebody chose in a configuration.
         """
         same = self.intended_method is not None and self.intended_method == self.run.configured_method
         return same and self.run.framework != "ms_swift"  # in its configuration somebody does choose the method
@@ -146,8 +146,8 @@ class Facts(Figures):
 
     @property
     def reproduced(self) -> bool | None:
-        """Whether the recipe reproduces every logged advantage; False too if an evaluation overwrote some batches. None
-        where no advantage is logged, or where every method would reproduce the log.
+        """Whether the recipe reproduces every logged advantage; False too if an evaluation or another method made some
+        batches. None where no advantage is logged, or where every method would reproduce the log.
         """
         logged = self.totals.logged
         if not logged.count or self.only_round_off or (self.recipe is None and self.all_silent):
@@ -174,10 +174,10 @@ class Facts(Figures):
     def lack_rows(self) -> Array:
         """(batches,) whether the log lacks rows of a batch that were there when its advantages were computed.
 
-        Two signs are needed. The batch has fewer rows than others have. And of its groups that are not reproduced, most
-        are off by one factor each, since a method that normalises over the whole batch computed them over more rows; a
-        group that lacks rows itself would be off by more than a factor. False for all batches if another kind of method
-        ran.
+        Two signs are needed. The batch has fewer rows than the largest batch that the recipe reproduces. And of its
+        groups that are not reproduced, most are off by one factor each, since a method that normalises over the whole
+        batch computed them over more rows; a group that lacks rows itself would be off by more than a factor. False for
+        all batches if another kind of method ran, if no recipe was found, or if the log lacks a whole reward.
         """
         logged = self.batches.logged
         if self.recipe is None or self.lacks_a_reward or self.recipe.method not in ("gdpo", "grpo_batch_std"):
@@ -199,8 +199,9 @@ class Facts(Figures):
     @property
     def lacks_a_reward(self) -> bool:
         """Whether a reward that went into the advantages is missing from the log: in more groups than chance explains,
-        responses with equal rewards have different advantages. Always False for a trainer whose log has no column for
-        each reward function, and where a recipe reproduces most batches.
+        responses with equal rewards have different advantages. Always False where a recipe reproduces most batches,
+        where the log holds a total alone, and for a trainer that does not log each reward function in a column of its
+        own.
         """
         if self.reproduced is not False or not self.framework.column_per_function or self.run.total_only:
             return False

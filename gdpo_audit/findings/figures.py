@@ -53,8 +53,8 @@ class Figures:
     # --- one reward; k is its index ---
 
     def dead(self, k: int) -> float:
-        """Return the share of constant groups among the groups that hold the reward with index k; 1 where no group
-        holds it.
+        """Return in what share of the groups that hold the reward with index k it is constant; 1 where no group holds
+        it.
         """
         holding = self.totals.rewards.holding_groups[k]
         missing = self.totals.groups - holding
@@ -71,8 +71,8 @@ class Figures:
         return ratio(self.totals.rewards.holding_groups[k], self.totals.groups)
 
     def faint(self, k: int) -> float:
-        """Return the share of nearly constant groups (std at most `FAINT_STD` of the largest value) among the groups in
-        which the reward with index k differs; 0 where it differs in no group.
+        """Return in what share of the groups in which the reward with index k differs it is nearly constant, as
+        `FAINT_STD` and `FEW_VALUES` define it; 0 where it differs in no group.
         """
         differs = self.totals.groups - self.totals.rewards.dead_groups[k]
         return ratio(self.totals.rewards.faint_groups[k], differs) if differs else 0.0
@@ -145,8 +145,8 @@ class Figures:
         return np.broadcast_to(each, (len(batches), len(self.rewards))).T
 
     def _over_groups(self, of_batch: Array) -> float:
-        """Return the mean over all groups of a number that every group of a batch shares. of_batch: (batches,) that
-        number; batches where it is NaN are left out.
+        """Return the mean over all groups of a number that is the same for every group of a batch. of_batch: (batches,)
+        that number; batches where it is NaN are left out.
         """
         known = of_batch == of_batch
         return ratio(of_batch[known] @ self.batches.groups[known], self.batches.groups[known].sum())
@@ -190,15 +190,16 @@ class Figures:
         return ratio(sums.tie_groups, sums.mixed_groups)
 
     def tied_pairs(self, method: str) -> float:
-        """Return the share to which a method gives the same advantage, of all pairs of responses in one group that have
-        different rewards.
+        """Return what share of the pairs of responses in one group that have different rewards get the same advantage
+        from a method; NaN without such pairs.
         """
         sums = self.totals.methods[method]
         return ratio(sums.tied_pairs, sums.different_pairs)
 
     def order(self, method: str) -> Order:
-        """Count the pairs of responses in one group that differ in the primary reward: those that the advantages of a
-        method put in the right order, those that they tie, and those that they put in the wrong order.
+        """Return three counts over the pairs of responses in one group that differ in the primary reward: how many of
+        them the advantages of a method put in the right order, how many they tie, and how many they put in the wrong
+        order.
         """
         sums = self.totals.methods[method]
         pairs, tied, wrong = int(sums.primary_pairs), int(sums.tied_primary), int(sums.inverted)

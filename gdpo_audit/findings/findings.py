@@ -124,7 +124,7 @@ def links(finding: str, framework: str, fixed: bool) -> tuple[Link, ...]:
     """Return links to the pages that explain a finding: to the paper, and to the documentation of the framework.
 
     finding: its id. framework: the id of the framework. fixed: whether lines of the framework's configuration change
-    what the finding says; if not, its documentation is left out.
+    what the finding says; if not, the link to its documentation is left out.
 
     >>> [link.title for link in links("ties-hide-signal", "trl", True)]
     ['the GDPO paper, section 3.1 and Fig. 2', 'the documentation of TRL']

@@ -46,7 +46,9 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
 
 
 def _error(batches: Sums[Array]) -> str:
-    """Return in digits how far a logged advantage of these batches is from what the recipe makes of it, at most."""
+    """Return the largest distance of a logged advantage of these batches from what the recipe makes, in digits for a
+    sentence.
+    """
     return number(float(batches.logged.max_error.max()), 2)
 
 
@@ -59,7 +61,9 @@ def _off(batches: Sums[Array]) -> dict[str, object]:
 
 
 def rows_missing(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if the log lacks rows of some steps that were there when the advantages were computed."""
+    """Yield one finding if the log lacks rows of some steps that were there when the advantages were computed; nothing
+    where groups were left out because a total does not tell the rewards in them, as that may be why.
+    """
     short = select_batches(f.batches, f.lack_rows)
     if not len(short.batch) or f.undecided[0]:
         return
@@ -96,8 +100,8 @@ def reward_columns_merged(f: Facts) -> Iterator[Finding]:
 
 
 def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if no recipe reproduces the logged advantages, or if the recipe fails in some of the
-    batches.
+    """Yield one finding if no recipe reproduces the logged advantages, or if the recipe fails in some of the batches;
+    nothing where another finding says why, such as a reward or rows that the log lacks.
     """
     if f.reproduced is not False:
         return
@@ -246,9 +250,9 @@ def advantages_upside_down(f: Facts) -> Iterator[Finding]:
 def _against(weights: Mapping[str, float | None], asked: Mapping[str, float]) -> list[str]:
     """Return the names of the rewards whose weight is below 0 although a weight above 0 was asked for.
 
-    If there are none, but every reward with a weight has one below 0, all of these are returned. They are not if a
-    weight below 0 was asked for, nor if only one of several rewards has a weight at all, as that one may be a penalty.
-    weights: what the log shows, None where it shows nothing; asked: what was asked for; both by reward.
+    If there are none, but all weights other than 0 are below 0, the names of their rewards are returned. They are not
+    if a weight below 0 was asked for, nor if only one of several rewards has a weight other than 0, as that one may be
+    a penalty. weights: what the log shows, None where it shows nothing; asked: what was asked for; both by reward.
     """
     below = [name for name, w in weights.items() if w is not None and w < 0]
     if wanted := [name for name in below if asked.get(name, 0) > 0]:
@@ -261,7 +265,7 @@ def _against(weights: Mapping[str, float | None], asked: Mapping[str, float]) ->
 
 def advantage_impossible(f: Facts) -> Iterator[Finding]:
     """Yield one finding if some logged advantages cannot come from any rewards: they are larger than a z-score can be,
-    or leave-one-out divided them by almost 0.
+    or leave-one-out divided them by almost 0; nothing where no examples of groups were kept.
     """
     many = int(f.totals.logged.impossible)
     if not many or f.examples is None:

@@ -28,7 +28,9 @@ def issues(f: Facts, which: str) -> Iterator[Mapping[str, Any]]:
 
 
 def steps_missing(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if the log lacks steps between its first and its last one."""
+    """Yield one finding if the log lacks steps between its first and its last one; nothing where groups were left out
+    because a total does not tell the rewards in them, as that may be why.
+    """
     gaps = Counter(b - a for a, b in pairwise(f.steps))
     if not gaps or set(gaps) == {1} or f.undecided[0]:
         return
@@ -88,7 +90,9 @@ def rewards_collinear(f: Facts) -> Iterator[Finding]:
 
 
 def groups_mix_prompts(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if groups that are blocks of rows hold the answers to several prompts."""
+    """Yield one finding if some groups hold answers to several prompts, where no column told the groups apart and the
+    rows were cut into blocks; nothing for a log that is only a sample.
+    """
     if f.summary is None or f.run.grouped_by_column or any(issues(f, "groups-sampled")):
         return
     # An evaluation may have written the batches that the recipe does not make, so they say nothing about training.
@@ -140,8 +144,8 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
 
 def ragged_batches(f: Facts) -> Iterator[Finding]:
     """Yield one finding if batches hold a number of rows that is no multiple of the group size, or, where a column
-    tells the groups apart, if some groups are smaller than the others; none if the advantages show that the trainer had
-    such groups.
+    tells the groups apart, if some groups hold another number of responses than is usual; none if the advantages show
+    that the trainer had such groups.
     """
     for details in issues(f, "ragged-batches"):
         if f.run.grouped_by_column and f.reproduced:

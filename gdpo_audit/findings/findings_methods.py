@@ -19,7 +19,9 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 
 
 def ties_hide_signal(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if many groups hold responses with different rewards and the same advantage."""
+    """Yield one finding if in many groups the run's method gives the same advantage to responses with different
+    rewards; nothing where no known method makes the logged advantages.
+    """
     ties, pairs, on = f.ties(f.method), f.tied_pairs(f.method), f.basis.primary
     if f.contradicted or not ties >= t.TIES:
         return
@@ -58,7 +60,7 @@ def _pushes_in_words(f: Facts) -> str:
 
 
 def _orders_in_words(f: Facts, primary: str) -> str:
-    """Say how the run's method and GDPO order the pairs that differ in the primary reward."""
+    """Return a sentence that says how the run's method and GDPO order the pairs that differ in the primary reward."""
     methods, pairs = dict.fromkeys([f.method, "gdpo"]), f.totals.primary_pairs
     if pairs == 1:
         places = (f"{_place_of_only_pair(f, m)} under {NAMES[m]}" for m in methods)
@@ -69,7 +71,9 @@ def _orders_in_words(f: Facts, primary: str) -> str:
 
 
 def _place_of_only_pair(f: Facts, method: str) -> str:
-    """Say where a method puts the only pair that differs in the primary reward."""
+    """Return words that say how a method orders the only pair that differs in the primary reward, or that this pair is
+    lost to a missing reward.
+    """
     order = f.order(method)
     if not order.pairs:
         return "lost to a missing reward"
@@ -88,7 +92,7 @@ def _order_in_words(f: Facts, method: str) -> str:
 
 
 def silent_groups(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if in many groups every advantage is 0."""
+    """Yield one finding if in many groups every advantage is 0 under the run's method."""
     silent = f.silent(f.method)
     if not silent >= t.SILENT_INFO:
         return
@@ -116,7 +120,9 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
 
 
 def priority_inversion(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if in many pairs the response with less of the primary reward gets the larger advantage."""
+    """Yield one finding if in many of the pairs that differ in the primary reward, the run's method gives the larger
+    advantage to the response with less of it; nothing without a primary reward, or if it is the only reward.
+    """
     inverted = f.inversions(f.method)
     if f.basis.primary is None or len(f.rewards) < 2 or not inverted >= t.INVERTED_INFO:
         return
@@ -173,8 +179,8 @@ def round_up(weight: float) -> float:
 
 
 def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if silent groups make the std of the batch small, so that the batch step scales the advantages
-    of all other groups up.
+    """Yield one finding if silent groups make the std of the batch small, so that a method that divides by it, as
+    GDPO's batch step does, scales the advantages of all other groups up.
     """
     by_batch_std = f.method == "grpo_batch_std"
     by_gdpo = f.is_gdpo and ALL_CONVENTIONS[f.basis.convention].last_step != "group"
@@ -226,7 +232,9 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
 
 
 def filter_drops_signal(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if the trainer's filter on the summed reward would drop many groups that GDPO can use."""
+    """Yield one finding if the trainer's filter on the summed reward would drop many groups that GDPO can use; nothing
+    if another method ran.
+    """
     share, option = ratio(f.totals.filtered_groups, f.totals.groups), f.framework.filter_option
     if not share >= t.FILTERED or option is None or not f.is_gdpo:
         return

@@ -35,8 +35,9 @@ class _Drift(NamedTuple):
 
 
 def reward_falls(f: Facts) -> Iterator[Finding]:
-    """Yield a finding if the mean of the primary reward falls during the run; if no reward is primary, one for each
-    reward whose mean falls.
+    """Yield a finding if the mean of the primary reward gets worse during the run: if it falls, or rises although the
+    weight is below 0. If no reward is primary, yield one for each reward with a weight whose mean gets far worse, or
+    gets worse while that of another reward gets better.
     """
     drifts = _drifts(f)
     primary = f.basis.primary
@@ -80,8 +81,8 @@ def _sign(f: Facts, k: int) -> float:
 
 
 def _drifts(f: Facts) -> dict[int, _Drift]:
-    """Return the drift of each reward, by the reward's index. A reward is left out if its first or last quarter holds
-    too few groups to judge it, or if it never differs; a run of few batches gives {}.
+    """Return the drift of each reward, by the reward's index. A reward is left out if too few groups hold it in the
+    first or the last quarter of the run, or if it never differs; a run of few batches gives {}.
     """
     size, step = len(f.batches.batch) // 4, f.batches.step
     if len(step) < t.FADES_BATCHES or step[size - 1] == step[-size]:
@@ -122,7 +123,10 @@ def _break(f: Facts, k: int) -> tuple[int, float, float]:
 
 
 def no_right_answer(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if much of the update comes from groups in which no answer has any of the primary reward."""
+    """Yield one finding if much of the update comes from groups in which no answer has any of the primary reward;
+    nothing where a value of 0 or less does not show that an answer lacks it, or where no known method makes the logged
+    advantages.
+    """
     on = f.basis.primary
     if on is None or f.contradicted or not _can_be_missed(f, on):
         return

@@ -22,7 +22,9 @@ from gdpo_core.conventions import NAMES
 
 
 def reward_dead(f: Facts) -> Iterator[Finding]:
-    """Yield a finding for each reward that is constant in all or nearly all groups that hold it."""
+    """Yield a finding for each reward that is constant in all or nearly all groups that hold it, or that every response
+    lacks.
+    """
     for k, name in enumerate(f.rewards):
         dead, acts = f.dead(k), f.totals.groups - f.totals.rewards.dead_groups[k]
         if dead < t.DEAD:
@@ -89,8 +91,8 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
 
 
 def reward_noise(f: Facts) -> Iterator[Finding]:
-    """Yield a finding for each reward that is nearly constant and to which GDPO gives a large part of the update all
-    the same.
+    """Yield a finding for each reward that is nearly constant in most of the groups in which it differs, and to which
+    GDPO gives a large part of the update all the same, far more than GRPO does.
     """
     grpo, gdpo = f.shares("grpo"), f.shares("gdpo")
     for k, name in enumerate(f.rewards):
@@ -148,7 +150,9 @@ def _pushes_on_others(f: Facts, k: int) -> str:
 
 
 def _dominant(f: Facts) -> list[int]:
-    """Return the indices of the rewards that make most of the update, and far more of it than their weight asks for."""
+    """Return the indices of the rewards that make most of the update, and far more of it than their weight asks for. A
+    reward beside which all others are constant or noise is left out, as it makes most of the update anyway.
+    """
     able, shares = _acting_rewards(f), f.shares(f.method)
     # A reward that alone is neither constant nor noise makes most of the update anyway, which other findings say.
     loud = {k for k in able if f.dead(k) < t.DEAD and f.faint(k) < t.FAINT}
@@ -187,8 +191,8 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
 
 
 class _End(NamedTuple):
-    """The end of a run, from the step on since which a reward has made next to nothing of the update: where it begins,
-    how long it is, and what the reward makes of the update there.
+    """The last part of a run, in which a reward makes next to nothing of the update: the step at which this part
+    begins, how much of the run it is, and what the reward makes of the update in it.
     """
 
     step: int | None  # the first step; None: there is no such end, or the log is too short to show it
@@ -201,7 +205,8 @@ class _End(NamedTuple):
 
 def _starved(f: Facts) -> list[tuple[int, _End]]:
     """Return the rewards that make next to nothing of the update, in the whole run or at least in its second half, in
-    the order in which they are shown: for each its index and the end of the run in which that is so.
+    the order in which they are shown: for each its index and the last part of the run in which that is so. Rewards that
+    are constant, that have done their work, or that are hardly meant to count are left out.
     """
     shares, able, starved = f.shares(f.method), _acting_rewards(f), list[tuple[str, float, int, _End]]()
     for k in able if len(able) > 1 else ():
@@ -225,8 +230,9 @@ def _severity_of_starved(f: Facts, k: int) -> str:
 
 
 def _at_the_end(f: Facts, k: int) -> _End:
-    """Return the end of the run during which the reward with index k has made next to nothing of the update without a
-    pause. To find where it begins, the run is cut into at most 20 parts with enough groups each.
+    """Return the last part of the run, in which the reward with index k has made next to nothing of the update without
+    a pause; its `step` is None if there is no such part, or if the log is too short to show it. To find where that part
+    begins, the run is cut into at most 20 parts with enough groups each.
     """
     bins = min(20, len(f.batches.batch), int(f.totals.groups) // t.STARVED_GROUPS)
     if bins < 2:
@@ -262,8 +268,8 @@ def _acting_rewards(f: Facts) -> list[int]:
 
 
 def _far_above(share: float, asks: float) -> bool:
-    """Return whether a share of the update is large in itself and also beside the share `asks` that its weight asks
-    for; False where the share is NaN.
+    """Return whether a share of the update is large in itself and also far above `asks`, the share that the reward's
+    weight asks for; False where the share is NaN.
     """
     # A reward that should have more than half of the update cannot have twice as much. So it also counts whether only
     # half of what the other rewards should have is left to them.
@@ -289,7 +295,9 @@ def _why(f: Facts, most: int, share: float, gdpo: float, asks: float) -> str:
 
 
 def conflict(f: Facts) -> Iterator[Finding]:
-    """Yield a finding for each two rewards that oppose each other inside groups."""
+    """Yield a finding for each pair of rewards that oppose each other inside groups, which means that their correlation
+    there is far below 0.
+    """
     shares = f.shares(f.method)
     for i, j in sorted(combinations(range(len(f.rewards)), 2), key=lambda pair: pair[::-1]):
         correlation = f.correlation(i, j)
@@ -311,7 +319,9 @@ def conflict(f: Facts) -> Iterator[Finding]:
 
 
 def length_coupled(f: Facts) -> Iterator[Finding]:
-    """Yield a finding for each reward that is correlated with the length of the response."""
+    """Yield a finding for each reward that is correlated with the length of the response inside groups; nothing for a
+    log without lengths in tokens.
+    """
     lengths = lengths_of(f) if f.run.has_length else None
     for k, (name, correlation) in enumerate(lengths["correlations"].items() if lengths else ()):
         if correlation is None or abs(correlation) < max(t.LENGTH, f.by_chance(k)):

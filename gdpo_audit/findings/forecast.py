@@ -38,14 +38,16 @@ OF_WHAT = "The interval is calibrated on a small model of 0.2 M parameters and o
 
 @dataclass(frozen=True, kw_only=True)
 class RewardForecast:
-    """Hold the forecast of one reward under a setting, beside what the run's own setting did, in the reward's own unit.
+    """Hold the forecast of one reward under a setting, beside that under the run's own setting, in the reward's own
+    unit.
 
     difference: by how much the mean of the reward over the steps changes from the run's own setting to the tried one;
     low, high: the ends of its 80 % interval. All three are None where the log does not tell, and then `why` is a
-    sentence that says why. as_it_ran, forecast: the mean of the reward at each step, steps + 1 numbers. speed: by how
-    much the logit of the reward moves in a step for a push of one, as far as the run tells; speed_error: its standard
-    error. push, push_as_it_ran: the push on the reward under the tried setting and under the run's own, both measured
-    on the logged groups.
+    sentence that says why. as_it_ran, forecast: the mean of the reward at each step under the run's own setting and
+    under the tried one, steps + 1 numbers each; both are computed, not logged. speed: by how much the logit of the
+    reward moves in a step for a push of one, as far as the run tells; speed_error: its standard error. push,
+    push_as_it_ran: the push on the reward under the tried setting and under the run's own, both measured on the logged
+    groups.
     """
 
     difference: float | None
@@ -125,7 +127,7 @@ def forecast_of(
 def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, ForecastPart]]:
     """Return the forecasts of several settings over the steps of the log. Each is a dict that gives by reward the
     forecast difference and the ends of its interval, as "difference", "low" and "high"; None where the log does not
-    tell. Raises InputError where the log tells nothing at all.
+    tell. Raises InputError where the log lacks what every forecast needs.
     """
     forecaster = _Forecaster(f)
     steps = int(forecaster.log.course.time[-1]) + 1
@@ -206,8 +208,8 @@ def _checked(f: Facts, course: Course, method: object, weights: object, gate: ob
 
 
 def _gate(f: Facts, gate: object) -> Gate:
-    """Return the gate that a caller describes in a dict by the names of two rewards, checked against the run. Raises
-    InputError.
+    """Return the gate that a caller describes in a dict, checked against the run: under `reward` and `on` it has the
+    names of two rewards, and under `threshold` and `otherwise` it may have two numbers. Raises InputError.
     """
     names = f"a reward and another one on which it depends, of {', '.join(f.rewards)}"
     asked = dict(gate) if isinstance(gate, Mapping) else {}
@@ -265,7 +267,8 @@ def _between(times: Array, steps: Array) -> tuple[NDArray[np.int64], Array]:
 
 def _compare(speeds: Speeds, before: Pushes, after: Pushes, steps: int) -> _Compared:
     """Return how the rewards go under the run's own setting and under another one, both followed for so many steps from
-    the same start and with the same speeds. before, after: the pushes of these two settings.
+    the same start and with the same speeds. Of the computed difference only the part `CARRIED` is kept. before, after:
+    the pushes of these two settings.
     """
     probabilities = np.random.default_rng(0).random((_DRAWS, len(speeds.start)))
     drawn = np.concatenate([speeds.speed[None], speeds.quantile(probabilities)])

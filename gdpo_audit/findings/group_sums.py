@@ -29,7 +29,7 @@ _ROUNDS, _NEAR = 100, 1e-9
 
 @dataclass(frozen=True)
 class Grouped:
-    """Hold several batches that are computed as one, and add up numbers of their responses in each group."""
+    """Hold several batches whose advantages are computed together, and sum up numbers of their responses by group."""
 
     batch: Batch
     starts: Array  # (groups,) the first response of each group
@@ -50,8 +50,8 @@ class Grouped:
         return self.flat(self.batch.group.total(x))
 
     def count(self, x: Tensor) -> Tensor:
-        """Return (groups,) of how many responses of each group x is true; x: booleans, (responses,) or in the rewards'
-        own shape.
+        """Return (groups,) the number of responses in each group for which x is true; x: booleans, (responses,) or in
+        the rewards' own shape.
         """
         return self.per_group(x.view(self.batch.rewards.shape[1:]).to(self.batch.rewards)).long()
 
@@ -64,7 +64,7 @@ class Grouped:
         return -self.lowest(-x)
 
     def silent(self, x: Tensor) -> Tensor:
-        """Return (groups,) whether every value in a group is 0, as NaN is not; x: a value per response."""
+        """Return (groups,) whether every value in a group is 0, where NaN is not 0; x: a value per response."""
         return self.lowest(-x.abs()) == 0
 
     def per_response(self, x: Tensor) -> Tensor:
@@ -81,8 +81,8 @@ class Grouped:
         return self.flat(std_of(distance, over, ddof=1)), distance.nan_to_num_(nan=0.0)
 
     def flat(self, x: Tensor) -> Tensor:
-        """Return (…, groups) from a reduction over groups, which keeps an axis of length 1 where all groups have one
-        size.
+        """Return x, the result of a reduction over groups, as (…, groups): without the last axis of length 1 that it
+        has where all groups have one size.
         """
         return x.squeeze(-1) if self.batch.index is None else x
 
@@ -185,8 +185,8 @@ def _reward_sums(grouped: Grouped, distance: Tensor, std: Tensor) -> RewardSums:
 
 
 def _products(grouped: Grouped, distance: Tensor) -> Tensor:
-    """Return (rewards, rewards, groups) Σ d_i d_j over each group, with d the distances of two rewards from its
-    means.
+    """Return (rewards, rewards, groups) Σ d_i d_j over each group, with d_i and d_j the distances of two rewards from
+    their means in that group.
     """
     made = distance.new_empty(len(distance), len(distance), len(grouped.starts))
     for k, deviations in enumerate(distance):
@@ -243,9 +243,9 @@ def _outcome(grouped: Grouped, method: str, logged: Deviations) -> _Outcome:
 def _ties_and_order(
     grouped: Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, same: float
 ) -> tuple[_pairs.Distinctions, _pairs.PairOrders]:
-    """Return the pairs of responses that each method ties, and the order in which it puts the pairs with different
-    primary reward: no pairs without a primary reward. same: the distance, relative to the largest advantage of a group,
-    up to which two advantages are equal.
+    """Return counts for each group: of the pairs of responses that each method ties, and of the pairs that differ in
+    the primary reward, with how each method orders them. Without a primary reward, the latter are 0. same: the
+    distance, relative to the largest advantage of a group, up to which two advantages are equal.
     """
     # A response without any reward counts only where silent groups are counted, so it takes no part in pairs.
     rewards, kept = grouped.batch.rewards.flatten(1), grouped.rewarded.flatten()
@@ -263,9 +263,9 @@ def _break_even(grouped: Grouped, added: Tensor, primary: int | None) -> Tensor:
     where none is in the wrong order now, and everywhere without a primary reward. added: (rewards, …) what a method
     adds up.
 
-    Begin with the weight that the reward has. Of the pairs in the wrong order, take the one with the largest gap: the
-    weight at which it is tied comes next, until no pair is in the wrong order. This is Dinkelbach's method, and it
-    lists no pairs.
+    The search begins with the weight that the reward has. Of the pairs in the wrong order, it takes the one whose sums
+    are furthest apart and goes on with the weight that ties this pair, until no pair is in the wrong order. This is
+    Dinkelbach's method, which needs no list of all pairs.
     """
     groups = int(grouped.batch.group_index().max()) + 1
     needed = torch.full((groups,), -torch.inf, dtype=torch.float64)

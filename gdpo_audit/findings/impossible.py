@@ -113,9 +113,9 @@ def alone_by_nothing(rewards: Array, advantages: Array) -> int | None:
 
 
 def _by_leave_one_out(advantage: float, neighbour: float, n: int) -> bool:
-    """Return whether an advantage of the other responses in a group has the size and sign that leave-one-out gives them
-    if they all have equal rewards. advantage: that of the one response with other rewards. neighbour: that of one of
-    the others. n: the size of the group.
+    """Return whether the advantage of a neighbour has the size and sign that leave-one-out gives to n − 1 responses
+    with equal rewards beside one response with other rewards. advantage: that of the one response. neighbour: that of
+    one of the n − 1. n: the size of the group.
     """
     size, opposite = abs(neighbour), advantage < 0 < neighbour or neighbour < 0 < advantage
     return n > 3 and opposite and min(abs(size - 1 / sqrt(n - 1)), abs(size - 1 / sqrt(n - 2))) <= _NEAR

@@ -81,7 +81,7 @@ class LoggedGroups:
     @cached_property
     def course(self) -> Course:
         """The course of the rewards: the mean of each at each step, as a rate, which is 0 at the lowest and 1 at the
-        highest value in the log.
+        highest value in the log. A reward that has one value in the whole log has the rate 0.5.
         """
         batches = self.facts.batches
         step, which = np.unique(batches.step, return_inverse=True)
@@ -150,8 +150,8 @@ class LoggedGroups:
         return batch.zero_unrewarded(formula(batch).advantages).flatten().numpy()
 
     def _passes(self, gate: Gate, values: Array) -> float:
-        """Return the rate of a reward behind its gate over the product of two rates: its own without the gate, and that
-        of the reward on which the gate depends. values: (rewards, responses) the rewards with the gate.
+        """Return the rate of a reward behind its gate divided by the product of two rates: its own without the gate,
+        and that of the reward on which the gate depends. values: (rewards, responses) the rewards with the gate.
         """
         k, on = gate.reward, gate.on
         passing = self._rates(self.values)

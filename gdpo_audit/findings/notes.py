@@ -12,7 +12,7 @@ from gdpo_core._words import count, number, percent
 
 def notes(f: Facts) -> Iterator[str]:
     """Yield the notes of a report: what of the log was left out or counts only once, which rewards do not count, and
-    how the groups were told.
+    how the groups were told apart.
     """
     for issue in f.run.issues:
         yield from _notes_on(issue)
@@ -86,7 +86,9 @@ def _total_of_parts(details: Mapping[str, Any]) -> str:
 
 
 def _regrouped(details: Mapping[str, Any]) -> Iterator[str]:
-    """Yield notes on what tells the groups apart if that is not what the log says. details: those of the issue."""
+    """Yield notes about groups that the audit had to find out by itself: by what the responses were grouped and why,
+    and which rows of such a group count only once. details: those of the issue.
+    """
     named = bool(details["not_by"]) and details["not_by"] != details["by"]
     why = "because nothing else in the log shows the groups"
     if details["judged"]:

@@ -175,12 +175,12 @@ def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, 
 
 
 def _best(f: Facts, rows: Sequence[Setting]) -> Setting | None:
-    """Return the setting that is to be recommended: under it the push on the primary reward rises most, less what the
-    pushes on other rewards lose. rows: the settings, the run's own first.
+    """Return the setting that is to be recommended: the one that raises the push on the primary reward most, less what
+    the pushes on other rewards lose. rows: the settings, the run's own first.
 
-    The push has to be above 0 and to rise by more than noise, and the whole interval of the forecast, if there is one,
-    has to lie above 0; None if no setting is such. None too without a primary reward, as only the run's owner can say
-    then what is better, and where no method makes the advantages.
+    Under that setting the push has to be above 0 and to rise by more than noise, and the whole interval of the
+    forecast, if there is one, has to lie above 0. Returns None if no setting meets these conditions, without a primary
+    reward, as only the run's owner can then say what is better, and where no method makes the advantages.
     """
     if f.basis.primary is None or (f.recipe is None and f.reproduced is False):
         return None
@@ -197,7 +197,9 @@ def _rises(row: Setting, ran: Setting, name: str) -> bool:
 
 
 def _may_fall(row: Setting, name: str) -> bool:
-    """Return whether the reward `name` has a forecast under a setting whose interval reaches down to 0 or below."""
+    """Return whether the forecast of the reward `name` under a setting has an interval that reaches down to 0 or below;
+    False where there is no forecast.
+    """
     low = row.forecast[name]["low"] if row.forecast else None
     return low is not None and low <= 0
 

@@ -51,7 +51,7 @@ def worst_of(prompts: pl.DataFrame) -> pl.DataFrame:
 
 def prompts_of(f: Facts) -> PromptsPart | None:
     """Return the report's part about prompts: how many the run has, how many of them taught nothing, and the worst
-    ones. None where the log has no prompts.
+    ones. None where the log has no prompts, or where it is not known which groups were silent.
     """
     prompts = visited_prompts(f)
     if prompts is None or f.prompt_texts is None:

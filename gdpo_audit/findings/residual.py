@@ -38,8 +38,8 @@ _OF_GROUP = "a factor for each group"
 class Residual:
     """Describe a pattern in logged advantages that no known recipe makes.
 
-    pattern: its name; says: sentences about it. known: whether nothing need be missing from the log, as the advantages
-    are those of a known estimator or follow the rewards.
+    pattern: its name; says: sentences about it. known: True if the advantages are those of a known estimator or follow
+    the rewards, False if something seems to be missing from the log.
     """
 
     pattern: str
@@ -50,7 +50,9 @@ class Residual:
 
 
 def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual | None:
-    """Return the pattern in the advantages of some tables, which no recipe makes; None where no pattern is found."""
+    """Return the pattern in the advantages of some tables, where no recipe makes these advantages; None where none is
+    found.
+    """
     table = pl.concat(tables)
     ends = table["group"].rle().struct.field("len").cum_sum().to_numpy()
     table = table.head(max(int(ends[ends <= _ENOUGH].max(initial=0)), int(ends[0])))
@@ -114,8 +116,8 @@ def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tupl
 
 
 def _fit(t: Terms) -> Tensor | None:
-    """Return (rewards,) the weights with which the sum of the terms is a multiple of the advantages in nearly every
-    group; None if there are no such weights, or if too few groups show it.
+    """Return (rewards,) the weights with which the sum of the terms is a positive multiple of the advantages in nearly
+    every group; None if there are no such weights, or if too few groups show it.
     """
     solution = solution_of(replace(t, batch=torch.arange(len(t.batch))), len(t.batch))
     if not solution.is_direction:
@@ -135,8 +137,8 @@ def _fit(t: Terms) -> Tensor | None:
 
 
 def _factors_vary(t: Terms, w: Tensor) -> bool:
-    """Return whether the factor between the advantages and the weighted sums differs from group to group, and does so
-    too between the advantages and the z-scores of these sums. w: (rewards,) the weights.
+    """Return whether two factors both differ from group to group: that between the weighted sums and the advantages,
+    and that between the z-scores of these sums and the advantages. w: (rewards,) the weights.
     """
     square = t.total((w @ t.x).square())
     factor = t.total((w @ t.x) * t.a) / square
@@ -147,7 +149,7 @@ def _factors_vary(t: Terms, w: Tensor) -> bool:
 
 
 def _in_words(rewards: Sequence[str], weights: Tensor) -> str:
-    """Return words that name the weights; of a single reward with a weight, they name that reward alone."""
+    """Return words that name the weights; if only one reward has a weight other than 0, they name that reward alone."""
     known = {name: w for name, w in zip(rewards, weights.tolist(), strict=True) if w}
     words = weights_in_words(known, True).removesuffix(" (the log shows only their ratio)")
     return f"with weights {words}" if len(known) > 1 else f"of {listing(known)} alone"
@@ -193,7 +195,7 @@ def _mostly(t: Terms, hidden: int, groups: int) -> Residual | None:
     """Return the pattern that the advantages follow the rewards for the most part, or the pattern that something is not
     logged; None if neither shows.
 
-    hidden: in how many of the groups responses with equal rewards have different advantages; if they are many,
+    hidden: in how many of the groups responses with equal rewards have different advantages; if these groups are many,
     something is not logged. groups: the number of all groups.
     """
     mean, adds_up = t.total(t.a) / t.total(t.included).clamp(min=1), _adds_up(t)

@@ -12,8 +12,8 @@ from gdpo_core.pushing import push_sums
 
 
 def ungated_column(name: str) -> str:
-    """Return the name of a further column, in a table in which a reward stands as its gate leaves it: that column holds
-    the reward as the log has it.
+    """Return the name of the column that holds a reward as the log has it, in a table whose usual column of that reward
+    holds what its gate leaves of it. name: that of the reward.
     """
     return f"ungated:{name}"
 
@@ -75,7 +75,7 @@ def _round_off(batch: Batch, x: Tensor, same: float) -> Tensor:
 
 
 def _flat(batch: Batch, x: Tensor) -> Tensor:
-    """Return (…, groups) from a reduction over groups, which keeps an axis of length 1 where all groups have one
-    size.
+    """Return x, the result of a reduction over groups, as (…, groups): without the last axis of length 1 that it has
+    where all groups have one size.
     """
     return x.squeeze(-1) if batch.index is None else x

@@ -21,8 +21,8 @@ _LEAST = 1e-3
 
 
 def weights_for(trials: Trials, method: str, wanted: Mapping[int, float]) -> tuple[float, ...] | None:
-    """Return weights, one per reward, under which a method gives each reward its wanted share of the update. None where
-    no share is wanted, or where a reward that is to have a share never differs.
+    """Return weights, one per reward and rounded to three digits, under which a method gives each reward about its
+    wanted share of the update. None where no share is wanted, or where a reward that is to have a share never differs.
 
     wanted: shares that sum to 1, by the index of the reward. All other rewards keep the weight that they have. The
     signs of the weights stay, and so does the largest absolute weight of the rewards in `wanted`.

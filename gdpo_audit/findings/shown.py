@@ -79,7 +79,7 @@ def _sums(a: np.ndarray, group: np.ndarray) -> tuple[int, int]:
 
 def _centring(a: np.ndarray, group: np.ndarray, batch: np.ndarray, x: np.ndarray, rewards: Sequence[str]) -> Said:
     """Return a title and a sentence about the groups whose advantages do not add up to 0, and the likely reason; both
-    empty where only a few do not.
+    empty where only a few do not, or where too few groups show it.
 
     a: (responses,) the advantages; group, batch: (responses,) the group and the batch of each; x: (responses, rewards).
     """
@@ -142,9 +142,9 @@ def _rounded_mean(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> str:
 
 
 def _beyond(a: np.ndarray, group: np.ndarray) -> Said:
-    """Return a title and a sentence about advantages that are larger than a z-score can be, in a log whose advantages
-    look like z-scores; both empty where there are none. a: (responses,) the advantages; group: (responses,) the group
-    of each.
+    """Return a title and a sentence about advantages that are larger than a z-score can be; both empty where there are
+    none, or where the advantages of the log do not look like z-scores. a: (responses,) the advantages; group:
+    (responses,) the group of each.
     """
     sizes = np.bincount(group)
     mean = np.bincount(group, a) / np.maximum(sizes, 1)
@@ -183,7 +183,9 @@ def _silent(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> Said:
 
 
 def _signs(a: np.ndarray) -> Said:
-    """Return a title and a sentence if no advantage is below 0, or if none is above 0; else both are empty."""
+    """Return a title and a sentence if no advantage is below 0, or if none is above 0; both empty otherwise, and for
+    fewer than `_ROWS` advantages.
+    """
     zeros = float((a == 0).mean())
     for sign, side in ((1, "below"), (-1, "above")):
         if len(a) >= _ROWS and (sign * a >= 0).all():

@@ -79,9 +79,10 @@ def summarise(table: pl.DataFrame, basis: Basis) -> Summary:
     together.
 
     The advantages are computed with the weights and the convention of `basis`. If the convention weights GDPO's batch
-    step by tokens, and a batch lacks lengths, that step runs over responses instead. If the table has a column `part`,
-    which numbers parts of the run of some groups each, the sums are over each part and bear its number, while the
-    advantages are still computed over whole batches. Raises InputError if rows of one batch or group stand apart.
+    step by tokens, and a batch lacks lengths, that step runs over responses instead. If the table has a column
+    `_value`, which gives each group the number of a part of the run, the sums are over each part and not over each
+    batch, and have its number in the place of the batch's; the advantages are still computed over whole batches. Raises
+    InputError if rows of one batch or group stand apart.
 
     >>> table = pl.DataFrame({"batch": 0, "step": 1, "group": 0, "reward:a": [1.0, 0, 1], "reward:b": [0.0, 1, 1]})
     >>> from gdpo_audit.findings.sums import total
@@ -97,8 +98,9 @@ def _kinds(table: pl.DataFrame, basis: Basis) -> Iterator[tuple[pl.DataFrame, Ba
     computed.
 
     With each set of batches come the basis for it, whether its rewards are float32 numbers, and whether all its lengths
-    are known. Batches whose groups differ in size, and among them those with a group of one response, are sets of their
-    own. Raises InputError if rows of one batch or group stand apart.
+    are known. The batches of a set are alike in these three and in the size of their groups; if sizes differ inside
+    batches, those with a group of one response form sets apart from the others. Raises InputError if rows of one batch
+    or group stand apart.
     """
     batch, group = (table[name].to_numpy() for name in ("batch", "group"))
     starts, first = starts_of(batch), starts_of(group)
@@ -159,8 +161,8 @@ def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Su
 
 
 def _best(score: Array, most: int) -> Array:
-    """Return the indices of the groups with the highest scores, `most` at the most; of equal scores the first come
-    first, and NaN is no score.
+    """Return the indices of the groups with the highest scores, at most `most` of them; of groups with equal scores the
+    first ones are taken, and NaN is no score.
     """
     shown = np.flatnonzero(score == score)
     if len(shown) <= most:

@@ -36,8 +36,8 @@ class Made(NamedTuple):
 class Basis:
     """All that the sums over a run are computed with: its rewards, weights, convention and methods. primary: the index
     of the primary reward. recipe: that of the logged advantages. extra_method: a method to compute as well.
-    examples_of: the method of which examples are kept, None for none. changes: the weights and recipe of each batch, by
-    its number, that has others.
+    examples_of: the method of which examples are kept, None for none. changes: the weights and the recipe of those
+    batches, by number, in which they are not the run's.
     """
 
     rewards: tuple[str, ...]

@@ -34,8 +34,8 @@ def counted(f: Facts) -> Run | None:
 
 
 def _without_weight(f: Facts) -> Iterator[Uncounted]:
-    """Yield the rewards whose weight is known to be 0, except for the primary reward; nothing if no reward has another
-    weight.
+    """Yield the rewards whose weight is known to be 0; nothing if no reward has another weight. Not among them are the
+    primary reward, a reward that a logged total seems to contain, and one that has a weight in some part of the run.
     """
     weights, recipe = f.basis.weights, f.recipe
     last = max((k for k, w in enumerate(weights) if w), default=-1)
@@ -53,7 +53,8 @@ def _without_weight(f: Facts) -> Iterator[Uncounted]:
 
 def _weighted_copies(f: Facts) -> Iterator[tuple[str, tuple[str, float]]]:
     """Yield each reward that the log holds a second time, multiplied by a weight, in a column whose name says
-    “weighted”: the name of the reward, and then that column and the weight.
+    “weighted”: the name of the reward, and then that column and the weight. A column that is the primary reward, or
+    whose weight the caller gave, is no such copy.
     """
     primary = None if f.basis.primary is None else f.rewards[f.basis.primary]
     for later, weights in f.relations:

@@ -91,7 +91,8 @@ def with_every_weighed_reward(f: Facts, setting: WhatIfSetting) -> Facts:
 
 def compute_what_if(f: Facts, setting: WhatIfSetting, tables: Iterable[pl.DataFrame], engine: Mapped = map) -> WhatIf:
     """Return the figures of the whole run under its own setting and under another one, and the lines of configuration
-    that lead there. Raises InputError.
+    that lead there. Raises InputError for a log that lacks a reward, for weights that are all 0, and if the log changed
+    since the audit.
 
     tables: all tables of the run in `with_every_weighed_reward(f, setting)`, read anew; engine: applies a function to
     each part of the run, as `map` does.

@@ -16,8 +16,8 @@ _FITS = 1e-5  # the part of the advantages that a linear function of the columns
 
 @dataclass(frozen=True)
 class Added:
-    """A column that was added to the advantages which a recipe makes, so many times, as it is or less a mean of it.
-    over: the scope of that mean, batch or group; empty for no mean.
+    """A column of which a multiple was added to the advantages that a recipe makes. times: the factor of the column.
+    over: the scope of the mean of the column that was subtracted from it before, "batch" or "group"; empty if none was.
     """
 
     column: str
@@ -49,7 +49,7 @@ def added_column(tables: Sequence[pl.DataFrame], rewards: Sequence[str], column:
 
 def _common_slope(table: pl.DataFrame, names: Sequence[str]) -> float | None:
     """Return the factor of the last of the named columns in the linear functions that make the advantages of each
-    group; None unless most groups that show such a factor agree on it.
+    group; None if too few groups show such a factor, if most of these do not agree on it, or if it is 0.
     """
     x, a = table.select(reward_columns(names)).to_numpy(), table["advantage"].to_numpy()
     group, slopes = table["group"].to_numpy(), list[float]()

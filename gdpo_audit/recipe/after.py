@@ -23,7 +23,7 @@ def solve_after(
     """Return the recipe that makes every advantage of some tables, if each batch of them was changed once more at the
     end; None if there is none, or if too few batches show it.
 
-    weights: one per reward, tried first; 1 by default.
+    weights: one per reward, taken where the log leaves the weight open; 1 by default.
 
     One such change comes with dynamic sampling: GDPO's batch step divides by the std of all rows of a batch, of which
     the silent groups are dropped afterwards, so the logged rows differ by a factor from what they would be by
@@ -63,8 +63,8 @@ def _attempt(
 
 
 def _with_rows(log: Tensors, recipe: Recipe) -> Recipe:
-    """Return the recipe with the number of rows over which its batch step must have run; unchanged for another method
-    than GDPO, or if the advantages do not show a whole number.
+    """Return the recipe with the fewest and the most rows over which its batch step must have run in a batch; unchanged
+    for another method than GDPO, or if the advantages do not show a whole number of rows.
     """
     if recipe.method != "gdpo":
         return recipe

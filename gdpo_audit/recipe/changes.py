@@ -28,8 +28,8 @@ def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | No
     """Return a recipe whose method makes each of the first batches of a sample by itself, with weights that may differ
     from batch to batch. The weights in it are those of the last of these batches.
 
-    None if there is no such method, or if the sample has a single batch with advantages. None too if the method divides
-    by nothing and the log still does not show the scale of the weights.
+    None if there is no such method, or if the sample has fewer than two batches with an advantage other than 0. None
+    too if the method divides by nothing and the log still does not show the scale of the weights.
     """
     live = (rows for rows in _batches(sample) if rows["advantage"].fill_nan(0).cast(bool).any())
     first = list(islice(live, _TRIED))

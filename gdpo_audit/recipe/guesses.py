@@ -114,8 +114,8 @@ def _simple(scale: float, solution: Solution, wanted: Tensor) -> Guess | None:
 
 
 def simple_near(x: float, tolerance: float) -> list[tuple[int, float]]:
-    """Return the numbers of few digits and the fractions that lie within a relative tolerance of x, the simplest first;
-    [] if x is almost 0 or almost infinite.
+    """Return the numbers of at most three digits and the simple fractions that lie within a relative tolerance of x,
+    the simplest first; [] if x is almost 0 or almost infinite.
 
     Each is a pair of its complexity and the number. The complexity is 0 for 1 and −1, and else about the number of
     digits.

@@ -62,8 +62,8 @@ class Recipe:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Remarks that can follow the name of the method in a sentence: what changed the advantages after it, over how
-        many rows its batch step ran, and how coarsely the advantages are logged.
+        """Remarks that can follow the name of the method in a sentence: what changed the advantages after it or over
+        how many rows its batch step ran, and how coarsely the advantages are logged.
 
         >>> Recipe("grpo", "trl", (1.0,), (), False, grid="4 decimals").remarks
         ('logged with 4 decimals',)

@@ -74,8 +74,8 @@ class Attempt:
 
     @property
     def claims(self) -> int:
-        """The complexity of what the log has to confirm, which is that of the weights: the odd weights of a false
-        recipe fit only by luck.
+        """The complexity of the weights, which the log has to confirm: the odd weights of a false recipe fit only by
+        luck.
 
         It is 0 if no weight is known, as where the advantages have only signs to explain, or if a single weight is
         known up to its scale.
@@ -283,8 +283,8 @@ class _Trial:
 
 
 def _trial_of(batch: Batch, method: str, given: Weights | None, solved: Solved, solvable: bool) -> _Trial | None:
-    """Return the weights to try with one method and convention; None if too few units, groups or batches, are divided
-    as the method divides.
+    """Return the weights to try with one method and convention; None if too few of the units (groups or batches) are
+    divided as the method divides.
 
     given: weights to try first; None for 1 each. solvable: whether the weights could be solved for; if not, only
     `given` and weights of 1 are tried.
@@ -341,9 +341,9 @@ def _judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float
 
 
 def _agree(log: Tensors, chosen: Attempt, alternatives: Iterator[Attempt]) -> Recipe:
-    """Return the simplest recipe that makes the logged advantages. What other recipes that make them too say
-    differently is marked in it as unknown or open. chosen: the attempt that was found; alternatives: attempts with any
-    method and convention.
+    """Return the simplest recipe that makes the logged advantages, or the chosen one if these are rounded. What other
+    recipes that make the same advantages do not agree on is marked in it: weights as unknown, the scale and the
+    convention as open. chosen: the attempt that was found; alternatives: attempts with any method and convention.
     """
     recipe, count = chosen.recipe, len(chosen.recipe.weights)
     made_by, readings = (recipe.method, recipe.convention), [chosen]
@@ -378,8 +378,8 @@ def _as_good(log: Tensors, alternative: Attempt, chosen: Attempt) -> bool:
 
 
 def _less_certain(recipe: Recipe, alternative: Recipe) -> Recipe:
-    """Return the recipe with those weights marked as unknown, or with the scale marked as open, on which an alternative
-    recipe does not agree.
+    """Return the recipe with everything marked on which an alternative recipe does not agree with it: weights as
+    unknown, the scale as open.
     """
     unknown = {*recipe.unknown, *alternative.unknown}
     known = [k for k in range(len(recipe.weights)) if k not in unknown]

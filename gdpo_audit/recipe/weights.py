@@ -72,8 +72,8 @@ class Terms:
         return (self.total(value * trust) / weight.masked_fill(weight == 0, 1))[..., self.unit]
 
     def different(self, some: Tensor, group: Tensor) -> int:
-        """Return how many different terms each group has, added up over the groups. some: (responses,) the responses
-        that count; group: (responses,) the group of each response.
+        """Return how many different terms, vectors of one number per reward, each group has, added up over the groups.
+        some: (responses,) the responses that count; group: (responses,) the group of each response.
         """
         draw = torch.rand(len(self.x), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         mark = (self.x.T @ draw * 1e6).round()[some]  # equal for equal terms
@@ -90,8 +90,8 @@ class Terms:
 
 
 def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
-    """Return the terms that a method adds up: the z-scores of each reward if it has them, else each reward by itself,
-    minus the mean that the method subtracts, and divided by nothing.
+    """Return the terms that a method adds up: the z-scores of each reward if the method computes them, else each reward
+    minus the mean that the method subtracts, divided by nothing.
     """
     count, groups, logged = len(batch.rewards), log.group_of_response, log.advantages
     formula, batch = method_for(method, batch)
@@ -334,7 +334,7 @@ def _median(values: Tensor, weights: Tensor) -> float | None:
 
 def separate(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
     """Return weights near the wanted ones with which no unit's advantages point against the logged ones; if none are
-    found in so many rounds, those of the last round. wanted: (rewards,).
+    found in `_ROUNDS` rounds, those of the last round. wanted: (rewards,).
     """
     along = solution.directions.T @ terms.total(terms.x * terms.a)[:, solution.batches[terms.batch]]
     along = along[:, along.any(0)]
