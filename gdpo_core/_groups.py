@@ -63,7 +63,7 @@ class Batch:
 
     @property
     def all_responses(self) -> Reduction:
-        """The reduction over all responses of the batch; if this holds several batches, over those of each batch.
+        """The reduction over all responses; where this `Batch` holds several batches, over the responses of each.
 
         It does not skip missing rewards, whatever the convention says.
         """
@@ -140,8 +140,8 @@ def make_batch(
 ) -> Batch:
     """Return rewards and options as a `Batch`, after checking them as the caller gave them. Raises InputError.
 
-    weights, groups, lengths, convention: as in `grpo`. batches: where the rewards are of several batches, the id of
-    each group's batch, in the order of the groups.
+    weights, groups, lengths, convention: as in `grpo`. batches: the id of each group's batch, in the order of the
+    groups; None if all of the rewards are one batch.
     """
     expect(isinstance(convention, Convention), "convention", "a gdpo_core.Convention", repr(convention))
     r, w, dtype, missing = rewards_and_weights(rewards, weights, grouped=groups is not None)

@@ -24,7 +24,7 @@ RANGE = {torch.float32: (1e-10, 1e10), torch.float64: (1e-100, 1e100)}
 
 
 def numbers(values: ArrayLike, name: str) -> Tensor:
-    """Return values as a dense tensor: floats keep their dtype, integers and booleans become float64.
+    """Return values as a dense tensor without gradient: floats keep their dtype, integers and booleans become float64.
 
     name: the name of the argument, with which InputError begins where the values are no numbers in a regular array.
 
@@ -70,7 +70,7 @@ def _culprit(values: Any, error: Exception) -> str:
 def rewards_and_weights(
     rewards: ArrayLike, weights: ArrayLike | None, grouped: bool
 ) -> tuple[Tensor, Tensor, torch.dtype, bool]:
-    """Return the rewards, one weight per reward, the dtype of the result, and whether any reward is NaN.
+    """Return the rewards, one weight per reward, the dtype of what the caller gets back, and whether any reward is NaN.
 
     Rewards and weights come back in the dtype to compute in: at least float32, and float64 where float32 is too narrow.
     weights: None for a weight of 1 each; grouped: whether the responses have group ids, so that there is no axis of
@@ -124,7 +124,7 @@ def weights_by_name(weights: object, rewards: Sequence[str], name: str = "weight
 
 
 def width(sizes: list[float], dtype: torch.dtype, name: str) -> torch.dtype:
-    """Return the dtype to compute in: `dtype`, or float64 where the squares of such numbers leave the range of `dtype`.
+    """Return the dtype to compute in: `dtype`, or float64 where the squares of `sizes` leave the range of `dtype`.
 
     sizes: absolute values that the computation meets, of which 0 does not matter; name: the name of their argument.
     Raises InputError where their squares leave the range of float64 too.

@@ -33,8 +33,9 @@ ROUNDED = 3 * torch.finfo(torch.float32).eps
 class Normalised:
     """Values after normalisation, with the mean and the standard deviation that normalised them.
 
-    Mean and std keep the axes over which they were taken, with length 1. With leave-one-out they are those of the other
-    rollouts of a group, so that each response has its own.
+    The axes over which mean and std were taken stay, with length 1; where groups are given by ids, the last axis has
+    one value per group. With leave-one-out mean and std are those of the other rollouts of a group, so that each
+    response has its own.
     """
 
     mean: Tensor
@@ -99,10 +100,10 @@ def divisor(std: Tensor, eps: float, eps_to: str = "std") -> Tensor:
 
 
 def root(x: Tensor) -> Tensor:
-    """Return √x, rounded on every processor as IEEE 754 demands.
+    """Return √x; on a CPU it is rounded as IEEE 754 demands, and so is the same on every CPU.
 
-    torch's own root may differ between processors, and between two places of one tensor. On a GPU it is used all the
-    same.
+    torch's own root may differ between processors, and between two places of one tensor. On a GPU torch's root is used
+    nevertheless.
 
     >>> root(torch.tensor([4.0, 9.0]))
     tensor([2., 3.])
@@ -118,9 +119,10 @@ def root(x: Tensor) -> Tensor:
 
 
 def weighted_sum(batch: Batch, x: Tensor) -> Tensor:
-    """Return Σ_k w_k x_k, summed over the first axis of x; missing rewards add nothing if the convention skips them.
+    """Return Σ_k w_k x_k, summed over the first axis of x.
 
-    Where all rewards of a response are missing, its sum is NaN, or 0 if the convention counts such responses.
+    A missing reward adds nothing if the convention skips missing rewards; otherwise it makes the sum NaN. Where
+    they are skipped, the sum of a response without any reward is NaN, or 0 if the convention counts such responses.
     """
     skips = batch.skips_missing
     terms = batch.weights * x

@@ -43,7 +43,7 @@ def percent(share: float | None, decimals: int = 0) -> str:
 
 
 def number(x: float | None, digits: int = 4) -> str:
-    """Return a number as text with so many significant digits; an integer with all of its digits.
+    """Return a number as text with `digits` significant digits; an int with all of its digits.
 
     >>> number(0.123456), number(-2.0), number(12345), number(1.2e-06), number(0.123456, digits=2), number(None)
     ('0.1235', '−2', '12,345', '1.2e-06', '0.12', '–')
@@ -54,7 +54,7 @@ def number(x: float | None, digits: int = 4) -> str:
 
 
 def decimal(x: float | None, places: int = 3) -> str:
-    """Return a number as text with so many digits after the point; a whole number, and what rounds to 0, with none.
+    """Return a number as text with `places` digits after the point; a whole number, and what rounds to 0, with none.
 
     >>> decimal(-0.5), decimal(-0.00001), decimal(2.0), decimal(2.00001), decimal(0.618, places=2)
     ('−0.500', '0', '2', '2.000', '0.62')
@@ -79,7 +79,9 @@ def raw(x: float, digits: int = 10) -> str:
 
 
 def raw_column(values: Sequence[float]) -> list[str]:
-    """Return numbers as texts that programs read, with six decimals, or six significant digits if all are below 0.001.
+    """Return numbers as texts that programs read, with six decimals, or six significant digits if all are small.
+
+    They are small if the largest in size lies between 10⁻¹² and 0.001; below that it is round-off.
 
     >>> raw_column([0.70710678, -1e-16]), raw_column([2e-7])
     (['0.707107', '0.000000'], ['2e-07'])
@@ -103,7 +105,9 @@ def signed(x: float | None, places: int = 2) -> str:
 
 
 def power_of_ten(x: float) -> str:
-    """Return a small number such as an ε as a power of ten or a multiple of one, and any other number as it is.
+    """Return a number as text: a small one, such as an ε, by a power of ten, any other one with up to six digits.
+
+    A number is small here if it is a power of ten below 1, or if it lies between 0 and 0.0001.
 
     >>> power_of_ten(0.0001), power_of_ten(1e-8), power_of_ten(3e-7), power_of_ten(0.5), power_of_ten(0)
     ('10⁻⁴', '10⁻⁸', '3 × 10⁻⁷', '0.5', '0')

@@ -104,8 +104,8 @@ def gate(
     """Return the lines of configuration that let `reward` count only where the reward `on` reaches the threshold.
 
     framework: a key of FRAMEWORKS; rewards: the names of all rewards. otherwise: the value of `reward` everywhere else;
-    for a penalty it should be the worst one, because 0 would be its best. The lines have it with three digits, rounded
-    away from 0. Raises InputError. Source: arXiv 2601.05242, eq. 8.
+    for a penalty it should be the worst one, because 0 would be its best. The lines have it with three significant
+    digits, rounded away from 0. Raises InputError. Source: arXiv 2601.05242, eq. 8.
 
     >>> print(gate("verl", ["correct", "short"], reward="short", on="correct"))
     # compute_score, before it returns: short counts only where correct reaches 1

@@ -140,8 +140,8 @@ def _divisor(eps: float, whose: str) -> str:
 def exceptions(convention: Convention) -> tuple[str, ...]:
     """Return sentences on what a convention does where the formulas say nothing, one for each case.
 
-    The cases are missing rewards, responses without any reward, groups of one, and others if the convention treats them
-    in a way of its own.
+    The cases are missing rewards, responses without any reward unless missing rewards propagate, groups of one, and
+    others if the convention treats them in a way of its own.
 
     >>> print(*exceptions(PAPER)[1:], sep="\\n")
     A response without any reward is left out and gets 0.

@@ -166,7 +166,7 @@ def _square_and_free(n: int) -> tuple[int, int]:
 
 
 def _columns(runs: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Yield the columns of a 0 or 1 per rollout, of those that differ only by the order inside a run just one.
+    """Yield columns with a 0 or 1 per rollout; of columns that differ only in the order inside a run, just one.
 
     runs: how many rollouts stand in each run; those of one run have had equal sums so far, so their order does not
     matter.

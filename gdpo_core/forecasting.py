@@ -101,13 +101,13 @@ def _all_equal(rates: Array, within: float, size: int) -> Array:
 class Pushes:
     """The push of a setting on each of K rewards, as a function of their rates.
 
-    A weight multiplies the raw reward, the normalised one if `decoupled`, or a gated one. measured: (K,) the push on
-    the logged groups. weights: (K,). decoupled: whether each reward is normalised before the sum. spread: (K,) the
-    standard deviation inside groups of what each weight multiplies; sources: (K, K) the correlations inside groups of
-    what the weights multiply; cross: (K, K) those of what each weight multiplies (rows) with each reward (columns).
-    differing: the share of groups in which a reward takes different values. gate: the index of the gated reward, that
-    of the reward on which it depends, and a factor: the rate of the gated reward where both are passed is the product
-    of their rates times this factor.
+    A weight multiplies the raw reward, the normalised one if `decoupled`, or a gated one. course: the rates of the
+    rewards in the log. measured: (K,) the push on the logged groups. weights: (K,). decoupled: whether each reward is
+    normalised before the sum. spread: (K,) the standard deviation inside groups of what each weight multiplies;
+    sources: (K, K) the correlations inside groups of what the weights multiply; cross: (K, K) those of what each weight
+    multiplies (rows) with each reward (columns). differing: the share of groups in which a reward takes different
+    values. gate: (k, j, c), if reward k counts only where reward j is passed; the rate of its gated value is
+    c × rate k × rate j.
     """
 
     course: Course
@@ -123,7 +123,8 @@ class Pushes:
     def at(self, logits: Array) -> Array:
         """Return (…, K) the push at these logits of the rates, (…, K).
 
-        It is the push that `_formula` gives, shifted so that on the course of the log it agrees with the measured one.
+        On the scale of artanh it is what `_formula` gives, shifted so that its mean over the course of the log is the
+        measured push.
         """
         return np.tanh(self._formula(logits) + self._offset)
 
@@ -206,7 +207,7 @@ class Speeds:
     def starts(self, speeds: Array) -> Array:
         """Return (draws, K) the logits at the first step that go with these speeds, (draws, K).
 
-        A speed of more than 3 standard errors above the fitted one counts as one of 3.
+        A speed that lies more than 3 standard errors above the fitted one counts as if it lay 3 above.
         """
         return self.start - self.slope * (np.minimum(speeds, self.fitted + 3 * self.error) - self.fitted)
 
@@ -214,16 +215,17 @@ class Speeds:
 def damping(logits: Array) -> Array:
     """Return by which factor a push on a reward moves its logit: 1 at a rate of one half, less at any other rate.
 
-    logits: of the rates, in any shape.
+    The factor never falls below 0.001. logits: those of the rates, in any shape.
     """
     rates = 1 / (1 + np.exp(-logits))
     return np.maximum(4 * rates * (1 - rates), 1e-3) ** EXPONENT
 
 
 def fit_speeds(course: Course, pushes: Pushes) -> Speeds:
-    """Return the speeds that fit a run, by a logistic regression of each reward's rate on its push until then.
+    """Return the speeds that fit a run, by a logistic regression of each reward's rate on its pushes so far.
 
-    course: the rates of the rewards in the run; pushes: the pushes of the setting that ran.
+    The pushes so far are damped (`damping`) and summed over the steps. course: the rates of the rewards in the run;
+    pushes: the pushes of the setting that ran.
     """
     rewards = course.rates.shape[1]
     start, speed = np.zeros(rewards), np.zeros(rewards)

@@ -23,10 +23,10 @@ class Lines:
 
     A template is None where the framework has no such line. switch_to_gdpo: makes a run use GDPO. with_size: the text
     that takes the place of $with_size there if the group size is known. switch_to_other: makes a run use another method
-    than GDPO; options: by method, the text that takes the place of $option there, and a method that is missing cannot
-    be set; with None it is the method's name. set_weights: sets the weights; set_grpo_weights: sets those of the other
-    methods, if that is done elsewhere than for GDPO. gate: makes a reward count only where another one is passed;
-    gate_to: the same if the reward then gets another value than 0.
+    than GDPO; options: by method, the text that takes the place of $option there. A method without such a text cannot
+    be set; if options is None, the text is the method's name. set_weights: sets the weights; set_grpo_weights: sets
+    those of the other methods, if that is done elsewhere than for GDPO. gate: makes a reward count only where another
+    one is passed; gate_to: the same if the reward then gets another value than 0 elsewhere and `gate` cannot give it.
     """
 
     switch_to_gdpo: str
@@ -158,7 +158,8 @@ READABLE = tuple(f.id for f in FRAMEWORKS.values() if not f.read_as)  # the fram
 def framework_named(name: object) -> str:
     """Return the id of the framework whose reader reads the logs of the framework with this name.
 
-    Case, hyphens and blanks of the name do not matter. Raises InputError for a name that is not known.
+    Case does not matter, and a hyphen or a blank in the name counts as an underscore. Raises InputError for a name that
+    is not known.
 
     >>> framework_named("MS-Swift"), framework_named("axolotl")
     ('ms_swift', 'trl')

@@ -52,7 +52,7 @@ class Scalars:
 
     @property
     def gaps(self) -> Array:
-        """The distance between the two values of each reward times its weight, (rewards,).
+        """The distance between the two values of each reward times the size of its weight, (rewards,).
 
         NaN for a reward with more than two values.
         """
@@ -72,7 +72,7 @@ class Scalars:
 
 @dataclass(frozen=True)
 class Shares:
-    """The lowest and the highest share that each reward can have at each step, and which reward has the largest."""
+    """The lowest and the highest share of the update that each reward can have at each step, and whose is largest."""
 
     low: Array  # (steps, rewards)
     high: Array  # (steps, rewards)
@@ -120,9 +120,9 @@ def bound_shares(s: Scalars, method: str) -> Shares:
 def _largest(low: Array, high: Array, sides: _Sides | None) -> Array:
     """Return (steps,) the index of the reward whose share must be the largest; −1 where no reward's share must be.
 
-    low, high: (steps, rewards) bounds of the shares. With `sides`, a reward must be the largest also where the length
-    a_k = |x_k| of its term is more than those of all others together: with `rest` for the terms of all but k and l,
-    share_k − share_l has the sign of
+    low, high: (steps, rewards) bounds of the shares. With `sides`, a reward's share is the largest also where the
+    length a_k = |x_k| of its term is more than those of all others together: with `rest` for the terms of all but k and
+    l, share_k − share_l has the sign of
     ⟨x_k − x_l, x_k + x_l + rest⟩ ≥ (a_k + a_l) (a_k − a_l − |rest|).
     """
     count = low.shape[1]
@@ -173,8 +173,10 @@ def _sides(s: Scalars, method: str, weights: Array) -> _Sides:
 def _varying(s: Scalars) -> tuple[Array, Array]:
     """Return the least and the greatest number of groups in which each reward can vary, each (steps, rewards).
 
-    Passes that fill whole groups may leave every group constant; with one more, some group has a pass and a failure. A
-    group in which a reward varies needs at least one of each.
+    For a reward with two values, passes that fill whole groups may leave every group constant; with one more, some
+    group has a pass and a failure. A group in which the reward varies needs at least one of each. For a reward with
+    more values the bounds are none and all of the groups; both are 0 where its std is 0. If the step is a single group,
+    both are 1 where it is not.
     """
     rows, passes = s.size * s.groups, s.passes
     of_two = np.isfinite(passes)
@@ -188,9 +190,11 @@ def _varying(s: Scalars) -> tuple[Array, Array]:
 def _inside(s: Scalars, weights: Array) -> tuple[Array, Array]:
     """Return the least and the greatest length that w_k (r_k − mean_G r_k) can have in a step, each (steps, rewards).
 
-    weights: (steps, rewards). A group of n with k passes has Σ (r − mean)² = k (n − k) / n. That is concave in k, so
-    the sum over groups is least where the passes fill whole groups and the remaining ones are in a single group, and
-    greatest where they are spread evenly.
+    weights: (steps, rewards). For a reward with the values 0 and 1, a group of n with k passes has Σ (r − mean)² =
+    k (n − k) / n. That is concave in k, so the sum over groups is least where the passes fill whole groups and the
+    remaining ones are in a single group, and greatest where they are spread evenly. For a reward with more than two
+    values its std is used: in a step of N answers the length is at most |w| std √(N − 1), and exactly that if they are
+    one group.
     """
     n, passes = s.size, np.nan_to_num(s.passes)
     rest, each, more = passes % n, passes // s.groups, passes % s.groups
@@ -204,7 +208,7 @@ def _inside(s: Scalars, weights: Array) -> tuple[Array, Array]:
 
 
 def _grain(s: Scalars) -> float:
-    """Return the largest number of which the gap of each reward is a whole multiple, so that sums differ by it or more.
+    """Return the largest number of which each reward's gap is a whole multiple: unequal sums differ by it or more.
 
     The result is 0 where no such number is found, or where a reward has more than two values.
     """
@@ -241,7 +245,7 @@ def _smallest_sum(s: Scalars) -> Array:
 
 
 def _by_triangle(sides: _Sides) -> tuple[Array, Array]:
-    """Return the lowest and the highest share of each reward, each (steps, rewards), that the lengths allow.
+    """Return the lowest and the highest share of the update, each (steps, rewards), that the lengths allow each reward.
 
     The lengths of a reward's term, of the sum of the other terms and of the whole sum are the sides of a triangle.
     sides: the bounds on them.
@@ -284,11 +288,11 @@ def _highest(a: tuple[Array, Array], b: tuple[Array, Array], t: tuple[Array, Arr
 
 
 def _by_groups(s: Scalars, sides: _Sides) -> tuple[Array, Array]:
-    """Return the lowest and the highest shares under GRPO, each (steps, rewards), from those of single groups.
+    """Return the lowest and the highest share of the update under GRPO, each (steps, rewards), from single groups.
 
-    The share of the update is the mean of the shares in the groups whose sums differ, which count alike but for the
-    eps. A reward that alone varies in a group makes all of the update there, and one that does not vary makes nothing
-    of it. sides: of it the bounds on the number of groups in which each reward varies.
+    A reward's share of the update is the mean of its shares in the groups whose sums differ, which count alike but for
+    the eps. A reward that alone varies in a group makes all of the update there, and one that does not vary makes
+    nothing of it. sides: only its bounds on the number of groups in which each reward varies are used.
     """
     least, most = _of_one_group(s, "grpo")
     grain = _grain(s)
@@ -308,9 +312,10 @@ def _by_groups(s: Scalars, sides: _Sides) -> tuple[Array, Array]:
 
 
 def _of_one_group(s: Scalars, method: str) -> tuple[Array, Array]:
-    """Return the lowest and the highest share that each reward can have in one group, each (rewards,).
+    """Return the lowest and the highest share of a group's update that each reward can have, each (rewards,).
 
-    They are −∞ and ∞ where a reward has more than two values or there are too many kinds of groups.
+    All of them are −∞ and ∞ if any reward has more than two values, if there are too many kinds of groups to look at
+    each, or if no kind of group has advantages other than 0.
     """
     if any(v is None for v in s.values):
         return np.full(len(s.values), -np.inf), np.full(len(s.values), np.inf)
@@ -321,11 +326,11 @@ def _of_one_group(s: Scalars, method: str) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=32)
 def _kinds_of_group(n: int, terms: tuple[float, ...], spans: tuple[float, ...] | None) -> tuple[Array, Array]:
-    """Return the lowest and the highest share of each reward over all groups of n answers with passes and failures.
+    """Return the lowest and the highest share of a group's update that each reward can have, each (rewards,).
 
-    terms: the distance of each reward's two values times its weight; spans: that distance without the weight for GDPO,
-    and None for other methods. The shares are −∞ and ∞ where there are too many kinds of groups, or where in none of
-    them the advantages differ from 0.
+    They are taken over all possible groups of n answers that pass or fail each reward. terms: the distance of each
+    reward's two values times its weight; spans: that distance without the weight for GDPO, and None for other methods.
+    All shares are −∞ and ∞ if there are too many kinds of groups, or if no kind has advantages other than 0.
     """
     k = len(terms)
     without = np.full(k, -np.inf), np.full(k, np.inf)

@@ -152,7 +152,7 @@ def reward_parts(batch: Batch, steps: Steps) -> Tensor:
     """Return (rewards, …) each reward's part a_k of the advantages A: the parts of an answer sum to its advantage.
 
     steps: what the method computed for this batch. There are such parts because a method is linear but for its
-    divisors.
+    divisors. The parts of an answer that the method leaves out are NaN.
 
     GRPO: a_k = w_k (r_k − mean_G r_k) / std_G s; GDPO: a_k = w_k (z_k − mean_B z_k) / std_B s; each std plus its eps.
     """

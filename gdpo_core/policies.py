@@ -25,7 +25,8 @@ Gate: TypeAlias = Sequence[int] | Sequence[Sequence[int]]  # (reward, on), or se
 class Coins:
     """A policy of independent coins, one per reward: where a coin falls on 1, it pays its scale, and else 0.
 
-    Further rewards can be of noise alone.
+    In the share `together` of the outcomes one draw decides for all coins, so that these are not independent. Further
+    rewards can be of noise alone.
     """
 
     start: Tensor  # (coins,) the logits before training

@@ -77,7 +77,7 @@ class Scenario:
         return setup
 
     def lesson_of(self, comparison: str) -> str:
-        """Return the lesson under a comparison, a key of COMPARISONS: one of its own, or else `lesson`."""
+        """Return the lesson under a comparison, a key of COMPARISONS: its own in `lessons`, or else `lesson`."""
         return self.lessons.get(cast(Any, comparison), self.lesson)
 
     def at(self, rates: Sequence[float]) -> Setup:
@@ -96,7 +96,8 @@ def medians(run: TrainingRun, learnt: float = LEARNT) -> list[float]:
 def alike(a: float, b: float) -> bool:
     """Return whether two medians of epochs are so close to each other that they count as equal.
 
-    They are at most ALIKE_EPOCHS epochs, or ALIKE_SHARE of the larger one, apart, and neither is ALIKE_TIMES the other.
+    They do if they are at most ALIKE_EPOCHS epochs, or ALIKE_SHARE of the larger one, apart, and neither is ALIKE_TIMES
+    the other or more. The same number twice always does, even infinity.
 
     >>> alike(100, 105), alike(100, 107), alike(18, 20), alike(2, 4), alike(inf, 3)
     (True, False, True, False, False)
@@ -108,7 +109,7 @@ def alike(a: float, b: float) -> bool:
 
 
 def verdict_on_coins(grpo: Sequence[float], gdpo: Sequence[float]) -> str:
-    """Return one of VERDICTS on which method learns its slowest coin earlier.
+    """Return one of VERDICTS, which says which method learns its slowest coin earlier.
 
     grpo, gdpo: for each coin the median epoch at which the method has learnt it, infinity if it never does.
 
@@ -122,7 +123,7 @@ def verdict_on_coins(grpo: Sequence[float], gdpo: Sequence[float]) -> str:
 
 
 def verdict_on_arms(grpo: float, gdpo: float) -> str:
-    """Return one of ENDS on which methods end right: the right answer's probability reaches LEARNT.
+    """Return one of ENDS, which says under which methods the right answer's probability reaches LEARNT.
 
     grpo, gdpo: that probability after the last epoch under each method, the median over seeds.
 

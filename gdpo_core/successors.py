@@ -110,9 +110,10 @@ TITLES = NAMES | {key: method.name for key, method in SUCCESSORS.items()}  # of 
 def _dvao(batch: Batch) -> Steps:
     """Compute DVAO: GRPO's centred sum, divided by Σ_k |w_k| σ_k.
 
-    As published, each normalised reward z_k is weighted by w_k σ_k / Σ_l w_l σ_l, which comes to the same. No advantage
-    is larger than GRPO's. A weight below 0 enters the divisor by its absolute value. A convention's eps is added to the
-    divisor. Source: arXiv 2605.25604, its definition and proposition 2, as a published reading of the paper gives them.
+    As published, each normalised reward z_k is weighted by w_k σ_k / Σ_l w_l σ_l, which comes to the same. Unless
+    rewards are missing, no advantage is larger than GRPO's. A weight below 0 enters the divisor by its absolute value.
+    A convention's eps is added to the divisor. Source: arXiv 2605.25604, its definition and proposition 2, as a
+    published reading of the paper gives them.
     """
     s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
     std = deviations(batch, batch.rewards).std
@@ -186,8 +187,8 @@ def _by_variation(batch: Batch) -> Batch:
     c_k = std / |mean| of reward k over the batch, and K is the number of rewards whose weight is not 0; the others take
     no part. The authors' code adds an ε of 1e-8 to each divisor. Here ε is 0, so that a reward whose mean is 0 takes
     all of the weight. The result depends on where a reward has its zero: their code first adds 3 to correctness, which
-    lies between −3 and 3, and this function adds nothing. Their code has no w_k. It calls GRPO with the same weights
-    grpo-h. Source: arXiv 2606.07705 and Zhaolutuan/SAW@119951f (gdpo-h) verl/trainer/ppo/ray_trainer.py:221.
+    lies between −3 and 3, and this function adds nothing. Their code has no w_k. Its name for GRPO with the same
+    weights is grpo-h. Source: arXiv 2606.07705 and Zhaolutuan/SAW@119951f (gdpo-h) verl/trainer/ppo/ray_trainer.py:221.
     """
     r, group = batch.rewards, batch.group
     axes = (-1,) if batch.index is not None else (-2, -1)

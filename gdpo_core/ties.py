@@ -25,7 +25,10 @@ _PAIRS_AT_ONCE = 1 << 22
 
 @dataclass(frozen=True)
 class Order:
-    """The pairs of responses in a group that differ in the primary reward, counted by the order of their advantages."""
+    """Counts of the pairs inside groups that differ in the primary reward, by the order of their advantages.
+
+    A pair consists of two responses of the same group; the counts are over all groups.
+    """
 
     right: int  # the pairs whose response with more of the primary reward has the larger advantage
     tied: int  # the pairs with one advantage
@@ -33,7 +36,7 @@ class Order:
 
     @property
     def pairs(self) -> int:
-        """The number of all pairs in a group that differ in the primary reward."""
+        """The number of all pairs of responses of one group that differ in the primary reward, over all groups."""
         return self.right + self.tied + self.wrong
 
 
@@ -43,8 +46,9 @@ class Collapse:
 
     Two advantages of a group are one if they are equal but for round-off when computed without any eps, and, as they
     were computed, less than 0.5 % of the group's largest apart. `groups`, `silent_groups`, `update_share` and `push`
-    are of all groups, the rest is of the mixed groups; a mean over no group is NaN. Responses without any reward are
-    left out, and so are those whose advantage is NaN under the convention.
+    are of all groups, the other numbers are of the mixed groups, which hold at least two different reward vectors; a
+    mean over no group is NaN. Responses without any reward are left out, and so are those whose advantage is NaN under
+    the convention.
     """
 
     groups: int
@@ -77,9 +81,9 @@ class Collapse:
         return order.wrong / order.pairs if order.pairs else float("nan")
 
     def order(self, primary: int = 0) -> Order:
-        """Count the pairs of a group that differ in the `primary` reward by the order of their advantages.
+        """Count the pairs that differ in the `primary` reward by the order of their advantages, over all groups.
 
-        primary: the index of the reward. Raises InputError.
+        A pair consists of two responses of the same group. primary: the index of the reward. Raises InputError.
 
         >>> collapse([[1, 0, 0], [0, 1, 1], [0, 1, 1], [0, 0, 0]], "grpo").order(primary=0)
         Order(right=1, tied=0, wrong=2)
@@ -112,7 +116,8 @@ def explain_and_collapse(
     """Return `explain`, `collapse` and each reward's part of every advantage, all from one computation.
 
     The parts are (responses, rewards), float64, with their signs, and those of a response sum to its advantage (see
-    `update_share`). Arguments and errors are those of `advantages`.
+    `update_share`); they are NaN for a response that the method leaves out. Arguments and errors are those of
+    `advantages`.
 
     >>> e, c, parts = explain_and_collapse([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 0]], "grpo")
     >>> e.weighted_sums.tolist(), c.level.tolist(), [round(part, 2) for part in parts[0].tolist()]

@@ -44,6 +44,8 @@ class TrainingRun:
     def steps_to(self, level: float = 0.9) -> Tensor:
         """Return (seeds, rewards) the first epoch at which p ≥ level, and infinity where there is none.
 
+        Raises InputError for a level that is not inside (0, 1).
+
         >>> TrainingRun("grpo", torch.tensor([[[0.5, 0.5], [0.9, 0.6]]])).steps_to(0.9).tolist()
         [[1.0, inf]]
         """
@@ -151,7 +153,7 @@ class Setup:
 class TrainingOptions(TypedDict, total=False):
     """The fields of a `Setup` besides p0, as keyword arguments; `train` says what each is.
 
-    Where a `Setup` has tuples, they may be any numbers in an array.
+    Where a field of `Setup` is a tuple, the option may also be a list or, but for the gate, an array or a tensor.
     """
 
     arms: ArrayLike | None

@@ -1,4 +1,4 @@
-"""The arithmetic of one answer: the whole computation of its advantage in one line, with three decimals."""
+"""The arithmetic of one answer: the whole computation of its advantage in one line, with up to three decimals."""
 
 import torch
 from torch import Tensor
@@ -10,8 +10,8 @@ from gdpo_core.board.result import Result
 def arithmetic(side: Result) -> list[str]:
     """Return, for each answer, one line of text with the whole computation of its advantage under a method.
 
-    side: the method's result. What the first reward adds stands between ⟨0| and ⟩, so that the browser can colour it,
-    and the advantage between `**` and `**`.
+    side: the method's result. What the first reward adds stands between ⟨0| and ⟩, what the second adds between ⟨1|
+    and ⟩ and so on, so that the browser can colour it; the advantage stands between `**` and `**`.
     """
     e, n = side.explained, len(side.sums)
     mean, std = (e.group_means, e.group_stds) if e.z is None else (e.batch_mean, e.batch_std)
@@ -57,7 +57,7 @@ def _line(side: Result, terms: list[float], total: float, share: float, mean: fl
 
 
 def _plain(x: float) -> str:
-    """Return a number as text, with at most three decimals, or with three significant digits if it is below 0.01."""
+    """Return a number as text, with up to three decimals, or three significant digits if it is below 0.01 in size."""
     return number(round(x, 3), 6) if abs(x) >= 0.01 else number(x, 3)
 
 

@@ -139,7 +139,7 @@ class Board(anywidget.AnyWidget):
         self._draw()
 
     def _choices(self, start: dict[str, Any]) -> dict[str, Any]:
-        """Return what the browser needs and what does not change while a reader sets the board, by name.
+        """Return, by name, values for the browser that stay the same while a reader sets the board, such as the rules.
 
         start: how the controls stand at first.
         """
@@ -302,9 +302,9 @@ def _texts(given: object, name: str, n: int, each: str, noun: str) -> list[str]:
 
 
 def _reasons(given: object, many: int, width: int) -> list[list[str]]:
-    """Return the reason of each mark, (many, width), "" where none is given. Raises InputError.
+    """Return the reason of each mark as lists, (many, width). Raises InputError.
 
-    many, width: the numbers of answers and rewards.
+    given: the reasons, or None, for which each is ""; many, width: the numbers of answers and rewards.
     """
     rows = [[""] * width] * many if given is None else _list(given, "reasons", many, "rows", "answer")
     return [_texts(row, "reasons", width, "reward", "") for row in rows]
@@ -324,7 +324,7 @@ def _right_or_wrong(
 
 
 def _start(width: int, weights: ArrayLike | None, convention: gc.Convention | str, method: str) -> dict[str, Any]:
-    """Return how the controls stand at first: by trait, pays, weights, and the keys of convention and method.
+    """Return, by trait, how the controls stand at first: pays, weights, and the keys of convention and method.
 
     width: the number of rewards. Raises InputError.
     """
@@ -335,7 +335,7 @@ def _start(width: int, weights: ArrayLike | None, convention: gc.Convention | st
 
 
 def _token_counts(lengths: Sequence[int] | None, answers: Sequence[str | None]) -> tuple[int, ...]:
-    """Return the number of tokens of each answer; where no lengths are given, its characters. Raises InputError."""
+    """Return each answer's number of tokens; without lengths that of its characters, 1 or more. Raises InputError."""
     if lengths is None:
         lengths = [max(1, len(str(text or ""))) for text in answers]
     return tuple(map(int, inputs.token_counts(lengths, (len(answers),)).tolist()))
@@ -344,7 +344,8 @@ def _token_counts(lengths: Sequence[int] | None, answers: Sequence[str | None]) 
 def _advantages(logged: object, many: int) -> list[str]:
     """Return logged advantages as texts with their signs, one per answer; an empty list where none are given.
 
-    many: the number of answers. Raises InputError.
+    logged: one number per answer, where None and NaN give "–", or None for all; many: the number of answers. Raises
+    InputError.
     """
     if logged is None:
         return []

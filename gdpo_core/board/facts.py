@@ -134,7 +134,7 @@ def tied(side: Side, pair: tuple[int, int]) -> bool:
 
 
 def of_all(some: int, whole: int, noun: str) -> str:
-    """Return words for `part` of the `whole` things that `noun` names, such as “2 of 5 pairs” or “both pairs”.
+    """Return words for `some` of the `whole` things that `noun` names, such as “2 of 5 pairs” or “both pairs”.
 
     >>> of_all(1, 1, "pair"), of_all(2, 2, "pair"), of_all(3, 3, "pair"), of_all(2, 5, "pair")
     ('the only pair', 'both pairs', 'all 3 pairs', '2 of 5 pairs')

@@ -18,7 +18,8 @@ def headline(facts: Facts) -> str:
 def pushed_down(facts: Facts) -> tuple[int, int]:
     """Return how many right answers have an advantage below 0 under the method on the left, and how many on the right.
 
-    Both numbers are 0 where no reward says which answers are right.
+    An advantage counts from −0.005 down, where it is printed as a number below 0. Both numbers are 0 where no reward
+    says which answers are right.
     """
     right = facts.right or ()
     base, chosen = (
@@ -53,7 +54,7 @@ def _headlines(facts: Facts) -> Iterator[str]:
 def _of_right_and_wrong(facts: Facts) -> Iterator[str]:
     """Yield headlines on what the method on the right makes of right and wrong answers that the one on the left ties.
 
-    They are about the tie that is outlined first, then about all such ties.
+    The first ones are about the tie that the board outlines, the later ones about all answers.
     """
     right, level, name = facts.right or (), facts.chosen.level, facts.chosen.name
     wrong = [i for i in facts.pile if not right[i]]
@@ -86,7 +87,7 @@ def _of_right_and_wrong(facts: Facts) -> Iterator[str]:
 
 
 def _of_order(facts: Facts) -> Iterator[str]:
-    """Yield headlines on how many pairs are in the wrong order; where both methods have as many, on what is tied."""
+    """Yield headlines on how many pairs each method has in the wrong order or, if equally many, on what is tied."""
     base, chosen = facts.base, facts.chosen
     before, after = len(base.wrong_order), len(chosen.wrong_order)
     if not base.ties and not chosen.ties and not before and after:
@@ -106,7 +107,7 @@ def _of_order(facts: Facts) -> Iterator[str]:
 def _odd(facts: Facts, answer: int) -> bool:
     """Return whether an answer of the outlined tie is the odd one out under the method on the right.
 
-    It is if none of the others has its marks, and all of them get a larger advantage.
+    It is if no other answer of that tie has the same marks, and all others of the tie get a larger advantage.
     """
     rest = [i for i in facts.pile if i != answer]
     marks, level = facts.state.marks, facts.chosen.level
@@ -123,7 +124,7 @@ def _answers(many: int, kind: str) -> str:
 
 
 def _ones(many: int, kind: str) -> str:
-    """Say how many right or wrong answers there are, where the word “answers” stands before.
+    """Return words for a number of right or wrong answers, for use where the word “answers” stands before.
 
     >>> _ones(1, "right"), _ones(3, "right")
     ('a right one', 'three right ones')

@@ -15,7 +15,7 @@ APART_ON_A_LINE = 0.25  # how far apart two advantages are that get notes of the
 def notes(facts: Facts) -> list[dict]:
     """Return the notes beside the dots: for each its "side", 0 for left and 1 for right, its "answers" and two "lines".
 
-    The first note is about the tie that is outlined. If that is one of the method on the left, further notes say where
+    The first note is about the tie that is outlined. If it is a tie of the method on the left, further notes say where
     the method on the right has its answers. Where neither method ties any answers, the only note is about the right
     answer that the most wrong ones overtake.
     """
@@ -36,8 +36,8 @@ def notes(facts: Facts) -> list[dict]:
 def _overtaken(facts: Facts) -> list[dict]:
     """Return a list of one note, on the left method's line, on the right answer that the most wrong ones overtake.
 
-    A wrong answer overtakes a right one if it is below it under the method on the left, and above it under the one on
-    the right. The list is empty where none does.
+    A wrong answer overtakes a right one if its advantage is the smaller one under the method on the left and the larger
+    one under the method on the right. The list is empty where none does.
     """
     level = facts.base.level
     turned = sorted(high for low, high in facts.chosen.wrong_order if level[low] < level[high])
@@ -50,9 +50,9 @@ def _overtaken(facts: Facts) -> list[dict]:
 
 
 def _clusters(answers: tuple[int, ...], a: tuple[float, ...]) -> list[list[int]]:
-    """Return the numbers of answers in lists that lie apart on a line of advantages, the lowest first.
+    """Return the numbers of answers in lists, one for each cluster on a line of advantages, the lowest first.
 
-    a: the advantages of all answers of the group.
+    Clusters lie more than APART_ON_A_LINE apart. a: the advantages of all answers of the group.
     """
     ordered = sorted(answers, key=lambda i: a[i])
     ends = [n for n, (i, j) in enumerate(pairwise(ordered), 1) if a[j] - a[i] > APART_ON_A_LINE]

@@ -45,7 +45,7 @@ class State:
 
     @property
     def binary(self) -> bool:
-        """Whether every mark is a pass or a fail."""
+        """Whether every mark is a pass, 1, or a fail, 0."""
         return {mark for row in self.marks for mark in row} <= {0, 1}
 
     @property
@@ -60,7 +60,7 @@ class State:
 
     @property
     def right(self) -> tuple[bool, ...] | None:
-        """Whether each answer passes the primary reward; None where no reward is primary."""
+        """Whether each answer is right: its primary reward is above 0; None where no reward is primary."""
         return None if self.primary is None else tuple(row[self.primary] > 0 for row in self.marks)
 
 
@@ -72,7 +72,8 @@ def frozen(marks: Sequence[Sequence[float]]) -> Marks:
 def two_values(values: Sequence[float]) -> tuple[float, float] | None:
     """Return the two values between which a reward can be flipped: 0 and another, or one and its negative.
 
-    values: those that the reward has, which may also be just one of the two. The result is None for any other values.
+    values: those that the reward has, which may also be 0 alone or the higher of the two alone. The result is None for
+    any other values.
 
     >>> two_values([1, 0, 1]), two_values([-1, 1]), two_values([0, 0]), two_values([0.5, 0, 0.5])
     ((0, 1), (-1, 1), (0, 1), (0, 0.5))

@@ -81,9 +81,11 @@ def _why_zero(facts: Facts) -> str:
 
 
 def _told_apart(facts: Facts) -> str:
-    """Return in bold which tie is outlined, or that there is none, and then how many combinations are told apart.
+    """Return sentences on what is told apart: first, in bold, which tie is outlined, or that there is none.
 
-    A combination is one of passed and failed marks.
+    If the tie is of the method on the left, they then say how many advantages each method has for how many combinations
+    of marks. If not, they say how many pairs the method on the right ties, if any, and how many the one on the left
+    would tie at equal pay and weights.
     """
     base, chosen = facts.base, facts.chosen
     mixes = count(facts.mixes, *COMBINATION)
@@ -150,7 +152,7 @@ def _only_by_pay(facts: Facts) -> str:
 
 
 def _remarks(facts: Facts) -> list[str]:
-    """Return sentences on what else the advantages show: distances, the right method's ties, scores and leave-one-out.
+    """Return sentences on what else the advantages show: distances, more ties, scores and leave-one-out.
 
     A sentence that does not apply is empty.
     """
@@ -160,8 +162,8 @@ def _remarks(facts: Facts) -> list[str]:
 def _ties_of_the_other(facts: Facts) -> list[str]:
     """Return sentences on the ties of the method on the right.
 
-    They say how many of the left method's ties it keeps, how many it adds, how many only an ε keeps apart, and why
-    marks tie. Where the method ties nothing there are none.
+    They say how many ties of the method on the left it keeps, how many it adds, how many only an ε keeps apart, and why
+    marks tie. The list is empty where the method on the right ties nothing.
     """
     chosen, base = facts.chosen, facts.base
     if not chosen.tied:
@@ -184,16 +186,16 @@ def _ties_of_the_other(facts: Facts) -> list[str]:
 
 
 def _pairs_by_eps(chosen: Side) -> str:
-    """Begin a sentence on the tied pairs whose two advantages differ because of the ε alone."""
+    """Return the first words of a sentence on the tied pairs whose two advantages differ because of the ε alone."""
     many, tied = chosen.by_eps, len(chosen.tied)
     which = of_all(many, tied, "pair") if many == tied else f"{many} of the {tied} pairs"
     return f"In {which} that {chosen.name} ties, the two advantages differ"
 
 
 def _one_spread(facts: Facts) -> bool:
-    """Return whether two marks are interchangeable to the method on the right, because they have the same spread.
+    """Return whether two rewards are interchangeable to the method on the right, because they have the same spread.
 
-    That can be only under GDPO and MO-GRPO, with marks that are passes and fails and weigh the same.
+    That can be only under GDPO and MO-GRPO, where all marks are passes and fails and all rewards weigh the same.
     """
     state = facts.state
     passes = [sum(column) for column in zip(*state.marks, strict=True)]
@@ -204,7 +206,8 @@ def _one_spread(facts: Facts) -> bool:
 def _distances(facts: Facts) -> str:
     """Return a sentence on how far apart the two methods' advantages are, where both put the answers in the same order.
 
-    Where no advantage differs by `SAME` or more, the sentence says that. It is empty where the orders differ.
+    Where no advantage differs by `SAME` or more, the sentence says that, whatever the orders. Otherwise it is empty
+    where the orders differ.
     """
     base, chosen = facts.base, facts.chosen
     if facts.difference < SAME:

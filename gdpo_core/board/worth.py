@@ -20,7 +20,7 @@ def worth(facts: Facts) -> str:
 
 
 def _not_as_it_stands(facts: Facts, first: str) -> str:
-    """Return sentences on why neither method serves the primary reward, which is named `first`; empty if both may.
+    """Return sentences on why neither method serves the primary reward, named `first`; empty if there is no reason.
 
     The reasons are that the reward weighs 0 or less, and that most pairs are in the wrong order under both methods.
     """
@@ -39,9 +39,10 @@ def _not_as_it_stands(facts: Facts, first: str) -> str:
 
 
 def _broken(facts: Facts) -> str:
-    """Return sentences on which answer the right method puts above where the left one ties a right and a wrong answer.
+    """Return sentences on the pairs of a right and a wrong answer that the method on the left ties.
 
-    They are empty without such ties, and where a method gives every answer 0.
+    They say in how many of these pairs the method on the right puts the right answer above, in how many the wrong one,
+    and how many it ties too. They are empty where there are no such pairs, and where a method gives every answer 0.
     """
     ties, well, badly = len(facts.open_pairs), len(facts.well_broken), len(facts.badly_broken)
     if not ties or facts.base.silent or facts.chosen.silent:
@@ -67,8 +68,8 @@ def _pairs(many: int) -> str:
 def _wrong_order(facts: Facts) -> str:
     """Return a sentence on how many pairs each method has in the wrong order, with a wrong answer above a right one.
 
-    It is empty where the only such pairs are ties of the left method that the right one breaks, since `_broken` tells
-    these.
+    It is empty where the only such pairs are those that the method on the left ties and the one on the right breaks,
+    since `_broken` tells of these.
     """
     base, chosen = facts.base, facts.chosen
     before, after = len(base.wrong_order), len(chosen.wrong_order)
