@@ -70,7 +70,7 @@ def _values(run: Run) -> pl.DataFrame:
 
 
 def _numbered(f: Facts, keys: pl.Series) -> Iterator[pl.DataFrame]:
-    """Yield tables with the rows of the batches that count, and a column `part` that numbers the value of each
+    """Yield tables with the rows of the batches that count, and a column `_value` that numbers the value of each
     response.
 
     The number is the place of the value's key in `keys`; every value that is not among them has the number `VALUES`.

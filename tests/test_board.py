@@ -137,6 +137,10 @@ def test_the_example_for_marimo_shows_the_advantages_of_its_board():
     assert outputs[-1] == {method: gc.advantages(board.rewards, method).tolist() for method in ("grpo", "gdpo")}
 
 
+def test_a_reason_that_is_missing_is_empty():
+    assert Board([[1, 0], [0, 1]], reasons=[["why", None], [None, ""]]).reasons == [["why", ""], ["", ""]]
+
+
 def test_what_only_an_eps_parts_is_a_tie():
     """Under TRL's eps a reward of 5 and one of 1 differ by less than two decimals show; the paper has no eps."""
     rewards = [[1, 1, 5]] * 8 + [[0, 1, 5]] * 2 + [[1, 1, 0]] * 2

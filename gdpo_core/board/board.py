@@ -292,13 +292,16 @@ def _group(rewards: ArrayLike) -> list[list[float]]:
 
 
 def _texts(given: object, name: str, n: int, each: str, noun: str) -> list[str]:
-    """Return `n` texts, of which long ones are cut; a text that is not given is `noun` and its number.
+    """Return `n` texts, of which long ones are cut; a text that is not given is `noun` and its number, or empty without
+    a noun.
 
     given: the texts, or None if there are none. name, each: words of the error, the name of the argument and what there
     has to be one text for. Raises InputError.
     """
     texts = [None] * n if given is None else _list(given, name, n, "texts", each)
-    return [f"{noun} {i + 1}" if text is None else excerpt(str(text), LONGEST) for i, text in enumerate(texts)]
+    return [
+        (noun and f"{noun} {i + 1}") if text is None else excerpt(str(text), LONGEST) for i, text in enumerate(texts)
+    ]
 
 
 def _reasons(given: object, many: int, width: int) -> list[list[str]]:
