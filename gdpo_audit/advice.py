@@ -1,4 +1,4 @@
-"""Short answers to the question "Should I use GDPO?", from a report on some rewards; the push decides."""
+"""Short answers to the question "Should I use GDPO?", from the report of an audit; the push decides."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ UNDONE = 2.0  # weights undo the scales if their largest ratio is at least so ma
 
 @dataclass(frozen=True)
 class Answer:
-    """The effect that GDPO has in one respect, in a sentence, and the chapter of the page that shows it."""
+    """The effect that GDPO has in one respect, such as ties: its key in EFFECTS, its title, and a sentence about it."""
 
     effect: str  # a key of EFFECTS
     title: str
@@ -43,7 +43,7 @@ class Answer:
 
 
 def of_group(rewards: tuple[tuple[float, ...], ...], names: tuple[str, ...], weights: tuple[float, ...]) -> AuditReport:
-    """Audit one group as if it were the log of a run; the first reward is the primary one.
+    """Audit one group as if it were the log of a run, and return the report; the first reward is the primary one.
 
     rewards: (rollouts, rewards); names, weights: one per reward.
 
@@ -59,8 +59,8 @@ def advise(report: AuditReport) -> list[Answer]:
     """Return a list of answers to what GDPO would change on the rewards of a report, one for each respect.
 
     The answer about the push on the primary reward decides, together with its forecast if the report's plan holds one.
-    The answers about the order, the shares and the ties explain it. Of a report whose rewards cannot be told apart
-    there is one answer, which says so. Raises InputError if the argument is no report.
+    The answers about the order, the shares and the ties explain it. A report on a single reward, or on a column that
+    mixes several, gets one answer, which says so. Raises InputError if the argument is no report.
 
     >>> from gdpo_audit import audit, read_run
     >>> rows = [{"group": g, "right": a, "short": b} for g in range(40) for a, b in ((1, 0), (0, 1), (1, 1), (0, 0))]
@@ -76,8 +76,8 @@ def advise(report: AuditReport) -> list[Answer]:
 
 
 def verdict(judged: Sequence[Answer], caution: str = "") -> str:
-    """Return all answers in one or a few sentences; caution: the words before these, if there are too few groups to
-    judge.
+    """Return what the answers come to, in one or a few sentences; caution: words to put before these, as where a log
+    has too few groups to judge.
 
     >>> verdict([Answer("helps", "Ties", "", "lab"), Answer("nothing", "Conflict", "", "train")])
     '**Yes, for the ties.** None of these checks speaks against it.'
@@ -104,7 +104,7 @@ def verdict(judged: Sequence[Answer], caution: str = "") -> str:
 
 
 def priority(report: AuditReport) -> str:
-    """Return sentences that say that no normalisation puts the primary reward first, and what does."""
+    """Return sentences that say that no normalisation puts the primary reward first; a weight or a gate may."""
     first = report.run["primary"] or "the reward that matters most"
     return (
         f"No normalisation knows that **{first}** matters most. A larger weight on {first} helps. A gate makes sure "
@@ -116,12 +116,12 @@ def priority(report: AuditReport) -> str:
 
 
 def _held(report: AuditReport, better: int) -> str:
-    """Return the effect, a key of EFFECTS, of a figure that GDPO makes better (1) or worse (-1), or leaves as it is
-    (0).
+    """Return a key of EFFECTS: the effect if GDPO makes a figure better (1) or worse (-1), or leaves it (0).
 
-    It depends on the push on the primary reward. Where that rises, a better figure helps, and a worse one is mixed, as
-    it may be worth it. Where it stays, a better figure changes nothing; where it falls, a better figure is mixed; in
-    both cases a worse one hurts. Without a primary reward, either is mixed.
+    A figure that stays has the effect nothing. Else it depends on the push on the primary reward. Where that rises, a
+    better figure helps, and a worse one is mixed, as it may be worth it. Where the push stays, a better figure changes
+    nothing; where it falls, a better figure is mixed; in both cases a worse one hurts. Where the push is not known, as
+    without a primary reward, a better figure and a worse one are mixed.
     """
     change = change_of_primary(report)
     if change is None:
@@ -162,9 +162,10 @@ def _push(report: AuditReport) -> Answer:
 
 
 def _with_forecast(report: AuditReport, change: PushChange) -> tuple[str, str, str]:
-    """Return the effect of GDPO on the primary reward, a sentence about its forecast, and a headline for the verdict.
+    """Return GDPO's effect on the primary reward (a key of EFFECTS), a sentence on its forecast, and a headline.
 
-    The sentence is empty without a forecast; the headline is empty unless the verdict must be no, or must stay open.
+    The sentence is empty without a forecast. The headline begins the verdict if that must be no or stay open, and is
+    empty otherwise.
     """
     effect = {1: "helps", 0: "nothing", -1: "hurts"}[change.sign]
     less = f"**Not as it stands:** GDPO pushes {change.name} less than {NAMES[change.method]} does."
@@ -184,8 +185,8 @@ def _with_forecast(report: AuditReport, change: PushChange) -> tuple[str, str, s
 def _forecast(report: AuditReport, change: PushChange) -> tuple[float, float, float] | None:
     """Return the forecast change of a reward under GDPO, and the lower and upper end of its interval; None without one.
 
-    It is the forecast of the plan's row with GDPO and the run's weights, if `change` compares GDPO with the run's
-    method.
+    It is the forecast of the plan's row with GDPO, the run's weights and no gate. There is none if `change` compares
+    GDPO with another method than that of the plan's first row, which is the run as it was.
     """
     for row in report.plan[1:]:
         ran = report.plan[0]
@@ -237,7 +238,10 @@ def _evidence_of(report: AuditReport, finding: str) -> Mapping[str, object] | No
 
 
 def _inversions(report: AuditReport, method: str) -> float:
-    """Return the share of pairs in the wrong order under a method; NaN where no pair differs in a primary reward."""
+    """Return the share of pairs in the wrong order under a method.
+
+    NaN where no reward is primary, or where no pair differs in the primary reward.
+    """
     return nan_if_none(report.methods[method]["inversions"])
 
 
@@ -266,10 +270,11 @@ def _order(report: AuditReport) -> Answer | None:
 
 
 def _not_followed(report: AuditReport, effect: str, differs: bool) -> str:
-    """Return the sentence that training goes by the push, for an answer whose figure changes where the push does not
-    follow.
+    """Return the sentence that training goes by the push, for an answer whose figure changes while the push does not
+    follow; an empty text for any other answer.
 
-    effect: the effect in that answer; differs: whether GDPO changes its figure by enough to count. Else it is empty.
+    effect: the effect in the answer, helps or hurts where the push follows; differs: whether GDPO changes its figure by
+    enough to count.
     """
     change = change_of_primary(report)
     if not differs or change is None or effect in ("helps", "hurts"):
@@ -279,7 +284,7 @@ def _not_followed(report: AuditReport, effect: str, differs: bool) -> str:
 
 
 def _scales(report: AuditReport) -> Answer:
-    """Return the answer about the shares that the rewards make of the update."""
+    """Return the answer about the share of the update that each reward accounts for."""
     title, names, first = "Shares of the update", [r["name"] for r in report.rewards], report.run["primary"]
     known = {
         m: [nan_if_none(r["update_share"][m]) for r in report.rewards] for m in (*compared_methods(report), "gdpo")
@@ -322,7 +327,7 @@ def _scales(report: AuditReport) -> Answer:
 
 
 def _ties(report: AuditReport) -> Answer:
-    """Return the answer about the pairs of different answers that get one advantage."""
+    """Return the answer about ties: pairs of responses with different rewards and the same advantage."""
     grpo, gdpo = (nan_if_none(report.methods[m]["tied_pairs"]) for m in ("grpo", "gdpo"))
     if isnan(grpo) or isnan(gdpo):
         return Answer("nothing", "Ties", "No two answers of a group have different rewards.", "lab")
@@ -353,7 +358,7 @@ def _constant(report: AuditReport) -> Answer:
 
 
 def _conflict(report: AuditReport) -> Answer:
-    """Return the answer about rewards that pull against each other."""
+    """Return the answer about two rewards that pull against each other inside groups, or that no two do."""
     if evidence := _evidence_of(report, "conflict"):
         (a, b), correlation = cast(list[str], evidence["rewards"]), signed(cast(float, evidence["correlation"]))
         sentence = (
@@ -370,7 +375,7 @@ def _conflict(report: AuditReport) -> Answer:
 
 
 def _noise(report: AuditReport) -> Answer:
-    """Return the answer about a reward that is nearly constant, whose noise GDPO amplifies."""
+    """Return the answer about a reward that is nearly constant, whose noise GDPO amplifies, or that none is."""
     title, loud = "Nearly constant noise", "GDPO amplifies it until it counts as much as its weight says"
     if evidence := _evidence_of(report, "reward-noise"):
         share = percent(cast(float, evidence["faint_groups"]))

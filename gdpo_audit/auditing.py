@@ -67,14 +67,14 @@ def audit(
 ) -> AuditReport:
     """Audit a run: return a report on what its log shows about the rewards.
 
-    weights: {reward: weight}, or one number per reward. By default the weights that made the logged advantages, else
+    weights: {reward: weight}, or one number per reward. By default the weights that show in the logged advantages, else
     those in the log or in a configuration file beside it, else 1 each.
     primary: the name of the reward that matters most; None: no reward does.
-    asked: the method that was meant to run: grpo, grpo_no_std, grpo_batch_std or gdpo; by default the one of the run's
-    configuration or of its trainer, if that is known.
+    asked: the method that was meant to run, a key of `gdpo_core.conventions.NAMES` such as grpo or gdpo; by default the
+    one of the run's configuration or of its trainer, if that is known.
     what_if: the arguments of `AuditReport.what_if`, as a dict; the whole run is then computed under this setting too.
     engine: a function that is called as `map` is, to apply another function to each part of the log.
-    Raises InputError.
+    Raises InputError for an argument that does not fit the run, and where the log cannot be read.
     """
     setting = None if what_if is None else validate_setting(run, what_if)
     facts = gather(run, weights, primary, asked, engine)
@@ -101,8 +101,8 @@ def gather(
 ) -> Facts:
     """Return the facts of a run, on which its findings and its report rest; arguments and errors are those of `audit`.
 
-    Columns among the rewards that turn out not to count are left out, and all else that a finding needs of the log is
-    read.
+    Rewards that turn out not to count, such as those with weight 0, are left out; and all else that a finding needs of
+    the log is read.
     """
     expect(isinstance(run, Run), "run", "what gdpo_audit.read_run returns", type(run).__name__)
     given = weights_by_name(weights, run.rewards)
@@ -175,7 +175,7 @@ def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
 def _recipes_of(f: Facts) -> dict[int, Recipe]:
     """Return the recipe of each batch, by the number of the batch, where the weights of the run change.
 
-    Returns {} where the recipe of the run makes every batch, and where other weights do not explain the remaining ones.
+    Returns {} if the run has no recipe or this makes every batch, or if other weights do not explain the rest.
     """
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or not wrong.any() or f.lacks_a_reward:
@@ -185,10 +185,10 @@ def _recipes_of(f: Facts) -> dict[int, Recipe]:
 
 
 def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
-    """Return what the sums of a run are computed with if one recipe made all of its advantages.
+    """Return the basis of the sums of a run, such as its weights, as if one recipe made all of its advantages.
 
     recipe: None if it is not known; the weights are then those of the log or 1, and the convention is the framework's.
-    Weights that the caller asks for take their place.
+    Weights that the caller asks for take the place of any others.
     """
     made = run.weights or {} if recipe is None else dict(zip(run.rewards, recipe.weights, strict=True))
     method = wanted.method if wanted.method in COMPARED else "grpo"
@@ -206,7 +206,7 @@ def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
 
 
 def _solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | None]:
-    """Return the run, a sample of its tables, and the recipe that makes the sample's advantages, or None for no recipe.
+    """Return the run, a sample of its tables, and the recipe found for the sample's advantages, or None for no recipe.
 
     The run is returned in other groups, or read in another way, where only that gives the logged advantages.
     """
@@ -281,10 +281,10 @@ def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | No
 
 
 def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
-    """Return the recipe that is solved without groups in which an advantage is beyond √(n − 1), as no rewards make it.
+    """Return the recipe solved without impossible groups: those of n with an advantage that is larger than √(n − 1).
 
-    None if there are no such groups, if they hold more than half of the advantages, or if the recipe misses possible
-    ones.
+    None if there is no such group, if such groups hold more than half of the advantages, or if no recipe makes all
+    advantages that are possible.
     """
     a = pl.col("advantage").fill_nan(None)
     large = a.abs().max().over("group") > (pl.len().over("group") - 1).sqrt() * (1 + 1e-6)
@@ -352,8 +352,8 @@ def _repeats_the_one_before(batches: Sums[Array]) -> Array:
 def _without_foreign_batches(f: Facts) -> Facts:
     """Return the facts without the batches that an evaluation wrote over, or that another method made.
 
-    These batches become `overwritten_batches`. The facts come back unchanged where the recipe makes all batches, or
-    where nothing is found that makes the others.
+    These batches become `overwritten_batches`. The facts come back unchanged where there is no recipe, where it makes
+    all batches, or where nothing is found that makes the others.
     """
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or f.lacks_a_reward or not wrong.any():

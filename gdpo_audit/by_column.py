@@ -20,10 +20,10 @@ LONGEST = 200  # the most characters of a value that are kept
 
 
 def by_value(f: Facts) -> tuple[ValueFacts, ...]:
-    """Return the facts of each value of the column by which the run is to be looked at, in the order of the values.
+    """Return the facts of each value of the column `f.run.by`, in the order of the values.
 
     The `VALUES` values with the most groups have facts of their own; all rarer ones come last, taken together. () where
-    there is no such column. The facts of a value are of the responses that have it; their advantages are those of their
+    no column was chosen. The facts of a value are of the responses that have it; their advantages are those of their
     whole batches. The log is read twice. A column that varies inside a group raises InputError if the caller asked for
     it, and gives () if it was chosen by default.
     """
@@ -47,10 +47,10 @@ def by_value(f: Facts) -> tuple[ValueFacts, ...]:
 
 
 def _values(run: Run) -> pl.DataFrame:
-    """Return a table of the values of the column, those with the most groups first.
+    """Return a table of the values of the column `run.by`, those with the most groups first.
 
-    Its columns are key (a hash of the value), value, and len, the number of groups. Raises InputError where the
-    responses of one group have several values.
+    Its columns are key (a hash of the value), value (its first `LONGEST` characters), and len, the number of groups.
+    Raises InputError where the responses of one group have several values.
     """
     counts = []
     key, value = pl.col("_by").hash().alias("key"), pl.col("_by").str.slice(0, LONGEST).alias("value")
@@ -70,8 +70,8 @@ def _values(run: Run) -> pl.DataFrame:
 
 
 def _numbered(f: Facts, keys: pl.Series) -> Iterator[pl.DataFrame]:
-    """Yield tables with the rows of the batches that count, and a column `_value` that numbers the value of each
-    response.
+    """Yield tables with the rows of the batches that count, and a column `_value` with the number of the value that
+    each response has in the column by which the run is looked at.
 
     The number is the place of the value's key in `keys`; every value that is not among them has the number `VALUES`.
     """

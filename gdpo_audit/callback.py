@@ -42,7 +42,7 @@ class AuditCallback(TrainerCallback):
     path: the log; by default the trainer's output_dir, into which it writes with log_completions=True.
     every: the number of logged steps from one audit to the next, which is also the number of steps that it looks at.
     weights, primary, asked: as in `audit`; named: further arguments of `read_run`.
-    No fault of an audit stops the trainer: it becomes a warning of the logger `gdpo_audit`.
+    No fault of an audit stops the trainer; the second one in a row becomes a warning of the logger `gdpo_audit`.
 
         trainer = GRPOTrainer(..., args=GRPOConfig(log_completions=True, ...))
         trainer.add_callback(AuditCallback(trainer, primary="correctness"))
@@ -66,7 +66,7 @@ class AuditCallback(TrainerCallback):
         self._logged, self._failed, self._logging = 0, 0, False
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        """Audit the last steps each time that `every` steps were logged.
+        """Audit the last steps each time that `every` steps were logged; logs of evaluations do not count.
 
         The trainer writes the rows of the present step only after this, so the next audit is the first to read them.
         """

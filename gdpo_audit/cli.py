@@ -70,8 +70,8 @@ def run_explain(options: Options) -> None:
 
 
 def _write_board(file: Path, rewards: list[list[float]], prompts: list[int], explanation: Explanation) -> None:
-    """Write a board with the responses of one prompt as an HTML file. Raises InputError, also without the extra
-    `board`.
+    """Write a `gdpo_core.board.Board` of some responses as an HTML file. prompts: the number of each one's prompt.
+    Raises InputError, also for several prompts, and if the extra `board` is not installed.
     """
     many, missing = max(prompts), any(x != x for row in rewards for x in row)
     expect(many == 1, "--html", "the responses of one prompt", f"those of {many}")
@@ -163,10 +163,8 @@ def _read_args(options: Options) -> dict[str, Any]:
 
 
 def _columns(text: str | None) -> dict[str, str] | None:
-    """Return the name of each column that is named in a text such as "step=it,advantage=adv", by what it holds; None
-    for None.
-
-    Raises InputError.
+    """Return {what a column holds: its name} from a text such as "step=it,advantage=adv"; None for None. Raises
+    InputError.
 
     >>> _columns("step=it, length=tokens")
     {'step': 'it', 'length': 'tokens'}
@@ -195,7 +193,9 @@ def _audit_args(options: Options) -> dict[str, Any]:
 
 
 def _parse_fail_on(texts: Sequence[str] | None) -> frozenset[str]:
-    """Return the severities and ids of findings in texts such as "warning,reward-dead"; a severity adds those above it.
+    """Return the severities and ids of findings in texts such as "warning,reward-dead"; a severity adds graver ones.
+
+    Raises InputError for any other word.
 
     >>> sorted(_parse_fail_on(["warning,reward-dead", "conflict"])), _parse_fail_on(None)
     (['conflict', 'error', 'reward-dead', 'warning'], frozenset())
@@ -210,7 +210,7 @@ def _parse_fail_on(texts: Sequence[str] | None) -> frozenset[str]:
 
 
 def _status(reports: Sequence[AuditReport], failing: frozenset[str]) -> int:
-    """Return 1 if a report holds a finding with one of these severities or ids, and print the ids on stderr; else 0."""
+    """Return 1 if a report has findings of these severities or ids, and print their ids on stderr; else return 0."""
     status = 0
     for report in reports:
         ids = dict.fromkeys(f.id for f in report.findings if not failing.isdisjoint((f.id, f.severity)))
@@ -225,8 +225,8 @@ def _audit_runs(
 ) -> list[AuditReport]:
     """Return a report for each run; runs: the paths of each.
 
-    audit_args, read_args: arguments of `audit` and `read_run`. targets: files that will be written, which must not be
-    of a log. engine: local or ray. Raises InputError.
+    audit_args, read_args: arguments of `audit` and `read_run`. targets: files that will be written, which the engine
+    local refuses if they are of a log. engine: local or ray. Raises InputError.
     """
     reports = []
     for paths in runs:
@@ -258,7 +258,9 @@ def _real(name: str) -> str:
 
 
 def _runs(paths: Sequence[str]) -> list[list[str]]:
-    """Return the paths of each run: files of one format in one directory are one run together, any other path is a run.
+    """Return the paths of each run: files of one format in one directory are one run together.
+
+    Any other path, such as a directory or a zip, is a run by itself.
 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -281,8 +283,8 @@ def _runs(paths: Sequence[str]) -> list[list[str]]:
 def _name_in_errors(paths: Sequence[str], several: bool) -> Iterator[None]:
     """Make errors of bad input that are raised inside this context begin with the first of a run's paths.
 
-    several: whether there are other runs; if not, only errors about numbers of the log do. An OSError, as of a path
-    that a reader cannot open, becomes such an InputError too.
+    several: whether there are other runs; if not, only errors about the log's rewards or lengths are changed. An
+    OSError, as of a path that a reader cannot open, becomes an InputError that begins so too.
     """
     try:
         yield
@@ -338,7 +340,7 @@ def _write(targets: Mapping[str, Path], texts: Mapping[str, str]) -> None:
 
 
 def _json(reports: Sequence[AuditReport], groups: int) -> str:
-    """Return the JSON of one report, or of several together; groups: how many groups of each finding it holds."""
+    """Return the JSON of one report, or of several together; groups: the most groups of each finding in it."""
     dicts = [report.to_dict(groups) for report in reports]
     return _dump(dicts[0] if len(dicts) == 1 else {"schema": 1, "runs": dicts})
 

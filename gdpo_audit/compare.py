@@ -30,7 +30,8 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
     a course that both share cancels.
     Of several runs on each side, each run gives one mean; a figure is the mean of these, and its interval comes from
     their spread.
-    Raises InputError for a single run beside several, and for runs of one side by two methods.
+    Raises InputError for a side without a run, for a single run beside several, and for runs of one side by two
+    methods.
     """
     first, second = ([side] if isinstance(side, AuditReport) else list(side) for side in (a, b))
     runs, several = [*first, *second], len(first) + len(second) > 2
@@ -88,7 +89,7 @@ def _columns(
     """Yield the name of each figure, its reward, and its column in the steps of A and in those of B.
 
     The reward is None for a figure of all rewards together. both: the rewards that all runs have; method_a, method_b:
-    the methods of the two sides.
+    the methods of the two sides. runs: all reports; unless each tells ties, shares and pushes, these are left out.
     """
     for figure, what in (("mean", MEAN), ("constant groups", DEAD)):
         yield from ((figure, name, column(what, name), column(what, name)) for name in both)
@@ -119,7 +120,8 @@ def _names(side: Sequence[AuditReport]) -> list[str]:
 def _method_of(side: Sequence[AuditReport]) -> str:
     """Return the method under which the figures of one side are computed.
 
-    It is the method that its runs had, or GRPO where the logs do not show it. Raises InputError where they had several.
+    It is the method that its runs had; where the logs do not show it, the one that was asked for, or else GRPO. Raises
+    InputError where the runs had several.
     """
     methods = dict.fromkeys(shown_method(report)[0] or "grpo" for report in side)
     first, got = side[0].source["path"], f"{listing(NAMES[m] for m in methods)}"

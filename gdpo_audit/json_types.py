@@ -77,7 +77,7 @@ class RunPart(TypedDict):
 
 
 class RewardPart(TypedDict):
-    """One reward: its share of the update, the push on it, how its mean went, and where it is missing or constant."""
+    """One reward: its share of the update, the push on it, its mean, and how often it is missing or constant."""
 
     name: str
     mean: float | None
@@ -107,7 +107,7 @@ class MethodPart(TypedDict):
 
 
 class WorstPromptPart(TypedDict):
-    """A prompt of which many responses are in groups without any advantage."""
+    """A prompt of which many responses are in silent groups, in which every advantage is 0."""
 
     prompt: Annotated[str | None, Meta(description="Its text, clipped.")]
     visits: Annotated[int, Meta(description="The number of its groups.")]
@@ -192,7 +192,7 @@ class ByPart(TypedDict):
 
 
 class SettingPart(TypedDict):
-    """A setting, and what the whole run shows under it; a figure is null where there is nothing to compute it from."""
+    """A setting and the figures of the whole run under it; a figure is null if there is nothing to compute it from."""
 
     method: str
     convention: str

@@ -1,5 +1,4 @@
-"""Details that the audit reads from a log beside its sums. It does so before findings and report exist, which open no
-log.
+"""Details that the audit reads from a log beside its sums, so that findings do not have to open the log.
 
 Each detail is read once for a run, and is a member of its `Facts`.
 """
@@ -19,9 +18,10 @@ CHARACTERS_OF = 200_000
 
 
 def pays_of_total(run: Run) -> list[float]:
-    """Return the pays that the parts of a logged total may have, where the log holds that total alone.
+    """Return what a pass of each part of a logged total may pay, where the log holds the total alone.
 
-    Empty where each reward is logged, or where no small set of pays makes all of the totals.
+    The numbers are a guess, the largest first. Empty where each reward is logged, or where no small set of numbers
+    makes all of the totals.
     """
     if not run.total_only:
         return []

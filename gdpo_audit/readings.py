@@ -53,7 +53,7 @@ def another_reading(run: Run, solve: Solve) -> Reading | None:
 
 
 def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
-    """Return a column that was not read as a reward, and the recipe that makes the advantages if it is one.
+    """Return a column that was not read as a reward, and the recipe that makes all advantages if it is read as one.
 
     None where no such column is found. solve: as in `another_reading`.
     """
@@ -168,8 +168,9 @@ def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: R
     """Return the run with more details in its issue about advantages of 0 that were left out; unchanged without such an
     issue.
 
-    The details say what these rows have in common: one value of a column, or an advantage of at most 0 under the
-    recipe. sample: tables of the run; recipe: that of their advantages.
+    The details say what these rows have in common: most of them one value of a column, or all of them an advantage of
+    at most 0 under the recipe. clues: rows of the log, with its columns of 0 and 1; sample: tables of the run; recipe:
+    that of their advantages.
     """
     masked = next((issue for issue in run.issues if issue.id == "masked" and issue.details["column"] is None), None)
     if masked is None:
@@ -189,7 +190,8 @@ def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: R
 
 
 def _mask_details(run: Run, reread: Run, mask: Mask) -> dict[str, object]:
-    """Return the details of the issue about a mask: the rows that it leaves out, their number, and that of all rows.
+    """Return the details of the issue about a mask: the column and value of the rows that it leaves out, their number,
+    and that of all rows.
 
     They also say whether the rows count in the statistics of their groups all the same. reread: the run read with the
     mask.

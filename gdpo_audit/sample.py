@@ -85,9 +85,9 @@ def _convention(check: ConfigCheck, run: Run) -> tuple[Convention, bool]:
 def _weights(check: ConfigCheck, run: Run) -> tuple[dict[str, float], list[str]]:
     """Return the weight of each reward of the sample, and sentences that say how the weights were assigned.
 
-    They go by the names of the rewards if the configuration has these names too, else by the order of the sample's
-    columns, or of the alphabet if the configuration names no rewards. Without rewards and weights in it, each weight is
-    1. Raises InputError where the weights do not fit.
+    The configuration's weights are assigned by name if it names all of the sample's rewards, else in the order of the
+    sample's columns, or in alphabetical order if it names no rewards. If it has neither rewards nor weights, each
+    weight is 1. Raises InputError where the numbers of weights and rewards differ.
     """
     if check.rewards is None and check.weights is None:
         alone = "The configuration names no weights" if check.method == "gdpo" else "The weights stand in the score"
@@ -107,7 +107,7 @@ def _weights(check: ConfigCheck, run: Run) -> tuple[dict[str, float], list[str]]
 
 
 def _bare(name: str) -> str:
-    """Return the name of a reward in small letters, without its module and without the word reward at its end.
+    """Return the name of a reward in small letters, without its module and without reward or reward_func at its end.
 
     >>> _bare("rewards.format_reward"), _bare("Format")
     ('format', 'format')

@@ -91,7 +91,7 @@ class AuditReport(ReportMembers, Displayed):
         """Compute the figures of the whole run under another method, other weights or another convention, beside its
         own.
 
-        method: as in `gdpo_core.advantages`, but for papo, saw and sa_mrpo. weights: {reward: weight}; a reward without
+        method: as in `gdpo_core.advantages`, except papo, saw and sa_mrpo. weights: {reward: weight}; a reward without
         one has that of the run. convention: a key of `gdpo_core.CONVENTIONS`. An argument that is not given stays as
         the run has it. The log is read once more.
         Raises InputError, also where the log has changed since the audit, or the report came here without its log.
@@ -114,10 +114,10 @@ class AuditReport(ReportMembers, Displayed):
     ) -> Forecast:
         """Forecast what the mean of each reward would have come to under another setting, with an 80 % interval.
 
-        method, weights: as in `what_if`. gate: {"reward": name, "on": name}, as a row of the plan has it: the reward
-        counts only where the reward `on` reaches its `threshold`, and is `otherwise` everywhere else. steps: the number
-        of steps over which the means are taken, by default as many as the log has. Raises InputError, also for a log of
-        fewer than 20 steps.
+        method, weights: as in `what_if`. gate: {"reward": a, "on": b}, if reward a is to count only where b reaches
+        "threshold", by default its highest value, and to be "otherwise" elsewhere, by default its worst value. steps:
+        the number of steps over which the means are taken, by default as many as the log has. Raises InputError, also
+        for a log of fewer than 20 steps.
         """
         return forecast_of(self.facts_with_sample("forecast"), method, weights, gate, steps)
 
@@ -150,7 +150,7 @@ class AuditReport(ReportMembers, Displayed):
     def forecast_note(self) -> str:
         """A sentence that says why the recommended setting has no forecast of the primary reward.
 
-        Empty if it has one, if no setting is recommended, or if the log is not there.
+        Empty if it has one, if no setting is recommended or no reward primary, or if the log is not there.
         """
         primary = self.run["primary"]
         if primary is None or not any(row.recommended for row in self.plan):
@@ -323,8 +323,8 @@ def _run(f: Facts) -> RunPart:
 
 
 def _listed(phases: Sequence[Phase]) -> Sequence[Phase]:
-    """Return the phases of a run whose weights change, of too many the first ones and the last one; [] for
-    one phase.
+    """Return the phases of a run whose weights change, at most `LISTED`: the first ones and the last one; [] for a
+    single phase.
     """
     return [*phases[: LISTED - 1], *phases[LISTED - 1 :][-1:]] if len(phases) > 1 else []
 

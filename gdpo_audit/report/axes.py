@@ -71,7 +71,7 @@ class Axes:
 
 
 def round_ends(low: float, high: float) -> tuple[float, float]:
-    """Return the ends of an axis: round numbers at or beyond the lowest and the highest value, which always differ.
+    """Return the two ends of an axis, which always differ: round numbers at or beyond the lowest and highest value.
 
     >>> round_ends(-0.13, 0.62), round_ends(0, 1), round_ends(1, 1), round_ends(118, 1240)
     ((-0.2, 0.7), (0.0, 1.0), (0.9, 1.1), (0.0, 1400.0))

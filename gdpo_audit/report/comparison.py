@@ -64,7 +64,7 @@ class Change:
 
 @dataclass(frozen=True)
 class HowMade:
-    """One thing in which two runs were made differently: its name, and its value in run a and in run b, in words."""
+    """One thing in which the runs of two sides were made differently: its name, and its value on side a and side b."""
 
     name: Annotated[str, Meta(examples=list(MADE))]
     a: str
@@ -136,7 +136,7 @@ class Changes:
 
 
 def headline(c: Changes) -> str:
-    """Return in a few sentences what changed."""
+    """Return in a few sentences how the runs were made differently, and which of their figures clearly differ."""
     names = [s.name for s in c.settings] + ["rewards"] * bool(c.rewards_of_a or c.rewards_of_b)
     made = f"differ in {listing(names)}" if names else "were made the same way"
     scatter = "scatter of their steps" if c.unit == "steps" else "scatter between runs of one side"

@@ -70,10 +70,10 @@ def courses(report: AuditReport) -> Html:
 
 
 def courses_of(report: AuditReport) -> dict[str, list[Course]]:
-    """Return the courses to draw of each reward, by its name: its mean, and its push and share where these mean
-    something.
+    """Return the courses to draw of each reward, by its name: its mean, and its push and share if ties and shares are
+    `comparable` in the report.
 
-    Where there are more than `DRAWN` rewards, they are those of the first ones.
+    Of more than `DRAWN` rewards, only the first ones have courses here.
     """
     method, drawn = shown_method(report)[0], {}
     for reward in report.rewards[:DRAWN]:
@@ -108,7 +108,7 @@ def course_picture(report: AuditReport, name: str, more: Html | str = "") -> Htm
 
 
 def alike(sizes: Sequence[float]) -> list[int]:
-    """Return for each size the number of its class; sizes that are about as large as each other have one number.
+    """Return for each size the number of its class, whose largest size is at most `_ALIKE` times its smallest.
 
     >>> alike([0.6, 4.5, 0.8, 1200.0, 0.0])
     [1, 2, 1, 3, 0]
@@ -127,7 +127,7 @@ def _axes(
     """Return the axes of each picture, by the index of the reward and the name of the figure.
 
     All pushes have the same axes, and so have all shares; means have the same axes where their rewards are of one size.
-    rewards: the courses of each reward; sizes: the number of its size, as `alike` returns it.
+    steps: the first and the last; rewards: the courses of each reward; sizes: the class of its size, from `alike`.
     """
     axes = {}
     for of_figure in zip(*rewards, strict=True):

@@ -200,7 +200,7 @@ def _findings(report: AuditReport, cards: Sequence[Html]) -> Html:
 def _figure(key: str, x: object) -> str:
     """Return the value of a piece of evidence as text; key: its name.
 
-    A weight that is enough for something is rounded up, as it is in the sentence of the finding.
+    A weight above which no pair is in the wrong order is rounded up, as it is in the sentence of the finding.
     """
     return value(round_up(x) if key.startswith(NAMED) and isinstance(x, float) else x)
 
@@ -209,8 +209,8 @@ def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Ht
     """Return a finding as a line that opens to all of it: what it is, what changes it, its figures, and where to read
     more.
 
-    way: leads to what we say about the finding; fix: draws the lines that change it; more: follows its figures; opened:
-    whether it is open at first.
+    way: a link to what the page says about the finding, or the name of that place; fix: the lines of configuration that
+    change it; more: what follows its figures, such as groups; opened: whether it is open at first.
     """
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
     title = join(shape, tag("b", finding.title), " ", tag("code", finding.id))

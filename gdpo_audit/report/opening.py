@@ -76,8 +76,8 @@ def bars_of(report: AuditReport) -> list[Bars]:
 
 
 def _bars(report: AuditReport) -> Html:
-    """Draw a table with two cells of bars for each reward, its push and its share of the update; empty without
-    `bars_of`.
+    """Draw a table with two cells of bars for each reward, its push and its share of the update; empty where `bars_of`
+    returns nothing.
     """
     drawn = bars_of(report)
     if not drawn:

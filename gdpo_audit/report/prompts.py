@@ -8,8 +8,8 @@ from gdpo_core._words import MISSING, count, listing, number, one_line, percent,
 
 
 def taught(report: AuditReport) -> list[str]:
-    """Return sentences on how much of the run taught nothing, and how long its completions are, as far as that is
-    known.
+    """Return sentences on how much of the run taught nothing, as every advantage of a group was 0, and on how long its
+    completions are, as far as that is known.
     """
     sentences, responses, prompts = [], report.run["silent_responses"], report.prompts
     if responses:
@@ -51,8 +51,8 @@ def _silent_prompts(prompts: PromptsPart) -> str:
 
 
 def prompts_table(report: AuditReport) -> Table | None:
-    """Return a table of the prompts that wasted most responses; None where none were wasted, or prompts are
-    not known.
+    """Return a table of the prompts with the most responses in groups in which every advantage is 0; None where there
+    is no such group, or where prompts are not known.
     """
     if not report.prompts or not report.prompts["worst"]:
         return None
@@ -64,6 +64,3 @@ def prompts_table(report: AuditReport) -> Table | None:
     head = ["prompt", "silent groups", "responses in them"]
     meaning = "" if report.plan else SILENT  # the plan, which stands first, says it too
     return Table("Prompts that wasted most responses", head, rows, meaning, on_screen=on_screen)
-
-
-# --- tables of what was asked for besides ----------------------------------------------------------------------------

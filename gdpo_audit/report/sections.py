@@ -62,7 +62,7 @@ def above_and_below(report: AuditReport) -> tuple[list[Section], list[Section]]:
 
 
 def _plan(report: AuditReport) -> Section:
-    """Return the section with the plan, and with the lines of configuration of each setting, the
+    """Return the section with the plan, and with the lines of configuration of each setting that was tried, the
     recommended one first.
     """
     rows = sorted(report.plan[1:], key=lambda row: not row.recommended)

@@ -116,7 +116,7 @@ def own_method(report: AuditReport) -> str | None:
 
 
 def none_made_it(report: AuditReport) -> str:
-    """Return the sentence that no method here made the logged advantages; empty if one did, or if that is not known."""
+    """Return the sentence that no known method made the logged advantages; empty if one did, or if that is open."""
     if report.run["method"] or report.run["reproduced"] is not False:
         return ""
     weights = f"weights that were {WEIGHTS_FROM[report.run['weights_from']]}"
@@ -144,8 +144,8 @@ _NOT_SINGLE = frozenset({"no-components", "reward-columns-merged", "score-not-a-
 
 
 def comparable(report: AuditReport) -> bool:
-    """Return whether ties and shares of the update mean anything: not of a single reward, nor if a column mixes
-    several.
+    """Return whether ties and shares of the update mean anything; they do not if there is a single reward, or if a
+    column mixes several.
     """
     return len(report.rewards) > 1 and not _mixes_rewards(report)
 
@@ -156,7 +156,7 @@ def _mixes_rewards(report: AuditReport) -> bool:
 
 
 def not_comparable(report: AuditReport) -> str:
-    """Return the sentence that says why a report has no ties, no shares of the update and no other methods."""
+    """Return the sentence that says why a report that is not `comparable` has no ties and no shares of the update."""
     if _mixes_rewards(report):
         return (
             "The log does not hold each reward in a column of its own, so this report cannot tell ties, shares of the "
@@ -301,8 +301,8 @@ def _forecast_of(row: Setting, name: str) -> str:
 
 
 def correlations_table(report: AuditReport) -> Table | None:
-    """Return a table of the correlations of all rewards, and with the length if that is known; None where there are
-    none.
+    """Return a table of the correlations of the rewards with each other, and with the length if that is known; None
+    where the report has no correlations.
     """
     rewards, lengths = report.rewards, report.lengths
     if not any(r["correlations"] for r in rewards):
@@ -335,8 +335,9 @@ def by_table(report: AuditReport) -> Table | None:
 
 
 def _of_reward(reward: ByRewardPart, several: bool) -> str:
-    """Return the mean of a reward as text, and its share of the update if shares mean anything; several: whether they
-    do.
+    """Return the mean of a reward as text, with its share of the update behind it if `several`.
+
+    several: whether shares of the update mean anything, as `comparable` tells.
     """
     return number(reward["mean"], 3) + f" · {percent(reward['update_share'])}" * several
 

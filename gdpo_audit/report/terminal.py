@@ -57,7 +57,7 @@ def console_of(file: TextIO) -> Console:
 
 
 def print_report(console: Console, report: AuditReport, groups: int = 0) -> None:
-    """Print one report: what to do, what ran, the findings, and all sections but the formulas.
+    """Print one report: what to do, what ran, the findings, and all sections but the formulas and the limits.
 
     groups: the most groups that are printed for each finding.
     """
@@ -108,7 +108,9 @@ def _groups(console: Console, tables: Sequence[Table]) -> None:
 
 
 def _section(console: Console, section: Section) -> None:
-    """Print a section of a report, without the tables that a terminal does not show; nothing if it is empty then."""
+    """Print a section of a report, without the tables that only HTML shows; nothing if no facts, sentences or tables
+    are left.
+    """
     tables = [table for table in section.tables if table and table.on_screen != 0]
     if not (section.facts or section.items or tables):
         return
@@ -182,10 +184,10 @@ def _width(table: Table, k: int) -> int:
 
 
 def _columns_that_fit(widths: Sequence[int], room: int) -> Iterator[list[int]]:
-    """Yield the indices of the columns in each part of a table that is too wide for the screen.
+    """Yield the indices of the columns in each part into which a table is cut if it is too wide for the screen.
 
-    The first column is in every part; the others are in turn, as many as fit. widths: those of all columns; room: the
-    width of the screen, in characters.
+    The first column is in every part, each other column in one, as many of them as fit. widths: those of all columns;
+    room: the width of the screen, in characters.
     """
     columns: list[int] = [0]
     used = widths[0] + 2
@@ -273,8 +275,8 @@ def _notes(e: Explanation, ties: Sequence[Sequence[int]]) -> Iterator[str]:
 
 
 def _steps(e: Explanation, rows: Sequence[int], group: int) -> Table:
-    """Return a table of the responses of one prompt: a column for each step, and below it the mean and std that
-    normalised it.
+    """Return a table of the responses of one prompt: a column for each step of the computation, and below it, or in
+    columns beside it if each response has its own, the mean and std that normalised it.
 
     rows: the indices of these responses; group: the index of the prompt.
     """

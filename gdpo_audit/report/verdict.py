@@ -21,7 +21,7 @@ NAME_PRIMARY = (
 
 
 def what_ran(f: Facts) -> str:
-    """Return in a sentence what made the logged advantages, or why the log does not show it."""
+    """Return in one or a few sentences what made the logged advantages, or why the log does not show it."""
     if f.recipe is None:
         if f.only_round_off:
             few = "The rewards differ by little more than float32's round-off"
@@ -89,8 +89,8 @@ def what_first(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -
 
 
 def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
-    """Yield sentences with the questions that only the owner of the run can decide: what is primary, and whether to
-    gate.
+    """Yield sentences with the questions that only the owner of the run can decide: which reward is primary, and
+    whether one should count only where another is high enough.
     """
     if f.basis.primary is None and plan:
         now = plan[0].push
