@@ -30,8 +30,8 @@ FOREIGN = {"v", "theme", "session_id", "access_token", "refresh_token", "file", 
 class Control:
     """One parameter of the address: its default, how its value is read from text, and how it is written as text.
 
-    default: the value that the address leaves out; None where the chapter decides it, from its task or scenario.
-    read: raises ValueError for a text that does not fit.
+    default: the value that the address leaves out; None where the chapter decides it, for example from its task or
+    scenario. read: raises ValueError for a text that does not fit.
     """
 
     default: Any
@@ -70,7 +70,7 @@ def words(*options: str) -> Control:
 
 
 def _marks(text: str) -> tuple[tuple[float, ...], ...]:
-    """Return the rows of marks that `write_marks` wrote as this text. Raises ValueError for any other text."""
+    """Return the rows of marks that a text holds in the form of `write_marks`. Raises ValueError for another form."""
     if "_" in text:
         return tuple(map(NUMBERS.read, text.split("~")))
     rows = tuple(tuple(map(int, row)) for row in text.split(".") if row and set(row) <= {"0", "1"})

@@ -45,7 +45,10 @@ def filled(spec: Mapping[str, Any], description: str, **rows: list[dict]) -> Fil
 
 
 def coloured(labels: alt.Chart, names: Sequence[str], **place: float) -> list[alt.Chart]:
-    """Return a layer per name of a method, which writes its labels in its colour; place: options of the text."""
+    """Return a layer per method, which writes the labels of that method in its colour.
+
+    names: titles of methods; place: further options of the text.
+    """
     return [
         labels.transform_filter(alt.datum.method == name).mark_text(
             align="right", fontSize=13, fontWeight=600, color=TEXT[name], **place

@@ -12,7 +12,7 @@ Lines = Mapping[str, Mapping[float, float]]  # by method, by what is on the x ax
 
 
 def bars_of_pairs(rows: Sequence[Mapping]) -> tuple[dict[str, list[dict]], str]:
-    """Return the data of a bar chart, and a text that describes it; a bar has a piece for each row with a share.
+    """Return the data of a bar chart, and a text that describes it; a bar has a piece for each share above 0.
 
     The data have two tables: "pieces", a row per piece with its colour and where it begins and ends, from 0 to 1, and
     "heads", a row per bar with its name and the shares in words. rows: a dict per piece, in the order in which they are

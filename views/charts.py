@@ -54,7 +54,7 @@ def _inked(colour: str) -> str:
 
 @lru_cache(maxsize=32)
 def _panel(methods: tuple[str, ...], upright: str) -> dict:
-    """Return the specification of the panels of `learning`, without data; methods, upright: as there."""
+    """Return the specification of the panels of `learning`, without data; methods, upright: as in `learning`."""
     color, dash, shape = encodings(methods)
     # Taken from the data, the domain would be the extent of all layers, and some layers have no data.
     epochs = alt.Scale(domain=[0, alt.ExprRef("end")], nice=False)
@@ -97,7 +97,7 @@ def _panel(methods: tuple[str, ...], upright: str) -> dict:
 
 
 def who_comes_first(rows: Sequence[Mapping]) -> Filled:
-    """Draw a bar per method and kind of pair, divided into shares: in the right order, tied, and in the wrong order.
+    """Draw a bar per method and kind of pair, divided into the shares of its pairs: right order, tied, wrong order.
 
     rows: as for `bars_of_pairs`.
     """
@@ -160,7 +160,7 @@ def _by_weight() -> alt.X:
 def push_by_weight(lines: Lines, now: float) -> Filled:
     """Draw the push on correctness by the weight of correctness, on an axis from 0 to 1, with a rule at weight `now`.
 
-    lines: by method and by weight, the push.
+    lines: by method, of which there are two, and by weight, the push; 1 and HEAVIEST are among the weights.
     """
     at_both_ends = ", ".join(
         f"{NAMES[m]} {signed(line[1.0])} at weight 1, {signed(line[HEAVIEST])} at {HEAVIEST:g}"
@@ -347,7 +347,7 @@ def _courses() -> dict[str, Any]:
 
 
 def plain(rows: pl.DataFrame, mark: str, title: str, x: str, y: str, color: str) -> alt.LayerChart:
-    """Draw a table as bars or as lines; bars are sorted by the column x, the largest on top.
+    """Draw a table as bars, sorted by the column x, the largest on top, or as lines, on an upright axis from 0 to 1.
 
     mark: "bar" or "line"; x, y, color: names of columns. A value of `color` that is the name of a method is drawn in
     that method's colour, any other in grey.

@@ -1,4 +1,4 @@
-"""The range of the shares of Evidence over other random draws of answers, computed in another process.
+"""The ranges of the shares of ties in Evidence over other random draws of answers, computed in another process.
 
 For 24 answers per prompt that takes half a second.
 """
@@ -15,9 +15,11 @@ PROMPTS, MODELS = 963, 71  # of the published answers
 
 
 def spread(file: Path, choice: Choice) -> Spread:
-    """Return the lowest and the highest share over other draws of as many answers, as `gdpo_core.bfcl.prompts.spread`.
+    """Return the lowest and the highest value of two shares of Evidence over other draws of as many answers.
 
-    file: the published verdicts; choice: its seed does not matter. It is computed once for all visitors.
+    The shares are those of prompts with a tie, by method, and of broken ties in the wrong order, as
+    `gdpo_core.bfcl.prompts.spread` returns them; they are computed once for all visitors. file: the published verdicts;
+    choice: its seed does not matter.
     """
     return _of_any_draw(file, replace(choice, seed=0))
 

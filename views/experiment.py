@@ -36,14 +36,19 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A prediction about one reward of a set-up, and what the runs of that set-up showed."""
+    """A prediction about one reward of a set-up, and what the runs of that set-up showed.
+
+    prediction: "faster", "slower" or "no difference", of GDPO against GRPO; coins: GDPO − GRPO of the mean pass rate of
+    the coins that made the prediction; measured: GDPO − GRPO of the mean pass rate over all steps of the runs, paired
+    by seed; verdict: one of VERDICTS.
+    """
 
     setup: str
     reward: str
     prediction: str
-    coins: float  # GDPO − GRPO of the mean pass rate of the coins that made the prediction
-    measured: Difference  # GDPO − GRPO of the mean pass rate over all steps, paired by seed
-    verdict: str  # one of VERDICTS
+    coins: float
+    measured: Difference
+    verdict: str
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ class Experiment:
     comparisons: tuple[Comparison, ...]
 
     def ahead(self, method: str, least: float = 0.0) -> list[Comparison]:
-        """Return the comparisons in which a method is ahead by `least` or more and the interval leaves out 0.
+        """Return the comparisons in which a method is ahead by `least` or more and whose interval leaves out 0.
 
         method: "grpo" or "gdpo"; least: a difference of mean pass rates, from 0 to 1.
         """

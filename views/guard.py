@@ -1,4 +1,4 @@
-"""The guard in front of marimo's app: it sets the headers of answers, and refuses requests that marimo never sees."""
+"""The guard in front of marimo's app: it sets the headers of answers, and refuses some requests in marimo's place."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ HEADERS = {
 
 
 def dressed(path: str, start: Message, body: bytes) -> Message:
-    """Return the start of an answer (status and headers) with our headers set.
+    """Return the start of an answer (status and headers) with our headers set and unwanted ones removed.
 
     The content security policy allows the scripts that marimo wrote into the page. path: of the request; body: the
     first bytes of the answer, in which these scripts stand.
@@ -98,7 +98,7 @@ class Body:
         return {"type": "http.disconnect"} if self.refusal else message
 
     async def drop(self) -> None:
-        """Read and drop the rest of a refused body, without which a browser reports a broken connection instead."""
+        """Read and drop the rest of a refused body of BODY bytes at most, or a browser reports a broken connection."""
         while not self.whole and self.size <= BODY:
             await self._receive()
 
@@ -160,7 +160,10 @@ class Exchange:
         await JSONResponse({"detail": why}, status, headers)(self.scope, self.receive, self.send)
 
     async def pass_on(self, message: Message) -> None:
-        """Send a message of the app's answer, unless the body is refused or the app failed before its answer began."""
+        """Send a message of the app's answer, unless the body is refused or the app failed before its answer began.
+
+        The start of the answer is kept until the first bytes of the answer's body are there.
+        """
         if message["type"] == "http.response.start":
             self.start = message
         elif self.start and not self.body.refusal and (self.begun or self.start["status"] < 500):
@@ -197,7 +200,7 @@ class Exchange:
 class Guard:
     """An app in front of another one: it sets headers on the other's answers, and refuses some requests itself.
 
-    Each refusal, its own or the other app's, is one line in the log.
+    Each refusal, its own or the other app's, is one line in the log; a WebSocket that the other app refuses is not.
     """
 
     def __init__(self, app: ASGIApp) -> None:

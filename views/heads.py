@@ -71,7 +71,7 @@ class BoundedHeads(HttpToolsProtocol):
         self._timer = None
 
     def _refuse(self, status: HTTPStatus, why: str) -> None:
-        """Close the connection; if a head had begun, log the reason and answer with it and the status first."""
+        """Close the connection; if a head had begun, log the reason and send it with the status before that."""
         self._end_of_head()
         if self.transport.is_closing():
             return

@@ -89,7 +89,7 @@ def charts(drawn: Iterable[object], kind: str = "") -> Html:
 
 
 def board_or_reason(make: Callable[[], AnyWidget]) -> mo.ui.anywidget | mo.Html:
-    """Return the board that `make` returns as a control that cells can read; of an InputError, return the message."""
+    """Return as a control the board that `make` returns, or, if `make` raises InputError, its message in a box."""
     try:
         return mo.ui.anywidget(make())
     except InputError as error:

@@ -29,7 +29,7 @@ class Pick(anywidget.AnyWidget):
 
     @traitlets.validate("chosen")
     def _chosen(self, proposal: Any) -> str:
-        """Return the proposed `data-id`. Raises TraitError where no element of the picture has it."""
+        """Return the proposed `data-id`, "" for none. Raises TraitError where no element of the picture has it."""
         chosen = proposal["value"]
         if chosen and self.html and f'data-id="{chosen}"' not in self.html:
             raise traitlets.TraitError(f"chosen: expected a part of the picture, got {chosen!r:.80}")

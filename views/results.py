@@ -12,15 +12,18 @@ FILE = Path(__file__).parent.parent / "data" / "paper_results.csv"
 
 @dataclass(frozen=True)
 class Result:
-    """One cell of the paper's tables: what training with each method led to, in percent."""
+    """One cell of the paper's tables: what training with each method led to, in percent.
+
+    better: whether "higher" or "lower" is better; base: the value before training.
+    """
 
     experiment: str
     model: str
     setting: str
     benchmark: str
     metric: str
-    better: str  # higher or lower
-    base: float  # before training
+    better: str
+    base: float
     grpo: float
     gdpo: float
 

@@ -39,7 +39,7 @@ def section() -> Html:
 
 
 def title() -> str:
-    """Return the title of the fold: how many groups each method tells apart at the right end of the first chart."""
+    """Return the title of the fold: how many groups GRPO and GDPO tell apart with the most marks of the first chart."""
     most = count_groups(BY_REWARDS[-1])
     groups = (
         f"{ROLLOUTS} answers with {TO_REWARDS} marks each form {count(gc.count_groups(*BY_REWARDS[-1]))} different "
@@ -71,7 +71,7 @@ def _at(size: Size) -> str:
 
 
 def tables() -> Html:
-    """Return every number of both charts as two tables."""
+    """Return the numbers of both charts as two tables, with how many different groups there are of each size."""
     return tag(
         "div",
         _table(BY_REWARDS, 1, "marks", f"{ROLLOUTS} answers"),
@@ -81,6 +81,10 @@ def tables() -> Html:
 
 
 def _table(sizes: Sequence[Size], k: int, label: str, fixed: str) -> Html:
-    """Return a table with a row per size; k: which number of a size grows; label, fixed: words for it and the other."""
+    """Return a table of how many groups each method tells apart, with a row per size.
+
+    k: which number of a size grows from row to row, 0 for answers or 1 for marks; label, fixed: words for that number
+    and for the other one.
+    """
     rows = [[size[k], *map(count, count_groups(size).values()), count(gc.count_groups(*size))] for size in sizes]
     return table([label, *NAMES.values(), "different groups"], rows, "figures", f"{fixed}; exact")

@@ -1,4 +1,4 @@
-"""Forecasts of settings of the small language model, committed before these were trained, and what training showed."""
+"""Forecasts of what each setting does to the small language model, committed before training, and what it showed."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -23,10 +23,10 @@ _EVERY = 5  # steps of a point of a curve
 
 @lru_cache(maxsize=1)
 def load() -> list[dict[str, Any]]:
-    """Return a row per reward of every setting that was trained, as a dict.
+    """Return a row, which is a dict, for each reward of every setting that was trained.
 
-    It holds the forecast as experiments/forecasts.json has it, the title of the set-up, what was measured ("came"), and
-    whether that lies in the interval of the forecast ("held").
+    A row holds the forecast as experiments/forecasts.json has it, the title of the set-up, what was measured ("came"),
+    and whether that lies in the interval of the forecast ("held").
     """
     came = what_came(pl.read_parquet(RUNS))
     rows = [x for x in json.loads(FORECASTS.read_text(encoding="utf-8")) if x["from_steps"] == FROM]
@@ -116,7 +116,7 @@ def picture(rows: Sequence[Mapping[str, Any]]) -> Html:
 
 
 def _point(p: Mapping[str, Any], at: Callable[[float], float]) -> Html:
-    """Draw a dot, as `points` returns it, with its interval; at: from percentage points to per cent of the axis."""
+    """Draw a dot with its interval; p: as `points` returns it; at: from percentage points to per cent of an axis."""
     x = at(p["difference"])
     place = f"left: {x}%; bottom: {at(p['came'])}%; --low: {round(at(p['low']) - x, 2)}; "
     place += f"--wide: {round(at(p['high']) - at(p['low']), 2)}"
@@ -136,10 +136,11 @@ def widest_miss() -> str:
 
 
 def points(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a dict for each dot of the picture: a row of `load` that has a forecast.
+    """Return a dict for each dot of the picture, which stands for a row of `load` that has a forecast.
 
-    It holds difference, low, high and came in percentage points, the name of the dot ("id"), words for the set-up, the
-    setting and the reward ("what"), the forecast and what came in words ("said"), and whether it held ("held").
+    The dict holds difference, low, high and came in percentage points, the name of the dot ("id"), words for the
+    set-up, the setting and the reward ("what"), the forecast and what came in words ("said"), and whether it held
+    ("held").
     """
     numbers = ("difference", "low", "high", "came")
     return [
@@ -160,7 +161,7 @@ def words(row: Mapping[str, Any]) -> str:
 
 
 def speeds() -> list[dict[str, Any]]:
-    """Return a dict per reward and run: how fast the reward follows a push, and the ends of one standard error.
+    """Return a dict per reward and run: how fast the reward follows a push, and one standard error to either side.
 
     The keys are setup, reward, speed, low, high and row, which is the name of the run's setting.
     """
@@ -231,7 +232,7 @@ def speeds_section() -> Html:
 
 
 def speeds_said() -> str:
-    """Return a paragraph on the range of the set-ups' median speeds, reward by reward."""
+    """Return a paragraph on the range of the set-ups' median speeds, reward by reward, gated conciseness apart."""
     medians = pl.read_csv(SPEEDS).group_by("reward", "setup").agg(pl.col("speed").median())
     free, gated = medians.filter(pl.col("setup") != GATED), medians.filter(setup=GATED, reward=REWARDS[2])
     each = (free.filter(reward=reward)["speed"] for reward in REWARDS)

@@ -29,7 +29,8 @@ def unknown_prompt(data: Published, asked: str) -> Html | str:
 def prompt(data: Published, choice: Choice, marks: Tensor, ties: Mapping[str, gc.Collapse], name: str) -> Html:
     """Return one prompt: its name, its request, a right answer, a sentence on its ties, and a row per kind of answer.
 
-    marks: (prompts, answers, rewards) of the drawn answers; ties: by method, the collapse of all of them.
+    marks: (prompts, answers, rewards) of the drawn answers to all prompts; ties: by method, the collapse of these
+    marks; name: of the prompt.
     """
     number, size = data.tasks.index(name), choice.group_size
     of_one = marks[number]  # (answers, rewards)
@@ -69,7 +70,10 @@ def board(data: Published, choice: Choice, marks: Tensor, name: str) -> Board:
 
 
 def _says(choice: Choice, marks: Tensor, level: Mapping[str, list[int]]) -> str:
-    """Return the sentence on the ties of one prompt; marks: (answers, rewards); level: by method, of each answer."""
+    """Return the sentences on the ties of one prompt.
+
+    marks: (answers, rewards); level: by method, the rank of each answer's advantage, the same rank for a tie.
+    """
     mixes = len(marks.unique(dim=0))
     if mixes == 1:
         return f"All {len(marks)} answers have the same marks, so every advantage is 0."

@@ -63,7 +63,7 @@ def _end(broken: Order) -> str:
 
 
 def title(choice: Choice, first: Pairs) -> str:
-    """Return the title of the fold: how the ties that GDPO breaks end, or, if it breaks none, how all pairs stand."""
+    """Return the title of the fold: how broken ties end, or, without any, how many pairs are in the wrong order."""
     broken = first.order("gdpo", choice.weight, first.broken(choice.weight))
     if not broken.pairs:
         grpo, gdpo = (first.wrong(m, choice.weight) for m in ("grpo", "gdpo"))
@@ -81,7 +81,7 @@ def title(choice: Choice, first: Pairs) -> str:
 
 
 def section(choice: Choice, first: Pairs) -> Html:
-    """Return charts of who comes first, at the chosen weight and by the weight of correctness, below a sentence."""
+    """Return charts of the order of right and wrong answers, at the chosen weight and by weight, below sentences."""
     drawn = [charts.who_comes_first(first_rows(choice, first)), *curves(choice, first)]
     return join(tag("div", paragraphs(enough(choice, first)), kind="says"), html.charts(drawn, "small"))
 

@@ -20,7 +20,7 @@ def section(data: Published, choice: Choice, first: Pairs) -> Html:
 
 
 def pushes_in_words(data: Published, choice: Choice) -> str:
-    """Return sentences on which method pushes correctness more at the chosen weight, and how much the other marks."""
+    """Return sentences on how strongly each method pushes correctness, and the other marks, at the chosen weight."""
     grpo, gdpo = (pushes(data, choice)[m] for m in ("grpo", "gdpo"))
     weights = order.weights_said(choice)
     if signed(grpo[0]) == signed(gdpo[0]):
@@ -57,7 +57,7 @@ def curve_table(data: Published, choice: Choice) -> Html:
 
 
 def _by_weight(data: Published, choice: Choice, weights: Iterable[float]) -> dict[str, dict[float, tuple[float, ...]]]:
-    """Return the push on each mark, by method and then by the weight of correctness."""
+    """Return the push on each mark, by method and then by the weight of correctness; 1 has to be among the weights."""
     by_weight = {w: pushes(data, choice.weighing(w)) for w in weights}
     return {
         m: {w: pushes_by_method[m] for w, pushes_by_method in by_weight.items()} for m in NAMES if m in by_weight[1.0]

@@ -15,7 +15,7 @@ WHY_NO_MORE = (
 
 @lru_cache(maxsize=1)
 def texts() -> dict[str, tuple[str, str]]:
-    """Return a pair by the prompt's name: its request, and an answer that BFCL accepts; the file is read once."""
+    """Return for each prompt, by its name, its request and an answer that BFCL accepts; the file is read once."""
     return {name: (request, answer) for name, request, answer in pl.read_parquet(FILE).iter_rows()}
 
 

@@ -54,7 +54,7 @@ def ties(data: Published, choice: Choice, result: Outcomes) -> Html:
 
 @lru_cache(maxsize=64)
 def unlike(data: Published, choice: Choice) -> str:
-    """Return the end of a sentence: how many prompts have a tie at the weights UNLIKE, which tell all mixes apart."""
+    """Return the end of a sentence: how many prompts have a tie under each method at the unequal weights UNLIKE."""
     marks = marks_of(data, choice)
     grpo, gdpo = outcomes(marks, ties_of(marks, UNLIKE)).tied.values()
     rarely = (
@@ -98,10 +98,11 @@ def between(low: float, high: float) -> str:
 def link(
     choice: Choice, kind: str, prompt: str, forecast: str, shown_first: str
 ) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """Return the chapter's values by control, those that the address leaves out, and a program that prints its shares.
+    """Return the values of the chapter's controls, the values that the address leaves out, and a program.
 
-    kind: the outcome whose squares are highlighted; prompt: the name of the open prompt; forecast: the name of the
-    chosen dot; shown_first: the dot that is shown where none is chosen.
+    Both kinds of values are by control; the program prints the chapter's shares. kind: the outcome whose squares
+    are highlighted; prompt: the name of the open prompt; forecast: the name of the chosen dot; shown_first: the dot
+    that is shown where none is chosen.
     """
     values = {
         "evidence-group": choice.group_size,

@@ -1,4 +1,4 @@
-"""The shares of ties, and of broken ties in the wrong order, by the number of answers per prompt."""
+"""The shares of prompts and pairs with a tie, and of broken ties in the wrong order, by answers per prompt."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,9 +16,10 @@ Lines = dict[str, dict[int, float]]  # by method, by group size
 
 
 def shares(sizes: Mapping[int, SizeShares]) -> dict[str, Lines]:
-    """Return shares by what they count, by method and by group size.
+    """Return three shares as curves: by words for what is counted, then by method, then by group size.
 
-    The share of broken ties in the wrong order leaves out sizes at which no tie is broken.
+    Counted are prompts with a tie, tied pairs of answers with different marks, and, for GDPO alone, broken ties in the
+    wrong order. The last leaves out sizes at which no tie is broken.
     """
     wrong = {n: size_share.wrong for n, size_share in sizes.items() if size_share.wrong is not None}
     return {
@@ -73,7 +74,7 @@ def _says(lines: dict[str, Lines], choice: Choice) -> str:
 
 
 def curves_table(sizes: Mapping[int, SizeShares]) -> Html:
-    """Return a table of all shares of `shares`, a row per group size."""
+    """Return a table of the shares that `shares` returns, a row per group size and a column per curve."""
     lines = shares(sizes)
     columns = [by_method[m] for by_method in lines.values() for m in by_method]
     rows = [[size, *(percent(column.get(size), 1) for column in columns)] for size in sizes]

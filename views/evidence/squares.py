@@ -1,4 +1,4 @@
-"""The picture with a square per prompt, coloured by what happens to its ties, and the legend, which highlights."""
+"""The picture with a square per prompt, coloured by what happens to its ties, and a legend that can highlight some."""
 
 from functools import lru_cache
 

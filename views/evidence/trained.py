@@ -119,9 +119,10 @@ def points(x: float) -> str:
 
 
 def curves(experiment: Experiment, comparison: Comparison) -> list[dict[str, Any]]:
-    """Return a dict per method and STEPS steps: the median over seeds of the pass rate, and its quartiles low and high.
+    """Return the points of the curves of a comparison's reward: a dict per method and per STEPS successive steps.
 
-    The keys are method (its name), step (the last of these steps), median, low and high.
+    The keys are method (its name), step (the last of these steps), and median, low and high: the median over seeds of
+    the reward's pass rate in these steps, and its quartiles.
     """
     rates = experiment.runs.filter(setup=comparison.setup).with_columns((pl.col("step") - 1) // STEPS * STEPS + STEPS)
     means = rates.group_by("method", "seed", "step").agg(
@@ -151,7 +152,7 @@ def limits() -> Html:
 
 
 def results_table() -> Html:
-    """Return a table of every prediction, with the differences of the coins and of the runs, above the rule."""
+    """Return a table of every prediction, with the differences of coins and runs, above the rule for a verdict."""
     experiment = load()
     rows = [
         [

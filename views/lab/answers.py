@@ -90,22 +90,28 @@ def controls(task: Task, state: State, why: bool = False) -> dict[str, Any]:
 
 
 def defaults(first: Task, task: Task) -> Mapping[str, Any]:
-    """Return the values that the address leaves out, by control: the first task, and a task's board while untouched."""
+    """Return the values that the address leaves out, by control, while the board shows the answers to `task`.
+
+    They are the task `first`, which an address that names no task has, and the state of the untouched board of `task`.
+    """
     return controls(task, grade_answers(task).state) | {"lab-task": first.id}
 
 
 def link(board: Board, task: Task, first: Task) -> tuple[dict[str, Any], Mapping[str, Any], str]:
-    """Return the values of the Lab's controls, those that the address leaves out, both by control, and a program.
+    """Return the values of the Lab's controls, the values that the address leaves out, and a program.
 
-    The program prints the board's numbers. first: the task of an address that names no task.
+    Both kinds of values are by control; the program prints the board's numbers. first: the task of an
+    address that names no task.
     """
     return controls(task, board.state, board.why), defaults(first, task), program(board.state)
 
 
 def deeds(board: Board, task: Task) -> set[str]:
-    """Return which of the Lab's two deeds, "tie" and "order", the board shows as done.
+    """Return which of the two things that the Lab suggests are done on the board: "tie" and "order".
 
-    They are read off the board's drawing, so that no flip of a mark waits for another computation.
+    "tie": GDPO ties answers with different marks, and ties none with the marks as graded. "order": with a weight of
+    correctness other than 1, GDPO puts no wrong answer above a right one. Neither is done where the board shows another
+    method. Both are read off drawings, so that no flip of a mark waits for another computation.
     """
     if board.method != "gdpo":
         return set()

@@ -1,5 +1,7 @@
-"""The depth below the board: how answers are marked, all conventions, the paper's Fig. 2 with and without GDPO's "
-"batch step."""
+"""The depth below the board: how answers are marked, all conventions, and the paper's Fig. 2.
+
+The figure is computed with and without GDPO's batch step.
+"""
 
 from functools import lru_cache
 

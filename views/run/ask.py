@@ -19,13 +19,19 @@ export default { render };
 
 
 class Ask(anywidget.AnyWidget):
-    """The controls of a setting and the figures under it, as in a report's HTML file; `html` holds them and data."""
+    """The controls of a setting and the figures under it, as in a report's HTML file.
+
+    `html` holds both, and the data from which the browser computes the figures.
+    """
 
     _esm = report.SCRIPT + _RENDER
     html = traitlets.Unicode().tag(sync=True)
 
 
 def controls(audit: AuditReport) -> Html:
-    """Return the controls with which another setting is tried on a report's run; empty where none can be computed."""
+    """Return the controls with which another setting is tried on a report's run; empty for a report without its log.
+
+    Where no other setting can be computed, a sentence that says why stands in their place.
+    """
     asks = report.asking(audit, on_page)
     return element(mo.ui.anywidget(Ask(html=f"{report.STYLE}{asks}"))) if asks else asks

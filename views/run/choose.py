@@ -118,9 +118,10 @@ def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
 def address(
     sample: Sample | None, corrected: Mapping[str, str | None], log: Log | None, primary: str | None
 ) -> tuple[dict[str, str | None], dict[str, str]]:
-    """Return the values of the chapter's controls, and those that the address leaves out, both by control.
+    """Return the values of the chapter's controls, and the values that the address leaves out, both by control.
 
-    All values are None for an upload, of which the address tells nothing. corrected: the values of `corrections`.
+    The controls' values are all None for an upload, of which the address tells nothing. corrected: the values of
+    `corrections`.
     """
     values = {f"run-{key}": text or "" for key, text in corrected.items()}
     values |= {"run-primary": primary or NO_PRIMARY} if log else {}
@@ -136,7 +137,10 @@ def link(
     log: Log | None,
     report: AuditReport | None,
 ) -> tuple[dict[str, str | None], dict[str, str], str]:
-    """Return what `address` returns, and a program that prints the report's numbers; "" without a report."""
+    """Return both mappings of `address`, and a program that prints the report's numbers, "" without a report.
+
+    corrected: the values of `corrections`.
+    """
     prints = program(log, report, corrected["weights"] or "") if log and report else ""
     return *address(sample, corrected, log, primary), prints
 

@@ -18,7 +18,7 @@ FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")  # the start of a text 
 
 
 def downloads(log: Log, report: AuditReport) -> list[tuple[str, str, Callable[[], bytes]]]:
-    """Return for each file its label, its name, and a function that returns its content."""
+    """Return a tuple for each file: its label, its name, and a function that returns its content."""
     # The file of a sample says where the sample comes from; the reader knows that of an upload.
     note = log.sample.source_note.replace("**", "") if log.sample else ""
 

@@ -25,7 +25,7 @@ def choice(audit: AuditReport | None) -> mo.ui.dropdown:
 
 
 def board(group: ExampleGroup, audit: AuditReport) -> Board:
-    """Return the board of a group's answers with their logged advantages. Raises InputError if it cannot show them."""
+    """Return the board of a group's answers with its logged advantages. Raises InputError if no board can show it."""
     return Board(
         group.tensor,
         answers=group.completions and [text or f"answer {i + 1}" for i, text in enumerate(group.completions)],

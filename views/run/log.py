@@ -35,9 +35,10 @@ class Log:
 def parse_corrections(
     framework: str | None = None, group_size: str = "", rewards: str = "", group: str = "", parts: str = "", **_: Any
 ) -> How:
-    """Return the arguments of `read_run` that the reader corrected, as pairs; an empty text corrects nothing.
+    """Return the arguments of `read_run` that the reader corrected, as pairs of a name and a value.
 
-    The arguments are the values of the controls. Raises InputError for a text that cannot be read.
+    The arguments are the values of the controls; an empty text corrects nothing. Raises InputError for a text
+    that cannot be read.
 
     >>> parse_corrections(None, "8", "correctness, style")
     (('group_size', 8), ('rewards', ('correctness', 'style')))

@@ -54,7 +54,7 @@ def sketch(setup: Setup) -> dict:
     """Train both methods, and return what a small picture shows of them.
 
     The dict holds "epochs", the epochs of the points, and a dict per method: "steps", the median epochs at which the
-    coins are learnt, None for never; "curve", the median probability of the coin that is learnt last, or of the right
+    coins are learnt, None for never; "curve", the median probability of the coin that it learns last, or of the right
     answer where the policy has arms; and "last", the probability of the first coin or of the right answer at the end.
     """
     runs = train(setup)
@@ -77,9 +77,14 @@ def sketch(setup: Setup) -> dict:
 
 
 class File(TypedDict):
-    """The content of data/gallery.json: sketches and final values, by scenario and then by comparison."""
+    """The content of data/gallery.json.
 
-    rates: list[float]  # the starting pass rates of the scenario of the Lab's answers
+    rates: the starting pass rates in the scenario of the Lab's answers; sketches: what `sketch` returns, by scenario
+    and comparison; weights: by scenario, comparison and method, a list for each of WEIGHTS and then for the gate, with
+    the final probability of the right answer and the epochs until it is learnt, None for never.
+    """
+
+    rates: list[float]
     sketches: dict[str, dict[str, dict[str, Any]]]
     weights: dict[str, dict[str, dict[str, list[list[float | None]]]]]
 
@@ -98,9 +103,10 @@ def load(data: Path) -> tuple[dict[str, Scenario], File]:
 def link(
     scenario: Scenario, setup: Setup, methods: Sequence[str], values: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """Return the values of the chapter's controls, those that the address leaves out, both by control, and a program.
+    """Return the values of the chapter's controls, the values that the address leaves out, and a program.
 
-    The program prints the medians. values: of the controls of the scenario, by name.
+    Both kinds of values are by control; the program prints the results of the set-up. values: of the controls of the
+    scenario, by name.
     """
     third = methods[len(BOTH_METHODS)] if len(methods) > len(BOTH_METHODS) else ""
     names = {"train-scenario": scenario.id, "train-compare": setup.comparison, "train-method": third}
@@ -145,7 +151,7 @@ def label(sketch: Mapping[str, Any], arms: bool) -> str:
 
 
 def _in_short(sketch: Mapping[str, Any], arms: bool) -> str:
-    """Return the words of a verdict that the title of its row does not say; "" where that title says all."""
+    """Return those words of a verdict that the title of its row of cards does not say; "" where that says all."""
     ending, words = kind(sketch, arms), label(sketch, arms).split()
     if arms:
         return ending.removeprefix("right under ")
@@ -240,7 +246,7 @@ def gallery(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str,
     """Return all cards, in a row per verdict, or, for a reader who predicts, in one row that tells no verdict.
 
     Set-ups with arms have a row of their own in either case. shown: the sketches; guesses: what the reader predicted,
-    by scenario, None for nothing yet; the whole is None where the reader does not predict.
+    by scenario, None for nothing yet; where the reader does not predict, `guesses` itself is None.
     """
     places: dict[str, list[Html]] = {name: [] for name in ("guessed", *ROWS)}
     for s in scenarios.values():
@@ -287,7 +293,7 @@ def score(scenarios: Mapping[str, Scenario], shown: Sketches, guesses: Guesses) 
 
 
 def weights_table(file: File, scenario: Scenario, setup: Setup) -> Html | str:
-    """Return a table of which answer wins at each weight of conciseness, and behind the gate, with sentences on it.
+    """Return a table of which answer wins at each weight of conciseness, and with the gate, with sentences on it.
 
     It is empty where the reader changed anything of the scenario besides weights, gate and comparison.
     """
@@ -330,7 +336,10 @@ def _result(p: float, here: bool) -> Html:
 
 
 def _largest(cells: Sequence[Sequence[Any]]) -> float | None:
-    """Return the largest weight of WEIGHTS up to which the right answer wins at each of them; None if there is none."""
+    """Return the largest of WEIGHTS at which, as at every smaller one, the right answer wins; None if there is none.
+
+    cells: a list for each of WEIGHTS and then for the gate, which begins with the right answer's final probability.
+    """
     largest = None
     for weight, (p, _) in zip(reversed(WEIGHTS), reversed(cells[:-1]), strict=True):
         if p < LEARNT:

@@ -13,8 +13,8 @@ HERE = Path(__file__).parent
 class Play(anywidget.AnyWidget):
     """The button that plays the curves: once by itself when they are first seen, and then each time it is pressed.
 
-    All of the curves is drawn all the time. While they play, `theme.css` hides what lies right of the current epoch, on
-    wide screens alone, never on paper, and not for a reader who asked for reduced motion.
+    The whole curves are always drawn. While they play, `theme.css` hides what lies right of the current epoch, on wide
+    screens alone, never on paper, and not for a reader who asked for reduced motion.
     """
 
     _esm = (HERE / "play.js").read_text(encoding="utf-8")

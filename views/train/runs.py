@@ -86,10 +86,10 @@ def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every
 
 
 def program(setup: Setup, methods: Sequence[str]) -> str:
-    """Return a Python program that prints the medians of a set-up, or, with answers in place of coins, how they end.
+    """Return a Python program that prints the median epoch at which each method learns each coin of a set-up.
 
-    It has at most 15 lines. A median is the epoch at which a coin is learnt; how answers end are their last
-    probabilities.
+    With answers in place of coins, it prints the median of the last probability of each answer. The program has at most
+    15 lines.
     """
     untouched = vars(Setup(setup.p0))
     given = {name: value for name, value in vars(setup).items() if value != untouched[name]}

@@ -31,7 +31,7 @@ _MARKS = {  # 14 × 14, told apart by shape
 def report_of(lab: State, gate: str) -> AuditReport:
     """Return the report of the Lab's answers as one group, audited in another process as if they were the log of a run.
 
-    gate: a key of GATES, behind which rewards count only for right answers.
+    gate: a key of GATES, which says which rewards count only for right answers.
     """
     return elsewhere(of_group, tuple(map(tuple, rewards(lab, gate))), REWARDS, lab.weights)
 

@@ -119,7 +119,7 @@ def _where_gdpo_is_behind() -> str:
 
 
 def _more_accuracy() -> str:
-    """Return sentences on how much GDPO raises accuracy in the paper's table of tool calling with 1.5B parameters."""
+    """Return sentences on GDPO's lead over GRPO in accuracy in the paper's table of tool calling with a 1.5B model."""
     tools = (cell for cell in results() if cell.experiment == "tool calling" and "1.5B" in cell.model)
     cells = [cell for cell in tools if cell.metric == "accuracy"]
     each = listing(f"{cell.ahead:.2f} on {cell.benchmark.removeprefix('BFCL-v3 ')}" for cell in cells)
@@ -131,7 +131,7 @@ def _more_accuracy() -> str:
 
 
 def _passes(group: list[list[int]]) -> str:
-    """Say how many answers of a group pass the first mark, and how many pass the second."""
+    """Return words on how many answers of a group pass the first mark, and how many pass the second."""
     first, second, _ = (sum(column) for column in zip(*group, strict=True))
     if first == second:
         return f"each of the two marks is passed by {word(first)} answers"
@@ -153,7 +153,7 @@ def claims_table() -> Html:
 
 
 def successors_table(lab: State) -> Html:
-    """Return a table of the methods besides GRPO and GDPO, with how many advantages each tells apart in the Lab."""
+    """Return a table of the methods before and after GDPO, with how many advantages each tells apart in the Lab."""
     mixes = len(set(lab.marks))
     rows = []
     for key, s in SUCCESSORS.items():

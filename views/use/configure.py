@@ -44,9 +44,10 @@ def choice(page: Nav, key: str, label: str, titles: dict[str, str], of_run: str 
 
 
 def link(trainer: str, gate: str, source: str, lab: State) -> tuple[dict[str, str], dict[str, str], str]:
-    """Return the values of the chapter's controls, those that the address leaves out, both by control, and a program.
+    """Return the values of the chapter's controls, the values that the address leaves out, and a program.
 
-    The program prints the chapter's numbers. trainer, gate, source: keys of TRAINERS, GATES and SOURCES.
+    Both kinds of values are by control; the program prints the trainer's advantages. trainer, gate, source: keys
+    of TRAINERS, GATES and SOURCES.
     """
     values = {"use-framework": trainer, "use-gate": gate, "use-source": source}
     return values, UNTOUCHED, program(FRAMEWORKS[trainer], lab, gate)
@@ -82,7 +83,8 @@ def lengths(lab: State) -> list[int]:
 def lines(framework: str, lab: State, gate: str, run: AuditReport | None = None) -> str:
     """Return the lines of configuration that switch GDPO on for what the Lab shows, or for an audited run.
 
-    framework: the id of the trainer; gate: a key of GATES. Where every weight of the Lab is 0, the one line says that.
+    framework: the id of the trainer; gate: a key of GATES, for the Lab alone. Where every weight of the Lab is 0, a
+    single line says that.
     """
     if run:
         weights, of_grpo = [run.run["weights_used"][name] for name in _names(run)], run.run["method"] != "gdpo"
@@ -156,7 +158,10 @@ def _shown_method(framework: Framework, lab: State) -> list[Html]:
 
 
 def _known(framework: Framework) -> list[Html]:
-    """Return two folds: what this trainer does on each case on which trainers differ, and what is known of it."""
+    """Return two folds: what this trainer does on each case on which trainers differ, and what is known of it.
+
+    For the entry "generic" they are the cases to try one's own code on, and what is known of trainers without an entry.
+    """
     if framework.id == "generic":
         return [
             fold("Cases on which trainers differ, to try your own code on", _own_code()),
@@ -180,9 +185,9 @@ def _read(facts: Iterable[tuple[str, str]]) -> Html:
 
 
 def cases(trainers: Iterable[str] = ()) -> Html:
-    """Return a table of what these trainers, by default all, do on each case, with the fault that the case finds.
+    """Return a table of what trainers do on each case of conformance/, with the fault that the case finds.
 
-    trainers: their titles. “=” stands where the trainer gives what the paper's formula gives.
+    trainers: their titles, by default of all. “=” stands where the trainer gives what the paper's formula gives.
     """
     stored = json.loads((ROOT / "data" / "matrix.json").read_text(encoding="utf-8"))
     paper, *trainers_read = stored["trainers"]

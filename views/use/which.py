@@ -99,9 +99,9 @@ def cases() -> list[tuple[Case, Case]]:
 
 @lru_cache(maxsize=1)
 def share_of_broken_ties_that_are_wrong() -> float:
-    """Return the share of the ties that end in the wrong order, of a right and a wrong answer and broken by GDPO.
+    """Return the share in the wrong order of those ties of a right and a wrong answer that GDPO breaks.
 
-    They are those of the chapter Evidence as it opens.
+    The ties are GRPO's at equal weights, in the chapter Evidence as it opens. The share is 0 if GDPO breaks none.
     """
     pairs = _pairs()
     return pairs.wrong("gdpo", 1.0, pairs.broken()) or 0.0
