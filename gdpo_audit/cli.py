@@ -225,9 +225,14 @@ def _audit_runs(
 ) -> list[AuditReport]:
     """Return a report for each run; runs: the paths of each.
 
-    audit_args, read_args: arguments of `audit` and `read_run`. targets: files that will be written, which the engine
-    local refuses if they are of a log. engine: local or ray. Raises InputError.
+    audit_args, read_args: arguments of `audit` and `read_run`. targets: files that will be written; those of a log are
+    refused. engine: local or ray. Raises InputError.
     """
+    mapped: Any = map
+    if engine == "ray":
+        from gdpo_audit.engine_ray import ray_engine  # only --engine ray needs it
+
+        mapped = ray_engine()
     reports = []
     for paths in runs:
         path = paths if len(paths) > 1 else paths[0]
@@ -235,17 +240,12 @@ def _audit_runs(
             _name_in_errors(paths, len(runs) > 1),
             Console(stderr=True).status(Text(f"reading {one_line(paths[0])} …")),
         ):
-            if engine == "ray":
-                from gdpo_audit.engine_ray import audit_on_ray  # only --engine ray needs it
-
-                reports.append(audit_on_ray(path, **audit_args, **read_args))
-                continue
             run = read_run(path, **read_args)
             _expect_spared(targets, run.files, "the log")
             weights = audit_args["weights"] or {}
             all_zero = weights.keys() >= set(run.rewards) and not any(weights.values())
             expect(not all_zero, "weight", "one that is not 0", "0 for every reward")
-            reports.append(audit(run, **audit_args))
+            reports.append(audit(run, engine=mapped, **audit_args))
     return reports
 
 

@@ -19,9 +19,15 @@ def audit_on_ray(path: Any, *, framework: str | None = None, what_if: Any = None
     Where this process is connected to no cluster, one is started on this machine. framework: as in `read_run`; what_if:
     as in `audit`; named: further arguments of either. Raises InputError, also if Ray is not installed or a worker dies.
     """
-    _ray()  # raises before the log is read in vain
+    engine = ray_engine()  # raises before the log is read in vain
     mine = {name: named.pop(name) for name in ("weights", "primary", "asked") if name in named}
-    return audit(read_run(path, framework, **named), what_if=what_if, engine=map_on_ray, **mine)
+    return audit(read_run(path, framework, **named), what_if=what_if, engine=engine, **mine)
+
+
+def ray_engine() -> Callable[..., Iterator[Any]]:
+    """Return `map_on_ray`, the engine of an audit on Ray. Raises InputError if Ray is not installed."""
+    _ray()
+    return map_on_ray
 
 
 def _ray() -> Any:

@@ -94,7 +94,6 @@ class Body:
     async def next(self) -> Message:
         """Return the next message with bytes of the body, or `http.disconnect` once the body is refused."""
         message = await self._receive()
-        self.size += 0 if self.declared else len(message.get("body", b""))
         return {"type": "http.disconnect"} if self.refusal else message
 
     async def drop(self) -> None:
@@ -103,13 +102,14 @@ class Body:
             await self._receive()
 
     async def _receive(self) -> Message:
-        """Return the next message of the client, or `http.disconnect` where none comes within `SECONDS`."""
+        """Return the next message of the client and count its bytes; `http.disconnect` if none comes in `SECONDS`."""
         try:
             async with asyncio.timeout(None if self.whole else SECONDS):
                 message = await self.receive()
         except TimeoutError:
             self.late, message = True, {"type": "http.disconnect"}
         self.whole = not message.get("more_body")
+        self.size += 0 if self.declared else len(message.get("body", b""))
         return message
 
 
