@@ -132,7 +132,7 @@ def off_by(found: list[float], expected: list[float]) -> float:
     not.
     """
     pairs = [(a, b) for a, b in zip(found, expected, strict=True) if not (isnan(a) and isnan(b))]
-    return max((abs(a - b) for a, b in pairs), default=0.0)
+    return max((abs(a - b) for a, b in pairs), key=lambda x: (isnan(x), x), default=0.0)
 
 
 def fault_of(wrong: list[tuple[dict, list[float]]], method: str, data: dict, how: dict) -> tuple[str, int]:
