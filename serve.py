@@ -36,7 +36,7 @@ def load() -> None:
     begin.
 
     The imports in the cells then take no time. An import that fails here would fail in every session, so it ends the
-    process.
+    process. Ten seconds later `prepare` starts the other processes.
     """
     sys.setswitchinterval(0.0005)  # while this thread imports, the server's answers wait for its turns to end
     try:
@@ -51,7 +51,7 @@ def load() -> None:
 
 
 def prepare() -> None:
-    """Start the processes that read logs and the one that draws the board."""
+    """Start the process that draws the board, and with it the one from which those that read logs are forked."""
     from gdpo_core.board import Board
     from views import drawer
 

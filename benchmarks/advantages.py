@@ -23,8 +23,9 @@ TARGETS = {"TRL's block": 3, "verl's loop": 1000}  # how many times faster gc.gd
 
 
 def run(repeats: int = 15) -> None:
-    """Measure every size, check that all programmes compute the same advantages, and print the tables. The programmes
-    take turns in each of the `repeats` rounds. Raises RuntimeError if float32 is further from float64 than `ERROR`.
+    """Measure every size, check that the frameworks' code computes the library's advantages, and print the tables. The
+    programmes take turns in each of the `repeats` rounds, but for slow ones, which run once and are not checked. Raises
+    RuntimeError if the advantages differ, or if float32 is further from float64 than `ERROR`.
     """
     ms = {size: _measure(size, repeats) for size in SIZES}
     errors = {size: _errors(size) for size in SIZES}
@@ -52,7 +53,7 @@ def _measure(size: int, repeats: int) -> dict[str, float]:
 
 def _programmes(size: int) -> tuple[dict[str, Callable], set[str]]:
     """Return the programmes to measure, by name, and the names of those that are so slow that they run only once. Each
-    computes the advantages of the same responses; size: how many.
+    computes the advantages of the same responses, which are in other groups in the ragged layout. size: how many.
     """
     rows, lengths, order = _draw(size)
     layouts, weights = _layouts(size), torch.tensor(WEIGHTS)
@@ -116,7 +117,7 @@ def _errors(size: int) -> dict[str, float]:
 
 
 def _same(ours: Tensor, theirs: Tensor, name: str) -> None:
-    """Raise RuntimeError if two programmes give different advantages; name: what the library is compared with."""
+    """Raise RuntimeError if two advantages are over 1e-4 apart; name: what the library is compared with."""
     apart = (ours - theirs).abs().max().item()
     if apart > 1e-4:
         raise RuntimeError(f"gdpo_core and {name} are up to {apart:.1e} apart")

@@ -67,7 +67,7 @@ def run(repeats: int = 3, millions: int = LARGE) -> None:
 
 def _measure(path: Path, steps: int, repeats: int) -> dict[str, float]:
     """Return the medians over new processes that audit a log: seconds and MB of the imports, seconds of the audit, and
-    MB at the peak. Raises RuntimeError if an audit did not read all of the log's steps.
+    MB at the peak. Raises RuntimeError if an audit missed some of the log's steps, or did not find GDPO.
     """
     command = [sys.executable, "-c", MEASURED, path]
     runs = [subprocess.run(command, check=True, capture_output=True, text=True).stdout.split() for _ in range(repeats)]

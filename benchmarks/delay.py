@@ -10,7 +10,7 @@ HOST = "127.0.0.1"
 
 @contextmanager
 def delayed(port: int, seconds: float) -> Iterator[int]:
-    """Yield a port of this machine that forwards to another port, and delivers every byte so many seconds later in each
+    """Yield a new port of this machine that forwards to `port`, and delivers every byte so many seconds later in each
     direction.
     """
     loop = asyncio.new_event_loop()

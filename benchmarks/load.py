@@ -33,7 +33,9 @@ BETWEEN = 4  # seconds between two uploads of one visitor
 
 @dataclass(frozen=True)
 class Load:
-    """The delays that some visitors saw while they flipped marks, and what their flips cost the server."""
+    """The delays that some visitors saw while they flipped marks, and what their flips cost the server. errors: how
+    many of the visitors were stopped by an error.
+    """
 
     ms: list[float]  # of every flip
     errors: int
@@ -46,7 +48,7 @@ class Load:
 
     def cells(self) -> list[str]:
         """Return the cells of a table's row: the number of flips, the median, 95th percentile and largest delay in
-        milliseconds, the number of errors, and the CPU per flip in milliseconds.
+        milliseconds, the number of visitors with an error, and the CPU per flip in milliseconds.
         """
         times = [quantile(self.ms, 0.5), self.p95, max(self.ms)] if self.ms else []
         cpu = "n/a" if self.cpu is None or not self.ms else f"{1000 * self.cpu / len(self.ms):.1f}"
@@ -130,7 +132,7 @@ def _flip_in_a_browser(server: Server, seconds: float, seed: int, ready: threadi
     """
     task = bfcl.load_tasks(ROOT / "data" / "tasks")[0]
     graded = tuple(g.vector for g in bfcl.grade_all(task))
-    order = toggle.listed_order(task, graded)
+    order = toggle.listed_order(task)
     name, ms = "this page", []
     with browser() as running:
         page = toggle.open_page(running, server.url, toggle.READERS[name])
@@ -165,7 +167,9 @@ async def _first_visit(server: Server) -> None:
 
 
 async def flip_marks(server: Server, visitors: list[Visitor], seconds: float, rng: random.Random) -> Load:
-    """Let each of the visitors flip one mark a second, for so many seconds, and return the delays that they saw."""
+    """Let each of the visitors flip one mark a second, for so many seconds, and return the delays that they saw, the
+    errors and the server's CPU time. rng: draws the marks to flip.
+    """
     ms: list[float] = []
     start, before = time.perf_counter(), server.cpu()
     end = start + seconds

@@ -56,8 +56,8 @@ def run(repeats: int = REPEATS) -> None:
 
 
 def open_until_shown(running, server: Server, name: str) -> float:
-    """Open a page with an empty cache, and return the time at which it shows what it has to show: the bars of the Lab,
-    or the sentence of the empty app. name: a key of SHOWN.
+    """Open a page with an empty cache, and return the time, as time.perf_counter() tells it, at which it shows what it
+    has to show: the bars of the Lab, or the sentence of the empty app. name: a key of SHOWN.
     """
     context = running.new_context(**PAGE)
     page = context.new_page()
@@ -70,8 +70,8 @@ def open_until_shown(running, server: Server, name: str) -> float:
 
 
 def _until_shown(page, name: str) -> None:
-    # Playwright's own wait would soon look only twice a second.
     """Wait until a page shows what it has to show; name: a key of SHOWN."""
+    # Playwright's own wait would soon look only twice a second.
     page.wait_for_function(
         """([selector, count]) => {
           const widgets = [...document.querySelectorAll("marimo-anywidget")].map((e) => e.shadowRoot);

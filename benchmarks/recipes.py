@@ -36,8 +36,8 @@ VERDICTS = ("certain, right", "certain, wrong", "open", "open, wrong", "nothing"
 
 @dataclass(frozen=True)
 class Maker:
-    """Describe how the advantages of a log are made: which sums are added up, whose mean is subtracted, what divides
-    them, and what is done at the end.
+    """A way to make the advantages of a log from its rewards: whether each reward is normalised before they are added
+    up, whose mean is subtracted from the sums, what divides them, and what is done at the end.
     """
 
     framework: str
@@ -120,8 +120,8 @@ def simulate(maker: Maker, batches: list, weights: np.ndarray, draw: np.random.G
 
 
 def _of_batch(maker: Maker, groups: list, weights: np.ndarray, draw: np.random.Generator) -> np.ndarray:
-    """Return the advantages, (responses,), that a maker gives one batch. groups: (rollouts, rewards) each; weights:
-    (rewards,).
+    """Return the advantages, (responses,), that a maker gives one batch, before any clipping. groups: (rollouts,
+    rewards) each; weights: (rewards,).
     """
     sums, left = [], []
     for group in groups:
@@ -152,8 +152,8 @@ def _of_batch(maker: Maker, groups: list, weights: np.ndarray, draw: np.random.G
 
 
 def _normalise(column: np.ndarray, eps: float, ddof: int) -> np.ndarray:
-    """Return one reward of a group minus its mean, divided by its std plus eps; 0 if the reward is constant. NaN stays
-    NaN.
+    """Return one reward of a group minus its mean, divided by its std plus eps; 0 if the reward is constant or only one
+    answer has it. NaN stays NaN.
     """
     there = column[~np.isnan(column)]
     if len(there) < 2 or np.ptp(there) <= 1e-6 * np.abs(there).max():

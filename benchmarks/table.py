@@ -29,7 +29,7 @@ def judge(measured: float | None, target: float, unit: str, at_least: bool = Fal
 
 
 def digits(x: float) -> int:
-    """Return with how many decimals a number shows about three significant digits."""
+    """Return with how many decimals to show a number: none from 100 on, one from 10 on, and otherwise two."""
     return 0 if abs(x) >= 100 else 1 if abs(x) >= 10 else 2
 
 

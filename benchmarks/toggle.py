@@ -31,11 +31,11 @@ SETTLED = 3.0  # seconds to wait once the charts are there, until fonts, late sc
 
 def run(rounds: int = 60, far_rounds: int = 20, seed: int = 0) -> None:
     """Measure on this machine and over a slow network, check after every toggle that the bars are the library's
-    advantages, and print. rounds, far_rounds: the toggles here and over the slow network.
+    advantages, and print the times. rounds, far_rounds: the toggles here and over the slow network.
     """
     task = bfcl.load_tasks(ROOT / "data" / "tasks")[0]
     graded = tuple(g.vector for g in bfcl.grade_all(task))
-    orders = {name: list(range(len(graded))) for name in READERS} | {"this page": listed_order(task, graded)}
+    orders = {name: list(range(len(graded))) for name in READERS} | {"this page": listed_order(task)}
     with ExitStack() as stack:
         servers = {name: stack.enter_context(serve(name)) for name in READERS}
         running = stack.enter_context(browser())
@@ -50,8 +50,8 @@ def run(rounds: int = 60, far_rounds: int = 20, seed: int = 0) -> None:
 def _measure(
     running: Browser, ports: dict[str, int], cpu: dict, graded: tuple, orders: dict, rounds: int, seed: int
 ) -> tuple[dict[str, list[dict[str, float]]], dict[str, float | None]]:
-    """Flip the same marks on all pages in turn. Return two dicts by the name of the page: the times of each toggle, and
-    the milliseconds of CPU that its server took per toggle, None where that is not known.
+    """Flip the same marks on all pages in turn. Return two dicts by the name of the page: the times of each toggle, as
+    `flip` returns them, and the milliseconds of CPU that its server took per toggle, None where that is not known.
 
     ports, cpu: by page, where its server listens, and what reads its CPU time. graded: the marks at the beginning.
     orders: by page, the order in which it lists the answers.
@@ -81,7 +81,7 @@ def _measure(
     return {name: measured[WARM_UP:] for name, measured in times.items()}, used
 
 
-def listed_order(task: bfcl.Task, graded: tuple) -> list[int]:
+def listed_order(task: bfcl.Task) -> list[int]:
     """Return the indices of the task's answers in the order in which the Lab lists them."""
     return [task.answers.index(answer) for answer in sheet_of(task).answers]
 

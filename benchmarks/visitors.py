@@ -194,7 +194,7 @@ def label_of(attribute: str) -> str:
 
 def greet(port: int) -> tuple[str, str]:
     """Return the token that the page's HTML gives to its front end, and the cookie by which a proxy knows this
-    visitor.
+    visitor. Raises RuntimeError if the HTML has no token.
     """
     with urlopen(f"http://127.0.0.1:{port}/", timeout=PATIENCE) as answer:
         page, cookie = answer.read().decode(), answer.headers.get("set-cookie", "").split(";")[0]

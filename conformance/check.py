@@ -114,7 +114,7 @@ def by_roundoff(function: Callable, case: dict, method: str) -> bool:
 
 def says(function: Callable, found: list[float], case: dict, method: str, common: dict) -> str:
     """Return a sentence on a function's answer: the first known fault that leads to it, or else how far it is from the
-    paper's. found: the answer; common: faults that are looked for in every case, by sentence.
+    paper's. found: the answer; common: faults that are looked for in every case, each by the sentence on it.
     """
     for sentence, changes in (case["ways"] | common).items():
         if fits(found, case, method, changes):
@@ -132,7 +132,7 @@ def off_by(found: list[float], expected: list[float]) -> float:
     not.
     """
     pairs = [(a, b) for a, b in zip(found, expected, strict=True) if not (isnan(a) and isnan(b))]
-    return max((abs(a - b) for a, b in pairs), default=0.0)
+    return max((abs(a - b) for a, b in pairs), key=lambda x: (isnan(x), x), default=0.0)
 
 
 def fault_of(wrong: list[tuple[dict, list[float]]], method: str, data: dict, how: dict) -> tuple[str, int]:
@@ -172,8 +172,8 @@ def wrong_as(
 
 
 def judge(function: Callable, method: str, convention: str) -> tuple[list[tuple[str, bool, str]], str]:
-    """Return the lines of `check`, and a sentence on the function as a whole: whose computation it is, or which fault
-    it has; "" if that is not known.
+    """Return what `check` returns, and a sentence on the function as a whole: whose computation it is, which fault it
+    has, or what is wrong in the few cases that are far off; "" if there is nothing to say.
     """
     data, lines = load(), []
     answers = [(case, run(function, case)) for case in data["cases"]]

@@ -71,8 +71,8 @@ def _report(folder: Path, steps: int) -> Any:
 
 
 def _forecast(report: Any, row: Row) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the name of each reward of the row's set-up with its forecast, in parts of the reward's range. The noise,
-    which is not judged, is left out.
+    """Yield the name of each reward of the row's set-up with its forecast, whose differences and courses are in parts
+    of the reward's range. The noise, which is not judged, is left out.
     """
     setup, trained = setup_named(row.setup), row.trained
     gate = None if row.gate is None else {"reward": row.gate[0], "on": row.gate[1]}
@@ -108,8 +108,8 @@ def _grades(prompt: str, text: str) -> Mapping[str, float]:
 
 
 def rewards_of(setup: Setup, folder: Path) -> pl.DataFrame:
-    """Return step, reward and mean of a run: the mean of each reward at each step, in parts of its range, graded from
-    the logged texts as the set-up pays it. folder: the run's.
+    """Return a table of a run with the columns step, reward and mean: the mean of each reward at each step, in parts of
+    its range, graded from the logged texts as the set-up pays it. folder: the run's.
     """
     texts = pl.concat([pl.read_parquet(path) for path in sorted((folder / "completions").glob("*.parquet"))])
     graded = [_grades(*pair) for pair in texts.select("prompt", "completion").iter_rows()]
@@ -124,8 +124,8 @@ def rewards_of(setup: Setup, folder: Path) -> pl.DataFrame:
 
 
 def measure(runs: Path) -> pl.DataFrame:
-    """Return the means of every reward in every row of which all seeds are trained: setup, row, seed, step, reward and
-    mean. runs: the folder of the runs, in SETUP/ROW/SEED.
+    """Return a table with the mean of every reward at each step, of every row of which all seeds are trained. Its
+    columns are setup, row, seed, step, reward and mean. runs: the folder of the runs, in SETUP/ROW/SEED.
     """
     tables = []
     for row in planned_rows():
@@ -139,10 +139,11 @@ def measure(runs: Path) -> pl.DataFrame:
 
 
 def speeds(*folders: Path) -> pl.DataFrame:
-    """Return how fast each reward of each run follows a push, by the first 50 steps, with the standard error.
+    """Return a table of how fast each reward of each run follows a push, by its first 50 steps, and the standard error.
 
-    A run is in SETUP/ROW/SEED or SETUP/METHOD/SEED of a folder, and counts once even if it is in several. Runs of a row
-    with a gate are left out, because their logs hold the gated reward only as the gate leaves it.
+    Its columns are setup, row, seed, reward, speed and error. A run is in SETUP/ROW/SEED or SETUP/METHOD/SEED of a
+    folder, and counts once even if it is in several. Runs of a row with a gate are left out, because their logs hold
+    the gated reward only as the gate leaves it.
     """
     rows: dict[tuple[str, str, int], list[tuple[str, float, float]]] = {}
     for folder in folders:

@@ -36,8 +36,8 @@ EVERY, SWAPS = 10, 3_000  # the answers of every tenth step are dealt anew, with
 
 
 def of_table() -> list[dict[str, Any]]:
-    """Return a dict for each run in the table of 100 runs, with how good the bounds are on its shares. Runs of the
-    set-up `gated` are left out, as the table holds a pass rate there that is not the reward.
+    """Return a dict for each run in the table of 100 runs, with how good the bounds are on its shares, as `_judge`
+    tells it. Runs of the set-up `gated` are left out, as the table holds a pass rate there that is not the reward.
     """
     rows = []
     for (name, method, seed), steps in pl.read_parquet(TABLE).group_by("setup", "method", "seed", maintain_order=True):
@@ -63,7 +63,7 @@ def _scalars_of_rates(setup: Setup, steps: pl.DataFrame) -> Scalars:
 
 
 def values_of(setup: Setup) -> list[tuple[float, float] | None]:
-    """Return for each reward of a set-up the two values that it has as a mark, fail and pass; None for noise."""
+    """Return what each reward of a set-up pays for a fail, taken to be 0, and for a pass; for noise None."""
     return [*[(0.0, pay) for pay in setup.pays], *([None] if setup.noise else [])]
 
 
@@ -94,7 +94,7 @@ def _judge(exact: np.ndarray, found: Shares, slack: float) -> dict[str, float]:
 def scalars_of(rewards: np.ndarray, setup: Setup, method: str) -> Scalars:
     """Return what TRL 1.16 logs of some steps under a method. rewards: (steps, groups, rollouts, rewards).
 
-    Its `frac_reward_zero_std` looks at each group under GRPO, and at the whole batch under GDPO, where it is taken as
+    TRL's `frac_reward_zero_std` looks at each group under GRPO, and at the whole batch under GDPO, where it is taken as
     unknown.
     """
     steps, groups, size, count = rewards.shape
@@ -118,8 +118,8 @@ def other_largest(rewards: np.ndarray, weights: Sequence[float], method: str, se
     numbers.
 
     rewards: (groups, rollouts, rewards). The means and stds of the batch do not depend on the groups; under GRPO there
-    have to be as many silent groups as before. This is a search, so False only means that it found no such groups.
-    seed: of its draws.
+    have to be as many silent groups, whose advantages are all 0, as before. This is a search, so False only means that
+    it found no such groups. seed: of its draws.
     """
     sums = [_update_sums(group, np.array(weights), method) for group in rewards]
     shares = _shares(sums)
@@ -161,7 +161,7 @@ def _climb(dealt: np.ndarray, sums: list, target: int, weights: np.ndarray, meth
 
 def _update_sums(group: np.ndarray, weights: np.ndarray, method: str) -> tuple[np.ndarray, float]:
     """Return two sums over one group, with A the advantages and a_k the part of reward k in them: Σ a_k A, (rewards,),
-    and Σ A². Both leave out the number that divides the whole batch. group: (rollouts, rewards).
+    and Σ A². Both leave out a factor that all groups of the batch have in common. group: (rollouts, rewards).
     """
     x = (group - group.mean(0)) * weights
     if method == "gdpo":

@@ -50,8 +50,8 @@ def prompts() -> list[Request]:
 
 
 def reward_functions(setup: Setup, tasks: dict[str, Task], seed: int) -> list[Callable[..., list[float]]]:
-    """Return the reward functions of a set-up as TRL calls them, each with the name of its reward. tasks: by the text
-    of the request; seed: of the noise.
+    """Return the reward functions of a set-up as TRL calls them; the name of each function is that of its reward.
+    tasks: by the text of the request; seed: of the noise.
     """
     known: dict[tuple[str, str], dict[str, float]] = {}
 

@@ -77,7 +77,7 @@ def check(engine: str, image: str) -> None:
 
 
 def check_description(engine: str, image: str) -> list[str]:
-    """Check what an image says of itself before it runs, and return the command that tells whether it is healthy."""
+    """Check size, user and health check of an image before it runs, and return the command of the health check."""
     (about,) = json.loads(output_of(engine, "image", "inspect", image))
     config, size = about["Config"], about["Size"]
     health = config.get("Healthcheck") or about.get("Healthcheck", {"Test": ["NONE"]})  # docker's place, podman's
@@ -101,7 +101,10 @@ def check_rights(inside: Callable[..., str]) -> None:
 
 
 def in_a_browser(address: str) -> None:
-    """Open the Lab in a browser and flip a mark; without a browser, only print that this was left out."""
+    """Open the Lab in a browser, flip a mark, and check that nothing fails and no other host is asked for anything.
+
+    Without a browser, only print that this was left out.
+    """
     left_out = "  left out: the Lab in a browser, which needs Chromium and .venv with the extra dev"
     if find_spec("playwright") is None:
         return print(left_out)

@@ -1,5 +1,5 @@
-"""Print the lines of code in each folder: `python3 scripts/code_lines.py`. In Python files, blank lines, comments and
-docstrings do not count.
+"""Print the lines of Python, JavaScript and CSS in each folder: `python3 scripts/code_lines.py`. Blank lines do not
+count, and in Python neither do comments and docstrings.
 """
 
 import ast
@@ -15,8 +15,8 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def code_lines(path: Path) -> int:
-    """Return the number of lines in a file that hold code; in a file that is not Python, that of the lines that are not
-    blank.
+    """Return the number of lines in a Python file that hold code, without comments and docstrings; in any other file,
+    the number of lines that are not blank.
     """
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
@@ -32,8 +32,8 @@ def code_lines(path: Path) -> int:
 
 
 def by_folder() -> Counter[str]:
-    """Return the lines of code in each folder of the root, and in each of tests/, of the files that git knows. A file
-    of the root itself stands under its own name.
+    """Return the number of lines of code by folder: each folder of the root, and each folder of tests/. A file of the
+    root itself stands under its own name. Only the Python, JavaScript and CSS files that git knows are counted.
     """
     named = subprocess.run(["git", "ls-files", "*.py", "*.js", "*.css"], cwd=ROOT, capture_output=True, text=True)
     counted: Counter[str] = Counter()

@@ -38,7 +38,8 @@ def final_values(setup: Setup, methods: Sequence[str]) -> dict[str, list]:
 
 
 def build_gallery(scenarios: Sequence[Scenario], rates: Sequence[float]) -> dict:
-    """Return all that the file holds. rates: the pass rate of each reward among the answers that the Lab shows
+    """Return the content of data/gallery.json: the rates, a sketch of each scenario, and the `final_values` of those
+    whose policy chooses among a few answers. rates: the pass rate of each reward among the answers that the Lab shows
     first.
     """
     file: dict[str, Any] = {"rates": list(rates), "sketches": {}, "weights": {}}

@@ -24,7 +24,7 @@ MATRIX = Path(__file__).parent.parent / "data" / "matrix.json"
 
 
 def differing(c: Convention) -> dict:
-    """Return the points in which a convention differs from the paper, as arguments of the reference."""
+    """Return the points in which a convention differs from the paper, as named arguments of `reference.advantages`."""
     return {name: x for name, x in asdict(c).items() if name not in ("name", "source") and x != getattr(PAPER, name)}
 
 
@@ -86,7 +86,9 @@ def of_framework(method: Method) -> Callable:
 
 
 def rows(data: dict) -> Iterator[tuple[str, str, str, dict[str, str]]]:
-    """Yield four things for each trainer: its name, the method, how its cells were found, and the cells."""
+    """Yield four things for each trainer: its name, the method, how its cells were found, and the cells, which are
+    sentences by the name of the case. data: what `answered` returns.
+    """
     for key, c in CONVENTIONS.items():
         function = partial(reference.advantages, **data["conventions"][key]["how"])
         how = "by the formula" if c is PAPER else "by the formula, as recorded"

@@ -34,7 +34,9 @@ def answer(accepted: list[Mapping[str, Mapping[str, list]]], required: Mapping[s
 
 
 def _arguments(args: Mapping[str, list], required: list[str]) -> str:
-    """Return the arguments of a call as Python writes them. args: the accepted values of each."""
+    """Return the arguments of a call as Python writes them, without those that may be left out. args: the accepted
+    values of each; required: the names of arguments that are not left out even if "" is accepted.
+    """
     sent = {name: values for name, values in args.items() if "" not in values or name in required}
     return ", ".join(f"{name}={_first(values)!r}" for name, values in sent.items())
 

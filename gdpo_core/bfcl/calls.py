@@ -29,8 +29,8 @@ class UnreadableAnswer(Exception):
 def parse_calls(task: Task, answer: str) -> tuple[list[Call], str]:
     """Return the calls of an answer, and words for what is wrong with the text around them, "" if there is none.
 
-    task: the task whose functions are called, by whose documentation arguments without a name get theirs. Raises
-    UnreadableAnswer where no call can be read.
+    task: the task whose functions are called; arguments that are sent by position get their names from its
+    documentation. Raises UnreadableAnswer where no call can be read.
     """
     if len(answer) > MAX_ANSWER:
         raise UnreadableAnswer(f"the answer has {count(len(answer), 'character')}, more than {count(MAX_ANSWER)}")
@@ -106,6 +106,6 @@ def _is_plain(value: object, depth: int = 0) -> bool:
 
 
 def show_calls(calls: Sequence[Call]) -> str:
-    """Return the first three calls as text, in the way in which the reason of a verdict quotes them."""
+    """Return the first three calls, and "and more" for others, as text, as the reason of a verdict quotes them."""
     shown = [f"{c.function}({', '.join(f'{k}={show(v)}' for k, v in c.args.items())})" for c in calls]
     return " and ".join(shown[:3]) + (" and more" if len(shown) > 3 else "")

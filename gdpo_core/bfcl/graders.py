@@ -45,8 +45,8 @@ class Grades:
 def grade(task: Task, answer: str) -> Grades:
     """Grade one answer from its text alone, and return the three verdicts.
 
-    Where the task has `longest`, conciseness is a number by the length of the answer. Raises InputError if the answer
-    is not text.
+    Where the task has `longest`, conciseness falls from 1 to 0 as an answer with a readable call grows to that many
+    characters. Raises InputError if the answer is not text.
 
     >>> from gdpo_core.bfcl import load_task
     >>> task = load_task("data/tasks/1_interest.json")

@@ -66,7 +66,7 @@ def load_once(path: str | Path) -> Published:
 
 
 def models(data: Published) -> int:
-    """Return the number of models in the data, where one that is there with and without native function calling is one.
+    """Return the number of models in the data; one that is there with and without native function calling counts once.
 
     >>> models(load_published("data/bfcl_rewards.parquet"))
     50
@@ -83,13 +83,13 @@ def marks_of(data: Published, choice: Choice) -> Tensor:
 
 @lru_cache(maxsize=256)
 def pushes(data: Published, choice: Choice) -> dict[str, tuple[float, ...]]:
-    """Return, by method, how much an update on the drawn answers raises each mark, from −1 to 1."""
+    """Return, for GRPO and GDPO, how much an update on the drawn answers raises each mark, from −1 to 1: its push."""
     marks = marks_of(data, choice.weighing(1.0))
     return {method: push(marks, method, weights=choice.weights) for method in BOTH_METHODS}
 
 
 def ties_of(marks: Tensor, weights: Iterable[float]) -> dict[str, Collapse]:
-    """Return, by method, the `Collapse` of its advantages of these marks at these weights.
+    """Return, for GRPO and GDPO, which ties their advantages of these marks have at these weights, as a `Collapse`.
 
     marks: (prompts, answers, rewards); weights: one per reward.
     """
@@ -98,7 +98,11 @@ def ties_of(marks: Tensor, weights: Iterable[float]) -> dict[str, Collapse]:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The outcome of each prompt: which of the methods GRPO and GDPO ties different marks there."""
+    """The outcome of each prompt: which of the methods GRPO and GDPO gives answers with different marks one advantage.
+
+    outcome: (prompts,) indices into OUTCOMES; tied: by method, the number of prompts with such a tie; wrong: the number
+    of prompts in which GDPO breaks a tie of GRPO in the wrong order.
+    """
 
     outcome: Tensor  # (prompts,) the index of the outcome in OUTCOMES
     tied: dict[str, int]  # by method, the number of prompts in which different marks have one advantage
@@ -129,7 +133,7 @@ def outcomes(marks: Tensor, ties: Mapping[str, Collapse]) -> Outcomes:
 
 
 def _ties_and_vectors(marks: Tensor, ties: Mapping[str, Collapse]) -> tuple[dict[str, Tensor], Tensor]:
-    """Return, by method, (prompts,) whether different marks tie, and (prompts,) how many reward vectors differ.
+    """Return two things: by method, whether different marks tie, (prompts,); how many reward vectors come, (prompts,).
 
     marks, ties: as in `outcomes`.
     """
@@ -196,9 +200,9 @@ class Pairs:
         return needed.max().item() if len(needed) else float("nan")
 
     def worst(self) -> int:
-        """Return the number of the prompt with most ties that GDPO breaks in the wrong order at equal weights.
+        """Return the index of the prompt in which GDPO breaks most of GRPO's ties in the wrong order, at equal weights.
 
-        Without such ties it is the prompt with most ties under GRPO, and 0 where there is no pair at all.
+        Where there is no such tie, the result is the prompt with most ties under GRPO; without any pair it is 0.
         """
         inverted = self.broken() & (self.needed["gdpo"] > 1)
         which = inverted if inverted.any() else self.tied("grpo")
@@ -258,7 +262,11 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class Spread:
-    """The lowest and the highest value of shares over DRAWS draws of answers."""
+    """Two shares, each as its lowest and its highest value over DRAWS draws of answers.
+
+    tied: by method, the share of the prompts with a tie; wrong: of GRPO's ties that GDPO breaks, the share in the wrong
+    order, None if no draw has such a broken tie; draws: the number of draws that have one.
+    """
 
     tied: dict[str, Range]  # by method, the share of the prompts with a tie
     wrong: Range | None  # of GRPO's ties that GDPO breaks, the share in the wrong order; None if no draw has one
@@ -266,9 +274,10 @@ class Spread:
 
 
 def spread(data: Published, choice: Choice) -> Spread:
-    """Return the range of the shares over other draws of as many answers; the seed of the choice does not matter.
+    """Return between which values the shares of ties and of wrong orders lie over DRAWS draws of as many answers.
 
-    Prompts for which each mix of marks comes equally often have the same ties, so each such case is computed once.
+    The draws have the seeds from 0 on, whatever the seed of the choice. Prompts in which each mix of marks comes
+    equally often have the same ties, so each such case is computed once.
     """
     chosen = (1 << _BITS * _mix(data.rewards(choice.graders)))[None].expand(DRAWS, -1, -1)  # (draws, prompts, models)
     orders = other_orders(len(data.tasks), len(data.models))
@@ -295,9 +304,9 @@ def spread(data: Published, choice: Choice) -> Spread:
 
 @lru_cache(maxsize=1)
 def other_orders(prompts: int, models: int) -> Tensor:
-    """Return (draws, prompts, models) the random orders of models, of which the first ones make up each group.
+    """Return the numbers of the models in random orders, (DRAWS, prompts, models); the first ones make up each group.
 
-    The result takes 7 MB, and computing it a third of a second.
+    For the published answers the result takes 7 MB, and computing it takes a third of a second.
 
     >>> other_orders(2, 71).shape
     torch.Size([100, 2, 71])
@@ -311,7 +320,10 @@ def _range(x: Tensor) -> Range:
 
 @dataclass(frozen=True)
 class SizeShares:
-    """Shares of prompts and pairs with ties, and of wrong orders, in groups of one size."""
+    """Three shares in groups of one size: of prompts with a tie, of tied pairs, and of broken ties in the wrong order.
+
+    tied, tied_pairs: by method. wrong: of the ties of GRPO that GDPO breaks; None if there are none.
+    """
 
     tied: dict[str, float]  # by method, the share of the prompts with a tie
     tied_pairs: dict[str, float]  # by method, the share of the pairs of answers with different marks that tie
@@ -320,7 +332,10 @@ class SizeShares:
 
 @lru_cache(maxsize=64)
 def size_shares(data: Published, choice: Choice) -> SizeShares:
-    """Return the shares that are drawn as curves over the group size, for the group size of this choice."""
+    """Return the shares of prompts with a tie, of tied pairs, and of broken ties in the wrong order, for this choice.
+
+    Each prompt has one group, of the size of the choice. A pair is two of its answers with different marks.
+    """
     marks = marks_of(data, choice)
     ties, first = ties_of(marks, choice.weights), pairs(marks)
     tied = {m: count / len(marks) for m, count in outcomes(marks, ties).tied.items()}
@@ -329,6 +344,9 @@ def size_shares(data: Published, choice: Choice) -> SizeShares:
 
 
 def by_size(data: Published, choice: Choice) -> dict[int, SizeShares]:
-    """Return the shares by group size, for SIZES and for all answers; a larger group holds the smaller ones."""
+    """Return, by group size, the shares of ties and wrong orders that `size_shares` returns, for SIZES and all answers.
+
+    Sizes that are not smaller than the number of models are left out. A larger group holds the smaller ones.
+    """
     most = len(data.models)
     return {size: size_shares(data, replace(choice, group_size=size)) for size in (*filter(most.__gt__, SIZES), most)}

@@ -80,7 +80,7 @@ def draw(published: Published, group_size: int, seed: int) -> Tensor:
     """Return the models whose answers make up the group of each prompt, (prompts, group_size), as ascending numbers.
 
     The models are drawn without replacement, for each prompt anew. With the same seed a larger group holds the smaller
-    ones. Raises InputError.
+    ones. Raises InputError if the size is not from 2 to the number of models, or the seed is negative or too large.
 
     >>> published = load_published("data/bfcl_rewards.parquet")
     >>> draw(published, 71, seed=0)[0].equal(torch.arange(71))
@@ -93,7 +93,7 @@ def draw(published: Published, group_size: int, seed: int) -> Tensor:
 
 
 def shuffle_models(prompts: int, models: int, seed: int) -> Tensor:
-    """Return the models in a random order for each prompt, (prompts, models); the first ones make up a drawn group.
+    """Return the numbers of the models in a random order for each prompt, (prompts, models); a group is the first ones.
 
     >>> shuffle_models(963, 71, seed=0).shape
     torch.Size([963, 71])

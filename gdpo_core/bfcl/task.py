@@ -195,5 +195,5 @@ def show(value: object) -> str:
 
 
 def is_name(name: object) -> bool:
-    """Return whether a value can be the name of a function or a parameter: identifiers with dots between them."""
+    """Return whether a value can name a function or parameter: identifiers with dots between, at most 64 characters."""
     return isinstance(name, str) and len(name) <= 64 and all(piece.isidentifier() for piece in name.split("."))

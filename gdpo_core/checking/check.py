@@ -28,9 +28,10 @@ class _Sentence(Template):
 
 @dataclass(frozen=True)
 class FoundTrap:
-    """A trap that a configuration holds: what happens, the line to write, and where that was read.
+    """A trap that a configuration holds: what happens, and the line of configuration to write instead.
 
-    place: where its key stands in the configuration, as file:line; "" where the key is missing.
+    place: where the key that makes the trap stands in the configuration, as file:line; "" where it stands nowhere.
+    read_in: the place in the trainer's code or documents where the trap was read.
     """
 
     id: str
@@ -48,8 +49,8 @@ class ConfigCheck:
     method, convention: None where they have no name here, or where the configuration does not tell. rewards, weights:
     in the order in which the trainer uses them; None where the configuration does not tell. group_size: the number of
     answers to a prompt; groups: the number of groups in a batch step; both None where that is not told.
-    facts: sentences by what they are about; lines: lines of configuration that make a log that can be audited; unread:
-    keys whose value only a run would tell, each with its text and its place.
+    facts: from a subject, such as "method" or "batch", to the sentence on it; lines: lines to add to the configuration,
+    so that the run writes a log that can be audited; unread: a text for each key whose value only a run would tell.
     """
 
     files: tuple[str, ...]
@@ -88,8 +89,10 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
     """Return what a configuration will run and the traps that it holds; nothing is imported, run or fetched.
 
     configuration: the path of a file; or several paths, whose files are read together, later ones overriding earlier
-    ones; or texts by the names of their files. YAML, JSON, shell scripts, Python programs and notebooks are read.
-    trainer: NAME or NAME==VERSION; by default the configuration tells it. Raises InputError.
+    ones, and commands and calls overriding files of values; or a mapping from the names of files to their texts. YAML,
+    JSON, shell scripts, Python programs and notebooks are read. trainer: NAME or NAME==VERSION; by default the
+    configuration tells it. Raises InputError if that trainer is not known, a file cannot be read, or the configuration
+    is not for exactly one trainer.
 
     >>> script = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=gdpo trainer.use_v1=False"
     >>> check = check_config({"train.sh": script})
@@ -130,10 +133,11 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
 
 
 def _facts(chosen: Mapping[str, Fact], fill: "_Filled", says_rewards: str, says_batch: str) -> dict[str, str]:
-    """Return the sentences about rewards, batch, log and the rest, by their titles and in order.
+    """Return, by title, the sentences about rewards, KL, penalty, filter, batch and log, in this order.
 
-    chosen: by what it is about, the fact of the trainer that holds; fill: puts values of the configuration into a
-    sentence; says_rewards: the sentence about the rewards if no fact has one; says_batch: that about the batch.
+    A title without a sentence is missing. chosen: from a name of ABOUT to the fact of the trainer that holds, always
+    with one on "log"; fill: a function that puts values of the configuration into a sentence; says_rewards: the
+    sentence about the rewards if no fact has one; says_batch: the sentence about the batch.
     """
     sentences = {about: fill(fact.says, fact.when) for about, fact in chosen.items()}
     middle = {_TITLES[about]: says for about, says in sentences.items() if about not in ("rewards", "log")}
@@ -141,9 +145,9 @@ def _facts(chosen: Mapping[str, Fact], fill: "_Filled", says_rewards: str, says_
 
 
 def _notes(unread: Sequence[str], recognised: Recognised) -> dict[str, str]:
-    """Return sentences by "not read" and "note": which values only a run would tell, and what was left out.
+    """Return a dict of two sentences: "not read" names values that only a run would tell, "note" what was left out.
 
-    A key is missing where there is nothing to say.
+    A sentence is missing where there is nothing to say. unread: a text for each key whose value only a run would tell.
     """
     notes = {}
     if unread:
@@ -156,7 +160,7 @@ def _notes(unread: Sequence[str], recognised: Recognised) -> dict[str, str]:
 
 
 def _method(rules: Rules, known: Known) -> tuple[Runs | None, str]:
-    """Return the record of what runs, None where the configuration does not tell, and a sentence on it."""
+    """Return two things: the record of the method that runs, None where that cannot be told, and a sentence on it."""
     for runs in rules.runs:
         holds = known.holds(runs.when)
         if holds is None:
@@ -172,7 +176,7 @@ def _method(rules: Rules, known: Known) -> tuple[Runs | None, str]:
 
 
 def _needs(when: Sequence[Condition], known: Known) -> str:
-    """Return the sentence that names the keys without whose values it cannot be told whether conditions hold.
+    """Return the sentence "It cannot be told without …", with those keys of conditions whose values only a run tells.
 
     when: the conditions; known: the entries of the configuration.
     """
@@ -184,7 +188,8 @@ def _rewards(rules: Rules, known: Known, runs: Runs | None) -> tuple[tuple[str, 
     """Return the names of the rewards and their weights, in the order in which the trainer uses them.
 
     Each is None where it is not told. Both are None where a method other than GDPO runs and a fact says what this
-    method gets in place of the rewards. A trainer's rewards without weights have the weight 1.
+    method gets in place of the rewards. Where the rewards are told and no weights are given, each weight is 1. Of
+    weights that are given, those beyond the number of rewards are left out; there may also be fewer than rewards.
     """
     fact = _fact(rules, known, "rewards")
     names, weights = (known.values(key) if key else None for key in (rules.rewards, rules.weights))
@@ -202,9 +207,9 @@ def _numbers(values: Any) -> tuple[float, ...] | None:
 
 
 def _all_are(values: Any, kinds: Any) -> TypeGuard[list[Any]]:
-    """Return whether `values` is a list with entries, each of these kinds and none of them True or False.
+    """Return whether `values` is a list, not empty, whose entries all have the types `kinds` and are no bool.
 
-    An option that is given without a value is True.
+    A bool is refused because an option that is given without a value is read as True.
     """
     entries = values if isinstance(values, list) else []
     return bool(entries) and all(isinstance(entry, kinds) and not isinstance(entry, bool) for entry in entries)
@@ -230,7 +235,7 @@ def _whole(value: Any) -> int | None:
 
 
 def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> tuple[int | None, str]:
-    """Return how many groups share a batch step, None where that is not told, and a sentence on groups and batch.
+    """Return how many groups share a batch step, None where that is not told, and a sentence on both sizes.
 
     size: the number of answers to a prompt, None where that is not told; runs: what runs, None where that is not told.
     """
@@ -255,9 +260,9 @@ def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> t
 
 
 def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
-    """Return how many answers a batch has, None where that is not told, and whether they are those of one process.
+    """Return how many answers a batch has, None where that is not told, and whether these are one process's alone.
 
-    They are those of one process where the number of processes alone is not told.
+    They are the answers of one process alone where nothing but the number of processes is not told.
     """
     for keys in rules.answers:
         values = {key: _whole(known.value(key)) for key in keys}
@@ -268,10 +273,10 @@ def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
 
 
 def _fact(rules: Rules, known: Known, about: str) -> Fact | None:
-    """Return the first fact about `about` that holds, None where none does.
+    """Return the first fact about `about`, a name of ABOUT, that holds; None where none does.
 
-    Where it cannot be told whether a fact holds, the result is a fact that says so. Without a version, only facts count
-    that are still true of the newest one.
+    If it cannot be told of a fact whether it holds, and none before it does, the result is a fact that says so. Without
+    a version of the trainer, only facts count that are still true of the newest version.
     """
     for fact in rules.facts:
         force = in_force(fact.since, fact.until, known.version)
@@ -304,7 +309,9 @@ def _says_trainer(recognised: Recognised) -> str:
 def _traps(recognised: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
     """Yield the traps that the configuration holds, the worst first.
 
-    fill: a function that puts values of the configuration into a sentence.
+    Where the trainer's version is not known, a trap that only some versions have counts if it has `if_open`, and if the
+    newest version no longer has it, it becomes an info. fill: a function that puts values of the configuration into a
+    sentence.
     """
     held = []
     for trap in recognised.rules.traps:
@@ -330,14 +337,15 @@ def _of_versions(trap: Trap) -> str:
 class _Filled:
     """A function that puts values of the configuration into a sentence.
 
-    values: texts by the placeholders that they replace, besides the keys of the configuration.
+    values: from a placeholder such as "weights", which is no key of the configuration, to the text that replaces it;
+    known: the configuration, whose keys with a dot are placeholders too.
     """
 
     def __init__(self, values: dict[str, str], known: Known) -> None:
         self.values, self.known = values, known
 
     def __call__(self, text: str, when: Sequence[Condition]) -> str:
-        """Return the text with values in place of the keys after $; $value is that of the first condition's key.
+        """Return a text with ${a.b} replaced by the value of the key a.b, $value by that of the first condition's key.
 
         when: the conditions of the record that the text comes from.
         """
@@ -368,7 +376,7 @@ def _values(rules: Rules, known: Known) -> dict[str, str]:
 
 
 def _unread(rules: Rules, known: Known) -> Iterator[str]:
-    """Yield each key on which the rules depend and whose value only a run would tell, with its text and place."""
+    """Yield a text "key = expression (file:line)" for each key of the rules whose value only a run would tell."""
     records: Sequence[Runs | Fact | Trap] = (*rules.runs, *rules.facts, *rules.traps)
     bearing = {c.key for record in records for c in record.when}
     bearing |= {

@@ -12,7 +12,7 @@ _WORDS = {"true": True, "false": False}
 
 
 class Known:
-    """The entries of a configuration as its trainer sees them: by the keys of today, with the trainer's defaults.
+    """The entries of a configuration as its trainer sees them: by today's names of the keys, with the defaults.
 
     complete: whether every file on which the configuration builds was given; otherwise the value of a key that is
     missing cannot be told. version: the version of the trainer, None where it is not known.

@@ -76,11 +76,11 @@ def _as_python(cell: str) -> str:
 
 
 def read_python(text: str, file: str, installed: str | None = None) -> list[Source]:
-    """Return a source of entries for each call that configures a trainer, and for each command in a text.
+    """Return a source of entries for each call that configures a trainer, and for each trainer's command in a string.
 
-    Such a text is one that the program hands to a shell. file: the name of the file, for errors and places; installed:
-    the text in which packages are installed, by default the program itself. Raises InputError with file and line where
-    the text is no Python.
+    The program may hand such a string to a shell. The sources are in the order of their lines. file: the name of the
+    file, for errors and places; installed: the text that is searched for the versions of installed packages, by default
+    the program itself. Raises InputError, with the file and mostly the line, where the text is no Python.
     """
     try:
         with warnings.catch_warnings():
@@ -100,7 +100,7 @@ def read_python(text: str, file: str, installed: str | None = None) -> list[Sour
             origin = names.origins.get(called.partition(".")[0])
             entries = collect(_arguments(call, names, file), file)
             entries |= collect(_set_later(nodes, call, names, file), file)
-            entries |= collect(_updates(nodes, call, names, file), file)
+            entries |= collect(_updates(nodes, call, file), file)
             opened = tuple(key for key in entries if key.startswith("**"))
             entries = {key: entry for key, entry in entries.items() if key not in opened}
             mark = f"{origin}.{called}" if origin else called
@@ -110,7 +110,7 @@ def read_python(text: str, file: str, installed: str | None = None) -> list[Sour
 
 
 def _commands(nodes: list[ast.AST], file: str) -> Iterator[Source]:
-    """Yield the sources of entries in the commands that a program holds as text, to hand them to a shell.
+    """Yield the sources of entries in the trainer's commands that a program holds as strings, to hand them to a shell.
 
     nodes: all nodes of the program's syntax tree.
     """
@@ -221,8 +221,8 @@ def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -
                     yield from _given(target.attr, node.value, names, file)
 
 
-def _updates(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Entry]]:
-    """Yield the key and the entry of what the program puts later into a mapping that a call gets with **.
+def _updates(nodes: list[ast.AST], call: ast.Call, file: str) -> Iterator[tuple[str, Entry]]:
+    """Yield the key and the entry of each value that the program assigns later to a mapping that a call gets with **.
 
     The values are `Unread`, since only a run would tell whether they are there. nodes: all nodes of the tree.
     """

@@ -136,9 +136,10 @@ def _version(rules: Rules, sources: Sequence[Source], entries: Mapping[str, Entr
 
 
 def _strong(source: Source) -> dict[str, str]:
-    """Return the trainers that a source is surely for: by id, words for the program or key that says so and its place.
+    """Return, by the id of each trainer that a source is surely for, which program or key says so, and where.
 
-    A program counts before keys. The dict is empty where neither the program nor a key belongs to one trainer alone.
+    The program counts before the keys. The dict is empty where neither the program nor a key belongs to one trainer
+    alone.
     """
     by_mark = {
         key: f"{clip(source.mark)} in {source.place}"
@@ -167,9 +168,9 @@ def _by_keys(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def _weak(source: Source) -> dict[str, str]:
-    """Return the trainers that a source may be for: by id, words for the keys that say so, and their file.
+    """Return, by the id of each trainer that a source may be for, which keys say so, and in which file.
 
-    A trainer is among them if the source has two or more of the keys that it shares with other trainers.
+    A trainer is among them if the source has two or more of the keys that this trainer shares with others.
     """
     reasons = {}
     for key, framework in trainers().items():

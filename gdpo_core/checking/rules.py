@@ -17,9 +17,10 @@ ABOUT = ("rewards", "kl", "penalty", "filter", "log")  # what a fact can be abou
 class Condition:
     """A test on the value of one key, which a configuration passes or not.
 
-    Exactly one field besides `key` is given, and it says what is tested. A * in the key stands for any text, and one
-    key that fits the pattern and passes the test is enough. A key that is not in the configuration has its default;
-    `set` asks whether it is there and not null. Raises InputError.
+    Exactly one field besides `key` is given, and it says what is tested; any other number raises InputError. A * in the
+    key stands for any text, and one key that fits the pattern and passes the test is enough. A key that is not in the
+    configuration has its default; `set` asks whether it is there and not null, and where `set` is False, no key may
+    fit a pattern.
     """
 
     key: str
@@ -47,7 +48,8 @@ class Condition:
 class Runs:
     """A record on what a trainer runs where the conditions `when` hold; of several records the first that holds counts.
 
-    method: None where what runs has no name here. says: a sentence about it.
+    method: the id of the method that runs, None where it has no name here; convention: the id of the convention by
+    which it is computed. says: a sentence about what runs; read_in: the place in the trainer's code where it was read.
     """
 
     when: Sequence[Condition] = ()
@@ -115,8 +117,8 @@ class Rules:
     beginning of older names, with a dot at its end, to today's beginning. rewards, weights: the keys that name the
     rewards and their weights.
     group_size: the key with the number of answers to a prompt; groups: the key with the number of groups that share a
-    batch step; answers: lists of keys whose product is the number of answers that share one, of which the first list
-    whose keys are all known counts.
+    batch step; answers: lists of keys whose product is the number of answers that share a batch step, of which the
+    first counts whose keys all have known values, but for the number of processes, which may be unknown.
     """
 
     read_version: str = ""

@@ -46,10 +46,10 @@ class _Script:
 
 
 def read_shell(text: str, file: str, first: int = 1) -> list[Source]:
-    """Return a source of entries for each command of a script that has options or overrides such as key=value.
+    """Return a source of entries for each command of a script that has options or overrides, or names a file of values.
 
-    file: the name of the file, for errors and places; first: the number of the script's first line, where it stands
-    inside another file.
+    An override is a word key=value. A trainer's command inside quotes counts too. file: the name of the file, for
+    errors and places; first: the number of the script's first line, where it stands inside another file.
     """
     script = _Script(first)
     functions = [range(*_lines_of(m, text, first)) for m in islice(_FUNCTION.finditer(text), 200)]
@@ -142,7 +142,10 @@ def _mark(words: list[_Word]) -> str:
 
 
 def _entries(words: list[_Word], file: str) -> Iterator[tuple[str, Entry]]:
-    """Yield the key and the entry of each option and override of a command."""
+    """Yield the key and the entry of each option --key and of each override key=value of a command.
+
+    In the name of an option - becomes _; an option without a value is True, and one with several is a list.
+    """
     flag: str | None = None
     place = ""
     values: list[_Word] = []
@@ -303,7 +306,10 @@ class _Scan:
         self.at += 1
 
     def _array(self, word: _Word) -> None:
-        """Read ( … ) after NAME= and keep its words as the array of that name; word: what was read so far, NAME=."""
+        """Read ( … ) after NAME= and keep its words as the array of that name; after NAME+= add them to that array.
+
+        word: what was read so far, which becomes NAME=.
+        """
         name = (_ASSIGNED.fullmatch(word.text) or [""])[0].rstrip("+=")
         appended = word.text.endswith("+=")
         self.at += 1

@@ -34,7 +34,7 @@ class Entry:
     place: str
 
     def __post_init__(self) -> None:
-        """Raise InputError for a whole number of more than 300 digits.
+        """Raise InputError for a whole number of more than 300 digits, also inside lists and mappings.
 
         No float holds such a number, and Python may not even be able to write its digits.
         """

@@ -30,9 +30,10 @@ _HOPS = 20  # how many references are followed from one key to the next
 
 
 def read_yaml(text: str, file: str) -> Source:
-    """Return the entries of a YAML text; file: the name of the file, for errors and places.
+    """Return the source with the entries of a YAML text; file: the name of the file, for errors and places.
 
-    Raises InputError with file and line where the text cannot be parsed.
+    Raises InputError where the text cannot be parsed, is no mapping, or has too many values or too many inside one
+    another. The error names the file, and for most faults of parsing the line.
     """
     _expect_shallow(text, file)
     try:
@@ -53,9 +54,10 @@ def read_yaml(text: str, file: str) -> Source:
 
 
 def read_json(text: str, file: str) -> Source:
-    """Return the entries of a JSON text; file: the name of the file, for errors and places.
+    """Return the source with the entries of a JSON text; file: the name of the file, for errors and places.
 
-    Raises InputError with file and line where the text cannot be parsed.
+    Raises InputError where the text cannot be parsed, is no object, or has too many values. The error names the file,
+    and for most faults of parsing the line.
     """
     try:
         value = json.loads(text)
@@ -85,9 +87,10 @@ class _Plain(yaml.SafeLoader):
 
 
 def plain(text: str) -> Any:
-    """Return the value that a text without quotes around it stands for, on a command line or in YAML.
+    """Return the value that a text stands for on a command line, or without quotes in YAML.
 
-    It may be None, a truth value, a number, or a list or mapping in brackets. Anything else stays text.
+    It may be None, a truth value, a number, a list or mapping in brackets, or a text in quotes, which loses them.
+    Anything else stays text.
 
     >>> plain("True"), plain("1e-6"), plain('["a","b"]'), plain("null"), plain("none")
     (True, 1e-06, ['a', 'b'], None, 'none')
@@ -105,9 +108,9 @@ def plain(text: str) -> Any:
 
 
 def _numbers(value: Any) -> Any:
-    """Return a text that spells a number as that number, and any other value unchanged.
+    """Return a text that spells a number, in at most 40 characters, as that number, and any other value unchanged.
 
-    That goes for 1e-6 too, which YAML takes for text.
+    1e-6 counts as a number too, which YAML takes for text.
     """
     if not isinstance(value, str) or not _NUMBER.fullmatch(value.strip()) or len(value) > 40:
         return value
@@ -168,7 +171,7 @@ class _Reader:
 
 
 def _expect_shallow(text: str, file: str) -> None:
-    """Raise InputError for many brackets inside one another, on which the parser would spend seconds."""
+    """Raise InputError for more than `_DEEPEST` brackets inside one another, on which the parser may spend seconds."""
     depth = 0
     for c in text:
         depth += (c in "[{") - (c in "]}")
@@ -189,7 +192,7 @@ def _parents(entries: dict[str, Entry]) -> tuple[str, ...]:
 
 
 def _resolved(entries: dict[str, Entry]) -> dict[str, Entry]:
-    """Return the entries, in which a value such as ${key}, which only refers to a key, is replaced by its value.
+    """Return the entries, in which a value that is nothing but a reference ${key} becomes the value of that key.
 
     A reference that leads to no readable value stays as it is.
     """
