@@ -104,7 +104,7 @@ def test_every_convention_is_computed_as_the_core_does(opened):
     for key, convention in ALL_CONVENTIONS.items():
         of = replace(report, _facts=replace(report._facts, basis=replace(report._facts.basis, convention=key)))
         if convention.leave_one_out:
-            assert "alone" in of.answers
+            assert "which only --what-if computes" in of.answers
         else:
             check(opened(of), of, [*((method, [1.0, 1.0, 1.0]) for method in METHODS), *drawn(4, 3)])
 
@@ -171,7 +171,7 @@ def test_a_log_that_does_not_fit_is_a_sample_that_says_how_far_off_it_is(opened,
     assert 0 < data["groups"] < data["of"] == 240
     whole, here = (of for of in (report.methods, page.evaluate("gdpoReport.compute({ method: 'gdpo' })")))
     assert abs(whole["gdpo"]["tied_pairs"] - here["tied_pairs"]) <= data["off"] + 1e-12 and data["off"] > 0
-    assert f"a sample of {data['groups']} groups of 240" in page.locator(".asks").inner_text()
+    assert f"a sample, {data['groups']} groups of 240" in page.locator(".asks").inner_text()
     monkeypatch.setattr(answers, "_ROOM", 10)
     for run, says in ((made(), "too large for a file"), (ga.read_run(SAMPLES / "verl_v1"), "cannot tell")):
         assert says in opened(ga.audit(run)).locator(".asks").inner_text()

@@ -69,7 +69,7 @@ def test_flips_at_any_speed_show_the_cores_numbers_and_no_word_of_another_state(
     page = visit()
     warned = []
     page.on("console", lambda message: warned.append(message.text) if "off the core's" in message.text else None)
-    becomes(page, "() => document.querySelector('[data-cell-name=lab_claim] h1')?.textContent.slice(0, 6)", "One of")
+    becomes(page, "() => document.querySelector('[data-cell-name=lab_claim] h1')?.textContent.slice(0, 6)", "GRPO c")
     draw_at = random.Random(46)
     flips = [[draw_at.randrange(12), draw_at.randrange(3)] for _ in range(FLIPS)]
     waits = [draw_at.choice((0, 3, 10, 25, 60, 120)) for _ in range(FLIPS)]
@@ -107,7 +107,7 @@ def test_without_a_connection_the_board_goes_on_and_says_that_its_words_wait(bro
     page = context.new_page()
     page.goto(page_url)
     arrived(page, ".board .bar")
-    becomes(page, "() => document.querySelector('[data-cell-name=lab_claim] h1')?.textContent.slice(0, 6)", "One of")
+    becomes(page, "() => document.querySelector('[data-cell-name=lab_claim] h1')?.textContent.slice(0, 6)", "GRPO c")
     page.context.set_offline(True)
     page.evaluate(CLICK, [[[2, 0]], [0]])
     marks = [list(row) for row in SHEET.marks]

@@ -93,9 +93,9 @@ def test_the_reward_that_falls_since_when_and_what_rises_is_the_first_line(prima
     e = finding.evidence
     assert f"from {number(first[0], 3)} to {number(last[0], 3)}" in finding.title and e["since_step"] == 20
     before, after = (number(rewards[part, ..., 0].mean(), 3) for part in (~LATE, LATE))
-    assert f"at step 20 ({before} before it, {after} from there on)" in finding.message
+    assert f"at step 20 (it is {before} before that step and {after} from there on)" in finding.message
     assert e["fall_in_stds"] == pytest.approx(abs(last[0] - first[0]) / rewards[..., 0].std(ddof=1))
-    assert "while judge goes from 3.94 to 9.5" in finding.to_do and "step 20" in finding.to_do
+    assert "while the mean of judge goes from 3.94 to 9.5" in finding.to_do and "step 20" in finding.to_do
     assert ("against its weight" in finding.message) == (weights[0] < 0)
 
 

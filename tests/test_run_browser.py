@@ -133,7 +133,7 @@ def test_a_readers_log_is_read_audited_and_taken_away(run, browser):
     lines = page.locator(".use .copied pre").first
     lines.get_by_text("reward_weights=[1.0, 0.5, 2.0], num_generations=8").wait_for()
     assert page.get_by_label("Gate", exact=True).count() == 0
-    page.locator(".should").get_by_text("This log is too short to judge (128 responses in 16 groups)").wait_for()
+    page.locator(".should").get_by_text("This log is too short to judge: it holds 128 responses in 16 groups.").wait_for()
 
 
 TEXT_STARTS = """element => {
@@ -167,7 +167,7 @@ def test_files_that_are_too_large_leave_the_readers_report(run, tmp_path):
     settled(page)
     assert not refused.is_visible() and len(posts) == 1
     page.locator(".upload [tabindex='0']").evaluate(DROP, 64_000_001)
-    refused.get_by_text("What you see is as it was.").wait_for()
+    refused.get_by_text("The page stays as it was.").wait_for()
     settled(page)
     assert len(posts) == 1 and verdict(page).get_by_text(WEIGHTS).is_visible()
 

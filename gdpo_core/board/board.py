@@ -302,8 +302,6 @@ def _texts(given: object, name: str, n: int, each: str, noun: str) -> list[str]:
     return [
         (noun and f"{noun} {i + 1}") if text is None else excerpt(str(text), LONGEST) for i, text in enumerate(texts)
     ]
-        (noun and f"{noun} {i + 1}") if text is None else excerpt(str(text), LONGEST) for i, text in enumerate(texts)
-    ]
 
 
 def _reasons(given: object, many: int, width: int) -> list[list[str]]:

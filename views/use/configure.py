@@ -129,6 +129,7 @@ def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditR
             "section",
             tag("h2", f"GDPO in {framework.title} ", tag("small", f"all that is needed: {_version(framework)}")),
             report.copy_box(lines, f"GDPO in {framework.title}"),
+            _newer(framework),
             *(tag("p", prose(sentence)) for sentence in (_OF_RUN if run else _about(lab, gate))),
             *(_shown_method(framework, lab) if run is None else []),
             tag("h3", "To write a log that can be audited ", tag("small", "optional")),
@@ -242,7 +243,14 @@ def _while_it_trains(framework: Framework) -> list[str]:
 
 def _version(framework: Framework) -> str:
     """Return which versions of a trainer have GDPO; for a trainer without GDPO, what computes it there."""
-    return f"{framework.title} {framework.version}" if framework.read_in else framework.version
+    first = framework.version.partition(";")[0]
+    return f"{framework.title} {first}" if framework.read_in else first
+
+
+def _newer(framework: Framework) -> Html | str:
+    """Return a note on what needs a newer version of a trainer than GDPO does; empty without any."""
+    _, _, more = framework.version.partition("; ")
+    return more and tag("p", f"{more[:1].upper()}{more[1:]}.", kind="note")
 
 
 def _about(lab: State, gate: str) -> list[str]:
