@@ -133,7 +133,7 @@ def test_a_readers_log_is_read_audited_and_taken_away(run, browser):
     lines = page.locator(".use .copied pre").first
     lines.get_by_text("reward_weights=[1.0, 0.5, 2.0], num_generations=8").wait_for()
     assert page.get_by_label("Gate", exact=True).count() == 0
-    page.locator(".should").get_by_text("This log is too short to judge: it holds 128 responses in 16 groups.").wait_for()
+    page.locator(".should").get_by_text("too short to judge: it holds 128 responses in 16 groups.").wait_for()
 
 
 TEXT_STARTS = """element => {
