@@ -148,7 +148,7 @@ def test_without_a_primary_reward_a_plan_asks_for_it_and_a_gate_is_a_question():
     report = audited(log_of(np.stack([digit, style / 2], -1), ("digit", "style"), "gdpo"), primary="digit")
     assert report.plan[-1].gate and not any(row.recommended for row in report.plan)
     assert report.what_first.startswith(
-        "Open: should style count only where digit reaches 1? Such a gate changes the task;"
+        "One decision is open: should style count only where digit reaches 1? Such a gate changes the task;"
     )
 
 

@@ -328,7 +328,7 @@ def test_the_numbers_of_set_ups_are_those_of_the_cards():
         )
         assert f"In {len(ALL) - len(COINS)} more, rewards conflict" in said
         assert (f"(in {never} neither method gets there)" in said) == bool(never)
-        assert ("One more set-up (dashed) is" in said) == (dashed == 1) and dashed <= 1
+        assert ("One more set-up, the dashed one, is" in said) == (dashed == 1) and dashed <= 1
         shown = str(cards.gallery(ALL, sketches, comparison, None))
         assert shown.count('role="radio"') == len(ALL) == len(promised) + dashed + len(ALL) - len(COINS)
         assert shown.count("card other") == shown.count('by longer steps" aria-label') == dashed
@@ -337,7 +337,7 @@ def test_the_numbers_of_set_ups_are_those_of_the_cards():
 def test_a_card_is_named_with_its_verdict():
     sketches = cards.sketches(ALL, FILE, "equal", LAB)
     names = re.findall(r'aria-label="([^"]+)"', str(cards.gallery(ALL, sketches, "equal", None)))
-    assert {"Rewards of unequal scale: GDPO 1.9× faster", "Conciseness pays triple: only GDPO is right"} <= {*names}
+    assert {"Rewards of unequal scale: GDPO 1.9× faster", "Conciseness pays triple, weighs half: only GDPO is right"} <= {*names}
 
 
 # --- predictions -----------------------------------------------------------------------------------------------------

@@ -72,14 +72,12 @@ def test_every_fact_of_a_trainer_says_where_it_was_read_and_is_shown(default):
 
 
 def test_the_table_of_a_trainer_is_what_is_stored_of_it(default):
-    judged_by_none = ": this case finds a response without any reward that changes the advantages of the others"
+    judged_by_none = ": a response that has no reward at all and changes the advantages of the others"
     assert (
         f"a missing reward is skipped = = row-without-rewards {judged_by_none} it is left out and gets 0 = it counts "
         "with sum 0"
     ) in section(default, "axolotl")
-    tokens = (
-        "this case finds a batch step that counts tokens the batch step counts responses the batch step counts tokens"
-    )
+    tokens = ": a batch step that counts tokens the batch step counts responses the batch step counts tokens"
     assert tokens in section(default, "verl")
     assert "= a group of one keeps its raw reward" in text_of(configure.all_cases())
 
@@ -155,7 +153,7 @@ def test_the_cases_for_each_method_say_what_train_and_evidence_show():
                 broken, wrong = broken + 1, wrong + (gdpo[i] < gdpo[j])
     share = f"{round(100 * wrong / broken)}\xa0%"
     assert f"{share} of the right–wrong ties that GDPO breaks" in which.section().text
-    assert "none at a weight above 1.81" in said  # Evidence has it by bisection: tests/test_evidence.py
+    assert "with a weight above 1.81 on correctness none does" in said  # Evidence has it by bisection: tests/test_evidence.py
     # A rare mark beside a dense score, of which GDPO learns the score sooner and the mark later.
     assert "learnt in 17 epochs under GDPO and 26 under GRPO" in said and "takes 47 epochs under GDPO and 37" in said
 

@@ -134,9 +134,9 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
         yield Finding(
             severity="info" if k == f.basis.primary else "warning",  # the reward that matters most may well make most
             title=makes,
-            message=f"{lead_in(f)}, {makes}; by the squares of the weights alone it would account for "
-            f"{percent(asks)}. The push on {name} "
-            f"is {signed(f.push(f.method)[k])}, {_pushes_on_others(f, k)}.{why}".rstrip(),
+            message=f"{lead_in(f)}, {makes}; if all rewards were uncorrelated and had the same spread, its "
+            f"weight would give it {percent(asks)}. The push on {name} is {signed(f.push(f.method)[k])}, "
+            f"{_pushes_on_others(f, k)}.{why}".rstrip(),
             to_do=f"Decide whether {name} is meant to account for most of the update.",
             evidence=numbers | {"threshold": t.DOMINATES, "threshold_times_weight": t.DOMINATES_BY},
             extent=shares[k] - asks,

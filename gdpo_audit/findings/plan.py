@@ -234,7 +234,7 @@ def moved_push(row: Setting, ran: Setting, name: str) -> str:
     if told is None or told["difference"] is None:
         return push
     difference, low, high = (signed(x, 3) for x in (told["difference"], told["low"], told["high"]))
-    mean = f"the mean of {name} over the logged steps is forecast to change by {difference}"
+    mean = f"the mean of {name} over the logged steps would have differed by an estimated {difference}"
     return f"{push}, and {mean} (80 % interval {low} to {high})"
 
 

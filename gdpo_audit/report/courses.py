@@ -211,9 +211,7 @@ def forecast_picture(forecast: Forecast, name: str, logged: pl.DataFrame | None 
     over = f"over {count(forecast.steps, 'step')}, 80 % interval {interval}"
     drawn = _forecast_svg(forecast, told, means, f"{name} {_signed(told.difference)} {over}, under {setting}")
     dots = ", and the dots are the logged means" * (means is not None)
-    legend = (
-        f"The dashed line is the course that was fitted to the run as it was{dots}. The solid line is the forecast "
-    )
+    legend = f"The dashed line is a smooth curve, fitted to the run as it was{dots}. The solid line is the forecast "
     legend += (
         f"under {setting}, with its 80 % band. The bar on the right shows the forecast difference between the two "
     )

@@ -275,17 +275,16 @@ def _meaning_of_plan(report: AuditReport, forecast: str | None) -> str:
     says += [TIED, SILENT] if primary is None else [PUNISHED, wrong_order(primary), CONSTANT, TIED, SILENT]
     if any(row.weights != report.plan[0].weights for row in report.plan):
         says.append(
-            "Where a row has other weights, they are those that bring the share of each reward nearest to the share "
-            "that "
-            "it should have under the run’s weights: one in proportion to the square of the weight times the number of "
-            "groups in which the reward is not constant."
+            "Some rows have other weights. They are chosen so that each reward gets, as nearly as possible, the "
+            "share of "
+            "the update that the run’s weights ask for. That share is proportional to the square of the weight, times "
+            "the number of groups in which the reward varies."
         )
     if gate := next((row.gate for row in report.plan if row.gate), None):
         says.append(
             f"A gate lets {gate['reward']} count only where {gate['on']} reaches {number(gate['threshold'])}. It "
-            "changes the task, so it is never recommended: that choice is yours. In its row, the shares are of the "
-            "gated "
-            "reward; the pushes are on the rewards without the gate."
+            "changes the task, so it is never recommended: that choice is yours. In that row, the share of the gated "
+            "reward is computed with the gate, and the pushes are computed without the gate."
         )
     return " ".join(says)
 

@@ -108,7 +108,8 @@ def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
         if row.gate:
             on = row.gate["on"]
             yield (
-                f"Open: should {row.gate['reward']} count only where {on} reaches {number(row.gate['threshold'])}? "
+                f"One decision is open: should {row.gate['reward']} count only where {on} reaches "
+                f"{number(row.gate['threshold'])}? "
                 f"Such a gate changes the task; with it, the push on {on} goes {moved_push(row, plan[0], on)}."
             )
 

@@ -177,8 +177,9 @@ def _ties_of_the_other(facts: Facts) -> list[str]:
     if chosen.by_eps:
         name = CONVENTIONS[facts.state.convention].name
         sentences.append(
-            f"{_pairs_by_eps(chosen)} only because of the small ε that {name} adds to its divisors, by less than "
-            f"{percent(APART)} of the largest advantage; so small a difference counts as a tie here."
+            f"{_pairs_by_eps(chosen)} because of the small ε that {name} adds to its divisors, the two advantages "
+            "differ "
+            f"by less than {percent(APART)} of the largest one. So small a difference counts as a tie here."
         )
     if _one_spread(facts):
         sentences.append(ONE_SPREAD.format(chosen.name))
@@ -189,7 +190,7 @@ def _pairs_by_eps(chosen: Side) -> str:
     """Return the first words of a sentence on the tied pairs whose two advantages differ because of the ε alone."""
     many, tied = chosen.by_eps, len(chosen.tied)
     which = of_all(many, tied, "pair") if many == tied else f"{many} of the {tied} pairs"
-    return f"In {which} that {chosen.name} ties, the two advantages differ"
+    return f"In {which} that {chosen.name} ties, the tie is not exact:"
 
 
 def _one_spread(facts: Facts) -> bool:

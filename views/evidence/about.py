@@ -48,5 +48,5 @@ def onward() -> Html:
     runs = tag("a", "the first steps of two runs of the small model", href="?at=run&run-sample=pays_5_grpo")
     link = tag("a", "What happened in your own run?", href="?at=run")
     return tag(
-        "p", "The answers above come from other people's models. Chapter 4 shows ", runs, ". ", link, kind="next"
+        "p", "The answers behind the squares come from other models. Chapter 4 shows ", runs, ". ", link, kind="next"
     )

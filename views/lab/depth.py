@@ -128,7 +128,8 @@ def figure_two() -> Html:
                 "Each prompt has two answers. The first passes no mark; the second passes one mark or both. The "
                 "paper's Fig. 2 shows GDPO "
                 "**before** its batch step. If each prompt is alone in its batch, that step makes the two prompts "
-                "alike again. The standard deviation divides by n − 1 here and in every framework; the paper does "
+                "alike again. The standard deviation divides by n − 1 here and in every trainer that we read; the "
+                "paper does "
                 f"not say so, but the ±0.7071 of its figure needs it. {NO_EPS}"
             ),
         ),

@@ -83,9 +83,10 @@ def counts(comparison: str, kinds: Sequence[str], cards: int, uncounted: int) ->
     )
     ends += f"{rest}{f' (in {never} neither method gets there)' if never else ''}. "
     dashed = (
-        "One more set-up (dashed) is not counted, because it compares the methods in another way. "
+        "One more set-up, the dashed one, is about another comparison of the methods, so it is not counted. "
         if uncounted == 1
-        else f"{uncounted} more set-ups (dashed) are not counted, because they compare the methods in another way. "
+        else f"{uncounted} more set-ups, the dashed ones, are about other comparisons of the methods, so they are "
+        "not counted. "
     )
     conflicts = f"In {cards - uncounted - len(kinds)} more, rewards conflict: there the question is which answer wins."
     return join(tag("b", UNDER[comparison]), ends, dashed if uncounted else "", conflicts)

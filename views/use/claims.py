@@ -37,7 +37,7 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
         "“[1,0,1] and [0,1,1] get one advantage from GRPO and two from GDPO.”",
         PARTLY,
         "With equal weights GRPO always gives these two answers the same advantage. GDPO does so too if the two "
-        "marks have the same std: if as many answers pass the first mark as pass the second, or as fail the second. "
+        "marks have the same std: equally many answers pass each of them, or as many pass the one as fail the other. "
         "In a "
         f"group of {len(tied)}, GDPO {_TELLS[not same[0]]} if {_passes(tied)}, and {_TELLS[not same[1]]} if "
         f"{_passes(split)}.",
@@ -46,7 +46,8 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“From p = 0.5 GRPO puts all rewards on one path, GDPO does not.”",
         FALSE,
-        "With equal scales and equal starts, GDPO puts all rewards on one path too: all methods coincide. The usual "
+        "With equal scales and equal starts, all rewards follow the same curve under GDPO too: all methods coincide. "
+        "The usual "
         "demo "
         "leaves out GDPO's batch step, so GDPO's steps are longer.",
         ("train", "demo"),
@@ -177,8 +178,8 @@ def successors_table(lab: State) -> Html:
 
 LIMITS = (
     f"A small language model was trained ({experiment.PARAMETERS:,} parameters, in Evidence), but no model of a "
-    "size that people use. Train's policies, which are coins or, in its conflicts, a choice of three answers, show "
-    "what normalising does to a gradient, not what a model makes of it.",
+    "size that people use. Train's policies are coins or, where rewards conflict, a choice of three answers. They "
+    "show what normalising does to a gradient, not what a model makes of it.",
     "A mark is a reward that is 1 or 0; in the paper a reward can be any number. With three marks and positive "
     "weights, GRPO can tie answers with different marks in two cases only: two marks have the same value, which is pay "
     "times weight, or the value of one is the sum of the values of the other two. The same rule holds for "

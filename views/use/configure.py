@@ -58,7 +58,7 @@ def controls(*chosen: mo.ui.dropdown) -> mo.Html:
     row = mo.hstack(chosen, justify="start", gap=1, wrap=True)
     heading = tag("h2", "The lines for your trainer", kind="section")
     switches = (join(" ", tag("b", TRAINERS[key]), " ", tag("code", line)) for key, line in ONE_LINE.items())
-    switched = tag("p", "The one line that changes:", *switches, kind="one-line")
+    switched = tag("p", "The line that switches it on:", *switches, kind="one-line")
     return show(tag("div", heading, switched, kind="headline"), tag("p", prose(FOLLOWS), kind="note"), row)
 
 
@@ -197,13 +197,17 @@ def cases(trainers: Iterable[str] = ()) -> Html:
     faults = {case["name"]: case["finds"] for case in given}
     rows = (
         [
-            join(case, tag("small", f": this case finds {faults[case]}", kind="note")),
+            join(case, tag("small", f": {faults[case]}", kind="note")),
             says,
             *("=" if trainer["cells"][case] == says else trainer["cells"][case] for trainer in shown),
         ]
         for case, says in paper["cells"].items()
     )
-    head = ["case", "the paper's formula", *(f"{trainer['title']} ({trainer['how']})" for trainer in shown)]
+    head = [
+        "case, and the fault that it would show",
+        "the paper's formula",
+        *(f"{trainer['title']} ({trainer['how']})" for trainer in shown),
+    ]
     matrix = table(
         head, rows, "matrix", f"As of {stored['made']}. “=” stands where the trainer gives the paper's result."
     )
@@ -231,7 +235,7 @@ def _while_it_trains(framework: Framework) -> list[str]:
         over = "over the whole batch" if framework.zero_std_over_batch else "from the sum of the rewards"
         sentences.append(
             f"The metric {metric} of {framework.title} does not show that one reward has become constant, because the "
-            f"metric is computed {over}. Log for each reward in how many groups it is constant."
+            f"metric is computed {over}. Log, for each reward, in how many groups it is constant."
         )
     if option := framework.filter_option:
         sentences.append(

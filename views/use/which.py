@@ -49,9 +49,9 @@ def cases() -> list[tuple[Case, Case]]:
         ),
         (
             Case(
-                "A continuous reward stands beside binary ones",
-                f"and matters more than they do. In Train it is learnt in {_in_epochs('dense', 1)}. The cost falls on "
-                f"the rare mark beside it, which takes {_in_epochs('dense', 0)}.",
+                "A continuous reward stands beside a rare mark",
+                f"and matters more than it does. In Train it is learnt in {_in_epochs('dense', 1)}. The cost falls on "
+                f"the mark, which takes {_in_epochs('dense', 0)}; Train goes by the reward that is learnt last.",
                 "train",
                 "dense",
             ),
@@ -82,9 +82,10 @@ def cases() -> list[tuple[Case, Case]]:
         (
             Case(
                 "GRPO ties answers that should differ,",
-                "and correctness has the larger weight. In Evidence, "
-                f"{percent(share_of_broken_ties_that_are_wrong())} of the right–wrong ties that GDPO breaks end in the "
-                f"wrong order at equal weights, and none at a weight above {weight_that_orders_broken_ties()}.",
+                "and you can give correctness a larger weight. In Evidence, "
+                f"{percent(share_of_broken_ties_that_are_wrong())} of the right–wrong ties that GDPO breaks at equal "
+                f"weights end in the wrong order; with a weight above {weight_that_orders_broken_ties()} on "
+                "correctness none does.",
                 "evidence",
             ),
             Case(
@@ -142,8 +143,8 @@ def _drawn() -> Html:
 
     rows = [[cell(gdpo), cell(grpo)] for gdpo, grpo in cases()]
     first = (
-        "No normalisation knows which reward must come first. Under either method, only a large enough weight or a "
-        "gate can put it first."
+        "No normalisation knows which reward must come first. Under either method a large enough weight or a gate can "
+        "put it first; under GRPO a larger pay can, too."
     )
     return join(
         table(["Use GDPO when …", "Use GRPO when …"], rows, "which"),
