@@ -337,7 +337,8 @@ def test_the_numbers_of_set_ups_are_those_of_the_cards():
 def test_a_card_is_named_with_its_verdict():
     sketches = cards.sketches(ALL, FILE, "equal", LAB)
     names = re.findall(r'aria-label="([^"]+)"', str(cards.gallery(ALL, sketches, "equal", None)))
-    assert {"Rewards of unequal scale: GDPO 1.9× faster", "Conciseness pays triple, weighs half: only GDPO is right"} <= {*names}
+    titles = {"Rewards of unequal scale: GDPO 1.9× faster", "Conciseness pays triple, weighs half: only GDPO is right"}
+    assert titles <= {*names}
 
 
 # --- predictions -----------------------------------------------------------------------------------------------------

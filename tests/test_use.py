@@ -153,7 +153,8 @@ def test_the_cases_for_each_method_say_what_train_and_evidence_show():
                 broken, wrong = broken + 1, wrong + (gdpo[i] < gdpo[j])
     share = f"{round(100 * wrong / broken)}\xa0%"
     assert f"{share} of the right–wrong ties that GDPO breaks" in which.section().text
-    assert "with a weight above 1.81 on correctness none does" in said  # Evidence has it by bisection: tests/test_evidence.py
+    # Evidence has this weight by bisection: tests/test_evidence.py.
+    assert "with a weight above 1.81 on correctness none does" in said
     # A rare mark beside a dense score, of which GDPO learns the score sooner and the mark later.
     assert "learnt in 17 epochs under GDPO and 26 under GRPO" in said and "takes 47 epochs under GDPO and 37" in said
 
