@@ -1,4 +1,5 @@
-"""Requests in the style of data/tasks, drawn from eight templates, with the task by which the answers to each are graded.
+"""Requests in the style of data/tasks, drawn from eight templates, with the task by which the answers to each are
+graded.
 
 An answer is a list of pieces, which are the tokens of the model. Joined, they are the text that the graders read.
 """

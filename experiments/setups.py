@@ -1,5 +1,5 @@
-"""The set-ups that are trained, and the rows of plans.json, each a set-up with a method, weights and perhaps a gate. All
-were chosen before any of their runs was started.
+"""The set-ups that are trained, and the rows of plans.json, each a set-up with a method, weights and perhaps a gate.
+All were chosen before any of their runs was started.
 """
 
 from dataclasses import dataclass, replace

@@ -153,8 +153,8 @@ def _with_its_parts(total: str, parts: Sequence[str], sample: Sample, flags: Col
 def _near_total(
     table: pl.DataFrame, clear: Sequence[str], flags: Collection[str], where: str, asks: bool
 ) -> RewardChoice | None:
-    """Return the choice of rewards that nearly add up to a total, without this total; None if there is no such total, or
-    if fewer than two columns are not named like totals.
+    """Return the choice of rewards that nearly add up to a total, without this total; None if there is no such total,
+    or if fewer than two columns are not named like totals.
 
     The choice holds the weights that come nearest, and leaves out columns whose weight is 0. A column with a name that
     only a total has counts as a total even if the others do not add up to it; there are no weights then.

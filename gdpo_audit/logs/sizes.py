@@ -84,8 +84,8 @@ def stretches(
 
 
 def _chance_of_prompts(size: int, smaller: int, part: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> float:
-    """Return a bound on the chance that groups of the size `smaller` look like groups of `size` because prompts are drawn
-    twice; 1 where two groups have one prompt with a chance of `FEW_PROMPTS` or more.
+    """Return a bound on the chance that groups of the size `smaller` look like groups of `size` because prompts are
+    drawn twice; 1 where two groups have one prompt with a chance of `FEW_PROMPTS` or more.
 
     part: the prompt of each row, in an array per batch, for the batches that look so. prompts: the same of all batches.
     """
