@@ -1,8 +1,9 @@
 """The choice of rewards: which number columns of a log are rewards, and which is the total of others.
 
 Names say what a column may be, and the numbers decide. A total is a weighted sum of others. A column that numbers the
-rows or tells the time is no reward. Of two columns that order every group alike only one can be meant. For a column of
-which this stays open, an InputError asks the caller to name the rewards, unless logged advantages can judge it.
+responses, rises along the log or looks like a measurement is no reward. Of two columns that order every group alike
+only one can be meant. For a column of which this stays open, an InputError asks the caller to name the rewards, unless
+logged advantages can judge it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
