@@ -12,7 +12,7 @@ LONG = ("recipes",)  # minutes to half an hour, by name alone
 
 def main(names: list[str]) -> None:
     """Run the benchmarks of these names in the order given, or all of `ALL` without names. Exits with 1 if any of them
-    failed.
+    failed, and before the first one runs if a name is unknown.
     """
     unknown = [name for name in names if name not in (*ALL, *LONG)]
     if unknown:

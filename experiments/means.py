@@ -63,7 +63,9 @@ def _scalars_of_rates(setup: Setup, steps: pl.DataFrame) -> Scalars:
 
 
 def values_of(setup: Setup) -> list[tuple[float, float] | None]:
-    """Return what each reward of a set-up pays for a fail, taken to be 0, and for a pass; for noise None."""
+    """Return for each reward of a set-up the pair of what it pays for a fail, always 0 here, and for a pass; noise has
+    None.
+    """
     return [*[(0.0, pay) for pay in setup.pays], *([None] if setup.noise else [])]
 
 
@@ -94,8 +96,8 @@ def _judge(exact: np.ndarray, found: Shares, slack: float) -> dict[str, float]:
 def scalars_of(rewards: np.ndarray, setup: Setup, method: str) -> Scalars:
     """Return what TRL 1.16 logs of some steps under a method. rewards: (steps, groups, rollouts, rewards).
 
-    TRL's `frac_reward_zero_std` looks at each group under GRPO, and at the whole batch under GDPO, where it is taken as
-    unknown.
+    TRL's `frac_reward_zero_std` looks at the whole batch under GDPO, where it is taken as unknown, and at each group
+    under every other method.
     """
     steps, groups, size, count = rewards.shape
     flat, total = rewards.reshape(steps, -1, count), rewards @ np.array(setup.reward_weights)
@@ -117,9 +119,9 @@ def other_largest(rewards: np.ndarray, weights: Sequence[float], method: str, se
     """Return whether a step's answers, dealt into other groups, make another reward the largest while TRL logs the same
     numbers.
 
-    rewards: (groups, rollouts, rewards). The means and stds of the batch do not depend on the groups; under GRPO there
-    have to be as many silent groups, whose advantages are all 0, as before. This is a search, so False only means that
-    it found no such groups. seed: of its draws.
+    rewards: (groups, rollouts, rewards). The means and stds of the batch do not depend on the groups. Under any method
+    but GDPO there also have to be as many silent groups, whose advantages are all 0, as before. This is a search, so
+    False only means that it found no such groups. seed: of its random draws.
     """
     sums = [_update_sums(group, np.array(weights), method) for group in rewards]
     shares = _shares(sums)
@@ -161,7 +163,8 @@ def _climb(dealt: np.ndarray, sums: list, target: int, weights: np.ndarray, meth
 
 def _update_sums(group: np.ndarray, weights: np.ndarray, method: str) -> tuple[np.ndarray, float]:
     """Return two sums over one group, with A the advantages and a_k the part of reward k in them: Σ a_k A, (rewards,),
-    and Σ A². Both leave out a factor that all groups of the batch have in common. group: (rollouts, rewards).
+    and Σ A². Both leave out a factor that all groups of the batch have in common, and under GRPO the eps; both are 0
+    where every advantage is 0. group: (rollouts, rewards).
     """
     x = (group - group.mean(0)) * weights
     if method == "gdpo":
@@ -180,8 +183,9 @@ def _shares(sums: list) -> np.ndarray:
 
 
 def of_run(folder: Path, setup: Setup, ran: str, seed: int) -> list[dict[str, Any]]:
-    """Return a dict for each method with how good the bounds on a run's shares would be under it. ran: the method that
-    the run was trained with; folder: the run's.
+    """Return a dict for each method of COMPARED with how good the bounds on a run's shares would be under it, as
+    `_judge` tells it. Under the method `ran`, with which the run was trained, "dealt" is the share of every tenth step
+    at which `other_largest` found other groups; under the others it is None. folder: that of the run.
     """
     files = sorted((folder / "completions").glob("*.parquet"))
     logged = sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
@@ -203,8 +207,8 @@ def of_run(folder: Path, setup: Setup, ran: str, seed: int) -> list[dict[str, An
 
 
 def of_runs(folder: Path) -> pl.DataFrame:
-    """Return a table of what `of_run` returns for all finished runs in a folder of `experiments.train`. Raises
-    InputError if there are none.
+    """Return a table of what `of_run` returns for all finished runs in a folder of `experiments.train`, a row per dict,
+    rounded to four decimals. Raises InputError if there are none.
     """
     rows = []
     for setup in SETUPS:
@@ -222,8 +226,8 @@ def of_runs(folder: Path) -> pl.DataFrame:
 
 
 def tables(rates: pl.DataFrame, logs: pl.DataFrame) -> list[str]:
-    """Return the lines that docs/means.md has of the runs: tables and sentences on the means alone (rates), and on all
-    that TRL logs (logs).
+    """Return the lines of docs/means.md with tables and sentences on how good the bounds are. rates: the rows of
+    `of_table`, with bounds from the means alone; logs: the rows of `of_runs`, with bounds from all that TRL logs.
     """
     ran = logs.filter(pl.col("method") == pl.col("ran"))
     centred = logs.filter(pl.col("method") == "grpo_no_std")
@@ -245,7 +249,9 @@ def tables(rates: pl.DataFrame, logs: pl.DataFrame) -> list[str]:
 
 
 def _table(rows: pl.DataFrame, dealt: bool) -> list[str]:
-    """Return the lines of a table with a row per set-up and method. dealt: whether it has a column on other groups."""
+    """Return the lines of a table with a row per set-up and method. dealt: whether one of its columns is the mean of
+    "dealt", as `of_run` returns it.
+    """
     heads = ["set-up", "method", "runs", "steps inside", "median width", "steps decided", "runs decided"]
     heads += ["steps that other groups turn"] * dealt
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
@@ -291,7 +297,7 @@ def _sentences(rates: pl.DataFrame, ran: pl.DataFrame) -> list[str]:
 
 def main() -> int:
     """Run the command: write the table of runs if a folder of them is given, and then write and print the tables of the
-    page.
+    page. Returns the exit code, 2 if the folder holds no finished run.
     """
     parser = argparse.ArgumentParser(prog="python -m experiments.means", description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=Path, help="folder of the runs of experiments.train")

@@ -1,4 +1,5 @@
-"""Requests in the style of data/tasks, drawn from eight templates, with the task behind each.
+"""Requests in the style of data/tasks, drawn from eight templates, with the task by which the answers to each are
+graded.
 
 An answer is a list of pieces, which are the tokens of the model. Joined, they are the text that the graders read.
 """
@@ -30,8 +31,8 @@ class Argument:
 
 @dataclass(frozen=True)
 class Template:
-    """A kind of request: its words, the function that answers it with its two required arguments, and the function's
-    optional argument with its default.
+    """A kind of request: its words, in which {NAME} stands for the value of the argument NAME, the function that
+    answers it with its two required arguments, and the function's optional argument with its default.
     """
 
     words: str
@@ -120,7 +121,7 @@ def answer(request: Request) -> list[str]:
 
 
 def pieces() -> list[str]:
-    """Return every piece of which requests and answers are made, the longest first."""
+    """Return every piece of which requests and answers are made, also of answers with faults, the longest first."""
     found = {PROSE, NOTE, '"', ")", " "}
     for kind in TEMPLATES:
         first, second = kind.arguments

@@ -1,4 +1,6 @@
-"""The set-ups that are trained, and the rows of plans for them, all chosen before any of their runs was started."""
+"""The set-ups that are trained, and the rows of plans.json, each a set-up with a method, weights and perhaps a gate.
+All were chosen before any of their runs was started.
+"""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,7 +39,7 @@ class Setup:
 
     @property
     def reward_weights(self) -> list[float]:
-        """The weights of the rewards, in the order of `names`."""
+        """The weights of the rewards, in the order of `names`; noise weighs 1 unless `weights` has a fourth number."""
         return [*self.weights, 1.0] if self.noise and len(self.weights) == 3 else list(self.weights)
 
 
@@ -64,8 +66,8 @@ def setup_named(name: str) -> Setup:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a plan: a set-up under another method, other weights or a gate, all of which are written as in
-    `Setup`.
+    """A row of plans.json: the name of a set-up, a title of the row, and the method and the weights with which the
+    set-up is trained. gate: as in `Setup`; None: that of the set-up, if it has one.
     """
 
     setup: str

@@ -71,7 +71,7 @@ def _values(run: Run) -> pl.DataFrame:
 
 def _numbered(f: Facts, keys: pl.Series) -> Iterator[pl.DataFrame]:
     """Yield tables with the rows of the batches that count, and a column `_value` with the number of the value that
-    each response has in the column by which the run is looked at.
+    each response has in the column `f.run.by`.
 
     The number is the place of the value's key in `keys`; every value that is not among them has the number `VALUES`.
     """

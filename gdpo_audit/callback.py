@@ -38,7 +38,7 @@ class AuditCallback(TrainerCallback):
     A metric that the log does not tell is left out.
 
     trainer: the trainer through whose logger the metrics go, to wherever it reports. Without one they are added to the
-        logs of the step, which only callbacks that come later see.
+        logs of the step, which callbacks that come later see, and to the log_history of the trainer's state.
     path: the log; by default the trainer's output_dir, into which it writes with log_completions=True.
     every: the number of logged steps from one audit to the next, which is also the number of steps that it looks at.
     weights, primary, asked: as in `audit`; named: further arguments of `read_run`.
@@ -78,10 +78,10 @@ class AuditCallback(TrainerCallback):
             self._audit(args, state, logs, self.every)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Audit the last steps and log their metrics once more, now that all rows are written, and then audit the whole
-        run.
+        """Audit the last steps once more, now that all rows are written, and then audit the whole run.
 
-        The metrics of the whole run are not logged; its audit becomes `report`.
+        The metrics of the last steps are logged if there is a trainer; those of the whole run are not. `report` is then
+        the report of the whole run.
         """
         if getattr(state, "is_world_process_zero", True):
             self._audit(args, state, None, self.every)
@@ -90,8 +90,9 @@ class AuditCallback(TrainerCallback):
     def _audit(self, args: Any, state: Any, logs: dict[str, Any] | None, last: int | None) -> None:
         """Audit the last logged steps, or the whole run if `last` is None, and keep the report.
 
-        The metrics of the last steps are logged too; logs: the trainer's logs of the present step, None after training.
-        A fault is not raised: the second one in a row is a warning in the log.
+        The metrics of the last steps are logged too, those of the whole run are not. last: how many steps to audit.
+        logs: the trainer's logs of the present step, None after training. A fault is not raised; the second one in a
+        row becomes a warning of the logger `gdpo_audit`.
         """
         metrics = None
         try:
@@ -112,7 +113,9 @@ class AuditCallback(TrainerCallback):
                 _log.warning("The audit of this run failed, and training goes on without it: %s", what)
 
     def _show(self, metrics: dict[str, float], state: Any, logs: dict[str, Any] | None) -> None:
-        """Hand the metrics to the trainer's logger; without a trainer, add them to its logs of the present step."""
+        """Hand the metrics to the trainer's logger. If the callback has no trainer, add them to `logs`, those of the
+        present step, and to the last entry of the state's log_history; if `logs` is None too, do nothing.
+        """
         if self.trainer is not None:
             # This is the log() of the base class: that of TRL's trainers writes the table of completions once more.
             self._logging = True

@@ -15,7 +15,7 @@ T = TypeVar("T")
 def read_json(path: str | Path, kind: type[T]) -> T:
     """Return the content of a JSON file as a value of the type `kind`.
 
-    Raises InputError that names the file, the entry and the fault.
+    Raises InputError that names the file, the fault, and the entry with the fault, if there is one.
 
     >>> read_json("data/tasks/1_interest.json", list[int])
     Traceback (most recent call last):

@@ -1,7 +1,7 @@
 """Numbers, shares, counts and lists as text: one format each, for the page, the terminal and the report.
 
-The text is plain, with "−" before a negative number and "–" for a number that is missing. HTML escapes it and keeps a
-number on one line with its unit.
+The text is plain, with "−" before a negative number and "–" for one that is None, NaN or infinite, except in what is
+for programs, `raw` and `raw_column`. HTML escapes the text and keeps a number on one line with its unit.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,8 @@ MISSING = "–"
 
 
 def percent(share: float | None, decimals: int = 0) -> str:
-    """Return a share, of which 1 is the whole, as text in percent; only 0 is "0 %", and only 1 is "100 %".
+    """Return a share, of which 1 is the whole, as text in percent; but for round-off, only 0 is "0 %", and only 1 is
+    "100 %".
 
     decimals: how many digits stand after the point, unless the share is close to 0 or 1.
 
@@ -43,7 +44,7 @@ def percent(share: float | None, decimals: int = 0) -> str:
 
 
 def number(x: float | None, digits: int = 4) -> str:
-    """Return a number as text with `digits` significant digits; an int with all of its digits.
+    """Return a number as text with `digits` significant digits; an int with all of its digits and with commas.
 
     >>> number(0.123456), number(-2.0), number(12345), number(1.2e-06), number(0.123456, digits=2), number(None)
     ('0.1235', '−2', '12,345', '1.2e-06', '0.12', '–')
@@ -189,7 +190,8 @@ def excerpt(text: str, longest: int) -> str:
 
 
 def printable(text: object) -> str:
-    """Return a text with control characters spelled out, which neither a terminal nor HTML takes; line breaks stay.
+    """Return a text in which characters that cannot be printed, such as those that control a terminal, are spelled out;
+    line breaks stay.
 
     >>> printable("naïve\\x1b[2J")
     'naïve\\\\x1b[2J'

@@ -24,8 +24,8 @@ DATA = Path(__file__).resolve().parent.parent / "data"
 
 def final_values(setup: Setup, methods: Sequence[str]) -> dict[str, list]:
     """Return for each method a list of pairs, one for each weight of `cards.WEIGHTS` and a last one for the gate: the
-    probability of a right answer at the end, and the epochs until it was learnt, None if it never was. setup: what to
-    train.
+    probability of a right answer at the end, and the epochs until it was learnt, None if it never was; both are medians
+    over the runs. setup: what to train.
     """
     variants = [replace(setup, weights=(1.0, weight), gate=None) for weight in cards.WEIGHTS]
     variants.append(replace(setup, weights=None, gate=(1, 0)))
@@ -38,9 +38,9 @@ def final_values(setup: Setup, methods: Sequence[str]) -> dict[str, list]:
 
 
 def build_gallery(scenarios: Sequence[Scenario], rates: Sequence[float]) -> dict:
-    """Return the content of data/gallery.json: the rates, a sketch of each scenario, and the `final_values` of those
-    whose policy chooses among a few answers. rates: the pass rate of each reward among the answers that the Lab shows
-    first.
+    """Return the content of data/gallery.json: the rates, a sketch of each scenario under each of COMPARISONS, and the
+    `final_values` of those scenarios whose policy chooses among a few answers. rates: the pass rate of each reward
+    among the answers that the Lab shows first.
     """
     file: dict[str, Any] = {"rates": list(rates), "sketches": {}, "weights": {}}
     for scenario in scenarios:

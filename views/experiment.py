@@ -38,9 +38,9 @@ class Difference:
 class Comparison:
     """A prediction about one reward of a set-up, and what the runs of that set-up showed.
 
-    prediction: "faster", "slower" or "no difference", of GDPO against GRPO; coins: GDPO − GRPO of the mean pass rate of
-    the coins that made the prediction; measured: GDPO − GRPO of the mean pass rate over all steps of the runs, paired
-    by seed; verdict: one of VERDICTS.
+    prediction: "faster", "slower" or "no difference", of GDPO against GRPO; coins: GDPO − GRPO of the mean pass rate in
+    a training of coins in place of the model, from which the prediction was made; measured: GDPO − GRPO of the mean
+    pass rate over all steps of the runs, paired by seed; verdict: one of VERDICTS.
     """
 
     setup: str
@@ -85,7 +85,8 @@ def load() -> Experiment:
 
 
 def paired_difference(first: Sequence[float], second: Sequence[float]) -> Difference:
-    """Return the mean of the differences second − first, pair by pair, with its 95 % interval by Student's t.
+    """Return the mean of the differences second − first, pair by pair, with its 95 % interval by Student's t; the
+    interval of a single pair has no width.
 
     >>> found = paired_difference([0.5, 0.6, 0.7], [0.6, 0.7, 0.9])
     >>> round(found.mean, 3), round(found.low, 3), round(found.high, 3)

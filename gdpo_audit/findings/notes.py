@@ -1,4 +1,4 @@
-"""Notes: sentences in the header of a report about facts of a log that ask for nothing."""
+"""Notes: sentences in the header of a report about facts of a log that nobody has to act on."""
 
 from collections.abc import Iterator, Mapping
 from shlex import quote
@@ -11,8 +11,8 @@ from gdpo_core._words import count, number, percent
 
 
 def notes(f: Facts) -> Iterator[str]:
-    """Yield the notes of a report: what of the log was left out or counts only once, which rewards do not count, and
-    how the groups were told apart.
+    """Yield the notes of a report: what of the log was left out or counts only once, which rewards do not count or have
+    been worked out from their total, how the groups were told apart, and the like.
     """
     for issue in f.run.issues:
         yield from _notes_on(issue)
@@ -87,7 +87,7 @@ def _total_of_parts(details: Mapping[str, Any]) -> str:
 
 def _regrouped(details: Mapping[str, Any]) -> Iterator[str]:
     """Yield notes about groups that the audit had to find out by itself: by what the responses were grouped and why,
-    and which rows of such a group count only once. details: those of the issue.
+    and that of several rows with one advantage only the last counts, where that is so. details: those of the issue.
     """
     named = bool(details["not_by"]) and details["not_by"] != details["by"]
     why = "because nothing else in the log shows the groups"
@@ -101,7 +101,9 @@ def _regrouped(details: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _masked(details: Mapping[str, Any]) -> str:
-    """Return a note on the rows whose advantage a mask set to 0. details: those of the issue."""
+    """Return a note on the rows whose advantage a mask, or a rule that no advantage is below 0, set to 0. details:
+    those of the issue.
+    """
     if details.get("below"):
         return (
             f"No logged advantage is below 0: in {count(details['rows'])} of {count(details['of'], 'row')} "

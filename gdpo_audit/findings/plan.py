@@ -75,7 +75,8 @@ class Setting(Struct, frozen=True, kw_only=True):
 
 
 def plan_of(f: Facts) -> tuple[Setting, ...]:
-    """Return the settings that were tried on the run's own log, that of the run itself first.
+    """Return the settings that were tried on the run's own log: that of the run itself first, and last one with a gate,
+    if a gate raises the push on the primary reward.
 
     Returns () for a single reward, for weights that are all 0, and where the log does not tell what each reward did.
     """
@@ -121,7 +122,7 @@ def _settings(trials: Trials) -> Iterator[tuple[Setting, Trial]]:
 
 
 def _asked(trials: Trials) -> dict[int, float]:
-    """Return the share of the update that the run's weights ask for, by the index of each reward that can act."""
+    """Return the share of the update that the run's weights ask for, by the reward's index, where it is above 0."""
     due_shares = {k: trials.as_it_ran.due_share(k) for k in range(len(trials.facts.rewards))}
     return {k: due for k, due in due_shares.items() if due > 0}
 
@@ -213,8 +214,8 @@ def _gain(row: Setting, ran: Setting, first: str) -> float:
 
 
 def _recommended(row: Setting, ran: Setting, primary: str) -> Setting:
-    """Return the setting `row` marked as recommended, with the reason, which is the push on the primary reward, and
-    with what it costs other rewards. ran: the run's own setting.
+    """Return the setting `row` marked as recommended, with the reason, which is how the push on the primary reward
+    changes, and with what it costs other rewards. ran: the run's own setting.
     """
     falling = [
         name for name in row.push if name != primary and ran.push[name] - row.push[name] > push_noise(row.tried_on)
@@ -240,7 +241,7 @@ def moved_push(row: Setting, ran: Setting, name: str) -> str:
 
 def _gated(trials: Trials, ran: Setting) -> list[tuple[Setting, Trial]]:
     """Return a list with the setting whose gate raises the push on the primary reward most, and its trial, as one pair;
-    [] if no gate raises it by more than noise, or if no reward is primary.
+    [] if no gate raises it by more than noise, if no reward is primary, or if the primary one differs in no group.
 
     Each gate lets another reward count only where the primary reward has its highest value, which changes the task.
     ran: the run's own setting.

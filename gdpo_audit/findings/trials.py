@@ -58,7 +58,9 @@ class Trials:
         self._facts_under: dict[Trial, Facts] = {}
 
     def facts_under(self, trial: Trial) -> Facts:
-        """Return the facts of the sample under a setting. Raises InputError."""
+        """Return the facts of the sample under a setting, which are computed once and kept. Raises InputError if the
+        rows of a batch or a group stand apart.
+        """
         if trial not in self._facts_under:
             f = self.facts
             # Under the run's own weights each batch keeps those that it had.
@@ -78,8 +80,8 @@ class Trials:
 
 
 def sample_of(f: Facts) -> list[pl.DataFrame]:
-    """Return the responses on which settings are tried: whole batches that count, from the tables that the facts
-    hold.
+    """Return the responses on which settings are tried, as `at_most` picks them from the batches that count, among the
+    tables that the facts hold.
     """
     counted = pl.col("batch").is_in(f.batches.batch.tolist())
     return at_most(table.filter(counted) for table in f.tables)
@@ -108,9 +110,9 @@ def sums_under(basis: Basis, gate: Gate | None, sample: Sequence[pl.DataFrame]) 
 
 
 def behind(gate: Gate, rewards: Sequence[str]) -> tuple[pl.Expr, pl.Expr]:
-    """Return expressions for two columns of a table. The first is the gated reward as its gate leaves it, missing where
-    it is missing in the log. The second is the same reward as the log holds it, under the name that `ungated_column`
-    returns.
+    """Return expressions for two columns of a table. The first is the gated reward as its gate leaves it: missing where
+    it is missing in the log, and the fallback where the reward of the gate's condition is missing. The second is the
+    same reward as the log holds it, under the name that `ungated_column` returns.
     """
     reward, on = (pl.col(reward_column(rewards[k])) for k in (gate.reward, gate.on))
     reached = on.is_not_nan() & (on >= gate.threshold)

@@ -13,8 +13,8 @@ from gdpo_core._words import number
 
 
 def counted(f: Facts) -> Run | None:
-    """Return the run with only those rewards that count; None where all of them do, or where the logged advantages are
-    not reproduced.
+    """Return the run with only those rewards that count; None where all of them do, or where advantages are logged but
+    not reproduced. If no reward has weight 0, weighted copies are left out, and their factors are the run's weights.
     """
     if f.reproduced is False:
         return None

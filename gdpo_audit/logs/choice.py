@@ -1,7 +1,8 @@
 """The choice of rewards: which number columns of a log are rewards, and which is the total of others.
 
-Names say what a column may be, and the numbers decide. A total is a weighted sum of others. Places and clocks are
-not rewards. Of two columns that order every group alike only one can be meant. What stays open is asked about, unless
+Names say what a column may be, and the numbers decide. A total is a weighted sum of others. A column that numbers the
+responses, rises along the log or looks like a measurement is no reward. Of two columns that order every group alike
+only one can be meant. For a column of which this stays open, an InputError asks the caller to name the rewards, unless
 logged advantages can judge it.
 """
 
@@ -67,12 +68,14 @@ def choose(
 ) -> RewardChoice:
     """Choose the rewards among the number columns of a log, and return the choice.
 
-    Raises InputError if there are such columns, and none of them can be a reward.
+    Raises InputError if there are such columns, and none of them can be a reward. A single candidate that is no
+    total of metrics, and more than REWARDS candidates, are taken without a look at their numbers.
     numbers: the names of these columns, in the order of the log.
     sample: reads some rows of columns, spread over the run, with the group of each in GROUP_OF_ROW where it is known.
     where: a file, for errors. named: the rewards that the caller names, which stay. flags: columns of true and false.
     asks: whether columns that may be metrics, or copies of others, raise InputError.
-    judged: whether advantages are logged, which can judge such columns; they are then left out and raise nothing.
+    judged: whether advantages are logged, which can judge such columns; then none of them raises, those that may be
+        metrics are left out unless no other column is left, and copies stay.
     length: the column of lengths, which is a reward only if a total counts it, as one that pays for brevity does.
     """
     clear = [name for name in numbers if role(name) != "metric"]
@@ -123,7 +126,7 @@ def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, f
     """Return the rewards that the caller names, with the weights that a total beside them shows.
 
     totals: columns that are named like totals. A total that is exactly a weighted sum of the rewards goes before one
-    that nearly is; without either there are no weights.
+    that nearly is; without either, or for a single reward, there are no weights.
     """
     table = sample([*named, *totals]) if totals else pl.DataFrame()
     near: RewardChoice | None = None
@@ -151,7 +154,8 @@ def _with_its_parts(total: str, parts: Sequence[str], sample: Sample, flags: Col
 def _near_total(
     table: pl.DataFrame, clear: Sequence[str], flags: Collection[str], where: str, asks: bool
 ) -> RewardChoice | None:
-    """Return the choice of rewards that nearly add up to a total, without this total; None if there is no such total.
+    """Return the choice of rewards that nearly add up to a total, without this total; None if there is no such total,
+    or if fewer than two columns are not named like totals.
 
     The choice holds the weights that come nearest, and leaves out columns whose weight is 0. A column with a name that
     only a total has counts as a total even if the others do not add up to it; there are no weights then.
@@ -223,7 +227,8 @@ def _without_open_ones(
     """Return the choice without the columns that may be metrics, and in words, by their names, why these are left out.
 
     They are left out only if logged advantages can judge them (`judged`), and stay if nothing else would be left.
-    Without advantages, raises InputError for them, and for two rewards that order every group alike.
+    Without advantages, raises InputError for them, and for two rewards that order every group alike, unless the name of
+    one says that it is the other one, weighted.
     table: a sample of the rows. where: a file, for errors.
     """
     names = choice.rewards
@@ -254,6 +259,7 @@ def beside_score(
 ) -> RewardChoice:
     """Return the rewards that count in the total that the framework logs beside them, with their weights.
 
+    A reward of weight 0 is left out, with an issue that says so, unless all have weight 0 or the caller names it.
     table: rows of the rewards and the total, with the group of each in GROUP_OF_ROW where it is known.
     score: the column of the total. flags: columns of true and false.
     named: whether the caller names the rewards, which then all stay.
@@ -299,15 +305,16 @@ def _beside_open_score(
     return RewardChoice(kept or plain, fitted, score, (issue, *_left_out(reasons)))
 
 
-def _ask(where: str, columns: Sequence[str], what: str, clear: Sequence[str]) -> NoReturn:
+def _ask(where: str, columns: Sequence[str], what: str, candidates: Sequence[str]) -> NoReturn:
     """Raise InputError for columns that may be rewards or not; the error names all candidates as command-line options.
 
-    columns: these columns. what: what they may be, in words. clear: the candidates. where: a file.
+    columns: these columns. what: what they may be, in words. where: a file.
+    candidates: all columns that may be rewards, `columns` among them.
     """
     each = f"{listing(map(repr, columns), most=8)}, {'each ' * (len(columns) > 1)}of which may be"
     if len(columns) == 1:
         each = f"{columns[0]!r}, which may be"
-    got = f"{each} {what}: name all rewards, out of {reward_options(clear)}"
+    got = f"{each} {what}: name all rewards, out of {reward_options(candidates)}"
     refuse(where, "columns that are clearly rewards", got)
 
 
@@ -330,7 +337,8 @@ def _is_open(name: str, column: pl.Series) -> bool:
     """Return whether a column may be a reward or a metric, because its name and its numbers leave the question open.
 
     A name such as is_valid asks a question; if the values are 0 and 1 they answer it, and the column is a reward. A
-    column may also count something: it has many different whole numbers, which are too large for marks or never fall.
+    column without a word for rewards in its name may also count something: it has more than `GRADES` different whole
+    numbers, none below 0, and some of them are larger than `LARGEST`, or they never fall from row to row.
     """
     values, words = column.drop_nulls().drop_nans(), words_of(name)
     if role(name) == "either":
@@ -373,6 +381,8 @@ def _total(
 def _of_total(numbers: Iterable[str], total: str, parts: Sequence[str], score: Score) -> RewardChoice:
     """Return the rewards that a total counts, with an issue for those of its parts that it does not count.
 
+    If several choices of weights make the total, the rewards are all parts that are not named like metrics, without
+    weights.
     numbers: all number columns, whose order the rewards keep. parts: the columns of which the total is a weighted sum.
     score: the fit of this sum.
     """

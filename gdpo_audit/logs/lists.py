@@ -1,4 +1,4 @@
-"""Lists with a value per answer, in a row per group or per step, as a row per answer.
+"""Logs with a row per group or per step, whose lists hold a value per answer: they are turned into a row per answer.
 
 Lengths tell such lists from lists with a value per token: in every row several lists have one length.
 """
@@ -41,9 +41,9 @@ def lists_of_answers(
     """Return the columns whose lists hold a value per answer; None if there are none, or if rows are answers already.
 
     schema: the columns of all tables. named: the rewards that the caller names.
-    alone: whether no column of single numbers may be a reward.
+    alone: whether no column of single numbers may be a reward; lists of numbers then need no name of a reward.
     prompts: the columns that tell, together, which prompt a row belongs to.
-    Raises InputError for lists of different lengths in a row, and if only some tables have the lists.
+    Raises InputError for lists of different lengths in a row, if only some tables have the lists, and if all are empty.
     """
     lists = [name for name, kind in schema.items() if isinstance(kind, pl.List)]
     rewards = [name for name in lists if _holds_rewards(name, schema[name], named)]
@@ -75,7 +75,8 @@ def exploded(table: Table, frame: pl.LazyFrame, lists: Lists, number: int, texts
     """Return a row per answer; a column `LINE` numbers the line of the log that it stood in, if lines hold several.
 
     Rows whose lists are empty are left out. frame: the rows of the table. number: the number of the table.
-    texts: whether long texts are wanted; otherwise the number of their characters takes their place.
+    texts: whether the texts of columns named in UNREAD are kept; otherwise the number of their characters, as text,
+    takes their place.
     """
     schema = frame.collect_schema()
     there = [name for name in lists.names if isinstance(schema.get(name), pl.List)]
@@ -214,7 +215,8 @@ def _per_answer(
 def _look_like_tokens(lengths: pl.Series, chosen: Sequence[str], schema: Schema) -> bool:
     """Return whether these lists have too many different lengths for groups, as lists with a value per token do.
 
-    Only lists of numbers look like that. lengths: the length of the list in each row. chosen: the columns of the lists.
+    They do not if one of the columns holds anything but numbers. lengths: the length of the lists in each row.
+    chosen: the columns of the lists. schema: the columns of all tables.
     """
     texts = any(not is_number_type(schema[name].inner) for name in chosen)  # type: ignore[attr-defined]
     return not texts and lengths.n_unique() > max(SIZES, SIZES_SHARE * len(lengths))

@@ -1,4 +1,6 @@
-"""`read_run`, which reads the log of any framework: files become tables, tables a form, and a form a run in groups."""
+"""`read_run`, which reads the log of any framework: its files become tables, a `Form` says which of their columns holds
+what, and their rows become a run in groups.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -119,7 +121,7 @@ class _Reading:
     def run(self) -> Run:
         """Return the run that the tables hold, in groups. Raises InputError if they hold no run that can be read.
 
-        Its `_read_with` reads the same tables again with other options.
+        The run's `_read_with` is `run_with`, which reads the same tables again with other options.
         """
         with one_error(self.files.name):
             run = with_clues(_with_columns(self.files, self.log, self.known, self.options))
@@ -153,9 +155,9 @@ def _grouped_by_clues(run: Run) -> Run:
 
 
 def _in_whole_runs(prompts: pl.DataFrame | None) -> bool:
-    """Return whether the rows of each prompt of a batch stand together, and prompts have two or more on average.
+    """Return whether the rows of each prompt of a batch stand together, and prompts have two or more rows on average.
 
-    prompts: the batch and `_key`, the prompt, of some rows, or None.
+    prompts: the batch and `_key`, the prompt, of some rows. Without any, or for None, the result is False.
     """
     if prompts is None or not len(prompts):
         return False
@@ -289,8 +291,9 @@ class _Columns:
 
 
 def _columns_of(shape: Shape, files: LogFiles) -> _Columns:
-    """Return the choice of columns for a log whose tables have the shape that forms read.
+    """Return the choice of columns for a log.
 
+    shape: the tables of the log, changed where need be so that a form can read them, and the options.
     files: the files of the log, beside which an args.json may lie. Raises InputError if the options name columns that
     the log lacks, if no column is a reward, and if a column cannot be what it is chosen for.
     """

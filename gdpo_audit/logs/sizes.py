@@ -28,8 +28,8 @@ class Size:
 def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> Size | None:
     """Return the group size of a log whose groups are blocks of one size; None if nothing shows it.
 
-    sizes: the rows of each batch. advantages: the logged advantages of the first batches, which sum to 0 in every
-    group.
+    sizes: the number of rows of each batch. advantages: the logged advantages of the first batches; those that do not
+    sum to 0 over their batch show nothing.
     prompts: the prompt id of each row of the first batches, which changes only where a group ends.
 
     >>> infer([8] * 4, [np.array([3.0, -1.0, -2.0, 0.0, 7.0, -5.0, -2.0, 0.0])] * 4, [])
@@ -54,7 +54,8 @@ def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Seque
 def stretches(
     sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Sequence[np.ndarray]
 ) -> list[tuple[int, int]]:
-    """Return the first batch and the group size of each stretch of batches; an empty list if the size never changes.
+    """Return the first batch and the group size of each stretch of batches; an empty list if the size never changes, or
+    if that is not sure.
 
     The arguments are those of `infer`. Prompts show the sizes, or, if there are none, advantages do.
 
@@ -83,7 +84,8 @@ def stretches(
 
 
 def _chance_of_prompts(size: int, smaller: int, part: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> float:
-    """Return the chance that groups of the size `smaller` look like groups of `size` because prompts are drawn twice.
+    """Return a bound on the chance that groups of the size `smaller` look like groups of `size` because prompts are
+    drawn twice; 1 where two groups have one prompt with a chance of `FEW_PROMPTS` or more.
 
     part: the prompt of each row, in an array per batch, for the batches that look so. prompts: the same of all batches.
     """
@@ -99,8 +101,9 @@ def _chance_of_prompts(size: int, smaller: int, part: Sequence[np.ndarray], prom
 def runs_of(size_of_batch: Sequence[int | None]) -> list[tuple[int, int]]:
     """Return the first batch and the size of each stretch of batches that have one size.
 
-    size_of_batch: the size in each batch, or None if it is not known. Stretches of fewer than `LEAST` batches are left
-    out, and the first stretch begins with batch 0.
+    size_of_batch: the size in each batch, or None if it is not known; such a batch ends no stretch. Stretches of fewer
+    than `LEAST` known batches are left out, those beside them are joined if they have one size, and the first one
+    begins with batch 0.
     """
     known = [(batch, size) for batch, size in enumerate(size_of_batch) if size is not None]
     runs: list[list[tuple[int, int]]] = []
@@ -120,8 +123,8 @@ def runs_of(size_of_batch: Sequence[int | None]) -> list[tuple[int, int]]:
 def _sizes_by_advantages(sizes: Sequence[int], advantages: Sequence[np.ndarray]) -> list[int | None]:
     """Return the group size of each batch as its advantages show it; None if they do not.
 
-    A batch counts as one of smaller groups than usual only if batches beside it do, too. The arguments are as in
-    `infer`.
+    A batch counts as one of smaller groups than usual only in a row of at least `LEAST` such batches. The arguments are
+    as in `infer`.
     """
     inferred = infer(sizes, advantages, [])
     usual = inferred.size if inferred else Counter(sizes).most_common(1)[0][0]

@@ -97,7 +97,8 @@ def _simple(scale: float, solution: Solution, wanted: Tensor) -> Guess | None:
     """Return the simplest weights near the direction of the solution times `scale`, and their complexity; None if one
     of the weights is near no simple number.
 
-    A number is near within three standard errors. Weights that the log leaves open stay about as they are in `wanted`.
+    A number is near within three standard errors, but not if it is off by more than 2 % of the weight. Weights that the
+    log leaves open stay about as they are in `wanted`.
     """
     weights = round_weights(solution.completed(scale * solution.directions[:, 0], wanted))
     numbers, complexity = list[float](), 1
@@ -146,7 +147,8 @@ def round_weights(weights: Tensor) -> tuple[float, ...]:
 
 
 def is_plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float, equations: float) -> bool:
-    """Return whether someone may have chosen these weights. Weights that were asked for, and weights of 1, always pass.
+    """Return whether someone may have chosen these weights. Weights of complexity 0 always pass: those that were asked
+    for, and those that are all 1.
 
     unknown: the indices of the weights that the log does not show. eps: what the convention adds to the std. equations:
     what `degrees_of_freedom` returns.

@@ -40,9 +40,9 @@ def depth(title: str, *content: object) -> Html:
 def slider_ends(report: AuditReport, weights: Sequence[float]) -> tuple[float, float]:
     """Return the lower and the upper end of the sliders of the weights.
 
-    The sliders hold the range from 0 to 1, twice each weight of the run, and each weight that the report names with
-    about a fifth to spare: those of the plan, and, unless they are far too large to use, those above which no pair is
-    in the wrong order. weights: those of the run.
+    Between the ends lie 0 and 1, twice each weight of the run, and about 1.2 times each weight that the report names:
+    those of the plan, and, unless they are far too large to use, those above which no pair is in the wrong order.
+    weights: those of the run.
     """
     named = [w for row in report.plan for w in row.weights.values()]
     for finding in report.findings:

@@ -133,7 +133,8 @@ def outcomes(marks: Tensor, ties: Mapping[str, Collapse]) -> Outcomes:
 
 
 def _ties_and_vectors(marks: Tensor, ties: Mapping[str, Collapse]) -> tuple[dict[str, Tensor], Tensor]:
-    """Return two things: by method, whether different marks tie, (prompts,); how many reward vectors come, (prompts,).
+    """Return by method whether answers with different marks tie, (prompts,), and how many different vectors of marks
+    the answers to each prompt have, (prompts,).
 
     marks, ties: as in `outcomes`.
     """
@@ -143,11 +144,12 @@ def _ties_and_vectors(marks: Tensor, ties: Mapping[str, Collapse]) -> tuple[dict
 
 @dataclass(frozen=True)
 class Pairs:
-    """All pairs of a wrong and a right answer to one prompt; pairs with the same marks are counted in one entry.
+    """All pairs of a wrong and a right answer to the same prompt; an entry stands for the pairs of a prompt that have
+    the same marks.
 
     Which answer of a pair gets the larger advantage depends on how much correctness weighs. The entries hold the weight
-    that decides, so that the methods can be asked about any weight. In the methods `among` is (entries,) whether to
-    count the pairs of an entry; without it all are counted.
+    that decides, so that GRPO and GDPO can be looked at under any weight. The functions below take `among`, (entries,)
+    whether to count the pairs of an entry; without it all are counted.
     """
 
     prompt: Tensor  # (entries,) the number of the prompt

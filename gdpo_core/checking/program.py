@@ -40,9 +40,11 @@ class _Names:
 
 
 def read_notebook(text: str, file: str) -> list[Source]:
-    """Return the sources of entries in the code cells of a notebook, read as one program. Raises InputError.
+    """Return the sources of entries in the code cells of a notebook, which are read as one program, as by
+    `read_python`.
 
-    file: the name of the file, for errors and places.
+    Raises InputError if the text is no notebook, or its cells are no Python. file: the name of the file, for errors and
+    places.
     """
     try:
         cells = [cell["source"] for cell in json.loads(text)["cells"] if cell.get("cell_type") == "code"]
@@ -222,7 +224,8 @@ def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -
 
 
 def _updates(nodes: list[ast.AST], call: ast.Call, file: str) -> Iterator[tuple[str, Entry]]:
-    """Yield the key and the entry of each value that the program assigns later to a mapping that a call gets with **.
+    """Yield the key and the entry of each value that the program sets, by `update` or by its key, in a mapping that a
+    call gets with **.
 
     The values are `Unread`, since only a run would tell whether they are there. nodes: all nodes of the tree.
     """

@@ -95,7 +95,11 @@ def legend(outcomes: Outcomes, answers: int) -> Html:
 def _line(
     title: str, names: tuple[str, ...], counts: dict[str, int], texts: dict[str, str], notes: dict[str, str]
 ) -> Html:
-    """Draw a line of the legend with these outcomes; counts, texts, notes: by outcome."""
+    """Draw a line of the legend with the outcomes `names`; counts, texts, notes: by outcome.
+
+    The outcome "gdpo" is left out where no prompt has it, and the line with "untied" ends with an entry for all
+    prompts.
+    """
     there = [name for name in names if counts[name] or name != "gdpo"]
     chips = [_chip(name, counts[name], texts[name], notes.get(name)) for name in there]
     if "untied" in names:

@@ -1,4 +1,4 @@
-"""The chapter Train: the curves of a policy of coins, trained as the reader sets it, and a small picture per set-up."""
+"""The chapter Train: the curves of a small policy, trained as the reader sets it, and a small picture per set-up."""
 
 from views.train import cards, controls, panels, play, runs, verdicts, words
 
