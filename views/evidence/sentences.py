@@ -13,7 +13,7 @@ UNLIKE = (1.0, 0.9, 0.8)  # weights of which no two are equal, and none is the s
 
 
 def claim(data: Published, result: Outcomes) -> Html:
-    """Return the headline of the chapter: in how many of the prompts each method ties answers."""
+    """Return the headline of the chapter: in what share of the prompts each method ties answers."""
     grpo, gdpo = (percent(n / len(data.tasks)) for n in result.tied.values())
     title = f"{count(len(data.tasks))} real prompts: GRPO ties answers in {grpo}, GDPO in {gdpo}"
     return tag("div", tag("h1", prose(title)), kind="markdown")

@@ -16,7 +16,8 @@ from views.html import div, element, show, tag
 def choice(audit: AuditReport | None) -> mo.ui.dropdown:
     """Return the dropdown of the groups that show the findings of a report best, in the order of the findings.
 
-    It has no options without a report, or where no group shows a finding.
+    Groups of a finding that the report does not have come last. The dropdown has no options without a report, or where
+    no group shows a finding.
     """
     ids = [finding.id for finding in audit.findings] if audit else []
     groups = sorted(audit.groups if audit else (), key=lambda g: ids.index(g.finding) if g.finding in ids else 99)

@@ -153,7 +153,7 @@ def claims_table() -> Html:
 
 
 def successors_table(lab: State) -> Html:
-    """Return a table of the methods before and after GDPO, with how many advantages each tells apart in the Lab."""
+    """Return a table of the methods before and after GDPO, with how many different advantages each gives in the Lab."""
     mixes = len(set(lab.marks))
     rows = []
     for key, s in SUCCESSORS.items():
