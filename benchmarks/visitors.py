@@ -159,7 +159,9 @@ class Visitor:
             self.arrival.notify_all()
 
     def _record(self, message: str) -> bool:
-        """Keep what the page would keep of a message, and return whether it was the end of a run or a new drawing."""
+        """Keep what a message says of controls, widgets and drawings, and count the end of a run of the cells; return
+        whether it was such an end or a new drawing.
+        """
         if RUN_ENDED in message[:60]:
             self.runs += 1
             return True

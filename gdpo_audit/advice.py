@@ -76,8 +76,8 @@ def advise(report: AuditReport) -> list[Answer]:
 
 
 def verdict(judged: Sequence[Answer], caution: str = "") -> str:
-    """Return what the answers come to, in one or a few sentences; caution: words to put before these, as where a log
-    has too few groups to judge.
+    """Return the verdict on GDPO to which all answers come together, in one or a few sentences. caution: words to put
+    before these, as where a log has too few groups to judge.
 
     >>> verdict([Answer("helps", "Ties", "", "lab"), Answer("nothing", "Conflict", "", "train")])
     '**Yes, for the ties.** None of these checks speaks against it.'
@@ -215,7 +215,7 @@ def _stop(report: AuditReport, change: PushChange) -> str:
 
 
 def _other_pushes(report: AuditReport) -> Answer | None:
-    """Return the answer about the pushes on the other rewards; None where there are none, or no reward is primary."""
+    """Return the answer about the pushes on the other rewards; None where none is known, or no reward is primary."""
     changes = [change for change in push_changes(report) if change.name != report.run["primary"]]
     if report.run["primary"] is None or not changes:
         return None

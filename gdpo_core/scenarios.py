@@ -142,7 +142,7 @@ def verdict(runs: Mapping[str, TrainingRun], arms: bool = False) -> str:
 
 
 def load_scenarios(path: str | Path) -> tuple[Scenario, ...]:
-    """Return the scenarios in a JSON file. Raises InputError if it does not fit, or if two have one id or title.
+    """Return the scenarios in a JSON file. Raises InputError if it does not fit, holds none, or two of one id or title.
 
     The error names the file, the entry, what was expected and what came.
 

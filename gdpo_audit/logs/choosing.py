@@ -118,8 +118,8 @@ def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
 
 
 def step_in(name: str) -> int | None:
-    """Return the step that the name of the innermost folder that tells one says, such as 12 for step_12; None if none
-    does. name: the path of a file.
+    """Return the step that a folder around a file is named after, such as 12 for step_12; of several such folders the
+    innermost counts. None if there is none. name: the path of the file.
 
     A folder whose name is a plain number tells a step if the folder around it is called like rollouts.
 
@@ -149,7 +149,7 @@ def is_table(name: str) -> bool:
 
 
 def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | None]) -> Logs:
-    """Return lists of files of one run and one kind, by the folder of the run and the kind.
+    """Return lists of files of one run and one kind, by the run's folder, with # for a step's number, and the kind.
 
     names: the paths of the files in the directory `where`.
     kind_of: returns the kind of a file for its path, such as "TRL" or "*.csv", or None for a file that is left out.

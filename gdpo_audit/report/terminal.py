@@ -151,8 +151,8 @@ def _paragraph(console: Console, words: str, style: str = "") -> None:
 
 
 def _table(console: Console, table: Table) -> None:
-    """Print the rows of a table that a terminal shows, and what they mean, in several parts below each other if the
-    screen is too narrow for one.
+    """Print the rows of a table that a terminal shows, in several parts below each other if the screen is too narrow,
+    and below them what the table means.
     """
     widths = [_width(table, k) for k in range(len(table.head))]
     for nth, columns in enumerate(_columns_that_fit(widths, console.width)):

@@ -17,7 +17,7 @@ _VERSION = re.compile(r"v?\d+(\.\d+)*[\w.+-]*", re.ASCII)
 
 @dataclass(frozen=True)
 class Recognised:
-    """The trainer of a configuration, its version if the configuration tells one, and the entries under today's names.
+    """The trainer of a configuration, its version if one is known, and the entries, by the names that keys have today.
 
     notes: sentences on what was left out, such as a second run.
     """

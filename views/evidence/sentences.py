@@ -66,7 +66,9 @@ def unlike(data: Published, choice: Choice) -> str:
 
 
 def draws_said(choice: Choice, most: int, spread: Spread) -> str:
-    """Return sentences on what other draws of as many answers give; most: how many answers each prompt has."""
+    """Return sentences on what other draws of as many answers give. most: how many answers each prompt has; spread: the
+    range of the shares over such draws.
+    """
     if choice.group_size == most:
         return f"All {most} answers to each prompt are here, so that another draw changes nothing."
     grpo, gdpo = (between(*spread.tied[m]) for m in ("grpo", "gdpo"))

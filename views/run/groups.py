@@ -26,7 +26,11 @@ def choice(audit: AuditReport | None) -> mo.ui.dropdown:
 
 
 def board(group: ExampleGroup, audit: AuditReport) -> Board:
-    """Return the board of a group's answers with its logged advantages. Raises InputError if no board can show it."""
+    """Return the board of a group's answers with its logged advantages, if it has any.
+
+    The board computes by the group's convention, or by the paper's where a board has no such convention. Raises
+    InputError if no board can show the group.
+    """
     return Board(
         group.tensor,
         answers=group.completions and [text or f"answer {i + 1}" for i, text in enumerate(group.completions)],
