@@ -50,7 +50,7 @@ def is_called_reward(name: str) -> bool:
 
 
 def is_numbers(kind: object) -> bool:
-    """Return whether this is a type of numbers, or of lists of numbers; lists of nulls, which may be empty, count too."""
+    """Return whether this is a type of numbers, or of lists of numbers; lists of null, which may be empty, count."""
     inner = kind.inner if isinstance(kind, pl.List) else kind
     return is_number_type(inner) or (isinstance(kind, pl.List) and inner == pl.Null)
 
