@@ -1,5 +1,5 @@
-"""A benchmark of a whole class on one server: many visitors who flip marks, one of whom sits at a browser, at last
-beside others who train and upload.
+"""A benchmark of a whole class on one server: ten to fifty visitors who flip marks, first alone, then beside one more
+in a browser, and at last beside others who train and upload.
 """
 
 import asyncio
@@ -48,7 +48,8 @@ class Load:
 
     def cells(self) -> list[str]:
         """Return the cells of a table's row: the number of flips, the median, 95th percentile and largest delay in
-        milliseconds, the number of visitors with an error, and the CPU per flip in milliseconds.
+        milliseconds ("nan" without flips), the number of visitors with an error, and the CPU per flip in milliseconds
+        ("n/a" if it is not known).
         """
         times = [quantile(self.ms, 0.5), self.p95, max(self.ms)] if self.ms else []
         cpu = "n/a" if self.cpu is None or not self.ms else f"{1000 * self.cpu / len(self.ms):.1f}"
@@ -56,7 +57,9 @@ class Load:
 
 
 def run(seconds: int = 20, seed: int = 0) -> None:
-    """Measure all loads and print the tables, which takes some four minutes. seconds: how long each load lasts."""
+    """Measure all loads, and print two tables and a line of JSON, which takes some four minutes. seconds: how long each
+    load lasts; seed: of the marks that are flipped, of when each visitor begins, and of the learning rates.
+    """
     with serve("this page") as server:
         loads, painted, memory, arrival, done = asyncio.run(_loads(server, seconds, seed))
     most = loads[f"{SESSIONS[-1]} visitors"]
@@ -90,8 +93,9 @@ async def _loads(
 ) -> tuple[dict[str, Load], list[float], float | None, float | None, int]:
     """Put all loads on the server, one after the other, and return them by name, with four more measurements.
 
-    These are the milliseconds until each flip in the browser was drawn; the MB with all visitors; the milliseconds of
-    CPU per visitor who arrives; and how often those who train or upload were answered.
+    These are, in this order: a list of the milliseconds until each flip in the browser was drawn; the server's memory
+    in MB with all visitors; the milliseconds of CPU per visitor who arrives; and how often those who train or upload
+    were answered. Memory and CPU are None where they cannot be measured.
     """
     rng = random.Random(seed)
     await _first_visit(server)
@@ -158,8 +162,8 @@ async def _arrived(server: Server):
 
 
 async def _first_visit(server: Server) -> None:
-    """Let a visitor open the chapters that the others will use, and leave again, since the first visit pays for the
-    imports.
+    """Let a visitor open the page and the chapters Train and Your run, and leave again, since the first visit pays for
+    the imports.
     """
     async with _arrived(server) as visitor:
         for chapter in ("train", "run"):
@@ -190,8 +194,8 @@ async def flip_marks(server: Server, visitors: list[Visitor], seconds: float, rn
 
 
 async def _trains(server: Server, until: float, rng: random.Random) -> int:
-    """Train with ever new learning rates until the time `until`, and return how often. What was trained once is kept by
-    the server, so that no rate is asked for twice.
+    """Train with ever new learning rates, drawn from `rng`, until the time `until`, and return how often. The rates are
+    new because the server keeps what it has trained once.
     """
     async with _arrived(server) as visitor:
         await visitor.open("train")

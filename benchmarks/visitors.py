@@ -133,7 +133,7 @@ class Visitor:
 
     async def _until(self, there: Callable[[], bool]) -> None:
         """Wait until `there()` is true, which is asked again with every message. Raises ConnectionError if the session
-        is lost.
+        is lost, and TimeoutError after PATIENCE seconds.
         """
         async with self.arrival:
             await asyncio.wait_for(self.arrival.wait_for(lambda: self.lost or there()), PATIENCE)
@@ -141,8 +141,8 @@ class Visitor:
             raise ConnectionError(f"a session was lost: {self.lost}")
 
     async def _listen(self) -> None:
-        """Read all messages from the moment they come, as a browser does, so that pings are answered and an old drawing
-        is never taken for a new one.
+        """Read messages as they come until the session ends, as a browser does, so that pings are answered and an old
+        drawing is never taken for a new one; then say in `lost` why it ended.
         """
         try:
             async for message in self.socket:
@@ -154,12 +154,14 @@ class Visitor:
         await self._tell()
 
     async def _tell(self) -> None:
-        """Wake all who wait for a message."""
+        """Wake all who wait in `_until`, so that they ask again whether their condition holds."""
         async with self.arrival:
             self.arrival.notify_all()
 
     def _record(self, message: str) -> bool:
-        """Keep what the page would keep of a message, and return whether it was the end of a run or a new drawing."""
+        """Keep what a message says of controls, widgets and drawings, and count the end of a run of the cells; return
+        whether it was such an end or a new drawing.
+        """
         if RUN_ENDED in message[:60]:
             self.runs += 1
             return True

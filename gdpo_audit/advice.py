@@ -56,7 +56,7 @@ def of_group(rewards: tuple[tuple[float, ...], ...], names: tuple[str, ...], wei
 
 
 def advise(report: AuditReport) -> list[Answer]:
-    """Return a list of answers to what GDPO would change on the rewards of a report, one for each respect.
+    """Return a list of answers to what GDPO would change on the rewards of a report, one per respect, such as ties.
 
     The answer about the push on the primary reward decides, together with its forecast if the report's plan holds one.
     The answers about the order, the shares and the ties explain it. A report on a single reward, or on a column that
@@ -76,8 +76,8 @@ def advise(report: AuditReport) -> list[Answer]:
 
 
 def verdict(judged: Sequence[Answer], caution: str = "") -> str:
-    """Return what the answers come to, in one or a few sentences; caution: words to put before these, as where a log
-    has too few groups to judge.
+    """Return the verdict on GDPO to which all answers come together, in one or a few sentences. caution: words to put
+    before these, as where a log has too few groups to judge.
 
     >>> verdict([Answer("helps", "Ties", "", "lab"), Answer("nothing", "Conflict", "", "train")])
     '**Yes, for the ties.** None of these checks speaks against it.'
@@ -164,8 +164,8 @@ def _push(report: AuditReport) -> Answer:
 def _with_forecast(report: AuditReport, change: PushChange) -> tuple[str, str, str]:
     """Return GDPO's effect on the primary reward (a key of EFFECTS), a sentence on its forecast, and a headline.
 
-    The sentence is empty without a forecast. The headline begins the verdict if that must be no or stay open, and is
-    empty otherwise.
+    change: the change of the push on that reward. The sentence is empty without a forecast. The headline begins the
+    verdict if that must be no or stay open, and is empty otherwise.
     """
     effect = {1: "helps", 0: "nothing", -1: "hurts"}[change.sign]
     less = f"**Not as it stands:** GDPO pushes {change.name} less than {NAMES[change.method]} does."
@@ -215,7 +215,7 @@ def _stop(report: AuditReport, change: PushChange) -> str:
 
 
 def _other_pushes(report: AuditReport) -> Answer | None:
-    """Return the answer about the pushes on the other rewards; None where there are none, or no reward is primary."""
+    """Return the answer about the pushes on the other rewards; None where none is known, or no reward is primary."""
     changes = [change for change in push_changes(report) if change.name != report.run["primary"]]
     if report.run["primary"] is None or not changes:
         return None
@@ -238,9 +238,9 @@ def _evidence_of(report: AuditReport, finding: str) -> Mapping[str, object] | No
 
 
 def _inversions(report: AuditReport, method: str) -> float:
-    """Return the share of pairs in the wrong order under a method.
+    """Return the share of pairs in the wrong order under a method, of the pairs that differ in the primary reward.
 
-    NaN where no reward is primary, or where no pair differs in the primary reward.
+    NaN where no reward is primary, or where no pair differs in it.
     """
     return nan_if_none(report.methods[method]["inversions"])
 
@@ -270,11 +270,11 @@ def _order(report: AuditReport) -> Answer | None:
 
 
 def _not_followed(report: AuditReport, effect: str, differs: bool) -> str:
-    """Return the sentence that training goes by the push, for an answer whose figure changes while the push does not
-    follow; an empty text for any other answer.
+    """Return the sentence on how the push on the primary reward moves, and that training goes by the push. It is for an
+    answer whose figure GDPO changes although the effect is neither helps nor hurts; the text is empty for any other
+    answer, and where that push is not known.
 
-    effect: the effect in the answer, helps or hurts where the push follows; differs: whether GDPO changes its figure by
-    enough to count.
+    effect: the effect in the answer, a key of EFFECTS; differs: whether GDPO changes its figure by enough to count.
     """
     change = change_of_primary(report)
     if not differs or change is None or effect in ("helps", "hurts"):
@@ -358,7 +358,7 @@ def _constant(report: AuditReport) -> Answer:
 
 
 def _conflict(report: AuditReport) -> Answer:
-    """Return the answer about two rewards that pull against each other inside groups, or that no two do."""
+    """Return the answer that two rewards pull against each other inside groups, or else that no two do so strongly."""
     if evidence := _evidence_of(report, "conflict"):
         (a, b), correlation = cast(list[str], evidence["rewards"]), signed(cast(float, evidence["correlation"]))
         sentence = (
@@ -375,7 +375,7 @@ def _conflict(report: AuditReport) -> Answer:
 
 
 def _noise(report: AuditReport) -> Answer:
-    """Return the answer about a reward that is nearly constant, whose noise GDPO amplifies, or that none is."""
+    """Return the answer that GDPO amplifies the noise of a nearly constant reward, or else that there is none."""
     title, loud = "Nearly constant noise", "GDPO amplifies it until it counts as much as its weight says"
     if evidence := _evidence_of(report, "reward-noise"):
         share = percent(cast(float, evidence["faint_groups"]))

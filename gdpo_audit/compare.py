@@ -24,10 +24,10 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
     """Return what differs between run a and run b, or between the runs a and the runs b.
 
     The runs of one side are repetitions: they have one method, and differ in their seeds. Ties, shares, pushes and
-    silent groups are those under the method that each run had.
-    Of two runs, a figure is the mean over steps, or over rows of a few steps each if the run is long. Where at least
-    half of the steps of the shorter run are in the other too, only the shared steps are compared, pair by pair, so that
-    a course that both share cancels.
+    silent groups are those under the method of the side.
+    Of two runs, a figure is the mean over steps, or over rows of a few steps each if the run is long. Where all runs
+    share at least half of the steps of the shortest, and no step has two rows, only the shared steps count; of two runs
+    they are then compared pair by pair, so that a course that both share cancels.
     Of several runs on each side, each run gives one mean; a figure is the mean of these, and its interval comes from
     their spread.
     Raises InputError for a side without a run, for a single run beside several, and for runs of one side by two
@@ -159,9 +159,9 @@ def _mean(values: Array) -> float | None:
 def _change(figure: str, reward: str | None, a: Array, b: Array, paired: bool, runs: bool = False) -> Change:
     """Return the difference of the means of two series, b less a, with its interval.
 
-    figure, reward: what the series are of. paired: whether they are compared number by number. runs: whether each
-    number is of a whole run; else the numbers are of steps, in order. The difference is None where a series has no
-    number, the interval where it has too few.
+    figure, reward: what the series are of. paired: whether they are compared number by number, so that a number counts
+    only if both series have it. runs: whether each number is of a whole run; else the numbers are of steps, in order.
+    The difference is None where a series has no number, the interval where it has too few.
 
     >>> c = _change("mean", "x", np.array([1.0, 2.0, 3.0]), np.array([2.0, 3.5, 3.5]), True)
     >>> c.difference, round(c.low, 3), round(c.high, 3)

@@ -14,8 +14,8 @@ from gdpo_core.forecasting import pool
 def pooled_speeds(reports: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
     """Return the speed at which each reward follows a push, pooled over the reports of several runs of one model.
 
-    The runs may differ in their methods and weights. Raises InputError without a report, and where a log is too short
-    for a forecast or cannot be read once more.
+    The runs may differ in their methods and weights. A reward whose speed no run tells is left out. Raises InputError
+    without a report, and where a log is too short for a forecast or cannot be read once more.
     """
     expect(len(reports) > 0, "pooled_speeds", "at least one report", "none")
     each = [fitted_speeds(report.facts_with_sample("pooled_speeds")) for report in reports]

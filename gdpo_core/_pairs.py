@@ -266,11 +266,11 @@ class PairOrders:
 
 
 def count_orders(all_blocks: list[Block], primary: Tensor, level: Mapping[str, Tensor]) -> PairOrders:
-    """Count, group by group, the pairs whose advantages follow the primary reward, tie, or are in the wrong order.
+    """Count, group by group, the pairs that differ in the primary reward, and which of them tie or are in wrong order.
 
     all_blocks: the blocks of all groups; primary: (responses,) the reward that should decide, where a response with NaN
     is left out; level: by method, (responses,) the rank of each advantage in its group, 0 the lowest, where a response
-    with −1 is left out.
+    with −1 is in no tied and no inverted pair.
     """
     pairs = torch.zeros(sum(len(block.groups) for block in all_blocks), dtype=torch.int64, device=primary.device)
     inverted, tied = ({method: torch.zeros_like(pairs) for method in level} for _ in range(2))

@@ -109,7 +109,7 @@ def alike(a: float, b: float) -> bool:
 
 
 def verdict_on_coins(grpo: Sequence[float], gdpo: Sequence[float]) -> str:
-    """Return one of VERDICTS, which says which method learns its slowest coin earlier.
+    """Return one of VERDICTS, which says which method learns its slowest coin earlier, if not about as fast (`alike`).
 
     grpo, gdpo: for each coin the median epoch at which the method has learnt it, infinity if it never does.
 
@@ -142,7 +142,7 @@ def verdict(runs: Mapping[str, TrainingRun], arms: bool = False) -> str:
 
 
 def load_scenarios(path: str | Path) -> tuple[Scenario, ...]:
-    """Return the scenarios in a JSON file. Raises InputError.
+    """Return the scenarios in a JSON file. Raises InputError if it does not fit, holds none, or two of one id or title.
 
     The error names the file, the entry, what was expected and what came.
 

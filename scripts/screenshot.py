@@ -116,7 +116,7 @@ DRAWN = """() => {
 
 def main(url: str) -> None:
     """Take all pictures of the page at an address, and write them to their files. Ends the programme if the still
-    pictures are larger than `LARGEST`.
+    pictures are larger than `LARGEST`, and leaves the old ones in head.html.
     """
     OUT.mkdir(exist_ok=True)
     PREVIEW.parent.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ app = Dash(__name__, title="The toy, in Dash")
 
 
 def checklist(answer: int) -> dcc.Checklist:
-    """Return the three boxes of one answer, one for each mark. answer: its number."""
+    """Return the three boxes of one answer, one for each mark, ticked as it was graded. answer: its number, from 0."""
     ticked = [name for name, passed in zip(bfcl.REWARDS, GRADED[answer], strict=True) if passed]
     return dcc.Checklist(list(bfcl.REWARDS), ticked, id={"answer": answer}, inline=True)
 
@@ -51,7 +51,7 @@ app.layout = html.Div(
     Input({"answer": ALL}, "value"),
 )
 def draw(ticked):
-    """Return both charts and the sentence below them. ticked: the marks that each answer passed."""
+    """Return both charts and the sentence below them. ticked: for each answer, the names of the marks it passed."""
     passed = [[int(name in row) for name in bfcl.REWARDS] for row in ticked]
     grpo, gdpo = gc.grpo(passed).tolist(), gc.gdpo(passed).tolist()
     levels = [len({round(a, 6) for a in advantages}) for advantages in (grpo, gdpo)]

@@ -177,7 +177,8 @@ class Facts(Figures):
         Two signs are needed. The batch has fewer rows than the largest batch that the recipe reproduces. And of its
         groups that are not reproduced, most are off by one factor each, since a method that normalises over the whole
         batch computed them over more rows; a group that lacks rows itself would be off by more than a factor. False for
-        all batches if another kind of method ran, if no recipe was found, or if the log lacks a whole reward.
+        all batches if the method does not normalise over the whole batch, if no recipe was found, or if the log lacks a
+        whole reward.
         """
         logged = self.batches.logged
         if self.recipe is None or self.lacks_a_reward or self.recipe.method not in ("gdpo", "grpo_batch_std"):
@@ -214,7 +215,7 @@ class Facts(Figures):
     @property
     def contradicted(self) -> bool:
         """Whether no known method makes the logged advantages, so that no figure of the report shows what really ran.
-        False where all logged advantages are 0.
+        False where no advantage is logged, or where all of them are 0.
         """
         return self.recipe is None and self.reproduced is False and not self.all_zero
 
@@ -229,7 +230,7 @@ class Facts(Figures):
     @property
     def unit(self) -> float:
         """The factor by which weights are multiplied before they are printed. It is 1; but where only the ratios of the
-        weights are known, it makes the smallest weight that is not 0 a 1.
+        weights are known, it gives the weight nearest to 0, of those that are not 0, the size 1.
         """
         if self.recipe is None or not self.ratios_alone:
             return 1.0
@@ -247,8 +248,8 @@ class Facts(Figures):
         """Return what a configuration needs to know of the reward functions: a list of their names in the order of the
         log, and a list of their weights as they are printed. weights: one per reward that counts.
 
-        A reward function that does not count because its weight is 0 is in both lists, as it has its place in the
-        trainer's list of weights.
+        A reward function of the trainer that does not count is in both lists, with the weight 0, as it has its place
+        in the trainer's list of weights.
         """
         weight_by_name = {x.name: 0.0 for x in self.run.uncounted if x.function}
         weight_by_name |= zip(self.rewards, self.printed(weights), strict=True)

@@ -184,7 +184,7 @@ class Figures:
 
     def ties(self, method: str) -> float:
         """Return the share of groups with a tie, that is two responses with different rewards and the same advantage
-        under a method, among the groups whose responses do not all have the same rewards.
+        under a method, among the groups whose responses do not all have the same rewards; NaN without such groups.
         """
         sums = self.totals.methods[method]
         return ratio(sums.tie_groups, sums.mixed_groups)

@@ -1,5 +1,5 @@
-"""The table of a run with a row per step, the names of its columns, and functions that describe how a column
-develops.
+"""The table of a run with a row per batch or per few batches, the names of its columns, and functions that describe
+how a column develops.
 """
 
 from collections.abc import Collection, Sequence
@@ -36,11 +36,12 @@ def column(what: str, *subjects: str) -> str:
 
 
 def over_time(basis: Basis, batches: Sums[Array], untold: Collection[str] = ()) -> pl.DataFrame:
-    """Return the run as a table of at most 200 rows: one per step, or one per few steps where there are more.
+    """Return the run as a table of at most 200 rows: one per batch, or one per few batches where there are more.
 
-    The columns are step, step_last, responses and groups; for each reward its `MEAN`, `STD`, `MISSING` and `DEAD`; for
-    each method the `SHARE` of each reward and the `PUSH` on it, `TIES` and `SILENT`; and for each pair of rewards their
-    `CORRELATION`. `column` returns their names. A number that is not known is null.
+    The columns are step and step_last (the first and the last step of the row), responses and groups (how many the row
+    has); for each reward its `MEAN`, `STD`, `MISSING` and `DEAD`; for each method the `SHARE` of each reward and the
+    `PUSH` on it, `TIES` and `SILENT`; and for each pair of rewards their `CORRELATION`. `column` returns the names of
+    these. A number that is not known is null.
     untold: the rewards whose share of the update the log does not tell.
     """
     b = bin_batches(batches)
@@ -139,7 +140,7 @@ def sparkline(series: Series, between: tuple[float, float] | None = None, width:
     """Draw a series in at most `width` block characters, each for one number or for the mean of a few; "" without
     numbers.
 
-    between: the lowest and the highest number of the scale, by default those of the series.
+    between: the lowest and the highest number of the scale, by default those of what is drawn.
 
     >>> sparkline([0.0, 1.0, 2.0, 3.0]), sparkline([5.0, 5.0]), sparkline([0.5, 1.2], between=(0, 1)), sparkline([])
     ('▁▃▆█', '▄▄', '▅█', '')

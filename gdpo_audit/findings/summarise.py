@@ -124,7 +124,7 @@ def _kinds(table: pl.DataFrame, basis: Basis) -> Iterator[tuple[pl.DataFrame, Ba
 
 def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
     """Return (responses,) whether all rewards of a response are float32 numbers, which is how a trainer that computes
-    in float32 logs them.
+    in float32 logs them. A missing reward, NaN, counts as one.
     """
     fits = np.full(len(table), True)
     for name in rewards:
@@ -183,8 +183,8 @@ def _hold_several_prompts(rows: pl.DataFrame, starts: Array) -> Array:
 
 
 def _as_array(_: str, x: Tensor | Array) -> Array:
-    """Return a tensor as an array of float64 or of int64, and an array as it is. The first argument, the name of the
-    field, is not used.
+    """Return a tensor as an array, of int64 unless it holds floats, and an array as it is. The first argument, the name
+    of the field, is not used.
     """
     if isinstance(x, np.ndarray):
         return x

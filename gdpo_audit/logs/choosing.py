@@ -76,10 +76,11 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 
 
 def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
-    """Return the files of a directory that make up one log.
+    """Return the files of a directory that make up one log, and in words which files beside them are left out.
 
-    Where no completions were logged, they are the last trainer_state.json alone, which holds means. Raises NoLog if
-    there is no log, and InputError if there are several logs, or if a file is there both packed and unpacked.
+    Of logs in folders of different depth only those nearest to the directory count. Where no completions were logged,
+    the last trainer_state.json alone is returned, which holds means. Raises NoLog if there is no log, and InputError if
+    there are several logs, or if a file is there both packed and unpacked.
     names: the paths of all files inside the directory. where: the name of the directory, for errors.
     inside: what a user has to write before such a path to name the file, for errors; empty if single files cannot be
     named.
@@ -117,7 +118,8 @@ def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
 
 
 def step_in(name: str) -> int | None:
-    """Return the step that the name of a folder around a file tells, such as 12 for step_12; None if none does.
+    """Return the step that a folder around a file is named after, such as 12 for step_12; of several such folders the
+    innermost counts. None if there is none. name: the path of the file.
 
     A folder whose name is a plain number tells a step if the folder around it is called like rollouts.
 
@@ -147,7 +149,7 @@ def is_table(name: str) -> bool:
 
 
 def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | None]) -> Logs:
-    """Return lists of files of one run and one kind, by the folder of the run and the kind.
+    """Return lists of files of one run and one kind, by the run's folder, with # for a step's number, and the kind.
 
     names: the paths of the files in the directory `where`.
     kind_of: returns the kind of a file for its path, such as "TRL" or "*.csv", or None for a file that is left out.
@@ -263,7 +265,8 @@ def _without_evaluations(logs: Logs) -> tuple[Logs, tuple[str, ...]]:
 def _evaluates(name: str, names: set[str], trains: set[str]) -> bool:
     """Return whether a file holds an evaluation: its name says so, and a file of training lies beside it.
 
-    A file of training has the same name except for the word for an evaluation, or begins with train in the same folder.
+    A file of training has the same name except for the word for an evaluation; or, if the file's name begins with that
+    word, any file in its folder whose name begins with train.
     name: the path of the file, with # for numbers. names: the paths of all files, with # for numbers.
     trains: the folders in which a file begins with train.
     """

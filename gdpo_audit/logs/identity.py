@@ -1,6 +1,6 @@
-"""The column that says which prompt a response answers: the prompt's text, its tokens, or an id.
+"""The search for the column that says which prompt a response answers: the prompt's text, its tokens, or an id.
 
-An id that numbers the prompts of each batch anew does not say it.
+A column that numbers the prompts of each batch anew does not say it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +19,8 @@ _FEWEST = 2  # the fewest batches, and the fewest prompts in each, that show tha
 def identity_of(columns: Mapping[str, pl.DataType], rows: Callable[[str], pl.DataFrame]) -> str | None:
     """Return the column that says which prompt a response answers; None if the log has none.
 
+    It has a name of `NAMES`, or one of `TOKENS` and lists in it; a column that numbers each batch's prompts anew is
+    passed over.
     columns: the columns that may say it, with their types.
     rows: reads some rows of the column with a given name, as `value` beside `batch`.
     """
@@ -34,6 +36,7 @@ def identity_of(columns: Mapping[str, pl.DataType], rows: Callable[[str], pl.Dat
 def is_place(rows: pl.DataFrame) -> bool:
     """Return whether the values of a column number the prompts of each batch anew, in the order in which they come.
 
+    The numbers begin at 0 or 1. Batches of one value do not count, and False is returned if fewer than two are left.
     rows: the columns `batch` and `value`.
 
     >>> is_place(pl.DataFrame({"batch": [1, 1, 1, 2, 2, 2], "value": [0, 0, 1, 0, 1, 1]}))

@@ -26,7 +26,9 @@ LONGEST = 20_000  # the most characters of a text that spells an object
 
 @dataclass(frozen=True)
 class Member:
-    """A member of an object in a row: its name there, the column of the object, and the column that it becomes."""
+    """A member of an object in a row. column: the name of the column that the member becomes. object: the column that
+    holds the object. name: the member's name in the object.
+    """
 
     column: str
     object: str
@@ -48,7 +50,7 @@ def is_called_reward(name: str) -> bool:
 
 
 def is_numbers(kind: object) -> bool:
-    """Return whether this is a type of numbers, or of lists of numbers; an empty list may hold numbers."""
+    """Return whether this is a type of numbers, or of lists of numbers; lists of null, which may be empty, count."""
     inner = kind.inner if isinstance(kind, pl.List) else kind
     return is_number_type(inner) or (isinstance(kind, pl.List) and inner == pl.Null)
 
@@ -56,8 +58,9 @@ def is_numbers(kind: object) -> bool:
 def objects_in(schema: Schema, named: Collection[str], alone: bool) -> dict[str, list[str]]:
     """Return the members of numbers and of texts in each object that holds rewards, by the name of the object's column.
 
-    schema: the columns of the log with their types. named: the rewards that the caller names, some of which may be
-    members.
+    An object holds rewards if some of its members are numbers, and if it is called a reward, or if the caller names it
+    or such a member.
+    schema: the columns of the log with their types. named: the rewards that the caller names.
     alone: whether no other column may be a reward. If then nothing is named, and no object is called a reward, an
     object whose members are all numbers counts as well.
     """
@@ -82,14 +85,17 @@ def _names(object_: str, members: Sequence[str]) -> set[str]:
 
 
 def _may_stand_alone(kind: pl.DataType) -> bool:
-    """Return whether a member of an object of rewards becomes a column; only those of numbers and of texts do."""
+    """Return whether a member of an object of rewards becomes a column: it holds numbers, lists of them, texts or only
+    nulls. kind: its type.
+    """
     return is_numbers(kind) or kind in (pl.Null, pl.String)
 
 
 def _may_judge(name: str, kind: pl.DataType) -> bool:
     """Return whether an object may hold rewards although its name does not say so: all of its members are numbers.
 
-    Objects of usage, times and settings are excluded. name, kind: the name and the type of the object's column.
+    Objects that are called usage, times, settings or the like are excluded. name, kind: the name and the type of the
+    object's column.
     """
     only = all(is_numbers(member) or member == pl.Null for member in fields_of(kind).values())
     return only and not _NO_JUDGEMENTS.search(name)
@@ -98,8 +104,8 @@ def _may_judge(name: str, kind: pl.DataType) -> bool:
 def members_of(objects: Mapping[str, Sequence[str]], schema: Schema, reserved: Collection[str]) -> list[Member]:
     """Return the members of these objects with the columns that they become.
 
-    A column has the name of its member, or OBJECT.MEMBER if that name is taken, with _ behind it if that is taken as
-    well.
+    A column has the name of its member, or OBJECT.MEMBER if that name is empty, reserved, or taken by another column or
+    member, with _ behind it if that is taken as well.
     objects: the names of members by the column of their object. schema: the columns of the log.
     reserved: names, in small letters, that would give a column another meaning.
     """
@@ -127,7 +133,9 @@ def unnested(frame: pl.LazyFrame, members: Sequence[Member]) -> pl.LazyFrame:
 
 
 def without_copies(tables: Sequence[Table], members: Sequence[Member]) -> list[Member]:
-    """Return the members except those whose values are also in a column of the member's name, as NeMo-Gym may write."""
+    """Return the members except those whose values are also, as numbers, in a column of the member's name, as NeMo-Gym
+    may write them: in every table that has both.
+    """
     kept = list[Member]()
     for member in members:
         beside = [
@@ -147,9 +155,9 @@ def without_copies(tables: Sequence[Table], members: Sequence[Member]) -> list[M
 
 
 def texts_of_objects(table: Table) -> list[str]:
-    """Return the columns of text that are named like rewards and spell an object in each row, in JSON or Python.
+    """Return the columns of text that are named like rewards and spell an object in each text, in JSON or Python.
 
-    The first rows of the table decide.
+    The first texts of a column decide; a column without texts is left out.
     """
     names = [name for name, kind in table.schema.items() if kind == pl.String and is_called_reward(name)]
     return [
@@ -177,7 +185,7 @@ def read_texts(table: Table, names: Sequence[str]) -> list[pl.Series]:
 
 
 def _object(text: str) -> dict | None:
-    """Return the object that a text spells in JSON or Python; None if it spells none."""
+    """Return the object that a text spells in JSON or Python; None if it spells none or is longer than `LONGEST`."""
     text = text.strip()
     if not text.startswith("{") or len(text) > LONGEST:
         return None

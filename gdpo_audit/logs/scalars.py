@@ -29,7 +29,7 @@ _MOST = 10.0  # a bound of a share beyond this says nothing
 
 
 def refuse_means(tables: Sequence[Table], size: int | None) -> None:
-    """Raise InputError if tables hold the means of rewards, in a row per step, and no completions.
+    """Raise InputError if tables hold means of rewards in training, one per step, and neither completions nor prompts.
 
     size: the group size, if the caller gave it. The error says what follows from the means.
     """
@@ -75,7 +75,8 @@ def _follows(tables: Sequence[Table], matches: Sequence[re.Match[str]], size: in
 def _columns(tables: Sequence[Table], matches: Sequence[re.Match[str]]) -> dict[str, Array]:
     """Return the numbers in the columns of means and stds, and of their total, by short names; NaN if missing.
 
-    The short names are REWARD/mean, REWARD/std, reward, reward_std and frac_reward_zero_std. matches: as in `_follows`.
+    A column that no table has as numbers is left out. The short names are REWARD/mean, REWARD/std, reward, reward_std
+    and frac_reward_zero_std. matches: as in `_follows`.
     """
     wanted = {match[0]: f"{match['reward']}/{match['what']}" for match in matches}
     wanted |= {matches[0]["of"] + name: name for name in ("reward", "reward_std", "frac_reward_zero_std")}
@@ -128,8 +129,8 @@ def _bounded(names: Sequence[str], means: Array, stds: Array, columns: Mapping[s
 def _verdict(names: Sequence[str], bounds: Mapping[str, tuple[Array, Array]]) -> str:
     """Return sentences that say under which methods a reward surely had the largest share, and one method's bounds.
 
-    This is the first method under which the largest share stays open, or else the first of all. names: the rewards.
-    bounds: by method, the lowest and the highest share of each reward, (rewards,) each.
+    The bounds are those of the first method under which the largest share stays open, or else of the first of all.
+    names: the rewards. bounds: by method, the lowest and the highest share of each reward, (rewards,) each.
     """
     above = {
         method: next((names[k] for k in range(len(names)) if (low[k] > np.delete(high, k)).all()), None)

@@ -15,8 +15,9 @@ from gdpo_core._words import clip
 def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -> pl.DataFrame:
     """Return a log's rows with standard columns: `_file`, step, `_key`, `_place`, the rewards, advantage and length.
 
-    There are further ones for what else `columns` names, such as `_by`, and none for what it does not name. The rewards
-    have the names of `reward_column`, and everything else has one name, whatever the log.
+    There are further ones for what else `columns` names, such as `_by`. What it does not name has no column, except for
+    the step, which is then the number of the file. The rewards have the names of `reward_column`, and everything else
+    has one name, whatever the log.
     frame: responses, numbered in FILE and ROW. columns: what its columns hold. files: the names of the files.
     Raises InputError that names the file, the column and the first value that does not fit.
     """
@@ -87,14 +88,15 @@ def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[str]) -> Non
 
 
 def _holds_lists(kind: pl.DataType | None) -> bool:
-    """Return whether a column of this type holds lists of numbers."""
+    """Return whether a column of this type holds lists of numbers; lists that are all empty or null count too."""
     return isinstance(kind, pl.List | pl.Array) and (kind.inner == pl.Null or is_number_type(kind.inner))
 
 
 def _per_response(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.DataFrame:
     """Return the frame with numbers in the column `name` in the place of lists, which hold one number and padding.
 
-    Padding is 0 or missing. Raises InputError for a list that holds different numbers.
+    Padding is 0, NaN or missing; a list of zeros becomes 0, an empty one null. Raises InputError for a list that holds
+    different numbers beside its padding.
     """
     lists = frame[name].cast(pl.List(pl.Float64), strict=False)
     filled = lists.list.eval(pl.element().filter((pl.element() != 0) & pl.element().is_not_nan()))
@@ -136,7 +138,7 @@ def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Ex
 def _key(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
     """Return an expression for a number that is equal for rows of one group: the hash of the column that names it.
 
-    Raises InputError for a missing value.
+    Raises InputError for a missing value, or if the column is missing.
     """
     missing = frame[name].is_null() if name in frame.columns else pl.repeat(True, len(frame), eager=True)
     if (row := _first(missing)) is not None:
@@ -159,9 +161,9 @@ def as_text(name: str, kind: pl.DataType) -> pl.Expr:
 
 
 def _value(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
-    """Return an expression for the values of a column as texts, whole numbers without decimals; null if missing.
+    """Return an expression for the values of a column as texts, whole numbers without decimals; null if missing or NaN.
 
-    Raises InputError for a column of anything but texts and numbers.
+    Raises InputError for a column of lists, objects or bytes.
     """
     kind = frame.schema.get(name, pl.Null())
     where = location(files[frame[FILE][0]] if len(frame) else "", column=name)

@@ -32,8 +32,8 @@ _NO_ROWS = "rows in a list, or tensors and lists with a value per response"
 def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
     """Return the rows in a file that torch.save wrote, as a table.
 
-    path: the path of the file; None for a file that is not on this machine's disk, which is refused.
-    Raises InputError for a file without rows, too, and says how to convert it.
+    name: the name of the file, for errors. path: its path; None for a file that is not on this machine's disk.
+    Raises InputError for the latter, for a file that cannot be read, is too large or holds no rows.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     if path is None:
@@ -107,10 +107,10 @@ def _dense(value: Any, name: str) -> Any:
 def _rows(content: Any, where: str) -> list | None:
     """Return the rows, one object each, in what torch.load found in a file; None if it holds none.
 
-    The rows are a list, alone or under a usual name; slime's rollout_id beside that list is their step. Otherwise
-    tensors and lists of one length are the columns, and a single number or text stands in every row.
-    where: the name of the file, for errors.
-    Raises InputError if a column of numbers lacks a few values, because leaving it out might hide a reward.
+    The rows are a list, alone or under a name of `_ROWS`; slime's rollout_id beside that list is their step. Otherwise
+    tensors and lists of the usual length are the columns, and a single number or text stands in every row.
+    where: the name of the file, for errors. Raises InputError if a column without texts has a few values too few or too
+    many, because leaving it out might hide a reward, and for tensors that `_dense` refuses.
     """
     if isinstance(content, list) and content and all(isinstance(row, Mapping) for row in content):
         return content

@@ -30,7 +30,8 @@ Solve = Callable[[list[pl.DataFrame]], Recipe | None]  # returns the recipe that
 
 
 def added_column(tables: Sequence[pl.DataFrame], rewards: Sequence[str], column: str, solve: Solve) -> Added | None:
-    """Return how much of a column was added to the advantages of some tables; None if adding it does not explain them.
+    """Return how a column was added to the advantages of some tables, and the recipe that made these before; None if
+    adding the column does not explain them.
 
     Such advantages are, in each group, a linear function of the rewards and the column, in which the column has the
     same factor in every group. tables: hold the column as one more reward, behind `rewards`. solve: returns the recipe

@@ -31,7 +31,7 @@ _COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}  # th
 
 
 def show(reports: Sequence[AuditReport], file: TextIO, groups: int = 0) -> None:
-    """Print some reports, each with at most `groups` of the groups that show a finding best; file: where they are
+    """Print some reports, for each finding with at most `groups` of the groups that show it best; file: where they are
     printed.
     """
     console = console_of(file)
@@ -151,7 +151,9 @@ def _paragraph(console: Console, words: str, style: str = "") -> None:
 
 
 def _table(console: Console, table: Table) -> None:
-    """Print a table, in several parts below each other if the screen is too narrow for one."""
+    """Print the rows of a table that a terminal shows, in several parts below each other if the screen is too narrow,
+    and below them what the table means.
+    """
     widths = [_width(table, k) for k in range(len(table.head))]
     for nth, columns in enumerate(_columns_that_fit(widths, console.width)):
         title = table.title if nth == 0 else None

@@ -1,4 +1,4 @@
-"""The arithmetic of one answer: the whole computation of its advantage in one line, with up to three decimals."""
+"""The arithmetic of one answer: the whole computation of its advantage in one line, with rounded numbers."""
 
 import torch
 from torch import Tensor

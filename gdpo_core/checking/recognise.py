@@ -17,7 +17,7 @@ _VERSION = re.compile(r"v?\d+(\.\d+)*[\w.+-]*", re.ASCII)
 
 @dataclass(frozen=True)
 class Recognised:
-    """The trainer of a configuration, its version if the configuration tells one, and the entries under today's names.
+    """The trainer of a configuration, its version if one is known, and the entries, by the names that keys have today.
 
     notes: sentences on what was left out, such as a second run.
     """
@@ -38,7 +38,7 @@ def trainers() -> dict[str, Framework]:
 def parse_trainer(text: str | None) -> tuple[str | None, str | None]:
     """Return the id of a trainer and its version from NAME or NAME==VERSION; what is not given is None.
 
-    Raises InputError.
+    Raises InputError for an unknown trainer, and for what is no version.
 
     >>> parse_trainer("verl==0.9.1"), parse_trainer("ms-swift"), parse_trainer(None)
     (('verl', '0.9.1'), ('ms_swift', None), (None, None))
@@ -56,8 +56,9 @@ def parse_trainer(text: str | None) -> tuple[str | None, str | None]:
 
 
 def recognise(sources: Sequence[Source], files: Sequence[str], asked: str | None, version: str | None) -> Recognised:
-    """Return the trainer that the sources are for, with its version and entries. Raises InputError.
+    """Return the trainer that the sources are for, with its version and entries.
 
+    Raises InputError if no trainer is recognised, if there are several, or if it is not the one that the caller names.
     files: the names of the files, for errors; asked: the id of the trainer that the caller names, None if none;
     version: the version that the caller names, else None, which lets the configuration tell it.
     """

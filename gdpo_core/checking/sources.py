@@ -79,7 +79,8 @@ def installed_by(text: str) -> dict[str, str]:
 
 
 def flatten(value: Mapping[Any, Any], place: str, prefix: str = "") -> Iterator[tuple[str, Entry]]:
-    """Yield the key and the entry of each value in nested mappings; the key joins the keys on the way with dots.
+    """Yield the key and the entry of each value in nested mappings; the key joins the keys on the way with dots. An
+    empty mapping counts as a value.
 
     place: where the outermost mapping stands, which becomes the place of every entry; prefix: a text before every
     key.

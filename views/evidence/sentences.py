@@ -13,7 +13,7 @@ UNLIKE = (1.0, 0.9, 0.8)  # weights of which no two are equal, and none is the s
 
 
 def claim(data: Published, result: Outcomes) -> Html:
-    """Return the headline of the chapter: in how many of the prompts each method ties answers."""
+    """Return the headline of the chapter: in what share of the prompts each method ties answers."""
     grpo, gdpo = (percent(n / len(data.tasks)) for n in result.tied.values())
     title = f"{count(len(data.tasks))} real prompts: GRPO ties answers in {grpo}, GDPO in {gdpo}"
     return tag("div", tag("h1", prose(title)), kind="markdown")
@@ -66,7 +66,9 @@ def unlike(data: Published, choice: Choice) -> str:
 
 
 def draws_said(choice: Choice, most: int, spread: Spread) -> str:
-    """Return sentences on what other draws of as many answers give; most: how many answers each prompt has."""
+    """Return sentences on what other draws of as many answers give. most: how many answers each prompt has; spread: the
+    range of the shares over such draws.
+    """
     if choice.group_size == most:
         return f"All {most} answers to each prompt are here, so that another draw changes nothing."
     grpo, gdpo = (between(*spread.tied[m]) for m in ("grpo", "gdpo"))

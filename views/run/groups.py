@@ -16,7 +16,8 @@ from views.html import div, element, show, tag
 def choice(audit: AuditReport | None) -> mo.ui.dropdown:
     """Return the dropdown of the groups that show the findings of a report best, in the order of the findings.
 
-    It has no options without a report, or where no group shows a finding.
+    Groups of a finding that the report does not have come last. The dropdown has no options without a report, or where
+    no group shows a finding.
     """
     ids = [finding.id for finding in audit.findings] if audit else []
     groups = sorted(audit.groups if audit else (), key=lambda g: ids.index(g.finding) if g.finding in ids else 99)
@@ -25,7 +26,11 @@ def choice(audit: AuditReport | None) -> mo.ui.dropdown:
 
 
 def board(group: ExampleGroup, audit: AuditReport) -> Board:
-    """Return the board of a group's answers with its logged advantages. Raises InputError if no board can show it."""
+    """Return the board of a group's answers with its logged advantages, if it has any.
+
+    The board computes by the group's convention, or by the paper's where a board has no such convention. Raises
+    InputError if no board can show the group.
+    """
     return Board(
         group.tensor,
         answers=group.completions and [text or f"answer {i + 1}" for i, text in enumerate(group.completions)],

@@ -63,7 +63,7 @@ def downloads_line(log: Log, audit: AuditReport) -> mo.Html:
 
 
 def guide(finding: Finding) -> Html:
-    """Return a link to the chapter or the fold that explains a finding, and the terms of the glossary that it uses."""
+    """Return a link to the chapter or the part of one that explains a finding, and the terms of the glossary for it."""
     place = KINDS[finding.id]
     kind, _, name = place.place.partition(", ")
     if kind == "page":

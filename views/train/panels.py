@@ -73,7 +73,9 @@ def _swatch(method: str) -> Html:
 
 
 def medians_table(scenario: Scenario, setup: Setup, methods: Sequence[str]) -> mo.Html:
-    """Return a table of the median epochs at which each coin or answer is learnt, under each comparison."""
+    """Return a table of the median epochs at which each coin or answer is learnt, with a row for each comparison and
+    each of these methods.
+    """
     rows = []
     for comparison, title in TITLES.items():
         for m, run in train(setup.compared(comparison), methods).items():

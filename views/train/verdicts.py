@@ -133,7 +133,9 @@ def _first(steps: Steps, every: str, epochs: int) -> Html:
 
 
 def _loss(steps: Steps, names: Sequence[str], pays: Sequence[float]) -> Html | str:
-    """Return a sentence on coins that the faster method, the first of `steps`, learns clearly later; "" without any."""
+    """Return a sentence on coins that the faster method, the first of `steps`, learns clearly later than the other; ""
+    without any. names, pays: of all coins that can be learnt.
+    """
     pairs = [*zip(*steps.values(), strict=True)]
     lost = [k for k, (took, would) in enumerate(pairs) if took > would and not alike(took, would)]
     if not lost:

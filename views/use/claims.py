@@ -25,7 +25,8 @@ _TELLS = "ties them", "tells them apart"
 
 
 def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
-    """Yield a tuple per claim: the claim, whether it holds, what shows that, and where that can be seen.
+    """Yield a tuple per claim: the claim, whether it holds (TRUE, PARTLY or FALSE), what shows that, and where that can
+    be seen.
 
     The last is empty, or has the key of a chapter, and, where that is Train, may have the id of a scenario.
     """
@@ -154,7 +155,7 @@ def claims_table() -> Html:
 
 
 def successors_table(lab: State) -> Html:
-    """Return a table of the methods before and after GDPO, with how many advantages each tells apart in the Lab."""
+    """Return a table of the methods before and after GDPO, with how many different advantages each gives in the Lab."""
     mixes = len(set(lab.marks))
     rows = []
     for key, s in SUCCESSORS.items():
