@@ -91,7 +91,8 @@ def solve(
     table has advantages. framework: the id of the one whose conventions are tried first.
 
     weights: one per reward, tried first. If the weights change during the run, the recipe has those of most batches. If
-    several recipes make the same advantages, the weights on which they do not agree are marked as unknown.
+    several recipes make the same advantages, the weights on which they do not agree are marked as unknown, unless they
+    are the given ones.
     """
     tables = [table for table in tables if "advantage" in table.columns]
     if not tables:
