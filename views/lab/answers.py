@@ -36,7 +36,7 @@ class GradedAnswers:
 
     @property
     def state(self) -> State:
-        """The state of the board of these answers before a reader touches it."""
+        """The state of the board of these answers before a reader touches it, with their characters as lengths."""
         return State(self.marks, ONES, ONES, lengths=tuple(map(len, self.answers)), names=REWARDS)
 
 
