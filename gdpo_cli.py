@@ -56,7 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _said_of(error: BaseException, debug: bool) -> tuple[int, str]:
     """Return the exit status and the line for an error that ended a command. An error that is nobody's fault, such as
-    the end of the programme, is raised again. debug: whether to print the traceback of a fault of ours.
+    the end of the programme, is raised again. debug: whether to print the traceback of a fault of ours. Standard
+    output is closed if it cannot be written.
     """
     from gdpo_core._errors import InputError, fault_of, is_fault
 
@@ -78,7 +79,9 @@ def _said_of(error: BaseException, debug: bool) -> tuple[int, str]:
 
 @contextmanager
 def reader_may_leave() -> Iterator[None]:
-    """Run the block, and go on quietly if whoever reads standard output has left, as `head` does."""
+    """Run the block, and go on quietly if whoever reads standard output leaves in it, as `head` does; what is written
+    afterwards is lost.
+    """
     try:
         yield
         sys.stdout.flush()

@@ -10,8 +10,8 @@ HOST = "127.0.0.1"
 
 @contextmanager
 def delayed(port: int, seconds: float) -> Iterator[int]:
-    """Yield a new port of this machine that forwards to `port`, and delivers every byte so many seconds later in each
-    direction.
+    """Yield a new port of this machine that forwards to `port` and back, and delivers every byte `seconds` late. At the
+    end of the `with` block it closes.
     """
     loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever, daemon=True)
@@ -45,7 +45,9 @@ async def _join(browser: tuple[asyncio.StreamReader, asyncio.StreamWriter], port
 
 
 async def _carry(source: asyncio.StreamReader, target: asyncio.StreamWriter, seconds: float) -> None:
-    """Write to the target what the source sends, in order, each piece so many seconds after it came."""
+    """Write to the target what the source sends, in order, each piece `seconds` after it came; then close the target,
+    also where either connection broke.
+    """
     clock = asyncio.get_running_loop().time
     waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
 

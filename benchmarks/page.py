@@ -1,5 +1,5 @@
 """A benchmark of how fast the page opens, beside an empty marimo app: for the first visitor after a start of the server
-and for later ones; and of the memory that the server takes.
+and for later ones; also of how much a first visit to the page loads, and how much memory its server takes.
 """
 
 import asyncio
@@ -20,7 +20,9 @@ QUIET = 2.0  # seconds without a request, after which a visit has loaded everyth
 
 
 def run(repeats: int = REPEATS) -> None:
-    """Measure the page and the empty app in turn, and print the table. repeats: how often each server is started."""
+    """Measure the page and the empty app in turn, then print and record the results. repeats: how often each of the two
+    servers is started to take times, whose medians count.
+    """
     first: dict[str, list[float]] = {name: [] for name in SHOWN}
     following: dict[str, list[float]] = {name: [] for name in SHOWN}
     with browser() as running:
@@ -57,7 +59,7 @@ def run(repeats: int = REPEATS) -> None:
 
 def open_until_shown(running, server: Server, name: str) -> float:
     """Open a page with an empty cache, and return the time, as time.perf_counter() tells it, at which it shows what it
-    has to show: the bars of the Lab, or the sentence of the empty app. name: a key of SHOWN.
+    has to show: the bars of the Lab, or the sentence of the empty app. running: a browser; name: a key of SHOWN.
     """
     context = running.new_context(**PAGE)
     page = context.new_page()
@@ -86,14 +88,16 @@ def _until_shown(page, name: str) -> None:
 
 
 def _time(running, server: Server, name: str) -> float:
-    """Return the seconds from opening a page until it shows what it has to show."""
+    """Return the seconds from opening a page until it shows what it has to show. running: a browser; name: a key of
+    SHOWN.
+    """
     opened = time.perf_counter()
     return open_until_shown(running, server, name) - opened
 
 
 def _expect_deflated(event: dict) -> None:
-    """Raise AssertionError if the server did not agree to compress what it sends over the websocket. event: the
-    browser's notice of the handshake.
+    """Raise AssertionError if the server did not agree to compress what it sends over the websocket, with a window of
+    2^12 bytes. event: the browser's notice of the handshake.
     """
     headers = {name.lower(): value for name, value in event["response"]["headers"].items()}
     deflated = "permessage-deflate; server_max_window_bits=12" in headers.get("sec-websocket-extensions", "")
@@ -101,8 +105,8 @@ def _expect_deflated(event: dict) -> None:
 
 
 def visit(running, server: Server) -> dict:
-    """Return what a first visit loads until the network is quiet: MB in all, MB of it over the websocket, and the
-    number of requests.
+    """Open the page in a browser with an empty cache, and return what that loads until no more is requested: "mb", the
+    MB in all; "websocket_mb", the MB over the websocket; and "requests", the number of requests over HTTP.
     """
     context = running.new_context(**PAGE)
     page = context.new_page()
@@ -147,7 +151,7 @@ def visit(running, server: Server) -> dict:
 
 async def _memory(server: Server) -> tuple[float | None, float | None]:
     """Return the server's MB with one session and with eleven; None for both without /proc. The first number is taken
-    when the memory has stopped growing, as the server starts more processes after the first page.
+    when the memory has not grown for `SETTLED` seconds, as the server starts more processes after the first page.
     """
     visitors = [Visitor(server.port) for _ in range(11)]
     await visitors[0].arrive()

@@ -6,8 +6,9 @@ from math import fsum, isnan, nan, sqrt
 
 
 def moments(values, ddof, counts):
-    """Return the mean and the standard deviation of values, each counted as often as `counts` says. NaN for both if
-    there are no values or one is NaN; values that differ only by round-off have a standard deviation of 0.
+    """Return the mean and the standard deviation of values, each counted as often as `counts` says. ddof: what is
+    subtracted from the number of values in the standard deviation. Both are NaN if there are no values or one is NaN;
+    of values that differ only by round-off they are the first value and 0.
     """
     if not values or any(map(isnan, values)):
         return nan, nan
@@ -27,8 +28,10 @@ def advantages(
     group of each row; weights: one per reward; lengths: the tokens of each row, which count only in a batch step by
     tokens.
 
-    method: gdpo, grpo, grpo_no_std or grpo_batch_std. The other arguments are the fields of a `gdpo_core.Convention`;
-    their defaults are the paper's.
+    method: gdpo, grpo, grpo_no_std or grpo_batch_std. batch_ddof: the ddof of GDPO's batch step, None for `ddof`;
+    std_of: "group", or "batch" for the std of a whole batch inside groups too; group_eps_to: "std", or "variance", to
+    which the eps of groups is then added. The others are fields of a `gdpo_core.Convention`, where last_step may be
+    "none" too. Defaults are the paper's.
     """
     skips, rows, sum_eps = missing == "skipped", range(len(rewards)), group_eps if grpo_eps is None else grpo_eps
     by_n = ddof if batch_ddof is None else batch_ddof

@@ -33,9 +33,9 @@ ROUNDED = 3 * torch.finfo(torch.float32).eps
 class Normalised:
     """Values after normalisation, with the mean and the standard deviation that normalised them.
 
-    The axes over which mean and std were taken stay, with length 1; where groups are given by ids, the last axis has
-    one value per group. With leave-one-out mean and std are those of the other rollouts of a group, so that each
-    response has its own.
+    In `mean` and `std` the axes over which they were taken stay, with length 1; where groups are given by ids, the last
+    axis has one value per group. With leave-one-out mean and std are those of the other rollouts of a group, so that
+    each response has its own.
     """
 
     mean: Tensor
@@ -83,7 +83,7 @@ def std_of(deviation: Tensor, over: Reduction, ddof: int) -> Tensor:
     """Return a standard deviation, given the values minus their mean; 0 for a single value, whatever ddof is.
 
     over: the responses that share a mean; ddof: what is subtracted from the number of values before the sum of squares
-    is divided by it.
+    is divided by it, which is always by 1 at least.
     """
     degrees = over.counted(deviation) - ddof
     degrees = max(degrees, 1) if isinstance(degrees, int) else degrees.masked_fill(degrees <= 0, 1)
@@ -138,8 +138,8 @@ def weighted_sum(batch: Batch, x: Tensor) -> Tensor:
 def normalise_in_groups(batch: Batch, x: Tensor, eps: float, tolerance: Tensor | None = None) -> Normalised:
     """Return x minus the mean of its group, divided by the std of its group plus eps.
 
-    With leave-one-out the deviation stays undivided where the std of the other rollouts is 0. tolerance: the largest
-    std of each group that is taken as 0.
+    Mean and std are as in `deviations`. Where the std is 0, the value is 0, or, with leave-one-out, the undivided
+    deviation. tolerance: the largest std of each group that is taken as 0.
     """
     in_group = deviations(batch, x, tolerance)
     if batch.convention.leave_one_out:  # nothing is divided where the other rollouts agree
@@ -157,13 +157,15 @@ def normalise_rewards(batch: Batch) -> Normalised:
 def normalise_sums(batch: Batch, s: Tensor) -> Normalised:
     """Return the weighted sums `s` of the raw rewards, normalised inside their group as GRPO does.
 
-    Sums of a group that differ by round-off alone all become 0.
+    Sums of a group that differ by round-off alone all become 0. If the convention has `mean_of_others`, the mean that
+    is subtracted is that of the other rollouts.
     """
     return with_rloo_baseline(batch, s, normalise_in_groups(batch, s, batch.convention.sum_eps, _sum_tolerance(batch)))
 
 
 def centre_sums(batch: Batch, s: Tensor) -> Normalised:
-    """Return the weighted sums `s` of the raw rewards minus the mean of their group.
+    """Return the weighted sums `s` of the raw rewards minus the mean of their group, or, if the convention has
+    `mean_of_others`, minus the mean of the other rollouts.
 
     Sums of a group that differ by round-off alone all become 0. The result has the std of each group, but nothing is
     divided by it.
@@ -194,7 +196,9 @@ def with_rloo_baseline(batch: Batch, s: Tensor, in_group: Normalised) -> Normali
 def deviations(batch: Batch, x: Tensor, tolerance: Tensor | None = None) -> Normalised:
     """Return x minus the mean of its group, undivided, with the mean and std that the convention takes of each group.
 
-    tolerance: the largest std of each group that is taken as 0.
+    With leave-one-out both are, for each answer, those of the others in its group. Otherwise a lone answer keeps x,
+    with mean 0 and std 1, if the convention's `group_of_one` is "raw". tolerance: the largest std of each group that is
+    taken as 0.
     """
     c, over = batch.convention, batch.each_group
     mean, deviation = centre(x, over)
@@ -333,7 +337,7 @@ def whiten_centred(batch: Batch, centred: Tensor) -> Normalised:
 def divide_by_batch_std(batch: Batch, centred: Tensor, s: Tensor) -> Normalised:
     """Return `centred`, the sums less the mean of their group, divided by the std of the sums `s` over the batch.
 
-    The convention's eps for sums is added to that std.
+    The convention's eps for sums is added to that std. `mean` of the result is that of `s`, which is not subtracted.
     """
     c, over = batch.convention, over_responses(batch)
     of_sums = normalise(s, over, ddof=c.ddof)
@@ -342,7 +346,9 @@ def divide_by_batch_std(batch: Batch, centred: Tensor, s: Tensor) -> Normalised:
 
 
 def whiten(batch: Batch, s: Tensor) -> Normalised:
-    """Return the weighted sums `s` minus their mean over all responses of the batch, divided by their std plus eps."""
+    """Return the weighted sums `s` minus their mean over all responses of the batch, divided by their std plus eps; 0
+    where that std is no more than round-off.
+    """
     tolerance = _sum_tolerance(batch)
     if tolerance is not None:  # the batch takes the largest tolerance of its groups
         tolerance = -batch.all_responses.lowest(-(batch.group.broadcast(tolerance) + torch.zeros_like(s)))

@@ -1,7 +1,7 @@
 """Two small policies to train on several rewards: coins that fall independently, and arms of which one is pulled.
 
-An outcome is a vector of zeros and ones: it says which coins fell on 1, or which arm was pulled. Symbol: p the
-probability of each of its ones.
+An outcome is a vector of zeros and ones: it says which coins fell on 1, or which arm was pulled. Symbol: p, the
+probability that a coin falls on 1, or that an arm is pulled.
 """
 
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ Gate: TypeAlias = Sequence[int] | Sequence[Sequence[int]]  # (reward, on), or se
 class Coins:
     """A policy of independent coins, one per reward: where a coin falls on 1, it pays its scale, and else 0.
 
-    In the share `together` of the outcomes one draw decides for all coins, so that these are not independent. Further
-    rewards can be of noise alone.
+    A gate makes a reward count only where another coin falls on 1. In the share `together` of the outcomes one draw
+    decides for all coins, so that these are not independent. Further rewards can be of noise alone.
     """
 
     start: Tensor  # (coins,) the logits before training
@@ -211,7 +211,7 @@ def _gates(gate: object, count: int, another: str) -> list[tuple[int, int]]:
     """Return pairs of a reward and the coin or reward that gates it, both as indices from 0; none without a gate.
 
     gate: the argument of `train`; count: how many coins or rewards there are; another: words for what may gate a
-    reward, which InputError says.
+    reward, for the error. Raises InputError for other values, and where a reward gates itself.
     """
     if gate is None:
         return []

@@ -215,7 +215,8 @@ class BrokenTies:
 
 
 def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTies:
-    """Return the ties of `coarse` between different primary rewards that `fine` breaks, and which get the wrong order.
+    """Return the pairs with different primary reward that `coarse` ties and `fine` does not, and which of them `fine`
+    puts in the wrong order.
 
     coarse, fine: collapses of the same rewards under two methods; primary: the index of the reward that should decide.
     Raises InputError.

@@ -20,7 +20,7 @@ UNSET_MEMBERS = [member.name for member in fields(ReportPart) if member.default 
 
 
 def schema(title: str, *types: type) -> dict[str, Any]:
-    """Return the JSON schema of a value that has one of these types."""
+    """Return the JSON schema, with this title, of a value that has one of these types."""
     either, types_by_name = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
     for name, described in types_by_name.items():
         described["description"] = cleandoc(described["description"])  # as Python itself does from 3.13 on

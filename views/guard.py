@@ -43,7 +43,8 @@ HEADERS = {
 def dressed(path: str, start: Message, body: bytes) -> Message:
     """Return the start of an answer (status and headers) with our headers set and unwanted ones removed.
 
-    The content security policy allows the scripts that marimo wrote into the page. path: of the request; body: the
+    The content security policy allows the scripts that marimo wrote into the page. Files with a hash in their name are
+    to be kept for a year instead and get no policy, nor does an answer with status 304. path: of the request; body: the
     first bytes of the answer, in which these scripts stand.
     """
     headers = MutableHeaders(scope=start)
@@ -97,7 +98,7 @@ class Body:
         return {"type": "http.disconnect"} if self.refusal else message
 
     async def drop(self) -> None:
-        """Read and drop the rest of a refused body of BODY bytes at most, or a browser reports a broken connection."""
+        """Read and drop the rest of a refused body of at most BODY bytes, lest a browser report a broken connection."""
         while not self.whole and self.size <= BODY:
             await self._receive()
 
@@ -173,14 +174,18 @@ class Exchange:
             await self.send(message)
 
     async def _send_start(self, first: bytes) -> None:
-        """Send the start of the answer with our headers; first: the first bytes of the answer's body."""
+        """Send the start of the answer with our headers, and log its status from 400 on. first: the first bytes of the
+        answer's body.
+        """
         assert self.start is not None, "an answer has a start before it has a body"
         if self.start["status"] >= 400:
             LOG.warning("%s: %d", self.who, self.start["status"])
         await self.send(dressed(self.scope["path"], self.start, first))
 
     async def ask(self, app: ASGIApp) -> None:
-        """Let the app answer the request; refuse it where the body is refused, or the app fails before it answers."""
+        """Let the app answer the request; refuse it where the body is refused, or where the start of an answer came
+        from the app but could not be sent, because the app failed.
+        """
         status = 500
         try:
             with self.body.room(), contextlib.suppress(ClientDisconnect):

@@ -1,4 +1,6 @@
-"""The bar at the top of the page: the five chapters, the address with the state of all controls, and the programs."""
+"""The bar at the top of the page: the five chapters, the address with the state of all controls, and for each chapter a
+program that prints its numbers, to copy.
+"""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -81,7 +83,7 @@ class Nav(anywidget.AnyWidget):
     def deed(self, name: str, done: bool) -> Html:
         """Return the line that says what a reader may try, with a tick once that has been done.
 
-        name: a key of DEEDS; done: whether it is done now. The address remembers every deed that was done.
+        name: a key of DEEDS; done: whether it is done now. A deed stays done, and the address remembers it.
         """
         if done and name not in self._done:
             self._done.add(name)

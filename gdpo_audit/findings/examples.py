@@ -29,7 +29,7 @@ PUNISHED = "punished"
 
 
 class GroupPart(Struct, frozen=True, kw_only=True):
-    """One group that shows a finding best; lists are of its answers, in the order of the log."""
+    """One group that shows a finding best; each list has an item per answer of the group, in the order of the log."""
 
     finding: Annotated[str, Meta(description="The id of a finding, or punished: its best answers get 0 or less.")]
     step: int
@@ -104,8 +104,9 @@ class ExampleGroup(GroupPart, frozen=True, kw_only=True):
 
 
 def best_groups(f: Facts) -> Examples | None:
-    """Return for each kind of finding the groups that show it best, at most `MOST` of them, taken from the batches that
-    count in the report; None where no examples were looked for while the run was summarised.
+    """Return for each kind of finding, and for each reward that it may be about, the groups that show it best, at most
+    `MOST` of them, taken from the batches that count in the report; with the responses of these groups. None where no
+    examples were looked for while the run was summarised.
     """
     if f.summary is None or f.basis.examples_of is None:
         return None
@@ -172,8 +173,8 @@ def _example(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: s
 
 def completed(groups: Sequence[ExampleGroup], texts: Texts) -> tuple[ExampleGroup, ...]:
     """Return the groups with their prompts and completions added, as far as the log holds them, and with the advantages
-    of the run's method. Of each group, at most `MOST_TEXTS` completions are read. texts: returns the texts that stand
-    at some places in the files of the log.
+    of the run's method. Of each group, at most `MOST_TEXTS` completions are read. texts: a function from places in
+    the files of the log to the texts that stand there.
     """
     records = texts({place for group in groups for place in group.places[:MOST_TEXTS]})
     return tuple(_completed(group, [records.get(place) for place in group.places]) for group in groups)

@@ -1,5 +1,5 @@
-"""All kinds of findings: for each the function that looks for it, and the places in the page, in docs/audit.md and in
-the paper that explain it.
+"""All kinds of findings: for each the function that looks for it, and the places in the page or in docs/audit.md, and
+in the paper, that explain it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -92,10 +92,11 @@ IDS = tuple(sorted(KINDS))
 def findings(facts: Facts, plan: Sequence[Setting]) -> tuple[Finding, ...]:
     """Return all findings about a run, in the order in which they are shown: errors first, then warnings, then the
     rest. Within a severity, those whose kind is marked as `first` come first, and then those that concern the largest
-    part of the run.
+    part of the run; `reward-dominates` counts as concerning at least as much as its consequences do.
 
-    plan: the settings that were tried on the run, its own first. A finding that one of them may answer holds the number
-    of that setting.
+    plan: the settings that were tried on the run, its own first. A finding of a kind that is marked as `planned` holds
+    in `row` the number of the recommended setting; without one, `conflict` and `priority-inversion` hold that of the
+    first setting with a gate, and others None.
     """
     best = next((n for n, setting in enumerate(plan) if setting.recommended), None)
     gate = next((n for n, setting in enumerate(plan) if setting.gate), None)

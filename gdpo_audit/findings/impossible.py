@@ -1,5 +1,5 @@
-"""Logged advantages that no rewards can make: they are larger than a z-score can be, or were divided by the round-off
-of a std that is 0.
+"""Logged advantages that no rewards can make: they are larger than a z-score can be, or leave-one-out divided them by
+the round-off of a std that is 0.
 """
 
 from math import inf, sqrt
@@ -59,11 +59,11 @@ def impossible(log: Tensors, recipe: Recipe | None, comparison: Comparison | Non
 
 
 def _beyond(log: Tensors, recipe: Recipe, comparison: Comparison, wrong: Tensor) -> Tensor:
-    """Return (responses,) whether an advantage is larger than a z-score of its group or batch can be, beyond what the
-    recipe may miss. wrong: (responses,) whether the recipe does not reproduce the advantage.
+    """Return (responses,) whether an advantage is larger than a z-score of its group or batch can be, by more than the
+    error that the recipe is allowed. wrong: (responses,) whether the recipe does not reproduce the advantage.
 
-    Only groups count in which the recipe reproduces more than half of the advantages, and all others are too large: in
-    a group that was scaled, or that lacks rows, other advantages are wrong as well.
+    A group counts only if the recipe reproduces more than half of its advantages and all others in it are too large: in
+    a group that was scaled, or that lacks rows, advantages that are not too large are wrong as well.
     """
     over = last_z(recipe)
     if over is None:
@@ -115,7 +115,7 @@ def alone_by_nothing(rewards: Array, advantages: Array) -> int | None:
 def _by_leave_one_out(advantage: float, neighbour: float, n: int) -> bool:
     """Return whether the advantage of a neighbour has the size and sign that leave-one-out gives to n − 1 responses
     with equal rewards beside one response with other rewards. advantage: that of the one response. neighbour: that of
-    one of the n − 1. n: the size of the group.
+    one of the n − 1. n: the size of the group; False for at most three.
     """
     size, opposite = abs(neighbour), advantage < 0 < neighbour or neighbour < 0 < advantage
     return n > 3 and opposite and min(abs(size - 1 / sqrt(n - 1)), abs(size - 1 / sqrt(n - 2))) <= _NEAR

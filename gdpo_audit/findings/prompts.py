@@ -13,7 +13,8 @@ WORST = 10  # the most prompts that a report shows
 
 
 def _visits(f: Facts) -> pl.DataFrame | None:
-    """Return a table with a row per counted group; None where it is not known whether the run's method left the groups
+    """Return a table with a row per group that counts in the report: its number of responses, whether it is silent and,
+    where the log has prompts, which one it answers. None where it is not known which groups the run's method left
     silent.
     """
     if f.summary is None or f.basis.examples_of != f.method:
@@ -50,8 +51,9 @@ def worst_of(prompts: pl.DataFrame) -> pl.DataFrame:
 
 
 def prompts_of(f: Facts) -> PromptsPart | None:
-    """Return the report's part about prompts: how many the run has, how many of them taught nothing, and the worst
-    ones. None where the log has no prompts, or where it is not known which groups were silent.
+    """Return the report's part about prompts: how many the run has, how many of them several groups answer, how many of
+    either have silent groups alone, and the worst ones with their texts. None where the log has no prompts, or where it
+    is not known which groups were silent.
     """
     prompts = visited_prompts(f)
     if prompts is None or f.prompt_texts is None:
@@ -72,7 +74,8 @@ def prompts_of(f: Facts) -> PromptsPart | None:
 
 def lengths_of(f: Facts) -> LengthsPart | None:
     """Return the report's part about lengths: how long the completions are at the start and at the end of the run, in
-    tokens or else in characters, and how length is correlated with each reward. None where no lengths are known.
+    tokens or else in characters, and how length is correlated with each reward, None where either is constant. The
+    whole part is None where no lengths are known.
     """
     batches = f.batches.lengths if f.run.has_length else f.characters
     if batches is None or not batches.total.sum():

@@ -77,8 +77,8 @@ class Basis:
 
 @dataclass(frozen=True)
 class RewardSums:
-    """Sums over the values of each reward, (rewards, batches), and over each pair of rewards, (rewards, rewards,
-    batches).
+    """Sums, counts and extremes of the values of each reward, (rewards, batches), and sums over each pair of rewards,
+    (rewards, rewards, batches).
     """
 
     present: PerReward  # responses that have the reward
@@ -186,10 +186,10 @@ _RECORDS = (RewardSums, MethodSums, LengthSums, LoggedSums, Sums)
 
 
 def each(make: Callable[..., Any], *records: Any, name: str = "") -> Any:
-    """Return a record built field by field: a field is what `make` returns for its name and for the values that the
-    given records, all of one kind, have in it. Records and dicts inside the records are treated likewise.
+    """Return a record of the kind that all the given ones are of, in which each field is `make(name, *values)`: the
+    name of the field, and the values that the records have in it. Records and dicts inside them are built likewise.
 
-    name: the name to call `make` with if the arguments are values already.
+    name: the name to call `make` with if the arguments are values already and no records.
     """
     first: Any = records[0]
     if isinstance(first, _RECORDS):
@@ -210,8 +210,9 @@ def concat(several: Sequence[Sums[Array]]) -> Sums[Array]:
 
 
 def add_up(batches: Sums[Array], number: Array) -> Sums[Array]:
-    """Return the sums of all batches that have the same number, in ascending order of these numbers. batches: sums over
-    batches or over other pieces of a run, such as its groups; number: (batches,) the number of each.
+    """Return the sums of all batches that have the same number, in ascending order of these numbers. Extremes are not
+    added up: the lowest or highest stays; and fingerprints are joined by XOR. batches: sums over batches or over other
+    pieces of a run, such as its groups; number: (batches,) the number of each.
     """
     if (number[1:] < number[:-1]).any():
         order = np.argsort(number, kind="stable")

@@ -192,7 +192,9 @@ def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> O
 
 
 def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
-    """Return the columns of several tables with their types; where types differ, one of numbers is preferred."""
+    """Return the columns of several tables with their types. Where types differ, the first one of numbers counts, or
+    else the first one that is not null.
+    """
     union: dict[str, pl.DataType] = {}
     for table in of_files.one_of_each(tables):
         for name, kind in table.schema.items():
@@ -203,9 +205,10 @@ def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
 
 
 def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
-    """Raise InputError if one of these columns is missing in some tables only, or holds numbers in some tables only.
+    """Raise InputError if a column is missing in some tables only, or, if it must hold numbers, does so in some only.
 
-    A column without any value, or whose values are numbers but for a few, may stand among numbers.
+    columns: those to look at are its `names`, and for numbers its `numbers`. A table passes as one of numbers also if
+    the column has no value in it, or if all but a few of its values are numbers.
     """
     tables = of_files.one_of_each(tables)
     for name in columns.names:
@@ -244,9 +247,10 @@ def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[st
 def refuse_numeric_texts(
     tables: Sequence[Table], used: Iterable[str], rewards: Sequence[str] = (), needed: Collection[str] = ()
 ) -> None:
-    """Raise InputError for a column of text that is not used, although its texts are numbers or it is called a reward.
+    """Raise InputError for a column of text that is not used, although its first texts are numbers or its name ends
+    like that of a reward, as in total_score.
 
-    Columns that are named like prompts, answers or ids may hold such texts.
+    Columns that are named like prompts, answers or ids, or that hold no text, are no error.
     used: columns that are used, or that need no look.
     rewards: the rewards that a caller may name, so that the column is left out; the error says how.
     needed: in small letters, names of columns that are read even then, so that naming rewards does not help.
@@ -277,7 +281,7 @@ def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, lis
 
 
 def is_numeric_text(text: str) -> bool:
-    """Return whether a text spells a number or a truth value, also in percent, or as a program prints one: int(5)."""
+    """Return whether a text spells a number (also with commas or %, or as in int(5)) or a truth value (True, false)."""
     made = _MADE.fullmatch(text.strip())
     text = (made[1] if made else text).strip().lower().removesuffix("%").replace(",", "")
     try:
@@ -288,6 +292,6 @@ def is_numeric_text(text: str) -> bool:
 
 
 def _listing(columns: Iterable[str]) -> str:
-    """Return the names of columns as a list with commas, of which only the first are shown if there are many."""
+    """Return the names of columns with commas between them, only the first ones of many; "no columns" for none."""
     names = list(columns)
     return listing(names, link="", most=30) if names else "no columns"

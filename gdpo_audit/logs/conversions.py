@@ -18,13 +18,13 @@ _PLAIN = "lambda x: x.tolist() if hasattr(x, 'tolist') else getattr(x, '__dict__
 def is_torch(name: str, start: bytes) -> bool:
     """Return whether a file comes from torch.save: its name says so, or it is a zip that begins with pickled data.
 
-    start: the first bytes of the file.
+    start: the first bytes of the file, at least 300 of them if it has so many.
     """
     return name.lower().endswith(TENSORS) or (start.startswith(ZIP) and _PICKLED_MEMBER in start[30:300])
 
 
 def pickled(path: str) -> str:
-    """Return the words "a pickle", with the command that makes a log of the file at this path."""
+    """Return the words "a pickle", followed by the `advice` on the file at this path."""
     return f"a pickle; {advice(path)}"
 
 
@@ -35,6 +35,8 @@ def advice(path: str) -> str:
 
 def conversion(path: str) -> str:
     """Return the command that writes the objects in a file as lines of JSON into a file beside it, PATH.jsonl.
+
+    It loads the file with pickle if its name ends as one of `PICKLES` does, else with torch.
 
     >>> conversion("1.pkl").split(";")[1]
     ' d = pickle.load(open("1.pkl", "rb"))'

@@ -14,8 +14,9 @@ ROUNDED = 1e-3  # how far rounding may keep a group's sum of advantages from 0, 
 def in_order(rows: pl.DataFrame, files: Sequence[str]) -> pl.DataFrame:
     """Return all rows sorted by step, and within a step by `_pass`: rows that a restarted run wrote again come later.
 
-    `_pass` says how often the step has fallen in the file before the row; it is 0 everywhere if that shows no restart.
-    rows: the standard rows of all files. files: the names of the files.
+    `_pass` says how often the step has fallen in the file up to the row; it is 0 everywhere if that shows no restart.
+    rows: the rows of all files, with the columns `step`, `_file` (its index in `files`, the names of the files), and
+    where the log has them `_key`, which tells the groups of a step apart, and `advantage`.
     Raises InputError if the files look like separate runs.
     """
     falls = (pl.col("step") < pl.col("step").shift(1)).fill_null(False).cast(pl.Int64)
@@ -30,10 +31,10 @@ def in_order(rows: pl.DataFrame, files: Sequence[str]) -> pl.DataFrame:
 def _restarted(rows: pl.DataFrame) -> bool:
     """Return whether steps fall because the run went back to an earlier step, not because rows are in disorder.
 
-    The rows between two falls of the step are a pass. After a restart, a pass begins at another step than the smallest
-    so far, or goes on further than the passes before it. Between its first and its last step it lacks no step that they
-    have, and steps that come again have about as many rows as steps that come once, or more. A pass over the very same
-    steps shows a restart only if it has the same groups.
+    The rows between two falls of the step are a pass; as many falls as there are steps are disorder. After a restart, a
+    pass begins at another step than the smallest so far, or goes on further than the passes before it. Between its
+    first and its last step it lacks no step that they have, and steps that come again have about as many rows as steps
+    that come once, or more. A pass over the very same steps shows a restart only if it has the same groups.
     """
     passes = rows.group_by("_file", "_pass", "step", maintain_order=True).agg(pl.len().alias("rows"))
     if passes["_pass"].max() >= passes["step"].n_unique():  # type: ignore[operator]
@@ -76,7 +77,7 @@ def _groups_again(rows: pl.DataFrame, part: str) -> pl.DataFrame:
 
 
 def _add_up(groups: pl.DataFrame) -> bool:
-    """Return whether the advantages of most groups add up to 0.
+    """Return whether the advantages add up to 0 in most of the groups that have one other than 0; False if none has.
 
     groups: for each group the sum of its advantages (`sum`), and the sum of their absolute values (`size`).
     """

@@ -83,7 +83,9 @@ def weights_of(
 
 
 def _whole_rows(table: pl.DataFrame, rewards: Collection[str], score: str) -> pl.DataFrame:
-    """Return the rows that hold the total and all rewards; if they are few, a missing reward counts as 0."""
+    """Return the rows that hold the total and all rewards, as finite numbers; where fewer rows than there are rewards
+    and two more hold all, a missing reward counts as 0. NaN is missing.
+    """
     numbers = pl.col(score, *rewards)
     columns = table.with_columns(numbers.cast(pl.Float64).fill_nan(None)).select(numbers, f"^{GROUP_OF_ROW}$")
     whole = columns.drop_nulls()
@@ -93,7 +95,8 @@ def _whole_rows(table: pl.DataFrame, rewards: Collection[str], score: str) -> pl
 
 
 def _inside_groups(columns: pl.DataFrame, names: list[str], score: str) -> list[float] | None:
-    """Return the weights with which the rewards make the total inside every group, or None if there are none.
+    """Return the weights with which the rewards make the total inside every group; None if there are none, if the rows
+    are too few to show it, or if they have no groups.
 
     In each group the sum may have another constant, and another positive factor, as where sources scale their scores.
     columns: the rewards, the total `score` and the group of each row. names: the rewards, in the order of the weights.
@@ -124,9 +127,10 @@ def _inside_groups(columns: pl.DataFrame, names: list[str], score: str) -> list[
 
 
 def _common_direction(x: np.ndarray, total: np.ndarray, group: np.ndarray) -> np.ndarray | None:
-    """Return the median of the weights that the groups show one by one, each scaled to 1 for the largest.
+    """Return (rewards,) the median of the weights that the first groups show one by one, scaled in each group so that
+    the largest size is 1.
 
-    None if no group is large enough to show weights.
+    None if no group is large and varied enough to show weights; a single reward has the weight 1.
     x: (responses, rewards) and total: (responses,), both minus the mean of their group. group: (responses,).
     """
     if x.shape[1] == 1:
@@ -153,9 +157,10 @@ def _fitted(x: np.ndarray, rest: np.ndarray, w: np.ndarray, names: list[str]) ->
 
 
 def _independent(values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]]:
-    """Return the names of the columns that are linearly independent of earlier ones and a constant, then the others.
+    """Return two lists of names: the columns that are no linear combination of a constant and earlier columns, and the
+    others.
 
-    values: the values of each column, by name, in this order.
+    values: the values of each column, by name; their order is that of the columns.
     """
     independent: list[str] = []
     dependent: list[str] = []
@@ -184,7 +189,10 @@ def _error(x: np.ndarray, score: np.ndarray, w: np.ndarray) -> float:
 
 
 def sum_of_others(table: pl.DataFrame, names: Sequence[str]) -> str | None:
-    """Return the column that is a sum of all the others with positive weights; None if there is none, or several."""
+    """Return which column is a sum of all the others with positive weights, and a constant.
+
+    None if there is none, if several may be it, or if fewer than three columns or `ROWS` finite rows are there.
+    """
     values = table.select(names).to_numpy() if len(names) > 2 else np.empty((0, 0))
     values = values[np.isfinite(values).all(1)]
     if len(values) < ROWS or (np.ptp(values, 0) == 0).any():

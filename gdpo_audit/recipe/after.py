@@ -23,7 +23,8 @@ def solve_after(
     """Return the recipe that makes every advantage of some tables, if each batch of them was changed once more at the
     end; None if there is none, or if too few batches show it.
 
-    weights: one per reward, taken where the log leaves the weight open; 1 by default.
+    framework: the id of the one whose conventions are tried first. weights: one per reward, taken where the log leaves
+    the weight open; 1 by default.
 
     One such change comes with dynamic sampling: GDPO's batch step divides by the std of all rows of a batch, of which
     the silent groups are dropped afterwards, so the logged rows differ by a factor from what they would be by
@@ -47,8 +48,8 @@ def _attempt(
     log: Tensors, method: str, convention: str, after: str, wanted: torch.Tensor
 ) -> tuple[float, Recipe] | None:
     """Return the largest error and the recipe of the simplest weights with which a method makes all advantages, if the
-    change `after` followed it; None if no weights do, or if they are no round numbers. wanted: (rewards,) the weights
-    to take where the log leaves them open.
+    change `after` followed it; None if no weights do, if they are no round numbers, or if the log is too small to show
+    it. wanted: (rewards,) the weights to take where the log leaves them open.
     """
     terms = terms_of(log, log.read(ALL_CONVENTIONS[convention]), method)
     solution = solution_of(terms, log.batches)

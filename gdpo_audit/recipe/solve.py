@@ -74,8 +74,8 @@ class Attempt:
 
     @property
     def claims(self) -> int:
-        """The complexity of the weights, which the log has to confirm: the odd weights of a false recipe fit only by
-        luck.
+        """The complexity of the weights as far as they are known, by which likely attempts are ranked, the lowest
+        first: the odd weights of a false recipe fit only by luck.
 
         It is 0 if no weight is known, as where the advantages have only signs to explain, or if a single weight is
         known up to its scale.
@@ -87,10 +87,12 @@ class Attempt:
 def solve(
     tables: Sequence[pl.DataFrame], rewards: Sequence[str], framework: str, weights: Sequence[float] | None = None
 ) -> Recipe | None:
-    """Return the recipe that reproduces most of the logged advantages in some tables; None if none comes near.
+    """Return the recipe that reproduces most of the logged advantages in some tables; None if none comes near, or if no
+    table has advantages. framework: the id of the one whose conventions are tried first.
 
     weights: one per reward, tried first. If the weights change during the run, the recipe has those of most batches. If
-    several recipes make the same advantages, the weights on which they do not agree are marked as unknown.
+    several recipes make the same advantages, the weights on which they do not agree are marked as unknown, unless they
+    are the given ones.
     """
     tables = [table for table in tables if "advantage" in table.columns]
     if not tables:
@@ -125,7 +127,7 @@ def solve_weights(tables: Sequence[pl.DataFrame], rewards: Sequence[str], like: 
     """Return a recipe with the method and convention of `like`, and with weights that make all advantages of some
     tables.
 
-    None if no weights do, or if the tables are too small to show it.
+    None if no weights do, or if the tables are too small to show it or show none of the weights.
     """
     log = replace(tensors_of(pl.concat(tables), rewards), grid=like.grid)
     terms = terms_of(log, log.read(ALL_CONVENTIONS[like.convention]), like.method)
@@ -140,7 +142,7 @@ def solve_weights(tables: Sequence[pl.DataFrame], rewards: Sequence[str], like: 
 
 def same_weights(first: Recipe, second: Recipe) -> bool:
     """Return whether two recipes of one method have the same weights, as far as both are known. A common factor of the
-    weights counts only where the log shows it.
+    weights makes a difference only under a method of `UNDIVIDED`, and only where both logs show the scale.
 
     >>> from gdpo_audit.recipe.recipe import Recipe
     >>> same_weights(*(Recipe("grpo", "trl", w, (), False) for w in ((1.0, 0.5), (2.0, 1.0))))
@@ -158,8 +160,9 @@ def same_weights(first: Recipe, second: Recipe) -> bool:
 
 
 def _search(log: Tensors, framework: str, given: Weights | None) -> Attempt | None:
-    """Return the likeliest attempt among those that reproduce the log about as well as the best one; None if no attempt
-    reproduces enough of it. given: weights to try first, or None.
+    """Return the first attempt that reproduces the whole log exactly with simple weights; without one, the attempt with
+    the simplest weights of those that reproduce it about as well as the best one; None if none reproduces enough of it.
+    given: weights to try first, or None.
     """
     attempts: list[Attempt] = []
     for attempt in _attempts(log, framework, given):
@@ -201,7 +204,8 @@ def _few_sizes(log: Tensors) -> bool:
 
 def candidates(log: Tensors, framework: str) -> Iterator[tuple[str, str, tuple[object, ...]]]:
     """Yield methods and conventions to try, the likeliest first: the id of a method, the key of a convention, and a key
-    for the terms that the method adds up. A pair that computes the same as an earlier one on this log is left out.
+    for the terms that the method adds up. A pair that computes the same as an earlier one on this log is left out, and
+    so is GDPO by tokens where the log has no lengths.
 
     Candidates with the same third item add up the same terms, so that the weights need to be solved for only once.
     """

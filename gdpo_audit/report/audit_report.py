@@ -150,7 +150,8 @@ class AuditReport(ReportMembers, Displayed):
     def forecast_note(self) -> str:
         """A sentence that says why the recommended setting has no forecast of the primary reward.
 
-        Empty if it has one, if no setting is recommended or no reward primary, or if the log is not there.
+        Empty if it has one, if no setting is recommended or no reward primary, or if the report came here without its
+        log and without a forecast.
         """
         primary = self.run["primary"]
         if primary is None or not any(row.recommended for row in self.plan):
@@ -192,7 +193,7 @@ class AuditReport(ReportMembers, Displayed):
         """Return the report as plain lists, numbers and text, ready for JSON; NaN and infinity become None.
 
         groups: whether the groups that show a finding best are in it, with their texts; a number lets in at most so
-        many groups of each finding.
+        many groups of each finding, of which there are five at most.
         """
         report = {"schema": 1, "verdict": self.verdict, "source": self.source, "run": self.run, "rewards": self.rewards}
         report |= {

@@ -29,7 +29,9 @@ FIGURES = ("mean", "constant groups", "share of the update", "push", "groups wit
 
 
 def _weights(run: RunPart) -> str:
-    """Return in words the weights that made the logged advantages of a run; empty where the log shows none."""
+    """Return in words the weights that made the logged advantages of a run, and which of them the log does not show;
+    empty where the audit found no method that made them.
+    """
     if run["weights_in_turn"]:
         return weights_in_turn([(phase["step"], phase["weights"]) for phase in run["weights_in_turn"]])
     known = {name: w for name, w in (run["weights"] or {}).items() if w is not None}
@@ -50,7 +52,9 @@ MADE: dict[str, Callable[[AuditReport], str]] = {  # how a run was made, in word
 
 @dataclass(frozen=True)
 class Change:
-    """One figure on both sides of a comparison: its means over steps or runs, their difference, and its interval."""
+    """One figure on both sides of a comparison: its means over steps or runs, their difference, and the interval of
+    that difference.
+    """
 
     figure: Annotated[str, Meta(examples=list(FIGURES))]
     reward: Annotated[str | None, Meta(description="null: of all rewards together.")]
@@ -136,7 +140,9 @@ class Changes:
 
 
 def headline(c: Changes) -> str:
-    """Return in a few sentences how the runs were made differently, and which of their figures clearly differ."""
+    """Return in a few sentences how the runs were made differently, and which of their figures clearly differ; before
+    them, for a run of few groups, a sentence that warns of that.
+    """
     names = [s.name for s in c.settings] + ["rewards"] * bool(c.rewards_of_a or c.rewards_of_b)
     made = f"differ in {listing(names)}" if names else "were made the same way"
     scatter = "scatter of their steps" if c.unit == "steps" else "scatter between runs of one side"
@@ -194,7 +200,9 @@ def _with_error(speed: tuple[float, float] | None) -> str:
 
 
 def _row(x: Change, unit: str) -> list[str]:
-    """Return the cells of one figure as text; unit: steps or runs, over which the interval is taken."""
+    """Return the cells of one figure as text, in the order of the columns of `figures_table`. unit: steps or runs, over
+    which the interval is taken.
+    """
     words = {"mean": number, "push": signed}.get(x.figure, percent)
     interval = MISSING if x.low is None else f"{words(x.low)} to {words(x.high)}"
     clear = f"too few {unit}" if x.low is None else "yes" if x.clear else "no"

@@ -37,9 +37,10 @@ def opening(report: AuditReport) -> Html:
 
 
 def _primary(report: AuditReport) -> Html:
-    """Draw the forecast of the primary reward under the recommended setting; without a forecast, its course.
+    """Draw the forecast of the primary reward under the recommended setting; without a forecast, the course of its
+    mean, with the reason below.
 
-    Empty without a primary reward.
+    Empty without a primary reward, and where a log of a single step leaves nothing to draw.
     """
     primary, forecast = report.run["primary"], report.recommended_forecast
     if primary is None:
@@ -76,8 +77,8 @@ def bars_of(report: AuditReport) -> list[Bars]:
 
 
 def _bars(report: AuditReport) -> Html:
-    """Draw a table with two cells of bars for each reward, its push and its share of the update; empty where `bars_of`
-    returns nothing.
+    """Draw a table with two cells of bars for each of the first `DRAWN` rewards, its push and its share of the update;
+    empty where `bars_of` returns nothing.
     """
     drawn = bars_of(report)
     if not drawn:
@@ -106,7 +107,7 @@ def _bars(report: AuditReport) -> Html:
 def _bar(look: str, value: float | None, words: str, least: float) -> Html:
     """Draw a bar from 0 to a value, on an axis from `least` to 1, and write the value beside it.
 
-    look: the CSS class of the bar; words: the value in words. Without a value only the axis is drawn.
+    look: the CSS class of the bar; words: the value in words. Without a value, or for NaN, only the axis is drawn.
     """
     unit = 100 / (1 - least)
     zero = -least * unit

@@ -61,7 +61,9 @@ def what_ran(f: Facts) -> str:
 
 
 def _off_by(f: Facts) -> str:
-    """Return in words how far the advantages that the recipe makes are from the logged ones, at most."""
+    """Return in words how far the advantages that the recipe makes are from the logged ones, at most. Groups in which
+    no reward differs are an exception, with words of their own, where the log holds large round-off for them.
+    """
     up, logged = Context(prec=1, rounding=ROUND_UP), f.totals.logged
     residue = int(logged.residue_groups)
     error = logged.max_error_live if residue and logged.max_error_live >= 0 else logged.max_error
@@ -89,8 +91,8 @@ def what_first(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -
 
 
 def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
-    """Yield sentences with the questions that only the owner of the run can decide: which reward is primary, and
-    whether one should count only where another is high enough.
+    """Yield sentences with the questions that only the owner of the run can decide: which reward is primary, if none is
+    and a setting of the plan moves a push, and whether one should count only where another is high enough.
     """
     if f.basis.primary is None and plan:
         now = plan[0].push

@@ -45,8 +45,8 @@ class Grades:
 def grade(task: Task, answer: str) -> Grades:
     """Grade one answer from its text alone, and return the three verdicts.
 
-    Where the task has `longest`, conciseness falls from 1 to 0 as an answer with a readable call grows to that many
-    characters. Raises InputError if the answer is not text.
+    An answer in which no call can be read fails all three. Where the task has `longest`, the conciseness of any other
+    answer falls from 1 to 0 as it grows to that many characters. Raises InputError if the answer is not text.
 
     >>> from gdpo_core.bfcl import load_task
     >>> task = load_task("data/tasks/1_interest.json")
@@ -149,7 +149,8 @@ def _wrong(task: Task, call: Call, wanted: Accepted) -> str | None:
 
 
 def _deletable(task: Task, function: str, name: str, value: object) -> str | None:
-    """Return why a call would mean the same without one of its parameters; None if it would not.
+    """Return why a call would mean the same without one of its parameters, as where the function documents no such
+    parameter, or where its value is the default or empty; None if it would not.
 
     function: the function that is called; name, value: the parameter and what was sent for it.
     """

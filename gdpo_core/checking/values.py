@@ -57,7 +57,7 @@ def read_json(text: str, file: str) -> Source:
     """Return the source with the entries of a JSON text; file: the name of the file, for errors and places.
 
     Raises InputError where the text cannot be parsed, is no object, or has too many values. The error names the file,
-    and for most faults of parsing the line.
+    and for most faults of parsing the line. Where the parser of YAML refuses the text, places do not tell lines.
     """
     try:
         value = json.loads(text)
@@ -180,7 +180,7 @@ def _expect_shallow(text: str, file: str) -> None:
 
 
 def _parents(entries: dict[str, Entry]) -> tuple[str, ...]:
-    """Return the files that NeMo-RL's key `defaults` names.
+    """Return the files that NeMo-RL's key `defaults` names, one or a list; () without that key.
 
     Entries without the ending of YAML, as in Hydra's list of groups, are not among them: they belong to the trainer's
     package.

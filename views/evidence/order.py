@@ -53,7 +53,7 @@ def _ties_said(choice: Choice, first: Pairs) -> str:
 
 
 def _end(broken: Order) -> str:
-    """Return the end of a sentence, after a comma, on how many of the broken ties end in the wrong order."""
+    """Return the end of a sentence, for after a comma, on how many of the broken ties end in the wrong order."""
     wrong, pairs = broken.wrong, broken.pairs
     if not wrong:
         return "and none in the wrong order" if pairs > 1 else "and not in the wrong order"
@@ -148,8 +148,8 @@ def first_rows(choice: Choice, first: Pairs) -> list[dict]:
 def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
     """Return the share of pairs in the wrong order, by the kind of pair, the method, and the weight of correctness.
 
-    The kinds are ALL, and BROKEN, the pairs that GRPO ties and GDPO does not at equal weights; BROKEN is left out where
-    there is no such pair.
+    The kinds are BROKEN, the pairs that GRPO ties and GDPO does not at equal weights, under GDPO alone, and ALL, under
+    GDPO and GRPO; BROKEN is left out where there is no such pair.
     """
     drawn = {BROKEN: (("gdpo",), first.broken()), ALL: (("gdpo", "grpo"), None)}
     return {

@@ -13,7 +13,9 @@ from views.html import Html, join, paragraphs, table, tag
 
 
 def section(data: Published, choice: Choice, first: Pairs) -> Html:
-    """Return the second question of the chapter, and its answer: which method pushes correctness more."""
+    """Return the second question of the chapter, with its answer: which method pushes correctness more, and how many
+    ties GDPO breaks and orders wrongly. first: all pairs of a right and a wrong answer to one prompt.
+    """
     says = tag("div", paragraphs(pushes_in_words(data, choice), order.ties_and_pairs(choice, first)), kind="says")
     note = tag("p", MEANING, kind="note")
     return join(tag("h2", "Does it help to break the ties?", kind="section"), says, note)
@@ -36,7 +38,7 @@ def pushes_in_words(data: Published, choice: Choice) -> str:
 
 
 def curve(data: Published, choice: Choice) -> list:
-    """Return a list of one chart: the push on correctness by the weight of correctness."""
+    """Return a list of one chart: the push on correctness by the weight of correctness, a line per method."""
     weights = sorted({*PUSH_WEIGHTS, choice.weight})
     lines = {
         m: {w: by_reward[0] for w, by_reward in by_weight.items()}
@@ -46,7 +48,7 @@ def curve(data: Published, choice: Choice) -> list:
 
 
 def curve_table(data: Published, choice: Choice) -> Html:
-    """Return a table of the push on every mark by the weight of correctness."""
+    """Return a table of the push on every mark under every method, a row per weight of correctness."""
     columns = _by_weight(data, choice, PUSH_WEIGHTS)
     heads = [f"{NAMES[m]}, push on {name}" for m in columns for name in REWARDS]
     rows = [

@@ -36,7 +36,7 @@ class GradedAnswers:
 
     @property
     def state(self) -> State:
-        """The state of the board of these answers before a reader touches it."""
+        """The state of the board of these answers before a reader touches it, with their characters as lengths."""
         return State(self.marks, ONES, ONES, lengths=tuple(map(len, self.answers)), names=REWARDS)
 
 
@@ -110,8 +110,9 @@ def deeds(board: Board, task: Task) -> set[str]:
     """Return which of the two things that the Lab suggests are done on the board: "tie" and "order".
 
     "tie": GDPO ties answers with different marks, and ties none with the marks as graded. "order": with a weight of
-    correctness other than 1, GDPO puts no wrong answer above a right one. Neither is done where the board shows another
-    method. Both are read off drawings, so that no flip of a mark waits for another computation.
+    correctness other than 1, GDPO puts no wrong answer above a right one, and there are answers of both sorts. Neither
+    is done where the board shows another method. Both are read off drawings, so that no flip of a mark waits for
+    another computation.
     """
     if board.method != "gdpo":
         return set()
@@ -123,7 +124,9 @@ def deeds(board: Board, task: Task) -> set[str]:
 
 
 def program(state: State) -> str:
-    """Return a Python program of at most 15 lines that prints both methods' advantages and shares for this state."""
+    """Return a Python program that prints, for a state of the board, the advantages and shares of the update under GRPO
+    and under the method that the board shows. It has 15 lines for twelve answers.
+    """
     options = "" if state.convention == "paper" else f', convention=gc.CONVENTIONS["{state.convention}"]'
     if gc.CONVENTIONS[state.convention].last_step == "tokens":
         options += f", lengths={list(state.lengths)}"

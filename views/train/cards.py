@@ -1,4 +1,6 @@
-"""The cards of the set-ups, each with a small picture, which data/gallery.json holds and a test recomputes."""
+"""The cards of the set-ups, each with a small picture, and the table of weights of the conflict. data/gallery.json
+holds the numbers of both, and a test recomputes them.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -91,7 +93,9 @@ class File(TypedDict):
 
 @lru_cache(maxsize=2)
 def load(data: Path) -> tuple[dict[str, Scenario], File]:
-    """Return the scenarios by id, and the file of their pictures. Raises InputError where a file cannot be read."""
+    """Return the scenarios by id, and the file of their pictures, both from the directory `data`. Raises InputError
+    where a file cannot be read, or where the pictures are not those of all scenarios.
+    """
     scenarios = {scenario.id: scenario for scenario in load_scenarios(data / "scenarios.json")}
     path = data / "gallery.json"
     file = read_json(path, File)
@@ -162,7 +166,7 @@ def _in_short(sketch: Mapping[str, Any], arms: bool) -> str:
 def _spark(sketch: Mapping[str, Any], arms: bool) -> Html:
     """Draw each method's curve of a sketch, and a line between the epochs at which the two methods have learnt.
 
-    That line is left out where the verdict is no difference, or where a method never learns.
+    That line is left out where neither method is faster, or where one never learns.
     """
     low, end = min(0.6, *(min(sketch[m]["curve"]) for m in BOTH_METHODS)), sketch["epochs"][-1]
 
@@ -293,9 +297,11 @@ def score(scenarios: Mapping[str, Scenario], shown: Sketches, guesses: Guesses) 
 
 
 def weights_table(file: File, scenario: Scenario, setup: Setup) -> Html | str:
-    """Return a table of which answer wins at each weight of conciseness, and with the gate, with sentences on it.
+    """Return a table of which answer wins under each method at each weight of conciseness, and with the gate, with
+    sentences below it. The right answer wins with a final probability of LEARNT or more, a wrong one where that of the
+    right one is 1 − LEARNT or less.
 
-    It is empty where the reader changed anything of the scenario besides weights, gate and comparison.
+    The result is empty where the reader changed anything of the scenario besides weights, gate and comparison.
     """
     as_shipped = replace(scenario.setup, match_scale=setup.match_scale, weights=None, gate=None)
     if replace(setup, weights=None, gate=None) != as_shipped:
@@ -338,7 +344,8 @@ def _result(p: float, here: bool) -> Html:
 def _largest(cells: Sequence[Sequence[Any]]) -> float | None:
     """Return the largest of WEIGHTS at which, as at every smaller one, the right answer wins; None if there is none.
 
-    cells: a list for each of WEIGHTS and then for the gate, which begins with the right answer's final probability.
+    It wins with a final probability of LEARNT or more. cells: for each of WEIGHTS, and last for the gate, a list whose
+    first item is the final probability of the right answer.
     """
     largest = None
     for weight, (p, _) in zip(reversed(WEIGHTS), reversed(cells[:-1]), strict=True):

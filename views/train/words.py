@@ -98,7 +98,7 @@ def method(key: str, words: object) -> Html:
 
 
 def probability(p: float) -> str:
-    """Return a probability as text with two decimals; near 0 or 1, "under 0.01" or "over 0.99".
+    """Return a probability as text with two decimals; below 0.005 "under 0.01", and above 0.995 "over 0.99".
 
     >>> probability(0.98765), probability(0.9992), probability(0.0001)
     ('0.99', 'over 0.99', 'under 0.01')
@@ -119,7 +119,9 @@ def why(scenario: Scenario, setup: Setup, given: bool) -> Html:
 
 
 def how_it_learns(setup: Setup) -> Html:
-    """Return paragraphs that say in plain words what is trained, and how."""
+    """Return paragraphs that say in plain words what is trained and how, what the batch step is for, and what the lines
+    of the chart show.
+    """
     drawn = (
         "The policy is a few coins, one per reward. A coin that shows 1 earns its reward; the policy sets how likely "
     )
