@@ -18,8 +18,9 @@ def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None
 
 
 def judge(measured: float | None, target: float, unit: str, at_least: bool = False) -> list[str]:
-    """Return three cells of a table: what was measured, the target, and "ok" or by what part of the target it is missed.
-    measured: None if nothing was; at_least: whether the target is the lowest value wanted, instead of the highest.
+    """Return three cells of a table: what was measured, the target, and "ok" or by what part of the target it is
+    missed. measured: None if nothing was; at_least: whether the target is the lowest value wanted, instead of the
+    highest.
     """
     sign = "≥" if at_least else "≤"
     wanted = f"{sign} {target:g} {unit}".strip()
@@ -50,7 +51,9 @@ def record(benchmark: str, **numbers) -> None:
 
 
 def _round(value):
-    """Return a value with every float in it rounded to three decimals, also inside dicts and lists; tuples become lists."""
+    """Return a value with every float in it rounded to three decimals, also inside dicts and lists; tuples become
+    lists.
+    """
     if isinstance(value, float):
         return round(value, 3)
     if isinstance(value, dict):

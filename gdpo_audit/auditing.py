@@ -385,8 +385,8 @@ def _without_foreign_batches(f: Facts) -> Facts:
 
 
 def _smaller_groups(f: Facts, tables: Sequence[pl.DataFrame]) -> int | None:
-    """Return the largest size, below that of the run's groups, of groups in which the recipe makes all advantages of some
-    batches, as evaluations have smaller groups.
+    """Return the largest size, below that of the run's groups, of groups in which the recipe makes all advantages of
+    some batches, as evaluations have smaller groups.
 
     tables: the rows of these batches. None where no size does, and where there is no recipe, groups have no fixed size
     or a column names them.

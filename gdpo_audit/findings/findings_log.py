@@ -226,8 +226,8 @@ def missing_rewards(f: Facts) -> Iterator[Finding]:
 
 
 def score_not_a_sum(f: Facts) -> Iterator[Finding]:
-    """Yield a finding if the log holds a total, which GRPO normalises, that is not exactly a weighted sum of the rewards
-    logged beside it; none where the total turns out to be a reward of its own.
+    """Yield a finding if the log holds a total, which GRPO normalises, that is not exactly a weighted sum of the
+    rewards logged beside it; none where the total turns out to be a reward of its own.
     """
     for details in issues(f, "score-not-a-sum"):
         score = details.get("score", "score")
