@@ -125,8 +125,8 @@ def open_page(running, url: str, reader: str):
 
 
 def wait_until_shown(page, advantages, name: str, patience: float = 30) -> None:
-    """Wait until both charts of a page show these advantages. Raises RuntimeError if they do not within `patience`
-    seconds.
+    """Wait until both charts of a page show these advantages, of GRPO and of GDPO. Raises RuntimeError if they do not
+    within `patience` seconds. name: of the page, for the error.
     """
     deadline = time.perf_counter() + patience
     while time.perf_counter() < deadline:

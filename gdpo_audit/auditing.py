@@ -48,8 +48,7 @@ _PAIRS, _SHARE = 24, 0.4
 class Wanted(NamedTuple):
     """Hold what the caller asks for: weights by the name of the reward, the primary reward or None, and the method.
 
-    The method is the one that was meant to run, as the caller or else a configuration beside the log says; None where
-    neither does.
+    The method is the one that was meant to run, as the caller or else the run's configuration says, or None.
     """
 
     weights: Mapping[str, float]
@@ -187,7 +186,7 @@ def _recipes_of(f: Facts) -> dict[int, Recipe]:
 
 
 def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
-    """Return the basis of the sums of a run, such as its weights, as if one recipe made all of its advantages.
+    """Return what the sums of a run are computed with, such as weights, as if one recipe made all of its advantages.
 
     recipe: None if it is not known; the weights are then those of the log or 1, and the convention is the framework's.
     Weights that the caller asks for take the place of any others.
@@ -268,8 +267,7 @@ def _most_batches(recipe: Recipe, sample: Sequence[pl.DataFrame], rewards: Seque
 def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
     """Return the recipe of the advantages in a sample, or None where none is found.
 
-    Where several methods make the same advantages, it is the recipe of the one that was meant to run, if it is among
-    them.
+    Of several methods that make the same advantages, it has the one that was meant to run, if that is among them.
     """
     known = {**(run.weights or {}), **wanted.weights}
     hint = [known.get(name, 1.0) for name in run.rewards] if known.keys() & set(run.rewards) else None
@@ -318,10 +316,7 @@ def _reproduces(
 def _facts_of_summary(
     run: Run, summary: Summary, basis: Basis, wanted: Wanted, sample: Sequence[pl.DataFrame]
 ) -> Facts:
-    """Return the facts from the summary of a run, in which a batch that was logged twice counts once.
-
-    A batch that repeats the one before it is kept apart, in `repeated_batches`. sample: tables of the run.
-    """
+    """Return the facts from the summary of a run. Batches that repeat the one before stand in `repeated_batches`."""
     batches = summary.batches
     # TRL logs its last table to trackers twice, so the second of the two does not count.
     twice = len(batches.batch) > 1 and batches.step_last[-2] == batches.step[-1]
@@ -358,9 +353,8 @@ def _repeats_the_one_before(batches: Sums[Array]) -> Array:
 def _without_foreign_batches(f: Facts) -> Facts:
     """Return the facts without the batches that an evaluation wrote over, or that another method made.
 
-    These batches become `overwritten_batches`. The facts come back unchanged where there is no recipe or a reward is
-    missing from the log, where the recipe makes all batches that lack no rows, or where nothing is found that makes the
-    others.
+    These batches become `overwritten_batches`. The facts come back unchanged where there is no recipe, where the log
+    lacks a reward, where the recipe makes all whole batches, or where nothing is found that makes the others.
     """
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or f.lacks_a_reward or not wrong.any():

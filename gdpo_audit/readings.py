@@ -31,8 +31,8 @@ Solve = Callable[[Run, list[pl.DataFrame]], Recipe | None]  # returns the recipe
 
 
 def another_reading(run: Run, solve: Solve) -> Reading | None:
-    """Return the run read in another way from which a method makes all of its advantages, with a sample of it and the
-    recipe.
+    """Read the log of a run in other ways until a known method makes all its advantages; return the run so read, a
+    sample of it and the recipe of the sample's advantages.
 
     None where there is no such reading, where all advantages are 0, or where the log cannot be read again. solve: a
     function that returns the recipe that makes every advantage in a sample of a run, or None.
@@ -142,8 +142,8 @@ def _masked(run: Run, mask: Mask, clues: Clues) -> Run:
     """Return the run read with a mask, which leaves out whole rows or only their advantages, and with an issue about
     it.
 
-    A reward that only says which rows the mask leaves out is left out itself. clues: hold the columns by which that
-    shows.
+    A reward that only says which rows the mask leaves out is left out itself. clues: rows of the log, with its columns
+    of 0 and 1, by which that shows.
     """
     masking = clues.flags[f"{mask.column}"]
     flags = {name for name, flag in clues.flags.items() if _same_or_opposite(flag, masking)}

@@ -187,7 +187,7 @@ class _Weighted(Reduction):
 
 @dataclass(frozen=True, eq=False)
 class _SkippingMissing(Reduction):
-    """A reduction that leaves NaN out of sums and counts; `count` still includes it, and `lowest` does not skip it.
+    """A reduction that leaves NaN out of sums and of `counted`; `count` still includes it, and `lowest` keeps it.
 
     over: the reduction over the same responses that skips nothing.
     """

@@ -110,7 +110,7 @@ def _reproduces(recipe: Recipe, log: Tensors) -> bool:
 
 
 def _open(recipe: Recipe) -> bool:
-    """Return whether further batches may show more of a recipe's weights."""
+    """Return whether further batches may show more of a recipe's weights, as some are unknown or advantages rounded."""
     return bool(recipe.unknown or recipe.grid)
 
 
