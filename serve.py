@@ -24,7 +24,7 @@ Port = Annotated[int, typer.Option(min=1, max=65535)]
 
 
 def proxies(environment: Mapping[str, str]) -> str:
-    """Return the addresses whose header X-Forwarded-For is believed: those that the operator names in
+    """Return, as one text, the addresses whose header X-Forwarded-For is believed: those that the operator names in
     FORWARDED_ALLOW_IPS; else the internal ones on a Space of Hugging Face, which stands behind its own proxy, and
     otherwise this machine alone.
     """
@@ -51,7 +51,9 @@ def load() -> None:
 
 
 def prepare() -> None:
-    """Start the process that draws the board, and with it the one from which those that read logs are forked."""
+    """Start the process that draws the board, and with it the one from which those that read logs are forked; from then
+    on boards are drawn there.
+    """
     from gdpo_core.board import Board
     from views import drawer
 

@@ -34,7 +34,9 @@ class Server:
         return f"http://127.0.0.1:{self.port}/"
 
     def cpu(self) -> float | None:
-        """Return the seconds of CPU that the server has used so far; None on a system without /proc."""
+        """Return the seconds of CPU that the server's own process, without its children, has used so far; None where
+        /proc does not tell, as after its end.
+        """
         try:
             fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         except OSError:
@@ -42,7 +44,9 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory(self) -> float | None:
-        """Return the MB of memory that the server holds; None on a system without /proc."""
+        """Return the MB of memory that the server's own process holds, without its children; None where /proc does not
+        tell.
+        """
         try:
             pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         except OSError:
@@ -52,8 +56,8 @@ class Server:
 
 @contextmanager
 def serve(name: str, stderr: int = subprocess.DEVNULL) -> Iterator[Server]:
-    """Yield a server that accepts connections, and end it with the `with` block. name: a key of COMMANDS; stderr: where
-    its error output goes, by default nowhere.
+    """Start a server, yield it once it accepts connections, and end it with the `with` block. name: a key of COMMANDS;
+    stderr: where its error output goes, as for Popen, by default nowhere. Raises RuntimeError if it does not start.
     """
     port = unused_port()
     command = [sys.executable, *(word.format(port=port) for word in COMMANDS[name])]

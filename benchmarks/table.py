@@ -5,7 +5,9 @@ from collections.abc import Sequence
 
 
 def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a title and an aligned table below it; the first column is text, the others are numbers."""
+    """Print a title and a table below it, with the first column aligned left and the others right. head: the first line
+    of the table, a title per column.
+    """
     lines = [list(head), *map(list, rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     print(f"\n{title}")
@@ -16,8 +18,9 @@ def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None
 
 
 def judge(measured: float | None, target: float, unit: str, at_least: bool = False) -> list[str]:
-    """Return three cells of a table: what was measured, the target, and whether it is met. measured: None if it was
-    not; at_least: whether the target is the lowest value wanted, instead of the highest.
+    """Return three cells of a table: what was measured, the target, and "ok" or by what part of the target it is
+    missed. measured: None if nothing was; at_least: whether the target is the lowest value wanted, instead of the
+    highest.
     """
     sign = "≥" if at_least else "≤"
     wanted = f"{sign} {target:g} {unit}".strip()
@@ -34,7 +37,7 @@ def digits(x: float) -> int:
 
 
 def quantile(values: Sequence[float], q: float) -> float:
-    """Return the q-quantile of some values, interpolated as NumPy does it."""
+    """Return the q-quantile of some values, q from 0 to 1, interpolated between two values as NumPy does it."""
     ordered = sorted(values)
     at = q * (len(ordered) - 1)
     low = int(at)
@@ -43,12 +46,14 @@ def quantile(values: Sequence[float], q: float) -> float:
 
 
 def record(benchmark: str, **numbers) -> None:
-    """Print the numbers of a benchmark as one line of JSON, each rounded to three decimals."""
+    """Print one line of JSON with the name of a benchmark and its numbers, floats rounded to three decimals."""
     print(json.dumps({"benchmark": benchmark, **_round(numbers)}), flush=True)
 
 
 def _round(value):
-    """Return a value with every float in it rounded to three decimals, also inside dicts and lists."""
+    """Return a value with every float in it rounded to three decimals, also inside dicts and lists; tuples become
+    lists.
+    """
     if isinstance(value, float):
         return round(value, 3)
     if isinstance(value, dict):

@@ -1,5 +1,5 @@
-"""A benchmark of the time from a flipped mark to the redrawn bars: of the whole page, beside the same toy in idiomatic
-marimo and in Dash, all in turn.
+"""A benchmark of the time from a click that flips a mark to the redrawn bars: of the whole page, and of a toy with the
+same bars in idiomatic marimo and in Dash, all in turn.
 
 Each is measured on the machine of its server, and then through a slow network.
 """
@@ -31,7 +31,8 @@ SETTLED = 3.0  # seconds to wait once the charts are there, until fonts, late sc
 
 def run(rounds: int = 60, far_rounds: int = 20, seed: int = 0) -> None:
     """Measure on this machine and over a slow network, check after every toggle that the bars are the library's
-    advantages, and print the times. rounds, far_rounds: the toggles here and over the slow network.
+    advantages, and print the times. rounds, far_rounds: how many toggles are timed here and over the slow network;
+    seed: of the random choice of the marks to flip.
     """
     task = bfcl.load_tasks(ROOT / "data" / "tasks")[0]
     graded = tuple(g.vector for g in bfcl.grade_all(task))
@@ -53,8 +54,9 @@ def _measure(
     """Flip the same marks on all pages in turn. Return two dicts by the name of the page: the times of each toggle, as
     `flip` returns them, and the milliseconds of CPU that its server took per toggle, None where that is not known.
 
-    ports, cpu: by page, where its server listens, and what reads its CPU time. graded: the marks at the beginning.
-    orders: by page, the order in which it lists the answers.
+    The first WARM_UP toggles are not counted. ports, cpu: by page, the port of its server, and a function that returns
+    its seconds of CPU. graded: the marks at the beginning. orders: by page, the order in which it lists the answers.
+    rounds: how many toggles are counted. seed: of their random choice.
     """
     flips, states = walk(graded, WARM_UP + rounds, seed)
     pages = {name: open_page(running, f"http://127.0.0.1:{port}/", READERS[name]) for name, port in ports.items()}
@@ -87,8 +89,8 @@ def listed_order(task: bfcl.Task) -> list[int]:
 
 
 def walk(graded, length: int, seed: int) -> tuple[list[tuple[int, int]], list[tuple]]:
-    """Return flips that follow one another, each (answer, reward) and each clearly changing both charts, and the marks
-    of all answers after each flip. graded: the marks before the first; length: how many flips.
+    """Return two lists: random flips one after the other, each the (answer, reward) of a mark and each clearly changing
+    both charts, and the marks of all answers after each flip. graded: the marks before the first; length: how many.
     """
     rng = random.Random(seed)
     passed, flips, states = graded, [], []
@@ -105,7 +107,9 @@ def walk(graded, length: int, seed: int) -> tuple[list[tuple[int, int]], list[tu
 
 
 def expected(passed, order: list[int]) -> list[list[float]]:
-    """Return the advantages of GRPO and of GDPO, in the order in which a page lists its answers. passed: the marks."""
+    """Return two lists, the advantages of GRPO and those of GDPO. passed: the marks of all answers; order: the indices
+    of the answers in the order in which a page lists them.
+    """
     return [[f(passed)[i].item() for i in order] for f in (gc.grpo, gc.gdpo)]
 
 
@@ -121,8 +125,8 @@ def open_page(running, url: str, reader: str):
 
 
 def wait_until_shown(page, advantages, name: str, patience: float = 30) -> None:
-    """Wait until both charts of a page show these advantages. Raises RuntimeError if they do not within `patience`
-    seconds.
+    """Wait until both charts of a page show these advantages, of GRPO and of GDPO. Raises RuntimeError if they do not
+    within `patience` seconds. name: of the page, for the error.
     """
     deadline = time.perf_counter() + patience
     while time.perf_counter() < deadline:
@@ -138,9 +142,9 @@ def wait_until_shown(page, advantages, name: str, patience: float = 30) -> None:
 
 
 def flip(page, toggle: int, advantages, name: str) -> dict[str, float]:
-    """Click the mark of index `toggle`, and return milliseconds: until both charts have changed, until they are
-    painted, and until the words are there. advantages: what the charts have to show then. Raises RuntimeError after ten
-    seconds.
+    """Click the mark of index `toggle`, and return the milliseconds from the click until both charts have "changed",
+    until they are "painted", and until the "words" are there. advantages: what the charts have to show then; name: of
+    the page, for errors. Raises RuntimeError if the charts or then the words take more than ten seconds.
     """
     page.evaluate("expected => watch.arm(expected)", advantages)
     x, y = page.evaluate("watch.toggles()")[toggle]
@@ -154,15 +158,15 @@ def flip(page, toggle: int, advantages, name: str) -> dict[str, float]:
 
 
 def _per_toggle(after: float | None, before: float | None, rounds: int) -> float | None:
-    """Return milliseconds of CPU per toggle, from the seconds of CPU before and after so many rounds; None if they are
-    not known.
+    """Return the milliseconds of CPU per toggle, from the seconds of CPU after and before so many toggles; None if
+    either is not known.
     """
     return None if after is None or before is None else 1000 * (after - before) / rounds
 
 
 def _summary(measured: list[dict[str, float]]) -> dict[str, float]:
-    """Return the median and the 95th percentile of the times to the painted bars, and the medians of the other two
-    times.
+    """Return four numbers of milliseconds: "median" and "p95", the 95th percentile, of the times until the bars are
+    painted, and the medians of "changed" and of "words". measured: what `flip` returned for each toggle.
     """
     painted = [t["painted"] for t in measured]
     medians = {key: quantile([t[key] for t in measured], 0.5) for key in ("changed", "words")}
@@ -170,8 +174,8 @@ def _summary(measured: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _print(here: dict, far: dict, used: dict[str, float | None], seed: int) -> None:
-    """Print the times and how they stand beside the targets. here, far: by page, the times of each toggle; used: by
-    page, the milliseconds of CPU per toggle.
+    """Print the times and how they stand beside the targets. here, far: by page, the times of each toggle on this
+    machine and over the slow network; used: by page, the milliseconds of CPU per toggle here; seed: printed as well.
     """
     tables = {}
     for where, times in (("here", here), (f"{1000 * FAR:.0f} ms away, each way", far)):

@@ -45,7 +45,9 @@ def run(repeats: int = 7) -> None:
 
 
 def train(method: str, seeds: int, rng: np.random.Generator) -> np.ndarray:
-    """Train as gc.train does, in plain NumPy, and return the probabilities of a 1, (seeds, epochs + 1, rewards)."""
+    """Train as gc.train does from START with SCALE, in plain NumPy, and return the probabilities of a 1, (seeds, epochs
+    + 1, rewards). seeds: how many trainings run at once; rng: draws all their samples.
+    """
     scale = np.array(SCALE, dtype=np.float32)
     logits = np.tile(np.log(np.array(START) / (1 - np.array(START))), (seeds, 1)).astype(np.float32)
     path = [_sigmoid(logits)]
@@ -60,7 +62,7 @@ def train(method: str, seeds: int, rng: np.random.Generator) -> np.ndarray:
 
 def _advantages(method: str, rewards: np.ndarray) -> np.ndarray:
     """Return the advantages, (seeds, prompts, rollouts), of rewards, (seeds, prompts, rollouts, rewards), scaled to
-    mean 0 and std 1 over all responses of a seed.
+    mean 0 and std 1 over all responses of a seed. method: "gdpo", "grpo", or any other name for GRPO without std.
     """
     if method == "gdpo":
         centred = rewards - rewards.mean(2, keepdims=True)

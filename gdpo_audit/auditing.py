@@ -46,9 +46,9 @@ _PAIRS, _SHARE = 24, 0.4
 
 
 class Wanted(NamedTuple):
-    """Hold the weights, by reward, and the primary reward that the caller asks for, and the intended method.
+    """Hold what the caller asks for: weights by the name of the reward, the primary reward or None, and the method.
 
-    The method is what the caller, or a configuration beside the log, says was meant to run; None where neither does.
+    The method is the one that was meant to run, as the caller or else the run's configuration says, or None.
     """
 
     weights: Mapping[str, float]
@@ -67,8 +67,8 @@ def audit(
 ) -> AuditReport:
     """Audit a run: return a report on what its log shows about the rewards.
 
-    weights: {reward: weight}, or one number per reward. By default the weights that show in the logged advantages, else
-    those in the log or in a configuration file beside it, else 1 each.
+    weights: {reward: weight}, or one number per reward. A reward without one has the weight that shows in the logged
+    advantages, else that in the log or in a configuration file beside it, else 1.
     primary: the name of the reward that matters most; None: no reward does.
     asked: the method that was meant to run, a key of `gdpo_core.conventions.NAMES` such as grpo or gdpo; by default the
     one of the run's configuration or of its trainer, if that is known.
@@ -101,8 +101,8 @@ def gather(
 ) -> Facts:
     """Return the facts of a run, on which its findings and its report rest; arguments and errors are those of `audit`.
 
-    Rewards that turn out not to count, such as those with weight 0, are left out; and all else that a finding needs of
-    the log is read.
+    Rewards that turn out not to count, such as those with weight 0, are left out, unless the advantages are then no
+    longer reproduced as before; and all else that a finding needs of the log is read.
     """
     expect(isinstance(run, Run), "run", "what gdpo_audit.read_run returns", type(run).__name__)
     given = weights_by_name(weights, run.rewards)
@@ -175,7 +175,8 @@ def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
 def _recipes_of(f: Facts) -> dict[int, Recipe]:
     """Return the recipe of each batch, by the number of the batch, where the weights of the run change.
 
-    Returns {} if the run has no recipe or this makes every batch, or if other weights do not explain the rest.
+    Return {} if the run has no recipe, if a reward is missing from the log, if the recipe makes every batch that lacks
+    no rows, or if other weights do not explain most of the other batches.
     """
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or not wrong.any() or f.lacks_a_reward:
@@ -185,7 +186,7 @@ def _recipes_of(f: Facts) -> dict[int, Recipe]:
 
 
 def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
-    """Return the basis of the sums of a run, such as its weights, as if one recipe made all of its advantages.
+    """Return what the sums of a run are computed with, such as weights, as if one recipe made all of its advantages.
 
     recipe: None if it is not known; the weights are then those of the log or 1, and the convention is the framework's.
     Weights that the caller asks for take the place of any others.
@@ -266,7 +267,7 @@ def _most_batches(recipe: Recipe, sample: Sequence[pl.DataFrame], rewards: Seque
 def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
     """Return the recipe of the advantages in a sample, or None where none is found.
 
-    Where several methods make the same advantages, it is the recipe of the method that was meant to run.
+    Of several methods that make the same advantages, it has the one that was meant to run, if that is among them.
     """
     known = {**(run.weights or {}), **wanted.weights}
     hint = [known.get(name, 1.0) for name in run.rewards] if known.keys() & set(run.rewards) else None
@@ -298,8 +299,8 @@ def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], want
 def _reproduces(
     recipe: Recipe, tables: Iterable[pl.DataFrame], rewards: Sequence[str], but_impossible: bool = False
 ) -> bool:
-    """Return whether a recipe makes all logged advantages of some tables; but_impossible: all but those that no rewards
-    make.
+    """Return whether a recipe makes all logged advantages of some tables; but_impossible: leave out those that no
+    rewards can make.
     """
     for log in (tensors_of(table, rewards) for table in tables):
         c = compare(log, recipe)
@@ -315,7 +316,7 @@ def _reproduces(
 def _facts_of_summary(
     run: Run, summary: Summary, basis: Basis, wanted: Wanted, sample: Sequence[pl.DataFrame]
 ) -> Facts:
-    """Return the facts from the summary of a run, in which a batch that was logged twice counts once."""
+    """Return the facts from the summary of a run. Batches that repeat the one before stand in `repeated_batches`."""
     batches = summary.batches
     # TRL logs its last table to trackers twice, so the second of the two does not count.
     twice = len(batches.batch) > 1 and batches.step_last[-2] == batches.step[-1]
@@ -352,8 +353,8 @@ def _repeats_the_one_before(batches: Sums[Array]) -> Array:
 def _without_foreign_batches(f: Facts) -> Facts:
     """Return the facts without the batches that an evaluation wrote over, or that another method made.
 
-    These batches become `overwritten_batches`. The facts come back unchanged where there is no recipe, where it makes
-    all batches, or where nothing is found that makes the others.
+    These batches become `overwritten_batches`. The facts come back unchanged where there is no recipe, where the log
+    lacks a reward, where the recipe makes all whole batches, or where nothing is found that makes the others.
     """
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or f.lacks_a_reward or not wrong.any():
@@ -378,11 +379,11 @@ def _without_foreign_batches(f: Facts) -> Facts:
 
 
 def _smaller_groups(f: Facts, tables: Sequence[pl.DataFrame]) -> int | None:
-    """Return the size of smaller groups, as evaluations have them, in which the recipe makes all advantages of some
-    batches.
+    """Return the largest size, below that of the run's groups, of groups in which the recipe makes all advantages of
+    some batches, as evaluations have smaller groups.
 
-    tables: the rows of these batches. None where no size does, and where groups have no fixed size or a column names
-    them.
+    tables: the rows of these batches. None where no size does, and where there is no recipe, groups have no fixed size
+    or a column names them.
     """
     size, recipe = f.run.group_size, f.recipe
     if size is None or recipe is None or f.run.grouped_by_column:

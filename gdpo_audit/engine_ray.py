@@ -17,7 +17,8 @@ def audit_on_ray(path: Any, *, framework: str | None = None, what_if: Any = None
     """Return the report of `audit(read_run(path))`, computed by the workers of a Ray cluster.
 
     Where this process is connected to no cluster, one is started on this machine. framework: as in `read_run`; what_if:
-    as in `audit`; named: further arguments of either. Raises InputError, also if Ray is not installed or a worker dies.
+    as in `audit`; named: further arguments of either. Raises InputError as these do, if Ray is not installed, and if
+    it fails, as where the worker of one part has died for the third time.
     """
     engine = ray_engine()  # raises before the log is read in vain
     mine = {name: named.pop(name) for name in ("weights", "primary", "asked") if name in named}
@@ -44,7 +45,8 @@ def _ray() -> Any:
 def map_on_ray(function: Callable[[Any], Any], tables: Iterable[Any]) -> Iterator[Any]:
     """Yield what a function returns for each part, in the order of the parts, as `map` does; Ray's workers compute it.
 
-    Raises InputError if a worker dies, and what the function itself raises.
+    Raises what the function itself raises, and InputError if Ray is not installed or fails, as where the worker of one
+    part has died for the third time.
     """
     ray = _ray()
     try:

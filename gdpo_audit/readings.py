@@ -31,11 +31,11 @@ Solve = Callable[[Run, list[pl.DataFrame]], Recipe | None]  # returns the recipe
 
 
 def another_reading(run: Run, solve: Solve) -> Reading | None:
-    """Return the run read in another way from which a method makes all of its advantages, with a sample of it and the
-    recipe.
+    """Read the log of a run in other ways until a known method makes all its advantages; return the run so read, a
+    sample of it and the recipe of the sample's advantages.
 
-    None where there is no such reading. solve: a function that returns the recipe that makes every advantage in a
-    sample of a run, or None.
+    None where there is no such reading, where all advantages are 0, or where the log cannot be read again. solve: a
+    function that returns the recipe that makes every advantage in a sample of a run, or None.
     """
     if run._read_with is None or run._source.clues is None:
         return None
@@ -53,7 +53,8 @@ def another_reading(run: Run, solve: Solve) -> Reading | None:
 
 
 def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
-    """Return a column that was not read as a reward, and the recipe that makes all advantages if it is read as one.
+    """Return the first column that was not read as a reward and has to be one: its name, and the recipe that makes all
+    advantages if it is read as one.
 
     None where no such column is found. solve: as in `another_reading`.
     """
@@ -82,7 +83,9 @@ def added(run: Run, solve: Solve) -> Added | None:
 
 
 def share_adding_up(sample: list[pl.DataFrame]) -> float:
-    """Return the share of the groups of a sample in which the logged advantages add up to 0, but for round-off."""
+    """Return the share of the groups of a sample in which the logged advantages add up to 0, but for round-off; missing
+    ones count as 0.
+    """
     table = pl.concat(sample)
     group = np.unique(table["group"].to_numpy(), return_inverse=True)[1]
     return add_up(group, table["advantage"].fill_nan(0).fill_null(0).to_numpy())
@@ -139,8 +142,8 @@ def _masked(run: Run, mask: Mask, clues: Clues) -> Run:
     """Return the run read with a mask, which leaves out whole rows or only their advantages, and with an issue about
     it.
 
-    A reward that only says which rows the mask leaves out is left out itself. clues: hold the columns by which that
-    shows.
+    A reward that only says which rows the mask leaves out is left out itself. clues: rows of the log, with its columns
+    of 0 and 1, by which that shows.
     """
     masking = clues.flags[f"{mask.column}"]
     flags = {name for name, flag in clues.flags.items() if _same_or_opposite(flag, masking)}
@@ -168,9 +171,9 @@ def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: R
     """Return the run with more details in its issue about advantages of 0 that were left out; unchanged without such an
     issue.
 
-    The details say what these rows have in common: most of them one value of a column, or all of them an advantage of
-    at most 0 under the recipe. clues: rows of the log, with its columns of 0 and 1; sample: tables of the run; recipe:
-    that of their advantages.
+    The details say what these rows have in common: most of them a value of a column that no other rows have, or all of
+    them an advantage of at most 0 under the recipe. They gain nothing if neither holds. clues: rows of the log, with
+    its columns of 0 and 1; sample: tables of the run; recipe: that of their advantages.
     """
     masked = next((issue for issue in run.issues if issue.id == "masked" and issue.details["column"] is None), None)
     if masked is None:

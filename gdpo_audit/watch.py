@@ -72,7 +72,7 @@ def reports(
 
 
 def changed(path: str) -> Changed:
-    """Return the size of each file at a path, and the time of its last change in nanoseconds, by the name of the file.
+    """Return (size, time of the last change in nanoseconds) of each file at a path, by the name of the file.
 
     path: a file, a directory, a pattern, or DATABASE::RUN; what SQLite writes beside a database counts too.
     """

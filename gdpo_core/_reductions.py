@@ -15,13 +15,15 @@ _IN_A_ROW = 1024
 class Reduction(ABC):
     """A choice of responses over which a statistic is taken: the rollouts of each group, or all responses of a batch.
 
-    Every statistic gives one value per group, or one for the batch, which `broadcast` then spreads over the responses.
+    Every statistic gives one value per group, or one per batch, which `broadcast` then spreads over the responses.
     """
 
     @property
     @abstractmethod
     def count(self) -> Tensor | int:
-        """The number of responses in each group or in the batch, those with a missing value included."""
+        """The number of responses in each group or batch, those with a missing value included; if weighted, the
+        weights.
+        """
 
     def counted(self, x: Tensor) -> Tensor | int:
         """Return how many responses the statistics of x count: all, or those without NaN if the reduction skips NaN."""
@@ -185,7 +187,7 @@ class _Weighted(Reduction):
 
 @dataclass(frozen=True, eq=False)
 class _SkippingMissing(Reduction):
-    """A reduction that leaves NaN out of sums and counts; `count` still includes it, and `lowest` does not skip it.
+    """A reduction that leaves NaN out of sums and of `counted`; `count` still includes it, and `lowest` keeps it.
 
     over: the reduction over the same responses that skips nothing.
     """

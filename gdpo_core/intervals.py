@@ -24,7 +24,7 @@ def half_width(series: Sequence[Array], runs: bool = False) -> float | None:
     mean. runs: whether the numbers of a series are those of independent runs. Otherwise they are those of successive
     steps, and n of them count as n (1 − ρ) / (1 + ρ), with ρ their lag-1 autocorrelation where that is positive. The
     quantile is Student's t, for two series with the degrees of freedom of Welch. The result is None where a series has
-    too few numbers, and 0 where no number varies.
+    too few numbers or counts as fewer than 2, and 0 where no number of any series varies.
 
     >>> round(half_width([np.array([1.0, -1.0, 1.0, -1.0])]), 3)
     1.837

@@ -1,4 +1,4 @@
-"""Methods that came before and after GDPO for the same problem, in its notation, on top of `methods.py`.
+"""Methods, from before and after GDPO, for the problem that GDPO solves, in its notation, on top of `methods.py`.
 
 The symbols are those of `methods.py`, with σ_k for the standard deviation of reward k in a group, ρ_kl for its
 correlation with reward l, and t_k = w_k z_k for what GDPO adds up. Inside a group GRPO, GRPO without std, DVAO and
@@ -40,7 +40,9 @@ _ROUNDED = 32  # how many units in the last place count as round-off
 
 @dataclass(frozen=True)
 class Successor:
-    """A method for GDPO's problem: its name, the paper that it comes from and its formula in words and symbols."""
+    """A method, from before or after GDPO, for the problem that GDPO solves: its name, the title and arXiv number of
+    its paper, and its formula in words and symbols.
+    """
 
     name: str
     title: str
@@ -184,11 +186,12 @@ def _papo(batch: Batch) -> Steps:
 def _by_variation(batch: Batch) -> Batch:
     """Return the batch with SAW's weights, w_k · K c_k / Σ_l c_l, with which GDPO then computes.
 
-    c_k = std / |mean| of reward k over the batch, and K is the number of rewards whose weight is not 0; the others take
-    no part. The authors' code adds an ε of 1e-8 to each divisor. Here ε is 0, so that a reward whose mean is 0 takes
-    all of the weight. The result depends on where a reward has its zero: their code first adds 3 to correctness, which
-    lies between −3 and 3, and this function adds nothing. Their code has no w_k. Its name for GRPO with the same
-    weights is grpo-h. Source: arXiv 2606.07705 and Zhaolutuan/SAW@119951f (gdpo-h) verl/trainer/ppo/ray_trainer.py:221.
+    c_k = std / |mean| of reward k over the batch, 0 for one that never varies, and K is the number of rewards whose
+    weight is not 0; the others take no part. The authors' code adds an ε of 1e-8 to each divisor. Here ε is 0, so that
+    a reward whose mean is 0 takes all of the weight. The result depends on where a reward has its zero: their code
+    first adds 3 to correctness, which lies between −3 and 3, and this function adds nothing. Their code has no w_k. Its
+    name for GRPO with the same weights is grpo-h. Source: arXiv 2606.07705 and Zhaolutuan/SAW@119951f (gdpo-h)
+    verl/trainer/ppo/ray_trainer.py:221.
     """
     r, group = batch.rewards, batch.group
     axes = (-1,) if batch.index is not None else (-2, -1)

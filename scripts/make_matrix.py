@@ -36,8 +36,8 @@ def answer(inputs: list, method: str, how: dict) -> list[float]:
 
 
 def answered(data: dict) -> dict:
-    """Return the cases with the advantages of every method under every convention. data: what `check.load` returns,
-    which is changed in place.
+    """Return `data`, what `check.load` returns, after adding to each case the advantages of every method under every
+    convention, and to the whole the conventions themselves; it is changed in place.
     """
     data["conventions"] = {
         key: {"name": c.name.replace(",", ""), "how": differing(c)} for key, c in CONVENTIONS.items()
@@ -52,14 +52,14 @@ def answered(data: dict) -> dict:
 
 
 def written(value: dict) -> str:
-    """Return a value as JSON in which a list of numbers is on one line, and NaN is null."""
+    """Return a value as JSON in which a list without lists or objects is on one line, and NaN is null."""
     text = re.sub(r"(?m)^( *)NaN(,?)$", r"\1null\2", json.dumps(value, indent=1, ensure_ascii=False))
     return re.sub(r"\[\s+([^][{}]+?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text) + "\n"
 
 
 def cells(function: Callable, method: str, data: dict) -> dict[str, str]:
-    """Return a sentence on what the function does in each case, by the name of the case. data: what `check.load`
-    returns.
+    """Return a sentence on what the function does in each case, by the name of the case: its error, or how its answer
+    stands beside the paper's for `method`. data: what `answered` returns.
     """
     found = {case["name"]: (case, check.run(function, case)) for case in data["cases"]}
     return {
@@ -71,7 +71,7 @@ def cells(function: Callable, method: str, data: dict) -> dict[str, str]:
 
 
 def of_framework(method: Method) -> Callable:
-    """Return a trainer's own code as a function of lists, as the check calls it."""
+    """Return a method of a trainer's own code as a function of lists, as the check calls it."""
 
     def function(rewards: list, groups: list, weights: list, lengths: list) -> torch.Tensor:
         """Return the trainer's advantages. Groups that are blocks of one size go in as that size, and all others by

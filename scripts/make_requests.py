@@ -42,22 +42,24 @@ def _arguments(args: Mapping[str, list], required: list[str]) -> str:
 
 
 def _first(values: list) -> object:
-    """Return the first accepted value; "" stands for none. Inside a dictionary each entry has accepted values of its
-    own.
+    """Return the first accepted value other than "", which says that a value may be left out. A dictionary in it is
+    reduced as in `_plain`.
     """
     return _plain(next(value for value in values if value != ""))
 
 
 def _plain(value: object) -> object:
-    """Return an accepted value with every dictionary in it reduced to the first accepted value of each entry."""
+    """Return an accepted value with every dictionary in it, where each entry has a list of accepted values, reduced to
+    the first of each; entries that may be left out are.
+    """
     if isinstance(value, dict):
         return {name: _first(values) for name, values in value.items() if "" not in values}
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def read(folder: Path) -> pl.DataFrame:
-    """Return a table with the request, and an answer, for each prompt that has a square, in the order of the verdicts.
-    folder: the `data` of bfcl-eval.
+    """Return a table with the name, the request and a right answer of each prompt that has a square, in the order of
+    the published verdicts. folder: the `data` of bfcl-eval.
     """
     published = load_published(ROOT / "data" / "bfcl_rewards.parquet")
     requests, required, answers = {}, {}, {}

@@ -75,7 +75,9 @@ def encodings(names: Sequence[str], field: str = "method:N") -> tuple[alt.Color,
 
 
 def typed(chart: alt.LayerChart, title: str, description: str) -> alt.LayerChart:
-    """Return the chart with a title and a description, as wide as its container, in the page's font, without a grid."""
+    """Return the chart with a title and a description, as wide as its container, 210 px high, in the page's font and
+    without a grid.
+    """
     meta = {"embedOptions": {"actions": SAVE, "renderer": "svg", "ast": True}}
     return (
         chart.properties(width="container", height=210, title=title, description=description, usermeta=meta)

@@ -107,7 +107,7 @@ def who_comes_first(rows: Sequence[Mapping]) -> Filled:
 
 @lru_cache(maxsize=4)
 def _bars(many: int) -> dict[str, Any]:
-    """Return the specification of `many` bars, without their data."""
+    """Return the specification of `who_comes_first` with `many` bars, without their data."""
     y = alt.Y("bar:N", axis=None, sort=None, scale=alt.Scale(paddingInner=0.64, paddingOuter=0.32))
     x = alt.X("at:Q", axis=None, scale=alt.Scale(domain=[0, 1]))
     looks = alt.Color("colour:N", scale=None), alt.Opacity("opacity:Q", scale=None)
@@ -129,8 +129,8 @@ HEAVIEST = 6.5  # the weight of correctness at which its slider ends
 def by_weight(lines: Lines, counted: str, now: float, none: Mapping[str, str]) -> Filled:
     """Draw the share of pairs in the wrong order by the weight of correctness, a line per method.
 
-    lines: by method and by weight, that share; counted: words for the pairs; now: the weight that is chosen; none: by
-    method, the weight above which the share is 0, as text.
+    lines: by method and by weight, that share; 1 is among the weights; counted: words for the pairs; now: the weight
+    that is chosen; none: by method, the weight above which the share is 0, as text.
     """
     most = max(share for line in lines.values() for share in line.values())
     top = 1.0 if most > 0.3 else max(0.05, ceil(20 * most) / 20)

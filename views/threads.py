@@ -1,4 +1,4 @@
-"""The number of threads of a computation of torch, in the server and in its workers: one, set by importing this module.
+"""Importing this module, as the server and its workers do, sets torch to one thread per computation.
 
 Every visitor has a thread of this process. Threads inside one small computation would only wait for each other.
 """

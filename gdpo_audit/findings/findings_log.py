@@ -28,8 +28,8 @@ def issues(f: Facts, which: str) -> Iterator[Mapping[str, Any]]:
 
 
 def steps_missing(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if the log lacks steps between its first and its last one; nothing where groups were left out
-    because a total does not tell the rewards in them, as that may be why.
+    """Yield one finding if the log lacks steps between its first and its last one; none where groups were left out
+    because a total does not tell their rewards, as the steps may be missing for that reason.
     """
     gaps = Counter(b - a for a, b in pairwise(f.steps))
     if not gaps or set(gaps) == {1} or f.undecided[0]:
@@ -91,7 +91,7 @@ def rewards_collinear(f: Facts) -> Iterator[Finding]:
 
 def groups_mix_prompts(f: Facts) -> Iterator[Finding]:
     """Yield one finding if some groups hold answers to several prompts, where no column told the groups apart and the
-    rows were cut into blocks; nothing for a log that is only a sample.
+    rows were cut into blocks; none for a log that is only a sample. Batches that the recipe does not make do not count.
     """
     if f.summary is None or f.run.grouped_by_column or any(issues(f, "groups-sampled")):
         return
@@ -226,8 +226,8 @@ def missing_rewards(f: Facts) -> Iterator[Finding]:
 
 
 def score_not_a_sum(f: Facts) -> Iterator[Finding]:
-    """Yield a finding if the log holds a total, which GRPO normalises, that is not a weighted sum of the rewards logged
-    beside it.
+    """Yield a finding if the log holds a total, which GRPO normalises, that is not exactly a weighted sum of the
+    rewards logged beside it; none where the total turns out to be a reward of its own.
     """
     for details in issues(f, "score-not-a-sum"):
         score = details.get("score", "score")
@@ -250,7 +250,8 @@ def score_not_a_sum(f: Facts) -> Iterator[Finding]:
 
 def _nearly_a_sum(f: Facts, score: str, details: Mapping[str, Any]) -> Finding:
     """Return the finding that a logged total is a weighted sum of the columns beside it plus something that is in no
-    column. score: the name of the total; details: those of the issue, with the weights and with the missing part.
+    column. score: the name of the total; details: those of the issue, among them the weights and the share of the
+    total's variance that is in no column.
     """
     missing = details["missing"]
     terms = listing(f"{number(w)} × {name}" for name, w in details["weights"].items())

@@ -48,8 +48,8 @@ def reward_dead(f: Facts) -> Iterator[Finding]:
 
 
 def reward_fades(f: Facts) -> Iterator[Finding]:
-    """Yield a finding for each reward that differed inside groups at the beginning of the run and is constant in many
-    more groups at its end.
+    """Yield a finding for each reward that differed inside groups in the first quarter of the run and is constant in
+    many more groups in its last quarter; nothing for a short run.
     """
     batches = len(f.batches.batch)
     if batches < t.FADES_BATCHES:
@@ -92,7 +92,7 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
 
 def reward_noise(f: Facts) -> Iterator[Finding]:
     """Yield a finding for each reward that is nearly constant in most of the groups in which it differs, and to which
-    GDPO gives a large part of the update all the same, far more than GRPO does.
+    GDPO gives, or in a run without GDPO would give, a large part of the update, far more than GRPO does.
     """
     grpo, gdpo = f.shares("grpo"), f.shares("gdpo")
     for k, name in enumerate(f.rewards):
@@ -161,7 +161,7 @@ def _dominant(f: Facts) -> list[int]:
 
 def reward_starved(f: Facts) -> Iterator[Finding]:
     """Yield a finding for each reward that has a weight and yet makes next to nothing of the update, or against which
-    the update works.
+    the update works, in the whole run or at least in its second half.
     """
     shares, gdpo, able = f.shares(f.method), f.shares("gdpo"), _acting_rewards(f)
     most = max(able, key=lambda i: shares[i], default=0)
@@ -296,7 +296,7 @@ def _why(f: Facts, most: int, share: float, gdpo: float, asks: float) -> str:
 
 def conflict(f: Facts) -> Iterator[Finding]:
     """Yield a finding for each pair of rewards that oppose each other inside groups, which means that their correlation
-    there is far below 0.
+    there is far below 0, and further than chance explains.
     """
     shares = f.shares(f.method)
     for i, j in sorted(combinations(range(len(f.rewards)), 2), key=lambda pair: pair[::-1]):
@@ -319,8 +319,8 @@ def conflict(f: Facts) -> Iterator[Finding]:
 
 
 def length_coupled(f: Facts) -> Iterator[Finding]:
-    """Yield a finding for each reward that is correlated with the length of the response inside groups; nothing for a
-    log without lengths in tokens.
+    """Yield a finding for each reward that is correlated with the length of the response inside groups, more than
+    chance explains; nothing for a log without lengths in tokens.
     """
     lengths = lengths_of(f) if f.run.has_length else None
     for k, (name, correlation) in enumerate(lengths["correlations"].items() if lengths else ()):
@@ -343,7 +343,7 @@ def length_coupled(f: Facts) -> Iterator[Finding]:
 
 def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
     """Yield a finding for each reward that is constant in nearly all groups with some values of a column, such as some
-    tasks, and acts in the other groups.
+    tasks, and in clearly fewer of the groups with its other values; none if it is constant in nearly all of the run.
     """
     for k, name in enumerate(f.rewards):
         here = [
@@ -374,8 +374,8 @@ def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
 
 
 def _dead_and_holding(values: Sequence[ValueFacts], k: int) -> tuple[int, int]:
-    """Return two counts over the groups of these values together: in how many the reward with index k is present and
-    constant, and in how many it is present at all.
+    """Return two counts over all groups with these values of a column: in how many the reward with index k is present
+    and constant, and in how many it is present at all.
     """
     sums = [value.facts.totals for value in values]
     holding = int(sum(total.rewards.holding_groups[k] for total in sums))

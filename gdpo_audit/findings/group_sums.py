@@ -72,8 +72,8 @@ class Grouped:
         return x[..., None] if self.batch.index is None else self.batch.group.broadcast(x)
 
     def centred(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the std of each group, (…, groups), and every value of x minus the mean of its group, 0 where x is
-        NaN.
+        """Return the std of each group, (…, groups), with n − 1 and without NaN, and every value of x minus the mean of
+        its group, in the shape of x and 0 where x is NaN. x: a value per response.
         """
         group = self.batch.group
         over = skipping_missing(group) if bool(x.isnan().any()) else group
@@ -96,7 +96,8 @@ def token_lengths(table: pl.DataFrame) -> Array:
 
 def sums_of_groups(grouped: Grouped, log: Tensors, rows: pl.DataFrame, basis: Basis, float32: bool) -> Sums[Any]:
     """Return the sums of each group, as tensors and arrays with a number per group. log, rows: the responses that
-    `grouped` holds, as tensors and as a table. float32: whether the rewards are float32 numbers.
+    `grouped` holds, as tensors and as a table. basis: the methods, weights and recipe of the sums. float32: whether the
+    rewards are float32 numbers.
     """
     std, distance = grouped.centred(grouped.batch.rewards)
     same = _pairs.tie_tolerance(torch.float32 if float32 else torch.float64)
@@ -141,8 +142,8 @@ def sums_of_groups(grouped: Grouped, log: Tensors, rows: pl.DataFrame, basis: Ba
 
 def _fingerprints(rows: pl.DataFrame, rewards: Sequence[str], batch: Array, groups: Array) -> Array:
     """Return (groups,) a hash of the rewards and logged advantages of each group and of where its rows stand in the
-    batch. The hashes of a batch, joined by XOR, are equal for batches with the same rows. batch: (rows,) the batch of
-    each row. groups: (groups,) the first row of each group.
+    batch. The hashes of a batch, joined by XOR, are equal for batches with the same rows in the same order. batch:
+    (rows,) the batch of each row. groups: (groups,) the first row of each group.
     """
     content = rows.select(*["advantage"] * ("advantage" in rows.columns), *reward_columns(rewards))
     starts = starts_of(batch)
@@ -214,7 +215,7 @@ def _deviations_as_logged(
 
 class _Outcome(NamedTuple):
     """The advantages that a method makes of some batches, the numbers from which it made them, and sums over each
-    group.
+    group. In the sums the advantages that a mask took from the update count as 0; `advantages` still holds them.
     """
 
     advantages: Tensor  # (prompts, rollouts) or (responses,)
@@ -226,8 +227,8 @@ class _Outcome(NamedTuple):
 
 
 def _outcome(grouped: Grouped, method: str, logged: Deviations) -> _Outcome:
-    """Return what a method makes of the batches. logged: how far the rewards, as the log holds them, are from their
-    groups' means.
+    """Return the advantages that a method makes of the batches, with its steps and sums. logged: how far the rewards,
+    as the log holds them, are from their groups' means.
     """
     formula, batch = method_for(method, grouped.batch)
     steps = formula(batch)
@@ -260,8 +261,8 @@ def _ties_and_order(
 
 def _break_even(grouped: Grouped, added: Tensor, primary: int | None) -> Tensor:
     """Return (groups,) the weight on the primary reward above which no pair of a group is in the wrong order; −infinite
-    where none is in the wrong order now, and everywhere without a primary reward. added: (rewards, …) what a method
-    adds up.
+    where none is in the wrong order now, and everywhere if `primary` is None. added: (rewards, …) what a method adds up
+    by weight. primary: the index of the primary reward.
 
     The search begins with the weight that the reward has. Of the pairs in the wrong order, it takes the one whose sums
     are furthest apart and goes on with the weight that ties this pair, until no pair is in the wrong order. This is

@@ -1,8 +1,8 @@
 """Patterns in logged advantages that no recipe makes: a known estimator, the order of the rewards, or a sign that
 something is not logged.
 
-All are looked for in a sample of the log. A pattern that is named holds in nearly all groups of the sample, and in too
-many to be chance.
+All are looked for in a sample of the log. A known estimator is named if it fits nearly all groups of the sample, an
+order if it fits all, and either only in too many groups to be chance.
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,12 +46,12 @@ class Residual:
     says: str
     known: bool = True
     consistent: bool = True  # whether most of the advantages follows the rewards, where something is missing
-    weights: tuple[float, ...] | None = None  # the weights of that sum, where they show
+    weights: tuple[float, ...] | None = None  # of the rewards in a known estimator, where they show
 
 
 def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual | None:
-    """Return the pattern in the advantages of some tables, where no recipe makes these advantages; None where none is
-    found.
+    """Return the first pattern that is found in the advantages of some tables, which no recipe makes; None where none
+    is found. Only about the first `_ENOUGH` responses, in whole groups, are looked at. rewards: their names.
     """
     table = pl.concat(tables)
     ends = table["group"].rle().struct.field("len").cum_sum().to_numpy()
@@ -116,8 +116,8 @@ def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tupl
 
 
 def _fit(t: Terms) -> Tensor | None:
-    """Return (rewards,) the weights with which the sum of the terms is a positive multiple of the advantages in nearly
-    every group; None if there are no such weights, or if too few groups show it.
+    """Return (rewards,) the weights with which the sum of the terms times a positive factor, one per group, is the
+    advantages in nearly every group; None if there are no such weights, or if too few groups or responses show it.
     """
     solution = solution_of(replace(t, batch=torch.arange(len(t.batch))), len(t.batch))
     if not solution.is_direction:
@@ -137,8 +137,8 @@ def _fit(t: Terms) -> Tensor | None:
 
 
 def _factors_vary(t: Terms, w: Tensor) -> bool:
-    """Return whether two factors both differ from group to group: that between the weighted sums and the advantages,
-    and that between the z-scores of these sums and the advantages. w: (rewards,) the weights.
+    """Return whether the factor from the weighted sums to the advantages differs from group to group, and that from the
+    z-scores of these sums, with n − 1 and with n, does so too. w: (rewards,) the weights.
     """
     square = t.total((w @ t.x).square())
     factor = t.total((w @ t.x) * t.a) / square
@@ -149,7 +149,7 @@ def _factors_vary(t: Terms, w: Tensor) -> bool:
 
 
 def _in_words(rewards: Sequence[str], weights: Tensor) -> str:
-    """Return words that name the weights; if only one reward has a weight other than 0, they name that reward alone."""
+    """Return words that name each reward with its weight; if only one has a weight other than 0, they name it alone."""
     known = {name: w for name, w in zip(rewards, weights.tolist(), strict=True) if w}
     words = weights_in_words(known, True).removesuffix(" (the log shows only their ratio)")
     return f"with weights {words}" if len(known) > 1 else f"of {listing(known)} alone"

@@ -22,10 +22,11 @@ _LEAST = 1e-3
 
 def weights_for(trials: Trials, method: str, wanted: Mapping[int, float]) -> tuple[float, ...] | None:
     """Return weights, one per reward and rounded to three digits, under which a method gives each reward about its
-    wanted share of the update. None where no share is wanted, or where a reward that is to have a share never differs.
+    wanted share of the update. None where no share is wanted, or where a reward in `wanted` never differs.
 
-    wanted: shares that sum to 1, by the index of the reward. All other rewards keep the weight that they have. The
-    signs of the weights stay, and so does the largest absolute weight of the rewards in `wanted`.
+    wanted: shares above 0 that sum to 1, by the index of the reward. All other rewards keep the weight that they have,
+    but count as 0 in the search. The signs of the weights stay, and so does the largest absolute weight of the rewards
+    in `wanted`, or it becomes 1 if all are 0.
 
     A share is Σ_u w_k (M_u w)_k / d_u² beside Σ_u w'M_u w / d_u². Here u counts the units, each of which the method
     divides by one number d_u, and M_u holds the products of the terms in that unit.
@@ -60,7 +61,7 @@ def weights_for(trials: Trials, method: str, wanted: Mapping[int, float]) -> tup
 def _products(trials: Trials, method: str) -> tuple[Array, Array | None]:
     """Return two stacks of matrices, (units, rewards, rewards). The first holds Σ x_k x_l of the terms in each unit.
     The second holds the matrices D for which w'D w is the square of what a method divides a unit by; it is None where
-    nothing is divided.
+    nothing is divided. A unit is what a method divides by one number: a group or a batch.
     """
     f = trials.facts
     c = ALL_CONVENTIONS[f.basis.convention]

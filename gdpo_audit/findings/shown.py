@@ -29,8 +29,8 @@ _LEAST = 8  # the fewest groups with an advantage other than 0: fewer do not sho
 
 @dataclass(frozen=True)
 class Shown:
-    """The signs in logged advantages: a title for the most telling one, a sentence for each, and the weights of a
-    weighted sum of the rewards that was logged without being centred.
+    """The signs in logged advantages: a title for the most telling one, a sentence for each, and, if the advantages are
+    a weighted sum of the rewards that was not centred, its weights. Without signs the title is "".
     """
 
     title: str = ""
@@ -105,8 +105,8 @@ def _centring(a: np.ndarray, group: np.ndarray, batch: np.ndarray, x: np.ndarray
 
 
 def _plain_sum(a: np.ndarray, x: np.ndarray) -> list[float] | None:
-    """Return the weights of a weighted sum of the rewards x that is, uncentred, what was logged as the advantages a;
-    None if there are no such weights. x: (responses, rewards); a: (responses,).
+    """Return the weights with which the rewards x add up, uncentred, to the advantages a; None if there are no such
+    weights, or too few responses to tell. x: (responses, rewards); a: (responses,).
     """
     whole = np.isfinite(x).all(1)
     if whole.sum() < x.shape[1] + _ROWS:
@@ -167,9 +167,9 @@ def _beyond(a: np.ndarray, group: np.ndarray) -> Said:
 
 
 def _silent(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> Said:
-    """Return a title and a sentence about groups in which every advantage is 0 although the rewards differ; both empty
-    where there are only a few. a: (responses,) the advantages; group: (responses,) the group of each; x: (responses,
-    rewards).
+    """Return a title and a sentence about groups in which every advantage is 0 or missing although the rewards differ;
+    both empty where there are only a few. a: (responses,) the advantages; group: (responses,) the group of each; x:
+    (responses, rewards).
     """
     sizes, groups = np.bincount(group), int(group.max()) + 1
     moved = np.bincount(group, np.abs(np.nan_to_num(a))) > 0

@@ -77,7 +77,8 @@ def others_in(names: Schema, options: ReadOptions) -> Schema:
 def numbered(table: Table, number: int, start: int = 0, rows: int | None = None) -> pl.LazyFrame:
     """Return the rows of a table, or some of them, with the numbers of the table and of each row in it.
 
-    number: the number of the table. start, rows: the first row wanted, and how many; by default all are.
+    number: the number of the table. start, rows: the first row wanted, and how many; without `rows`, all are wanted,
+    and `start` is only the number of the first.
     """
     frame = table.fresh if rows is None else table.fresh.slice(start, rows)
     return with_numbers(frame, number, start)
@@ -95,21 +96,25 @@ def renumbered(table: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def exploded(table: pl.LazyFrame, lists: Sequence[str], by: str) -> pl.LazyFrame:
-    """Return a row per item of these lists, which have one length in a row; rows with an empty `by` are left out.
+    """Return a row per item of these lists, which have one length in a row.
 
-    by: one of the lists. A list that the table lacks is skipped. The new rows are numbered anew.
+    by: one of the lists; rows in which it is empty or null are left out. A list that the table lacks is skipped. The
+    new rows are numbered anew.
     """
     there = [name for name in lists if name in table.collect_schema()]
     return renumbered(table.filter(pl.col(by).list.len() > 0).explode(there))
 
 
 def sizes_of(table: Table, lists: Sequence[str]) -> pl.DataFrame:
-    """Return the lengths of these lists in each row of a table, a column per list; a missing list has length 0."""
+    """Return the lengths of these lists in each row of a table, a column per list; a null has length 0."""
     return table.frame.select(pl.col(name).list.len().fill_null(0) for name in lists).collect()
 
 
 def expect_one_length(table: Table, lists: Sequence[str], by: str) -> None:
-    """Raise InputError for the first row of a table in which one of these lists is not as long as the list `by`."""
+    """Raise InputError if one of these lists is not as long as the list `by` in some row of a table.
+
+    The error names the first such list, and the first row in which that is so.
+    """
     sizes = sizes_of(table, lists)
     for name in lists:
         if (sizes[name] != sizes[by]).any():

@@ -1,6 +1,6 @@
 """Errors of a log that cannot be used: each says where it is wrong, what was expected there, and what came instead.
 
-Every module of this package refuses a log through `refuse` and `refuse_unless`, so that all errors read alike.
+The modules of this package refuse a log through `refuse` and `refuse_unless`, so that all errors read alike.
 """
 
 from typing import NoReturn
@@ -18,7 +18,7 @@ def location(
     column: str | None = None,
     step: object = None,
 ) -> str:
-    """Return words for a place in a log, with which an error begins.
+    """Return words for a place in a log, with which an error begins; they name only what is given.
 
     name: the file or table, or the argument of `read_run`.
     line: the number that an editor shows, from 1.

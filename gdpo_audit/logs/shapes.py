@@ -51,7 +51,7 @@ class Shape:
     method: str | None = None
 
     def applied_to(self, form: Form) -> Form:
-        """Return a form of these tables, with what their shape says of groups, methods and columns."""
+        """Return the form that reads these tables, changed by what their shape says of groups, method and columns."""
         form = replace(form, method=form.method or self.method)
         if not self.several:
             return form
@@ -151,9 +151,9 @@ def _with_texts_read(shape: Shape) -> Shape:
 
 
 def _with_rollouts_apart(shape: Shape) -> Shape:
-    """Return the shape with each list of rollouts as a list per member, which has a value per rollout.
+    """Return the shape with each list of rollouts as a list per member of a rollout, which has a value per rollout.
 
-    A rollout is an object with a reward or an advantage.
+    A rollout is an object with a reward or an advantage. Members that have the name of a column are left out.
     """
     schema = union_schema(shape.tables)
     members = {name: lists.members_of_rollouts(kind) for name, kind in schema.items()}
@@ -175,7 +175,7 @@ def _with_rollouts_apart(shape: Shape) -> Shape:
 
 
 def _unnested(shape: Shape) -> Shape:
-    """Return the shape with objects of rewards as columns; the caller's rewards have the names of these columns."""
+    """Return the shape with objects of rewards as columns; rewards that the caller names get the names of these."""
     schema, named = union_schema(shape.tables), shape.options.rewards or ()
     holders = objects.objects_in(schema, named, _alone(schema))
     if not holders:
@@ -192,7 +192,7 @@ def _unnested(shape: Shape) -> Shape:
 
 
 def _renamed(named: Sequence[str], members: Sequence[objects.Member], schema: Schema) -> tuple[str, ...]:
-    """Return the rewards that the caller names as names of columns; an object stands for all of its members.
+    """Return the rewards that the caller names as names of columns; an object stands for all of its numbers.
 
     named: the rewards that the caller names. members: the members of objects that became columns.
     schema: the columns that there are now.
@@ -206,7 +206,7 @@ def _renamed(named: Sequence[str], members: Sequence[objects.Member], schema: Sc
 
 
 def _exploded(shape: Shape) -> Shape:
-    """Return the shape with a row per answer, if lists hold a value per answer."""
+    """Return the shape with a row per answer, if lists hold a value per answer; otherwise the same shape."""
     tables = [_with_lists(table) for table in shape.tables]
     schema, options = union_schema(tables), shape.options
     by_lower = {name.lower(): name for name in reversed([*schema])}
@@ -232,12 +232,12 @@ def _exploded(shape: Shape) -> Shape:
 
 
 def _are_numbers(table: Table, name: str) -> bool:
-    """Return whether the first texts of a column all spell numbers."""
+    """Return whether the first values of a column of texts, or of lists of texts, all spell numbers."""
     return all(map(is_numeric_text, first_values(table, [name], SAMPLE)[name]))
 
 
 def _with_lists(table: Table) -> Table:
-    """Return the table with lists in the place of arrays, which in polars are lists of one fixed length."""
+    """Return the table with lists in the place of polars' one-dimensional arrays, which have one fixed length."""
     arrays = [name for name, kind in table.schema.items() if isinstance(kind, pl.Array) and len(kind.shape) == 1]
     if not arrays:
         return table
@@ -287,7 +287,10 @@ def _alone(schema: Schema) -> bool:
 
 
 def _of_episodes(shape: Shape, trainer: str) -> Shape:
-    """Return the shape with a row per trajectory of the episodes that a trainer, tinker or rllm, logs."""
+    """Return the shape with a row per trajectory of the episodes that a trainer, tinker or rllm, logs.
+
+    With tinker, the method is the one that only centres, and a column `final_reward` that never differs is left out.
+    """
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
         """Return a row per trajectory of a table of episodes."""
@@ -303,7 +306,7 @@ def _of_episodes(shape: Shape, trainer: str) -> Shape:
 
 
 def _with_steps(shape: Shape) -> Shape:
-    """Return the shape with a column of steps if only the folders around the files tell the step."""
+    """Return the shape with a column of steps if only the folders around the files tell the step, and steps differ."""
     named = {name.lower() for table in shape.tables for name in table.schema}
     steps = [step_in(table.name) for table in shape.tables]
     if named & {*STEPS} or shape.options.named("step") or None in steps or len({*steps}) < 2:

@@ -126,8 +126,8 @@ class _Traces:
     def value(self, *path: str, numbers: bool = False) -> pl.Expr:
         """Return an expression for a value in an episode or, if the path begins with "traces", in one of its traces.
 
-        path: the names that lead to the value, such as "env", "name". numbers: whether the value has to be a number.
-        The value is null if the log does not have it.
+        path: the names that lead to the value, such as "env", "name". The value is null if the log does not have it.
+        numbers: whether the value has to be a number; if it is not, this raises InputError.
         """
         return _field(pl.Struct({**self.names, "traces": self.trace}), path, self.where, numbers)
 
@@ -200,7 +200,7 @@ class _Responses:
     changing: Sequence[str]
 
     def __call__(self, table: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the responses of a table, without those of evaluations and of episodes that come twice."""
+        """Return the responses of a table, without those of episodes in `again` and, if `training`, of evaluations."""
         table = self.traces.responses(table)
         table = table.with_columns(pl.col(name) * pl.col(_WEIGHT + name) for name in self.changing)
         table = table.filter(~place().is_in(self.again.implode())) if len(self.again) else table
@@ -222,8 +222,8 @@ def _logged_weights(rows: pl.DataFrame, rewards: Sequence[str], where: str) -> d
 def _repeated_episodes(rows: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
     """Return the places of episodes that another file holds too, as prime-rl writes them; an empty series for none.
 
-    Of such episodes the one with advantages, or else the first, is not among them, because it is read. If an id comes
-    twice in one file, ids do not tell episodes, and the series is empty.
+    Of the copies of an episode, the one with advantages, or else the first, is not among them, because it is read. If
+    an id comes twice in one file, ids do not tell episodes apart, and the series is empty.
     rows: the responses. rewards: the columns of the rewards, which have to be equal in both files, too.
     """
     named = rows.filter(pl.col(_EPISODE_ID).is_not_null())
@@ -273,7 +273,7 @@ def _as_logged(rows: pl.DataFrame, names: Sequence[str]) -> list[str]:
 
 
 def _weight(reward: pl.Expr, weight: pl.Expr) -> pl.Expr:
-    """Return an expression for the weight of a reward: 1 where it is not logged, null where nothing was scored.
+    """Return an expression for the weight of a reward: 1 where no number is logged, null where nothing was scored.
 
     reward, weight: expressions for the reward's object and for the weight in it.
     """

@@ -43,8 +43,8 @@ def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | No
 def recipes_by_batch(
     run: Run, recipe: Recipe, batches: Sequence[int], bad: set[int], whole: set[int]
 ) -> dict[int, Recipe]:
-    """Return the recipe of each batch, by its number, if weights that change explain the batches that the run's recipe
-    does not; else {}.
+    """Return the recipe of each batch, by its number, if weights that change explain most of the batches that the run's
+    recipe does not; else {}.
 
     recipe: that of the run. batches: the numbers of all batches, in order. bad: the numbers of those that `recipe` does
     not explain. whole: the numbers of those that lack no rows.
@@ -110,14 +110,14 @@ def _reproduces(recipe: Recipe, log: Tensors) -> bool:
 
 
 def _open(recipe: Recipe) -> bool:
-    """Return whether further batches may show more of a recipe's weights."""
+    """Return whether further batches may show more of a recipe's weights, as some are unknown or advantages rounded."""
     return bool(recipe.unknown or recipe.grid)
 
 
 def _scaled_to(old: Recipe, new: Recipe, made: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Recipe:
     """Return the recipe `new` with its weights multiplied by one factor, so that as many of them as possible stay as
-    they were in the recipe `old`. It is unchanged if the log shows its scale, or if it then no longer makes the
-    advantages of the tables `made`.
+    they were in the recipe `old`. It is unchanged if the log shows its scale, if no weight has the same sign in both,
+    or if it then no longer makes the advantages of the tables `made`.
     """
     pairs = [(x, y) for x, y in zip(old.weights, new.weights, strict=True) if x / (y or 1) > 0 and y]
     if not new.up_to_scale or not pairs:

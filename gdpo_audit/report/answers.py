@@ -32,7 +32,7 @@ def data_of(f: Facts, tables: Iterable[pl.DataFrame]) -> dict[str, Any] | str:
     """Return the data from which answers.js computes other settings, or a sentence that says why there can be none.
 
     The data are the rewards of all groups of the run, or of whole batches from all over it if these are too many, and
-    the figures that the run had. tables: the tables of the run, read anew.
+    the setting and figures that the run had. tables: the tables of the run, read anew.
     """
     convention = ALL_CONVENTIONS[f.basis.convention]
     if f.lacks_a_reward:
@@ -57,7 +57,7 @@ def data_of(f: Facts, tables: Iterable[pl.DataFrame]) -> dict[str, Any] | str:
 def _largest(f: Facts, sample: Facts) -> float:
     """Return the largest difference between a figure of the whole run and the same figure of a sample of it.
 
-    Both are computed under the run's own weights. 0 where no figure is known.
+    Both are computed under the run's own weights, for each of the methods in COMPARED. 0 where no figure is known.
     """
     both = ([x for m in COMPARED for x in _figures(facts, m)] for facts in (f, sample))
     return max((abs(x - y) for x, y in zip(*both, strict=True) if x == x and y == y), default=0.0)
@@ -95,8 +95,9 @@ def _vectors(table: pl.DataFrame, rewards: Sequence[str], tokens: bool) -> pl.Da
     """Return a table of the distinct reward vectors in each group: how often each came, and its weight in the batch
     step.
 
-    The columns: batch, group, float32 (whether the batch holds such numbers), one per reward, n (how often), over (the
-    weight). tokens: whether the batch step weights by tokens; else `over` is the number of responses.
+    The columns: batch, group, float32 (whether the batch holds such numbers; others are rounded), one per reward, n
+    (how often), over (the weight). tokens: whether the batch step weights by tokens; if not, or if a batch lacks
+    lengths, `over` is the number of responses.
     """
     starts = starts_of(table["batch"].to_numpy())
     sizes = np.diff(starts, append=len(table))

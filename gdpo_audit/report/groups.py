@@ -28,7 +28,8 @@ def group_tables(report: AuditReport, finding: Finding, most: int = MOST, clippe
 
 
 def punished_tables(report: AuditReport, most: int = 1, clipped: int = 60) -> list[Table]:
-    """Return tables of the groups with the most answers that are punished though they are above the mean of a reward.
+    """Return tables of the groups with the most answers that are punished, which means that they are above the group's
+    mean of a reward and yet get an advantage of 0 or less.
 
     The reward is the primary one, or else the first. most: the most tables; clipped: the most characters of an answer.
     """
@@ -46,8 +47,9 @@ def _tables(report: AuditReport, finding: str, most: int, clipped: int) -> list[
 def group_table(report: AuditReport, group: ExampleGroup, clipped: int = 60) -> Table:
     """Return a table of one group with a row for each answer: its rewards, and its advantages.
 
-    These are the logged one, and those of this group alone under GRPO, GDPO and the run's method. In a group of many
-    answers, equal ones share a row. clipped: the most characters of an answer.
+    These are the logged one, if there is one, and those of this group alone under GRPO, GDPO and the run's method. In a
+    group of more than MANY answers, equal ones share a row; after ROWS rows, one row says how many are left out.
+    clipped: the most characters of an answer; a prompt may have three times as many.
     """
     methods = list(dict.fromkeys(["grpo", "gdpo", group.method]))
     head = ["response", *map(one_line, group.names), *["logged"] * bool(group.logged), *(NAMES[m] for m in methods)]

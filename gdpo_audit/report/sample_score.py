@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SampleScore:
-    """The share of the update and the push of each reward of a sample, under what a configuration runs.
+    """The share of the update and the push of each reward of a sample, under the setting of a configuration.
 
-    update_share, push: by reward; None where every advantage is 0. notes: what the figures rest on, in sentences.
+    path: where the sample was read. answers, groups: how many it holds. weights, update_share, push: by reward, the
+    last two None where every advantage is 0. notes: what the figures rest on, in sentences.
     """
 
     path: str

@@ -53,7 +53,8 @@ class Function(TypedDict):
 class Task:
     """A task: one request, the functions that a model may call, the accepted calls and the answers to grade.
 
-    Raises InputError if the documentation or an accepted call contradicts itself.
+    Raises InputError if two functions have one name, or if a required parameter or an accepted call does not fit the
+    documentation.
     """
 
     id: Text
@@ -103,7 +104,7 @@ def load_tasks(directory: str | Path) -> tuple[Task, ...]:
 
 
 def load_task(path: str | Path) -> Task:
-    """Return the task in a JSON file. Raises InputError.
+    """Return the task in a JSON file. Raises InputError if the file is missing or broken.
 
     The error names the file, the entry, what was expected and what came.
 
@@ -151,7 +152,9 @@ def type_error(value: object, schema: Schema) -> str | None:
 
 
 def spelling_error(value: object, schema: Schema) -> str | None:
-    """Return in what a value differs from its documented spelling, as the end of a sentence; None if it fits."""
+    """Return in what a value differs from its documented spelling, an enum or a date as YYYY-MM-DD, as the end of a
+    sentence; None if it fits.
+    """
     if "enum" in schema and value not in schema["enum"]:
         return f"is not spelled like {' or '.join(map(show, schema['enum']))}"
     if schema.get("format") == "date" and not (isinstance(value, str) and _iso_date(value) == value):
@@ -160,7 +163,10 @@ def spelling_error(value: object, schema: Schema) -> str | None:
 
 
 def comparable_value(value: object, schema: Schema) -> str | bool | float | None:
-    """Return a value read as its documented type, so that == compares meanings; None if it cannot be read so."""
+    """Return a value read as its documented type, so that == compares meanings; None if it cannot be read so.
+
+    Texts come back without case, spaces and some marks, and dates as YYYY-MM-DD.
+    """
     kind = schema["type"]
     if kind == "boolean":
         word = str(value).strip().lower() if isinstance(value, bool | str) else ""
@@ -195,5 +201,5 @@ def show(value: object) -> str:
 
 
 def is_name(name: object) -> bool:
-    """Return whether a value can name a function or parameter: identifiers with dots between, at most 64 characters."""
+    """Return whether a value can name a function or parameter: identifiers joined by dots, at most 64 characters."""
     return isinstance(name, str) and len(name) <= 64 and all(piece.isidentifier() for piece in name.split("."))

@@ -20,7 +20,7 @@ def texts() -> dict[str, tuple[str, str]]:
 
 
 def section(name: str) -> Html:
-    """Return the request of a prompt, an answer that BFCL accepts, and why the models' answers are not shown."""
+    """Return a section on a prompt: its request, an answer that BFCL accepts, and why models' answers are not shown."""
     request, answer = texts()[name]
     request = request.strip().strip('"').strip()
     return join(

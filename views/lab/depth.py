@@ -23,8 +23,8 @@ def equations() -> str:
 def side_by_side(total: Tensor, grpo: Tensor, z: Tensor, z_total: Tensor, gdpo: Tensor) -> Html:
     """Return GRPO's and GDPO's computation side by side in a table, a row per answer.
 
-    total: sums of rewards; grpo, gdpo: advantages; z: (answers, rewards) normalised rewards; z_total: their sums. All
-    but z are (answers,).
+    total: weighted sums of rewards; grpo, gdpo: advantages; z: (answers, rewards) normalised rewards; z_total: their
+    weighted sums. All but z are (answers,).
     """
     rows = zip(total, grpo, z, z_total, gdpo, strict=True)
     head = ["answer", "(1) sum", "(2) GRPO", *(f"(4) z {k}" for k in range(1, len(z[0]) + 1)), "(5) sum", "(6) GDPO"]
@@ -33,7 +33,7 @@ def side_by_side(total: Tensor, grpo: Tensor, z: Tensor, z_total: Tensor, gdpo: 
 
 
 def grading() -> Html:
-    """Return a list of what each mark asks of an answer."""
+    """Return a sentence on the answers, and a list of what each mark asks of one."""
     marks = (
         "correctness: the answer makes the right calls, with accepted values. Values are converted to the documented "
         "type before they are "
@@ -58,7 +58,8 @@ ONE_MARK, BOTH_MARKS = ((0, 0), (1, 0)), ((0, 0), (1, 1))  # the paper's Fig. 2:
 
 
 def conventions(state: State, answer: int) -> Html:
-    """Return a table of one answer's advantage under every convention, and sentences on the convention of the board.
+    """Return a table of one answer's advantage under every convention, by GRPO and by the chosen method, and sentences
+    on the convention of the board.
 
     The sentences say what that convention does where the formulas leave a choice. answer: the answer's number, from 0.
     """
@@ -96,7 +97,7 @@ def _by_tokens() -> str:
 
 
 def _advantage(state: State, method: str, c: gc.Convention, answer: int) -> str:
-    """Return an answer's advantage as text, or a dash where the convention does not define the method."""
+    """Return an answer's advantage with four decimals, or a dash where the convention does not define the method."""
     try:
         a = gc.advantages(state.rewards, method, weights=state.weights, lengths=state.lengths, convention=c)
     except gc.InputError:
@@ -106,9 +107,10 @@ def _advantage(state: State, method: str, c: gc.Convention, answer: int) -> str:
 
 @lru_cache(maxsize=1)
 def figure_two() -> Html:
-    """Return the paper's Fig. 2 before and after GDPO's batch step.
+    """Return a table of the advantages in the paper's Fig. 2, under GRPO and under GDPO before and after its batch
+    step, and a paragraph on it.
 
-    It has two answers, of which the second passes one mark or both.
+    Each prompt of the figure has two answers: the first passes no mark, the second one mark or both.
     """
     both = [ONE_MARK, BOTH_MARKS]
     rows = {

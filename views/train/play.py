@@ -1,4 +1,4 @@
-"""The button that plays the curves of Train once more from left to right, and the slider of the epoch."""
+"""The button that plays the curves of Train from left to right, and the counter of epochs beside it."""
 
 from pathlib import Path
 
@@ -11,7 +11,8 @@ HERE = Path(__file__).parent
 
 
 class Play(anywidget.AnyWidget):
-    """The button that plays the curves: once by itself when they are first seen, and then each time it is pressed.
+    """The button that plays the curves: once by itself when they are first seen, and then each time it is pressed. The
+    counter shows the current epoch while they play, and the last one otherwise.
 
     The whole curves are always drawn. While they play, `theme.css` hides what lies right of the current epoch, on wide
     screens alone, never on paper, and not for a reader who asked for reduced motion.

@@ -30,7 +30,7 @@ Runs = Mapping[str, TrainingRun]
 def run(setup: Setup, method: str) -> TrainingRun:
     """Train one method in another process, so that no visitor's click waits for it, and return the runs of all seeds.
 
-    Raises InputError.
+    Raises InputError where the set-up or the method is refused.
 
     >>> run(Setup((0.5, 0.5), epochs=3, seeds=2), "gdpo").p.shape
     torch.Size([2, 4, 2])
