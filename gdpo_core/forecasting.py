@@ -101,13 +101,12 @@ def _all_equal(rates: Array, within: float, size: int) -> Array:
 class Pushes:
     """The push of a setting on each of K rewards, as a function of their rates.
 
-    A weight multiplies the raw reward, the normalised one if `decoupled`, or a gated one. course: the rates of the
-    rewards in the log. measured: (K,) the push on the logged groups. weights: (K,). decoupled: whether each reward is
-    normalised before the sum. spread: (K,) the standard deviation inside groups of what each weight multiplies;
-    sources: (K, K) the correlations inside groups of what the weights multiply; cross: (K, K) those of what each weight
-    multiplies (rows) with each reward (columns). differing: the share of groups in which a reward takes different
-    values. gate: (k, j, c), if reward k counts only where reward j is passed; the rate of its gated value is
-    c × rate k × rate j.
+    The source of a reward is the reward itself, or its gated value if it is gated; a weight multiplies the source,
+    which is normalised first if `decoupled`. course: the rates of the rewards in the log. measured: (K,) the push on
+    the logged groups. weights: (K,). spread: (K,) the standard deviation of each source inside groups. sources: (K, K)
+    the correlations of the sources inside groups; cross: (K, K) those of each source (rows) with each reward (columns).
+    differing: the share of groups in which a reward takes different values. gate: (k, j, c), if reward k counts only
+    where reward j is passed; the rate of its gated value is c × rate k × rate j.
     """
 
     course: Course
@@ -140,7 +139,7 @@ class Pushes:
         return np.maximum((rates * (1 - rates)).mean(0), 1e-9)
 
     def _rates(self, logits: Array) -> Array:
-        """Return (…, K) the rate of what each weight multiplies: that of the reward, or of its gated value."""
+        """Return (…, K) the rate of each source: that of the reward, or of its gated value."""
         rates = 1 / (1 + np.exp(-logits))
         if self.gate is not None:
             gated, on, factor = self.gate

@@ -16,8 +16,8 @@ _PATH = f"{MADE}path"  # the column that holds the path of a row's file
 def frames_of(form: Form, names: Sequence[str], size: int | None = None) -> Iterator[pl.DataFrame]:
     """Yield these columns of all responses, in the order of the log, in frames of about `size` rows.
 
-    The columns FILE and ROW, and EVENT in a log of events, say where a response stands. By default `size` is
-    `tables.ROWS`.
+    The columns FILE and ROW, and EVENT in a log of events, come first and say where a response stands. A column that a
+    table does not have is null there. By default `size` is `tables.ROWS`.
     """
     names = [FILE, ROW, *[EVENT] * ("_event" in form.batch), *names]
     size, waiting = size or of_files.ROWS, list[pl.DataFrame]()
