@@ -279,8 +279,9 @@ def _regress(driven: Array, rates: Array, dispersion: float) -> tuple[float, flo
 def _together(speed: Array, error: Array) -> tuple[Array, Array]:
     """Return (points,) a grid of speeds, and (K, points) the probability of each for each reward.
 
-    The logarithms of the speeds of a run's rewards are taken as normal around one centre, which these rewards tell
-    together. speed, error: (K,) the speed as each reward alone tells it, and its standard error.
+    The logarithms of the speeds of a run's rewards are taken as normally distributed around one centre; for each reward
+    the speeds of the others, and a wide prior, tell where it is.
+    speed, error: (K,) the speed as each reward alone tells it, and its standard error.
     """
     top = max(float((np.maximum(speed, 0) + 4 * error)[np.isfinite(error)].max(initial=0)), 1e-3)
     grid = np.geomspace(min(1e-5, top * 1e-4), max(1.0, top), 400)
@@ -302,7 +303,7 @@ def _together(speed: Array, error: Array) -> tuple[Array, Array]:
 
 
 def times_of(steps: int) -> Array:
-    """Return the times from 0 to `steps` at which a course is computed: every step at first, then fewer and fewer."""
+    """Return the times from 0 to `steps` at which a course is computed: every step at first, then in growing gaps."""
     times = list(range(min(steps, _STEPS_EACH) + 1))
     while times[-1] < steps:
         times.append(min(steps, max(times[-1] + 1, int(times[-1] * _GROWTH))))

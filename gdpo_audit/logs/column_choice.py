@@ -135,8 +135,8 @@ def examined_always(form: Form) -> set[str]:
 def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.DataFrame:
     """Return the values of these columns in a sample of the responses, cast to `kind`; a value that is missing is null.
 
-    The sample is the first rows of some tables all over the log. If a column names the group or the prompt, the column
-    GROUP_OF_ROW is equal for responses of one table that share the value there and the step.
+    The sample is the first rows of up to `SPREAD` tables all over the log. If a column names the group or the prompt,
+    the column GROUP_OF_ROW is equal for responses of one table that share the value there and the step.
     """
     some = range(0, len(form.tables), -(-len(form.tables) // SPREAD))
     grouped_by = form.key or form.prompt

@@ -40,7 +40,7 @@ def kinds_of(form: Form) -> Mapping[str, pl.DataType]:
 
 
 def rows_of(form: Form) -> Rows:
-    """Return the readers of a log's rows in whole batches, and of everything else that an audit may want of the log."""
+    """Return the readers of a log: of its rows in whole batches, of prompts, texts, lengths and clues to the groups."""
     reader = _RowReader(form, ordered=True)
     if form.sorts and not is_ordered(reader.frames(Columns(step=form.step))):
         reader = _RowReader(form, ordered=False)

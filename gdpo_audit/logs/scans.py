@@ -54,7 +54,7 @@ def _parts_of(form: Form, names: Sequence[str], size: int) -> Iterator[pl.DataFr
     """Yield the responses of one table after the other, or of several at once, at most `size` rows at a time.
 
     Several small tables are read by one query plan, since planning each takes longer than reading it. As many are taken
-    as fit into `size` even if they have twice the rows of the tables before them.
+    as would fit into `size` if each had twice as many rows as the tables that were read last.
     """
     number, usual = 0, size
     while number < len(form.tables):

@@ -119,7 +119,7 @@ class Rules:
     rewards and their weights.
     group_size: the key with the number of answers to a prompt; groups: the key with the number of groups that share a
     batch step; answers: lists of keys, the product of whose values is the number of answers that share a batch step.
-    The first list counts whose keys all have known values; only the number of processes may be unknown.
+    The first list counts whose keys all have known values; an unknown number of processes counts as 1.
     """
 
     read_version: str = ""
