@@ -28,13 +28,16 @@ PAGE = {"viewport": {"width": 1440, "height": 960}, "reduced_motion": "reduce"}
 
 
 def find_chromium() -> str | None:
-    """Return the path of Chromium, or None if it is not installed. The variable CHROMIUM may name another programme."""
+    """Return the path of Chromium, or None if it is not installed.
+
+    If the environment variable CHROMIUM names a programme, only that programme is looked for.
+    """
     named = os.environ.get("CHROMIUM")
     return next(filter(None, map(shutil.which, [named] if named else NAMES)), None)
 
 
 def executable() -> str:
-    """Return the path of Chromium, and end the programme with a sentence if it is not installed."""
+    """Return what `find_chromium` finds; if it finds nothing, end the programme with a sentence that says so."""
     path = find_chromium()
     if not path:
         sys.exit("No chromium here, and this benchmark needs one. On Debian: apt-get install chromium")
@@ -43,7 +46,7 @@ def executable() -> str:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """Yield a running browser, which is closed at the end of the `with` block."""
+    """Yield a running Chromium without a window; it is closed at the end of the `with` block. Needs `executable()`."""
     path = executable()
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=path, args=list(FLAGS))

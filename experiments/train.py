@@ -1,8 +1,9 @@
 """Train with TRL's GRPOTrainer from the checkpoint of the warm-up; `python -m experiments.train --out FOLDER`.
 
-Without --setup, --method or --seed, all of them are trained, one after the other. A run that is finished is not trained
-again. A run is in FOLDER/SETUP/METHOD/SEED, with the completions that TRL logs, and a metrics.json of what the trainer
-logged.
+Where --setup, --method or --seed is left out, all set-ups, methods or seeds are trained, one after the other. A run
+that is finished is not trained again. A run is in FOLDER/SETUP/METHOD/SEED, with the completions that TRL logs, and a
+metrics.json of what the trainer logged. With --plans the runs are those of plans.json, and the name of a row takes the
+place of METHOD.
 """
 
 import argparse
@@ -42,8 +43,9 @@ STEPS, LEARNING_RATE = 150, 1e-4  # chosen on a set-up that only served for tuni
 
 
 def prompts() -> list[Request]:
-    """Return the requests of every run, none of them twice, because two groups with one prompt would look like one in a
-    log.
+    """Return the requests on which every run is trained, the same ones each time.
+
+    None of them comes twice, because two groups with one prompt would look like one group in a log.
     """
     generator = np.random.default_rng(REQUESTS_SEED)
     return list(dict.fromkeys(draw(generator) for _ in range(REQUESTS)))
@@ -51,7 +53,7 @@ def prompts() -> list[Request]:
 
 def reward_functions(setup: Setup, tasks: dict[str, Task], seed: int) -> list[Callable[..., list[float]]]:
     """Return the reward functions of a set-up as TRL calls them; the name of each function is that of its reward.
-    tasks: by the text of the request; seed: of the noise.
+    tasks: the task of each request, by the request's text; seed: the seed of the noise, if the set-up has any.
     """
     known: dict[tuple[str, str], dict[str, float]] = {}
 
@@ -71,7 +73,7 @@ def reward_functions(setup: Setup, tasks: dict[str, Task], seed: int) -> list[Ca
         return reward
 
     def noise(completions: list[str], trainer_state: Any, **_: Any) -> list[float]:
-        """Return noise for each completion, which depends on nothing but the seed and the step."""
+        """Return a normal random number for each completion, which depends only on the seed, the step and its place."""
         generator = np.random.default_rng([seed, trainer_state.global_step])
         return generator.normal(NOISE_MEAN, NOISE_STD, len(completions)).tolist()
 
@@ -90,8 +92,10 @@ def grades(task: Task, text: str) -> dict[str, float]:
 
 
 def pay(setup: Setup, k: int, graded: Mapping[str, float]) -> float:
-    """Return what the reward with index k of a set-up pays for an answer. graded: the grades of the answer, as `grades`
-    returns them.
+    """Return what the reward with index k of a set-up pays for an answer: its `fails` at grade 0, its `pays` at 1.
+
+    graded: the grades of the answer, as `grades` returns them. If the set-up gates this reward, its grade is multiplied
+    by the grade on which the gate depends.
     """
     name = setup.graded[k]
     gated = setup.gate is not None and name == setup.gate[0]
@@ -157,7 +161,8 @@ def run_once(
     setup: Setup, method: str, seed: int, folder: Path, learning_rate: float, steps: int, row: str | None = None
 ) -> None:
     """Train one run and write its metrics.json, unless it is finished. What an interrupted run left behind is removed
-    first. row: the name of the row if the run is one of a plan; it takes the place of the method in the folder's name.
+    first. row: the name of the run's row in plans.json, if it is one of these; it takes the place of the method in the
+    path.
     """
     out = folder / setup.name / (row or method) / str(seed)
     if (out / "metrics.json").exists():
@@ -169,7 +174,7 @@ def run_once(
 
 
 def main() -> int:
-    """Run the command: train the runs that are asked for. Returns 2, after one sentence, if TRL is not installed."""
+    """Run the command: train the runs that are asked for. Returns 2, after one sentence, if TRL is missing, else 0."""
     parser = argparse.ArgumentParser(prog="python -m experiments.train", description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
     parser.add_argument("--setup", choices=[setup.name for setup in SETUPS])

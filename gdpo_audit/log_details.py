@@ -18,10 +18,10 @@ CHARACTERS_OF = 200_000
 
 
 def pays_of_total(run: Run) -> list[float]:
-    """Return what a pass of each part of a logged total may pay, where the log holds the total alone.
+    """Return what each reward behind a logged total may pay when it is passed, if the log holds only the total.
 
-    The numbers are a guess, the largest first. Empty where each reward is logged, or where no small set of numbers
-    makes all of the totals.
+    The numbers are a guess, all above 0, the largest first. Empty where each reward is logged, or where no small set of
+    such numbers makes all of the totals.
     """
     if not run.total_only:
         return []
@@ -29,8 +29,8 @@ def pays_of_total(run: Run) -> list[float]:
 
 
 def texts_of_worst_prompts(f: Facts) -> pl.DataFrame | None:
-    """Return a table of the prompts that wasted most responses in silent groups: `_place`, their place in the log, and
-    `text`.
+    """Return a table with a row for each prompt that wasted most responses in silent groups: `_place`, the place of its
+    first response in the log, and `text`, the start of the prompt.
 
     None where the log has no prompts, or does not show which groups are silent.
     """
@@ -46,7 +46,7 @@ def texts_of_worst_prompts(f: Facts) -> pl.DataFrame | None:
 
 
 def lengths_in_characters(f: Facts) -> LengthSums[Array] | None:
-    """Return the sums, by batch, of the lengths of the completions in characters.
+    """Return the sums, by batch, of the lengths of the completions in characters, for the batches that count.
 
     None where the log holds lengths in tokens, no texts, or more responses than `CHARACTERS_OF`.
     """

@@ -27,7 +27,7 @@ _MOST_NUMBERS = 2_500_000  # the most numbers of up to 512 bits that one count m
 def count_distinct(method: str, rollouts: int, rewards: int) -> int:
     """Return how many different advantage vectors a method can give to a group of so many rollouts and binary rewards.
 
-    The count is exact. Where there is a closed form, sizes go up to 1000: for GRPO with and without std, and for GDPO
+    The count is exact. Where a formula gives it, sizes go up to 1000: for GRPO with and without std, and for GDPO
     of one reward or of up to three rollouts. For GDPO of other sizes the sums are enumerated, up to about 4 × 14, 6 ×
     6, 16 × 3 or 60 × 2 (rollouts × rewards).
     method: "grpo", "grpo_no_std" or "gdpo". Raises InputError. Source: arXiv 2601.05242, Fig. 3.
@@ -68,8 +68,9 @@ def enumerate_groups(rollouts: int, rewards: int) -> Tensor:
 def group_advantages(rewards: ArrayLike, method: str = "gdpo", *, convention: Convention = PAPER) -> Tensor:
     """Return the advantages before GDPO's batch step, which depend on nothing but the group.
 
-    rewards: as in `grpo`, without group ids: (prompts, rollouts, rewards) or (rollouts, rewards). Returns (prompts,
-    rollouts) or (rollouts,). Raises InputError. Source: arXiv 2601.05242, eq. 4 and 5.
+    rewards: as in `grpo`, without group ids: (prompts, rollouts, rewards) or (rollouts, rewards). method: any that does
+    not change the rewards by looking at the whole batch first. Returns (prompts, rollouts) or (rollouts,). Raises
+    InputError. Source: arXiv 2601.05242, eq. 4 and 5.
 
     >>> [round(a, 3) for a in group_advantages([[[0, 0], [1, 1]]], "gdpo")[0].tolist()]
     [-1.414, 1.414]

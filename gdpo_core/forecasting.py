@@ -101,13 +101,12 @@ def _all_equal(rates: Array, within: float, size: int) -> Array:
 class Pushes:
     """The push of a setting on each of K rewards, as a function of their rates.
 
-    A weight multiplies the raw reward, the normalised one if `decoupled`, or a gated one. course: the rates of the
-    rewards in the log. measured: (K,) the push on the logged groups. weights: (K,). decoupled: whether each reward is
-    normalised before the sum. spread: (K,) the standard deviation inside groups of what each weight multiplies;
-    sources: (K, K) the correlations inside groups of what the weights multiply; cross: (K, K) those of what each weight
-    multiplies (rows) with each reward (columns). differing: the share of groups in which a reward takes different
-    values. gate: (k, j, c), if reward k counts only where reward j is passed; the rate of its gated value is
-    c × rate k × rate j.
+    The source of a reward is the reward itself, or its gated value if it is gated; a weight multiplies the source,
+    which is normalised first if `decoupled`. course: the rates of the rewards in the log. measured: (K,) the push on
+    the logged groups. weights: (K,). spread: (K,) the standard deviation of each source inside groups. sources: (K, K)
+    the correlations of the sources inside groups; cross: (K, K) those of each source (rows) with each reward (columns).
+    differing: the share of groups in which a reward takes different values. gate: (k, j, c), if reward k counts only
+    where reward j is passed; the rate of its gated value is c × rate k × rate j.
     """
 
     course: Course
@@ -140,7 +139,7 @@ class Pushes:
         return np.maximum((rates * (1 - rates)).mean(0), 1e-9)
 
     def _rates(self, logits: Array) -> Array:
-        """Return (…, K) the rate of what each weight multiplies: that of the reward, or of its gated value."""
+        """Return (…, K) the rate of each source: that of the reward, or of its gated value."""
         rates = 1 / (1 + np.exp(-logits))
         if self.gate is not None:
             gated, on, factor = self.gate
@@ -280,8 +279,9 @@ def _regress(driven: Array, rates: Array, dispersion: float) -> tuple[float, flo
 def _together(speed: Array, error: Array) -> tuple[Array, Array]:
     """Return (points,) a grid of speeds, and (K, points) the probability of each for each reward.
 
-    The logarithms of the speeds of a run's rewards are taken as normal around one centre, which these rewards tell
-    together. speed, error: (K,) the speed as each reward alone tells it, and its standard error.
+    The logarithms of the speeds of a run's rewards are taken as normally distributed around one centre; for each reward
+    the speeds of the others, and a wide prior, tell where it is.
+    speed, error: (K,) the speed as each reward alone tells it, and its standard error.
     """
     top = max(float((np.maximum(speed, 0) + 4 * error)[np.isfinite(error)].max(initial=0)), 1e-3)
     grid = np.geomspace(min(1e-5, top * 1e-4), max(1.0, top), 400)
@@ -303,7 +303,7 @@ def _together(speed: Array, error: Array) -> tuple[Array, Array]:
 
 
 def times_of(steps: int) -> Array:
-    """Return the times from 0 to `steps` at which a course is computed: every step at first, then fewer and fewer."""
+    """Return the times from 0 to `steps` at which a course is computed: every step at first, then in growing gaps."""
     times = list(range(min(steps, _STEPS_EACH) + 1))
     while times[-1] < steps:
         times.append(min(steps, max(times[-1] + 1, int(times[-1] * _GROWTH))))

@@ -239,8 +239,8 @@ def gdpo(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
 def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float = 1.0) -> Tensor:
     """Return the rewards with `reward` counted only where the reward `on` reaches the threshold; elsewhere it is 0.
 
-    rewards: as in `grpo`, whose shape the result has; reward, on: indices of its last axis. Where `on` is missing, the
-    result is missing too. Raises InputError. Source: arXiv 2601.05242, eq. 8.
+    rewards: as in `grpo`, whose shape the result has; reward, on: indices of its last axis. Where `on` is missing,
+    `reward` becomes missing too. Raises InputError. Source: arXiv 2601.05242, eq. 8.
 
     >>> condition([[1, 5], [0, 5]], reward=1, on=0).tolist()
     [[1.0, 5.0], [0.0, 0.0]]

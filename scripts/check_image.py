@@ -29,8 +29,8 @@ UNWANTED = (
 
 
 def expect(true: object, told: str) -> None:
-    """Print what was checked if it is as it should be; if not, end the programme with it. true: the result; told: what
-    was expected, in words.
+    """Print `told`, what was expected in words, if the result `true` of a check is true; if not, end the programme with
+    an error that says what was expected.
     """
     if not true:
         sys.exit(f"image: expected {told}")
@@ -89,8 +89,8 @@ def check_description(engine: str, image: str) -> list[str]:
 
 
 def check_rights(inside: Callable[..., str]) -> None:
-    """Check that the server has no rights but those of its user. inside: runs a command in the container and returns
-    its output.
+    """Check that the server has no rights but those of its user, and that nothing but /tmp can be written. inside: runs
+    a command in the container and returns its output.
     """
     status = dict(line.split(":\t", 1) for line in inside("cat", "/proc/1/status").splitlines() if ":\t" in line)
     expect(status["Uid"].split() == ["1000"] * 4, "uid 1000, whoever asks")

@@ -10,9 +10,9 @@ HASHED = re.compile(r".*/assets/[\w.-]+-[\w-]{8}\.\w+")
 
 
 def compressed(app: ASGIApp) -> ASGIApp:
-    """Return the app, whose answers are compressed with gzip; files with a hash in their name are compressed once.
+    """Return the app with answers of 600 bytes or more compressed by gzip, files with a hash in their name only once.
 
-    A browser that takes no gzip gets them as they are. The compressed files stay in memory as they were sent. A
+    A browser that takes no gzip gets answers as they are. The compressed files stay in memory as they were sent. A
     new browser then costs 190 ms of CPU time in place of 610.
     """
     zipped, answers = GZipMiddleware(app, minimum_size=600, compresslevel=6), dict[str, list[Message]]()

@@ -14,7 +14,7 @@ FILE = Path(__file__).parent.parent / "data" / "paper_results.csv"
 class Result:
     """One cell of the paper's tables: what training with each method led to, in percent.
 
-    better: whether "higher" or "lower" is better; base: the value before training.
+    better: whether "higher" or "lower" is better; base: the value before training; grpo, gdpo: the values after it.
     """
 
     experiment: str

@@ -27,7 +27,10 @@ may_begin = threading.Event()  # set once everything is imported that the cells 
 
 
 def forbids(scope: Scope) -> str:
-    """Return why a page may not open this WebSocket, or "" if it may: the page is of this host and names a session."""
+    """Return why a page may not open this WebSocket, or "" if it may: the page is of this host and names a session.
+
+    A client that names no origin passes as one of this host.
+    """
     headers, query = Headers(scope=scope), QueryParams(scope.get("query_string", b""))
     origin, hosts = headers.get("origin"), (headers.get(name, "") for name in ("host", "x-forwarded-host"))
     if origin is not None and _host(origin.partition("://")[2]) not in filter(None, map(_host, hosts)):
@@ -68,7 +71,10 @@ def awaited(app: ASGIApp) -> ASGIApp:
 
 
 def limited(app: ASGIApp) -> ASGIApp:
-    """Return the app, which answers 429 for an hour to a client that names a hundred sessions in a minute."""
+    """Return the app, which answers 429 for an hour to a client that names a hundred sessions in a minute.
+
+    Both times begin with the first of these names. Of more than `CLIENTS` clients the first are forgotten.
+    """
     clients: dict[str, tuple[float, frozenset[str]]] = {}  # since when, which names
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:

@@ -36,8 +36,8 @@ class _Drift(NamedTuple):
 
 def reward_falls(f: Facts) -> Iterator[Finding]:
     """Yield a finding if the mean of the primary reward gets worse during the run: if it falls, or rises although the
-    weight is below 0. If no reward is primary, yield one for each reward with a weight whose mean gets far worse, or
-    gets worse while that of another reward gets better.
+    weight is below 0. If no reward is primary, yield one for each reward with a known weight other than 0 whose mean
+    gets far worse, or gets worse while that of another reward gets better. Only changes for which `_Drift.moves` count.
     """
     drifts = _drifts(f)
     primary = f.basis.primary
@@ -74,15 +74,14 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
 
 
 def _sign(f: Facts, k: int) -> float:
-    """Return 1 if the reward with index k is meant to be high, and −1 if its weight is below 0, so that it is meant to
-    be low.
-    """
+    """Return −1 if the weight of the reward with index k is below 0, so that it is meant to be low, and 1 otherwise."""
     return copysign(1.0, f.basis.weights[k]) if f.basis.weights[k] else 1.0
 
 
 def _drifts(f: Facts) -> dict[int, _Drift]:
     """Return the drift of each reward, by the reward's index. A reward is left out if too few groups hold it in the
-    first or the last quarter of the run, or if it never differs; a run of few batches gives {}.
+    first or the last quarter of the run, or if it has one value in the whole run. The result is {} for a run of few
+    batches, or if one step reaches from the first quarter of the batches into the last.
     """
     size, step = len(f.batches.batch) // 4, f.batches.step
     if len(step) < t.FADES_BATCHES or step[size - 1] == step[-size]:
@@ -123,9 +122,9 @@ def _break(f: Facts, k: int) -> tuple[int, float, float]:
 
 
 def no_right_answer(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if much of the update comes from groups in which no answer has any of the primary reward;
-    nothing where a value of 0 or less does not show that an answer lacks it, or where no known method makes the logged
-    advantages.
+    """Yield one finding if much of the update comes from groups in which the primary reward is 0 or less for every
+    answer. Yield nothing if no reward is primary, if such a value does not mean that an answer lacks the reward
+    (`_can_be_missed`), or if no known method makes the logged advantages.
     """
     on = f.basis.primary
     if on is None or f.contradicted or not _can_be_missed(f, on):

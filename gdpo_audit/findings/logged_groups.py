@@ -22,8 +22,8 @@ FEWEST_STEPS = 20
 
 
 def what_is_lacking(f: Facts) -> tuple[str, str] | None:
-    """Return two pieces of a sentence: what a forecast needs, and what the log has in its place; None if it has all
-    that is needed.
+    """Return the first thing that a forecast needs and the log lacks, and what the log has in its place, both in words;
+    None if the log has all that is needed.
     """
     conditions = (
         (not f.run.total_only, "a log with each reward in a column of its own", "one total"),
@@ -81,7 +81,8 @@ class LoggedGroups:
     @cached_property
     def course(self) -> Course:
         """The course of the rewards: the mean of each at each step, as a rate, which is 0 at the lowest and 1 at the
-        highest value in the log. A reward that has one value in the whole log has the rate 0.5.
+        highest value in the log; NaN where a step holds no value of a reward. A reward that has one value in the whole
+        log, or none, has the rate 0.5.
         """
         batches = self.facts.batches
         step, which = np.unique(batches.step, return_inverse=True)
@@ -96,7 +97,7 @@ class LoggedGroups:
 
     def _dispersion(self, rates: Array) -> Array:
         """Return (rewards,) how uncertain the rate of a step is: its variance, estimated from how the groups of a batch
-        differ, over rate (1 − rate). rates: (steps, rewards).
+        differ, over the mean of rate (1 − rate); 1 for a reward with one value or none. rates: (steps, rewards).
         """
         means = (self._means(self.values) - self.low[:, None]) / self.range[:, None]
         batch = self.table["batch"].to_numpy()[self.starts]
@@ -112,8 +113,8 @@ class LoggedGroups:
         return np.where(np.isnan(self.range), 1.0, np.maximum(known, 1e-6))
 
     def pushes(self, method: str, weights: tuple[float, ...], gate: Gate | None = None) -> Pushes:
-        """Return how a setting pushes the rewards, as measured on the logged groups, together with the variances and
-        correlations by which the pushes change as the rates of the rewards change.
+        """Return how a setting (method, weights and gate) pushes the rewards: its push on each, as measured on the
+        logged groups, and the variances and correlations by which the pushes change as the rates of the rewards change.
         """
         table = self.table if gate is None else self.table.with_columns(behind(gate, self.facts.rewards))
         values = self.values if gate is None else self._values(table)
@@ -139,8 +140,9 @@ class LoggedGroups:
         )
 
     def _advantages(self, table: pl.DataFrame, method: str, weights: tuple[float, ...]) -> Array:
-        """Return (responses,) the advantages that a method with weights makes of the rewards in a table, 0 for
-        responses without any reward.
+        """Return (responses,) the advantages that a method with weights makes of the rewards in a table, under the
+        convention of the run. A response without any reward gets 0, unless the convention counts it or lets missing
+        rewards propagate.
         """
         convention = ALL_CONVENTIONS[self.facts.basis.convention]
         log = tensors_of(table, self.facts.rewards)
@@ -159,14 +161,17 @@ class LoggedGroups:
 
     def _rates(self, values: Array) -> Array:
         """Return (rewards,) the mean of each reward over all responses as a rate, which is 0 at the lowest and 1 at the
-        highest value in the log. values: (rewards, responses).
+        highest value in the log; NaN for a reward with one value or none. values: (rewards, responses).
         """
         there = np.maximum((~np.isnan(values)).sum(1), 1)
         return (np.nan_to_num(values).sum(1) / there - self.low) / self.range
 
     @cached_property
     def _differing(self) -> DifferingGroups:
-        """The share of the groups in which a reward differs, as a function of that reward's rate."""
+        """The share of the groups in which each reward takes different values, as a function of its rate.
+
+        For a reward that has more than two values in the log, or only one, the share is always 1.
+        """
         ends = (self.values == self.low[:, None]) | (self.values == self.high[:, None]) | np.isnan(self.values)
         rates = self._rates(self.values)
         degrees = max(len(self.table) - len(self.starts), 1)

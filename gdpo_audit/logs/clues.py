@@ -1,8 +1,8 @@
 """Ways to tell the groups of a log apart under which its advantages add up to 0 in each group.
 
 Nearly every method subtracts a group's mean from its advantages. So the advantages show which rows are one group: those
-with one value in a column or in two, blocks of rows, or rows a fixed number of places apart. They also show rows that
-repeat another one, and rows that a mask left out.
+that share their value in one column, or in each of two, blocks of rows, or rows a fixed number of places apart. They
+also show rows that repeat another one, and rows that a mask left out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,8 @@ TRIED = 6  # the most groupings that are worth solving for, the finest first
 class Mask(NamedTuple):
     """The rows that a mask leaves out: those in which `column` has this value, or, if it is None, those of advantage 0.
 
-    counts: whether these rows still count in the statistics of their group, so that only their advantage is left out.
+    With None `value` has no meaning. counts: whether these rows still count in the statistics of their group, so that
+    only their advantage is left out.
     """
 
     column: str | None
@@ -84,7 +85,8 @@ class Clues:
 def groupings_of(clues: Clues) -> list[Grouping]:
     """Return up to `TRIED` ways to tell groups apart under which the advantages add up to 0, the finest first.
 
-    If there is none, rows that seem to be copies of other rows are left out, and the search begins anew.
+    It is enough if they do so in nearly all groups. If there is no such way, the search begins anew without the rows
+    that seem to be copies of other rows, once for each column that may mark copies.
     """
     admitted = [*_admitted(clues)]
     for once in _copied(clues) if not admitted else ():
@@ -96,7 +98,7 @@ def groupings_of(clues: Clues) -> list[Grouping]:
 def masks_of(clues: Clues) -> Iterator[tuple[str, float]]:
     """Yield the columns of 0 and 1 that may be masks, each with the value of the rows that the mask leaves out.
 
-    In these rows all advantages are 0, and in most of the others they are not.
+    In these rows, at most `MOST` of all, every advantage is 0, and in most of the others it is not.
     """
     for name, flag in clues.flags.items():
         for value in (0.0, 1.0):
@@ -109,7 +111,8 @@ def masks_of(clues: Clues) -> Iterator[tuple[str, float]]:
 def add_up(group: np.ndarray, advantage: np.ndarray) -> float:
     """Return the share of groups whose advantages add up to 0, among the groups with an advantage other than 0.
 
-    It is 0 if there are too few such groups. group, advantage: for each row the number of its group, and its advantage.
+    A sum that rounding may make counts as 0. The share is 0 if fewer than `LEAST` groups have such an advantage.
+    group, advantage: for each row the number of its group, and its advantage.
 
     >>> add_up(np.repeat(np.arange(4), 2), np.array([1, -1, 2, -2, 3, -3, 1, 1.0]))
     0.75
@@ -123,7 +126,8 @@ def add_up(group: np.ndarray, advantage: np.ndarray) -> float:
 def _admitted(clues: Clues) -> Iterator[Grouping]:
     """Yield the ways to tell groups apart under which the advantages add up to 0 in nearly all groups, finest first.
 
-    Of ways that make the same groups only the first comes.
+    Of ways that make the same groups only the first comes. Ways that make no more groups than there are batches, or
+    groups of fewer than two rows on average, are left out.
     """
     by_partition: dict[bytes, tuple[int, Grouping]] = {}
     batches = len(np.unique(clues.batch))
@@ -162,7 +166,11 @@ def _numbered(batch: np.ndarray, group: np.ndarray) -> np.ndarray:
 
 
 def _copied(clues: Clues) -> Iterator[str]:
-    """Yield the columns that mark rows as copies: rows of a batch that share a value always share their advantage."""
+    """Yield the columns that mark rows as copies: rows of a batch that share a value always share their advantage.
+
+    At least `LEAST` such sets of several rows must exist, one of them with an advantage other than 0, and some batch
+    must hold several values.
+    """
     for name, key in clues.keys.items():
         number = _numbered(clues.batch, key)
         count, groups = np.bincount(number), int(number.max()) + 1
@@ -197,7 +205,7 @@ def in_words(grouping: Grouping) -> str:
 
 
 def key_names(names: Sequence[str], usual: Sequence[str]) -> list[str]:
-    """Return the columns to try as keys of groups, usual names first, then names that are called like ids.
+    """Return the columns to try as keys of groups: usual names first, then names with "id" or the like, then others.
 
     There are at most `KEYS` of them. usual: the usual names, in small letters, the likeliest first.
 

@@ -27,9 +27,10 @@ FEW_VALUES, BY_RESPONSES = 12, 500_000
 
 
 def few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[str]) -> str | None:
-    """Return a column of few different texts, such as the task, with one value for each prompt; None if there is none.
+    """Return the name of a column with 2 to `FEW_VALUES` different texts, such as the task, and one for each prompt.
 
-    None, too, if the log has more than `BY_RESPONSES` rows. A sample of the rows decides.
+    Names in `TASKS` are tried first, and a sample of the rows decides. The result is None if there is no such column,
+    or if the log has more than `BY_RESPONSES` rows.
     schema: all columns with their types. beside: the columns that nothing else uses.
     """
     texts = [n for n in beside if schema[n] in (pl.String, pl.Categorical, pl.Enum) and n[-2:].lower() != "id"]
@@ -49,8 +50,8 @@ def few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[st
 def candidates_of(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
     """Return the columns that may be rewards: those of numbers, and those of text whose values mostly are numbers.
 
-    schema: all columns with their types. Columns that the form or the options use for something else, and names that
-    begin with __, are not among them.
+    schema: all columns with their types. Columns that the form or the options use for something else, columns that the
+    form says are not rewards, and names that begin with __, are not among them.
     """
     odd = {name for table in form.tables for name in table.odd if name.lower() not in cols.TEXTS}
     taken = {form.step, form.advantage, form.length, form.key, form.total, *options.names} - {*(options.rewards or ())}
@@ -112,8 +113,9 @@ def known_weights(
 def not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
     """Return the columns in which numbers that are written as text are not an error.
 
-    They are metrics and columns that a form says are not rewards. Where the caller names the rewards, they are all
-    columns but those of `examined_always`. schema: all columns with their types.
+    They are all metrics and, of the columns that the form says are not rewards, those not in `examined_always`. Where
+    the caller names the rewards, they are all columns but those of `examined_always`. schema: all columns with their
+    types.
     """
     never = examined_always(form)
     if options.rewards is None:
@@ -133,8 +135,8 @@ def examined_always(form: Form) -> set[str]:
 def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.DataFrame:
     """Return the values of these columns in a sample of the responses, cast to `kind`; a value that is missing is null.
 
-    The sample is the first rows of some tables all over the log. If a column names the group or the prompt, the column
-    GROUP_OF_ROW is equal for responses of one table that share the value there and the step.
+    The sample is the first rows of up to `SPREAD` tables all over the log. If a column names the group or the prompt,
+    the column GROUP_OF_ROW is equal for responses of one table that share the value there and the step.
     """
     some = range(0, len(form.tables), -(-len(form.tables) // SPREAD))
     grouped_by = form.key or form.prompt

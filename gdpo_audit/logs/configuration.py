@@ -11,7 +11,7 @@ SWIFTS_METHODS = {"gdpo": "gdpo", "group": "grpo", "none": "grpo_no_std", "batch
 
 
 def settings_in(file: LogFile | None) -> dict:
-    """Return the settings in an args.json, by name; an empty dict if there is no file, or it cannot be read."""
+    """Return the settings in an args.json, by name; an empty dict if there is no file, or it holds no JSON object."""
     try:
         settings = json.loads(file.content()) if file else {}
     except (ValueError, InputError):

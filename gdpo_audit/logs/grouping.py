@@ -1,4 +1,7 @@
-"""The groups of a log: rows that share a value in a column, or blocks of rows, whose size `sizes.py` infers."""
+"""The groups of a log: rows that share a value in a column, rows a fixed number of places apart, or blocks of rows.
+
+Where nobody gives the size of the blocks, `sizes.py` infers it.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -44,9 +47,10 @@ def regrouped(run: Run, grouping: Grouping, before: str) -> Run:
 def with_groups(run: Run, options: ReadOptions) -> Run:
     """Return the run in groups: those that a column identifies, or blocks of the size given, configured or inferred.
 
-    If the options hold `places`, the groups are rows so many places apart. A size is inferred from the whole log, while
-    the issues that may mislead a reader are about the chosen steps alone. Raises NoGroups if nothing shows the groups,
-    and InputError if the size given does not fit.
+    If the options hold `places`, the groups are rows so many places apart. A size of blocks, and where it changes, is
+    inferred from the whole log; cut and merged groups are looked for only in the steps that the options choose. Raises
+    NoGroups if nothing shows the groups, and InputError if the size given does not fit, or if the log has none of these
+    steps.
     """
     rows = run._source
     window = window_of(rows.sizes["step"], run.path, options.steps, options.last)
@@ -80,7 +84,10 @@ def _by_places(run: Run, sizes: Sequence[int], places: int) -> Run:
 
 
 def regroup(run: Run, size: int) -> Run:
-    """Return the run in blocks of `size` rows as groups. Raises InputError if a batch is no multiple of it."""
+    """Return the run in blocks of `size` rows as groups, without the issues of its former blocks.
+
+    Raises InputError if the rows of a batch, in the steps that are asked for, are no multiple of the size.
+    """
     sizes, _ = _in_window(run)
     _expect_none(sizes.filter(pl.col("rows") % size != 0), run, f"rows that groups of {size} divide")
     before = tuple(issue for issue in run.issues if issue.id not in OF_BLOCKS)
@@ -90,8 +97,8 @@ def regroup(run: Run, size: int) -> Run:
 def with_clues(run: Run) -> Run:
     """Return the run with all that shows its groups, which one pass over the log gathers.
 
-    These are the sizes of batches or groups, the advantages of the first batches, and a sample of the rows. Raises
-    InputError for a log without rows.
+    These are the sizes of the batches and a sample of the rows, and, if no column identifies the groups, the advantages
+    of the first batches; if a column does, the sizes are those of its groups. Raises InputError for a log without rows.
     """
     rows = run._source
     by = ["batch", "_key"] if rows.keyed_by else ["batch"]
@@ -99,7 +106,7 @@ def with_clues(run: Run) -> Run:
     advantages: list[np.ndarray] = []
 
     def seen() -> Iterator[pl.DataFrame]:
-        """Yield the tables of the log, and note the sizes and the advantages of the batches in each."""
+        """Yield the tables of the log, and note the sizes in each, and the advantages where they are wanted."""
         for table in rows.read():
             counts = table.group_by(by, maintain_order=True).agg(
                 pl.len().alias("rows"), pl.col("step").first(), pl.col("_file").first()
@@ -128,7 +135,7 @@ def _in_window(run: Run) -> tuple[pl.DataFrame, pl.DataFrame | None]:
 def _with_changes(run: Run, sizes: pl.DataFrame, changes: Blocks) -> Run:
     """Return the run with an issue that says from which step on its groups have another size.
 
-    sizes: the rows and the step of each batch. changes: the first batch and the group size of each stretch.
+    sizes: a table with `batch` and `step`. changes: the first batch and the group size of each stretch.
     """
     steps = [sizes.filter(pl.col("batch") >= batch)["step"][0] for batch, _ in changes]
     details = {"sizes": [size for _, size in changes], "from_steps": steps}
@@ -136,9 +143,9 @@ def _with_changes(run: Run, sizes: pl.DataFrame, changes: Blocks) -> Run:
 
 
 def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:
-    """Raise InputError for the first of these batches or groups, if there are any: their rows make no whole groups.
+    """Raise InputError for the first of some batches or groups whose rows make no whole groups; do nothing without any.
 
-    ragged: their rows, step and file. wanted: in words, what was expected.
+    ragged: their rows, step and number of the file. wanted: in words, what was expected.
     """
     if len(ragged):
         file, rows, step = run.files[ragged["_file"][0]], ragged["rows"][0], ragged["step"][0]
@@ -171,10 +178,11 @@ def _in_blocks(run: Run, blocks: Blocks) -> Run:
 
 
 def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
-    """Return the run in the groups that a column identifies, with issues for groups that are cut or merged.
+    """Return the run in the groups that a column identifies.
 
+    Groups that are cut, merged or of a single row each, and changes of their size, become issues.
     sizes: the rows, batch, step and file of each group. group_size: the usual size, if the caller gave it.
-    Raises InputError if the size given does not divide a group.
+    Raises InputError if the rows of a group are no multiple of the size given.
     """
     rows = run._source
     usual = group_size or min(sizes["rows"].mode())
@@ -229,7 +237,8 @@ def _blocks_of(sizes: pl.DataFrame) -> tuple[int, ...]:
 def _with_usual(sizes: pl.DataFrame, usual: int, changes: bool) -> tuple[pl.DataFrame, Blocks]:
     """Return the groups with a column `usual`, the usual group size in their part of the log, and its changes.
 
-    The changes are the first batch and the size of each stretch of batches with one size; () if the size never changes.
+    The changes are the first batch and the size of each stretch of at least `LEAST` batches with one size; () if there
+    is only one stretch.
     sizes: the rows and the batch of each group. usual: the size if it never changes. changes: whether to look for
     changes.
     """
@@ -259,7 +268,10 @@ def _prompt_ids(prompts: pl.DataFrame | None) -> list[np.ndarray]:
 
 
 def _with_sample(run: Run) -> Run:
-    """Return the run, with an issue if every row of a batch has its own prompt, as in a log that is a sample."""
+    """Return the run, with an issue if no two rows of any batch share a prompt, as in a log that is a sample.
+
+    Batches of one row do not count. Without such an issue, and where the prompts are not known, the run is unchanged.
+    """
     _, prompts = _in_window(run)
     whole = None if prompts is None else prompts.filter(pl.len().over("batch") > 1)
     if whole is None or not len(whole) or whole.select(pl.struct("batch", "_key").is_duplicated().any()).item():
@@ -271,7 +283,7 @@ def _with_sample(run: Run) -> Run:
 def refuse_groups(run: Run) -> NoReturn:
     """Raise NoGroups for a run in which nothing shows the groups.
 
-    It names the setting, if there is one, with which the trainer would log whole groups.
+    The error names the trainer's setting, if there is one, with which it would log whole groups.
     """
     setting = config_lines.log_whole_groups(run.framework)
     whole = f"log all rows, with {setting.splitlines()[0]}, or " if setting else ""

@@ -72,9 +72,10 @@ def table_of(columns: Iterable[pl.Series]) -> pl.DataFrame:
 
 
 def column(name: str, values: Sequence, odd: set[str] | None = None) -> pl.Series:
-    """Return JSON values as a column of numbers, booleans, texts, lists or objects; values of mixed kinds become text.
+    """Return JSON values as a column of numbers, booleans, texts, lists or objects; nulls alone have the type Null.
 
-    Texts among numbers become numbers if each of them spells one, because trackers write NaN in quotes.
+    Booleans among numbers become 0 and 1, and texts among numbers become numbers if each of them spells one, because
+    trackers write NaN in quotes. Any other mix of kinds becomes text.
     odd: a set to which the column is added if it becomes text although most of its values are numbers.
     """
     name = _utf8(name)
@@ -118,7 +119,7 @@ def is_number(value: object) -> bool:
 
 
 def _float(value: float | Decimal | None) -> float | None:
-    """Return a number as a float, or infinity if it is too large for one; None for None."""
+    """Return a number as a float; infinity for a whole number of either sign that is too large; None for None."""
     try:
         return None if value is None else float(value)
     except OverflowError:

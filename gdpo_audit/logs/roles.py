@@ -64,7 +64,9 @@ SURE = 1  # the first so many sets of _TOTALS hold words that only a total's nam
 
 
 def role(name: str) -> str:
-    """Return "reward", "metric" or "either", as the name of a column says; a name that says nothing is a reward's.
+    """Return what the name of a column says it is: "reward", "metric", or "either" where it may be both.
+
+    A name that says nothing is a reward's.
 
     >>> [role(name) for name in ("has_digit", "responseLen", "kl_reward", "is_completed", "is_valid", "num_sources")]
     ['reward', 'metric', 'reward', 'metric', 'either', 'either']
@@ -86,11 +88,11 @@ def role(name: str) -> str:
 
 
 def lost(kinds: Mapping[str, pl.DataType], left_out: Iterable[str], named: Collection[str] | None) -> tuple[str, ...]:
-    """Return the columns left out that may have been rewards or advantages, but hold texts, or nothing at all.
+    """Return the columns left out that, by name, may have been rewards or advantages, but are not of a type of numbers.
 
     kinds: the types of all columns. left_out: the columns that nothing uses.
-    named: the rewards that the caller names, if any; the other rewards are then left out on purpose, so only advantages
-    are returned.
+    named: the rewards that the caller names, if any; other columns of rewards are then left out on purpose, so only
+    those of advantages are returned.
 
     >>> lost({"style": pl.Null(), "accuracy": pl.String(), "tool": pl.String()}, ["style", "accuracy", "tool"], None)
     ('style', 'accuracy')

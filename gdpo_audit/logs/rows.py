@@ -25,19 +25,22 @@ START = 60  # the characters at the start of a prompt that are read, to name it 
 
 
 def first_of(names: Sequence[str], columns: Iterable[str]) -> str | None:
-    """Return the column whose name comes first in `names`, whatever its case; None if no column is among them."""
+    """Return the column whose name comes first in `names`, whatever its case; None if no column is among them.
+
+    names: in small letters.
+    """
     by_lower = {name.lower(): name for name in reversed([*columns])}
     return next((by_lower[name] for name in names if name in by_lower), None)
 
 
 def kinds_of(form: Form) -> Mapping[str, pl.DataType]:
-    """Return the columns of a form's responses, with their types."""
+    """Return the types of the columns of a form's responses, by name; FILE and ROW are among them."""
     names = union_schema(form.tables)
     return form.to_responses(pl.LazyFrame(schema={ROW: pl.Int64(), FILE: pl.Int64(), **names})).collect_schema()
 
 
 def rows_of(form: Form) -> Rows:
-    """Return the readers of a log's rows in whole batches, and of everything else that an audit may want of the log."""
+    """Return the readers of a log: of its rows in whole batches, of prompts, texts, lengths and clues to the groups."""
     reader = _RowReader(form, ordered=True)
     if form.sorts and not is_ordered(reader.frames(Columns(step=form.step))):
         reader = _RowReader(form, ordered=False)
@@ -91,7 +94,7 @@ class _RowReader:
         return batches(_slices(rows.sort(self.by, maintain_order=True)), self.by)
 
     def read(self) -> Iterator[pl.DataFrame]:
-        """Yield the rows that count, in frames of whole batches; copies and masked rows do not count."""
+        """Yield the rows in frames of whole batches, without copies; masked rows are left out or marked."""
         for rows in self.in_batches():
             if self.form.once is not None:
                 rows = rows.unique(["batch", "_once"], keep="last", maintain_order=True).drop("_once")
@@ -111,9 +114,10 @@ def _unmasked(rows: pl.DataFrame, mask: Mask) -> pl.DataFrame:
 
 
 def _clues(form: Form) -> Clues:
-    """Return some first rows of the log with the columns that may tell groups apart; no rows if it has no advantages.
+    """Return, of some first rows of the log, those with a finite advantage; no rows if the log has no advantages.
 
-    Columns of 0 and 1, which may tell the rows that a mask leaves out, are among them, too.
+    With them come the columns that may tell groups apart, and columns of 0 and 1, which may tell the rows that a mask
+    leaves out.
     """
     kinds = kinds_of(form)
     taken = {form.advantage, form.length, form.step} | {
@@ -145,7 +149,7 @@ def _clues(form: Form) -> Clues:
 
 
 def _may_be_a_key(kind: pl.DataType) -> bool:
-    """Return whether a column of this type can name groups: whole numbers, texts, lists of these, and chats."""
+    """Return whether a column of this type can name groups: whole numbers, texts, objects or lists of these."""
     inner = getattr(kind, "inner", kind)
     return inner.is_integer() or inner in (pl.String, pl.Categorical, pl.Enum) or isinstance(inner, pl.Struct)
 
@@ -165,7 +169,7 @@ def _prompts(form: Form, prompt: str, by: Sequence[str]) -> pl.DataFrame:
 
 
 def _slices(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Yield a table in frames of `tables.ROWS` rows."""
+    """Yield a table in frames of `tables.ROWS` rows; the last frame may have fewer."""
     return (rows.slice(start, tables.ROWS) for start in range(0, len(rows), tables.ROWS))
 
 
@@ -208,7 +212,7 @@ def _lengths(form: Form, completions: str) -> Iterator[pl.DataFrame]:
 
 
 def _text(frame: pl.DataFrame, name: str) -> pl.Expr:
-    """Return an expression for a column as texts: of a chat its last message, of any other nested value its JSON."""
+    """Return an expression for a column as texts: of a chat its last message's content, of other nested values JSON."""
     kind, text = frame.schema[name], pl.col(name)
     message = kind.inner if isinstance(kind, pl.List) else None
     if isinstance(message, pl.Struct) and message.to_schema().get("content", pl.Null()) == pl.String:

@@ -16,8 +16,8 @@ _PATH = f"{MADE}path"  # the column that holds the path of a row's file
 def frames_of(form: Form, names: Sequence[str], size: int | None = None) -> Iterator[pl.DataFrame]:
     """Yield these columns of all responses, in the order of the log, in frames of about `size` rows.
 
-    The columns FILE and ROW, and EVENT in a log of events, say where a response stands. By default `size` is
-    `tables.ROWS`.
+    The columns FILE and ROW, and EVENT in a log of events, come first and say where a response stands. A column that a
+    table does not have is null there. By default `size` is `tables.ROWS`.
     """
     names = [FILE, ROW, *[EVENT] * ("_event" in form.batch), *names]
     size, waiting = size or of_files.ROWS, list[pl.DataFrame]()
@@ -54,7 +54,7 @@ def _parts_of(form: Form, names: Sequence[str], size: int) -> Iterator[pl.DataFr
     """Yield the responses of one table after the other, or of several at once, at most `size` rows at a time.
 
     Several small tables are read by one query plan, since planning each takes longer than reading it. As many are taken
-    as fit into `size` even if they have twice the rows of the tables before them.
+    as would fit into `size` if each had twice as many rows as the tables that were read last.
     """
     number, usual = 0, size
     while number < len(form.tables):

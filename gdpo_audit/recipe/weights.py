@@ -80,8 +80,8 @@ class Terms:
         return torch.unique(torch.stack([group[some].to(mark), mark]), dim=1).shape[1]
 
     def live_batches(self, batches: int) -> Tensor:
-        """Return (batches,) whether a batch shows anything of the weights: a reward varies inside one of its groups,
-        and advantages are logged there. batches: the number of batches.
+        """Return (batches,) whether a batch shows anything of the weights: a response with a logged advantage has a
+        term other than 0, as it has where a reward varies inside its group. batches: the number of batches.
 
         A batch that the method cannot compute because values are missing counts as well, since it is part of the log.
         """
@@ -91,7 +91,7 @@ class Terms:
 
 def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
     """Return the terms that a method adds up: the z-scores of each reward if the method computes them, else each reward
-    minus the mean that the method subtracts, divided by nothing.
+    minus the mean that the method subtracts, divided by nothing. log: the logged advantages; batch: the rewards.
     """
     count, groups, logged = len(batch.rewards), log.group_of_response, log.advantages
     formula, batch = method_for(method, batch)
@@ -148,13 +148,13 @@ class Solution:
         return [int(k) for k in (self.null_space.abs().sum(1) > 1e-6).nonzero().flatten()]
 
     def completed(self, weights: Tensor, wanted: Tensor) -> Tensor:
-        """Return (rewards,) the weights, with `wanted` added in so far as the log leaves the weights open."""
+        """Return (rewards,) `weights` plus the part of `wanted`, (rewards,), that cannot change the advantages."""
         return weights + self.null_space @ (self.null_space.T @ wanted)
 
 
 def solution_of(terms: Terms, batches: int) -> Solution:
-    """Return the weights on which most batches agree; batches that do not fit them are left out. batches: how many
-    there are.
+    """Return the weights on which most batches agree; batches that do not fit them are left out. If none fits,
+    all batches count that show anything. batches: how many there are.
     """
     size = (terms.x.square().sum(1) / terms.included.sum().clamp(min=1)).sqrt()
     varying = size > 0
@@ -281,8 +281,8 @@ def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
 
 
 def eps_of(c: Convention, method: str) -> float:
-    """Return the eps that a convention adds to the std of a method's sums; 0 if the scale of the weights leaves no
-    trace in the advantages.
+    """Return the eps that a convention adds to the std of a method's sums; 0 for a method that adds none, and for GDPO
+    if the eps of its batch step is not added to the std.
     """
     if method == "gdpo":
         return c.batch_eps if c.batch_eps_to == "std" else 0.0
@@ -333,8 +333,9 @@ def _median(values: Tensor, weights: Tensor) -> float | None:
 
 
 def separate(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
-    """Return weights near the wanted ones with which no unit's advantages point against the logged ones; if none are
-    found in `_ROUNDS` rounds, those of the last round. wanted: (rewards,).
+    """Return (rewards,) weights near `wanted`, (rewards,), with which the weighted terms of every unit have a positive
+    dot product with the logged advantages; if none are found in `_ROUNDS` rounds, those of the last round. Only batches
+    that fit the solution count.
     """
     along = solution.directions.T @ terms.total(terms.x * terms.a)[:, solution.batches[terms.batch]]
     along = along[:, along.any(0)]
@@ -343,7 +344,8 @@ def separate(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
 
 def separating(columns: Tensor, start: Tensor) -> Tensor:
     """Return a vector near `start` whose dot product with every column is positive. It is moved step by step; after
-    `_ROUNDS` steps it is returned even if some products are not positive yet. columns: (numbers, columns).
+    `_ROUNDS` steps it is returned even if some products are not positive yet. columns: (numbers, columns); start and
+    result: (numbers,).
     """
     y, columns = start, torch.nn.functional.normalize(columns, dim=0)
     for _ in range(_ROUNDS):

@@ -165,7 +165,10 @@ def _with_lines(fact: str) -> Html:
 
 
 def _table(t: Table) -> Html:
-    """Return a table of a report as HTML, with its title and meaning, and without its columns of block characters."""
+    """Return a table of a report as HTML, with its title and meaning, and without its columns of block characters.
+
+    A table that is `deep` is folded on a phone.
+    """
     heading, meaning = tag("h3", t.title) if t.title else "", tag("p", t.meaning) if t.meaning else ""
     kept = [i for i, name in enumerate(t.head) if name not in t.blocks]
     head, *rows = ([row[i] for i in kept] for row in (t.head, *t.rows))

@@ -1,4 +1,4 @@
-"""Verdicts on the answers that many models published to the same BFCL prompts, and groups drawn from them."""
+"""Verdicts on the published answers of many models to the same BFCL prompts, and groups drawn from these answers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Published:
     verdicts: Tensor  # (prompts, models, graders) of 0 or 1, int8, in the order of GRADERS
 
     def rewards(self, graders: Sequence[str] = REWARDS) -> Tensor:
-        """Return the verdicts of these graders as rewards of 0 or 1, (prompts, models, graders).
+        """Return the verdicts of these graders as rewards of 0 or 1, (prompts, models, graders), int8.
 
         graders: names out of GRADERS. Raises InputError for any other name.
 
@@ -44,8 +44,9 @@ class Published:
 def load_published(path: str | Path) -> Published:
     """Return the verdicts in a Parquet file, which has a row per answer and a column of 0 or 1 per grader.
 
-    Prompts and models keep the order in which they first come in the file. Raises InputError for a file that cannot be
-    read, or does not hold one verdict of each grader on each model's answer to each prompt.
+    Rows with a null are left out. Prompts and models keep the order in which they first come in the file. Raises
+    InputError for a file that cannot be read, or does not hold one verdict of each grader on each model's answer to
+    each prompt.
 
     >>> published = load_published("data/bfcl_rewards.parquet")
     >>> len(published.tasks), len(published.models), published.tasks[0]
@@ -93,7 +94,9 @@ def draw(published: Published, group_size: int, seed: int) -> Tensor:
 
 
 def shuffle_models(prompts: int, models: int, seed: int) -> Tensor:
-    """Return the numbers of the models in a random order for each prompt, (prompts, models); a group is the first ones.
+    """Return the numbers of the models in a random order for each prompt, (prompts, models).
+
+    The first of them make up a prompt's group.
 
     >>> shuffle_models(963, 71, seed=0).shape
     torch.Size([963, 71])

@@ -21,7 +21,7 @@ ONE_SPREAD = (
 def verdict(facts: Facts) -> list[Html]:
     """Return what a state shows, in one or two paragraphs: first what is told apart, then what that is worth.
 
-    The second is missing where every advantage is 0, or where no reward says which answers are right.
+    The second is missing where both methods give every answer 0, or where no reward says which answers are right.
     """
     if facts.silent:
         sentences = ["**Every advantage is 0, so nothing is learnt from these answers.**", _why_silent(facts)]
@@ -112,7 +112,7 @@ def _told_apart(facts: Facts) -> str:
 def _levels(facts: Facts) -> str:
     """Return a sentence on how many advantages each method has for how many combinations of marks.
 
-    It begins with equal pay and weights, where these are why GRPO has fewer.
+    If the method on the left has fewer, and all marks pay and weigh the same, the sentence begins with that.
     """
     base, chosen = facts.base, facts.chosen
     few, many = (len(set(side.level)) for side in (base, chosen))
@@ -126,7 +126,7 @@ def _levels(facts: Facts) -> str:
 
 
 def _tied_answers(facts: Facts) -> str:
-    """Return words for how many answers the outlined tie has, and how many of them are right and wrong."""
+    """Return words for how many answers the outlined tie has, and how many are right and wrong if it has both kinds."""
     right = sum(facts.right[i] for i in facts.pile) if facts.right else 0
     wrong = len(facts.pile) - right
     both = f", {word(right)} right and {word(wrong)} wrong," if facts.right and right and wrong else ""
@@ -162,8 +162,9 @@ def _remarks(facts: Facts) -> list[str]:
 def _ties_of_the_other(facts: Facts) -> list[str]:
     """Return sentences on the ties of the method on the right.
 
-    They say how many ties of the method on the left it keeps, how many it adds, how many only an ε keeps apart, and why
-    marks tie. The list is empty where the method on the right ties nothing.
+    They say how many ties of the method on the left it keeps, if only some, how many it adds, how many only an ε keeps
+    apart, and why marks tie. What does not apply is left unsaid. The list is empty where the method on the right ties
+    nothing.
     """
     chosen, base = facts.chosen, facts.base
     if not chosen.tied:
@@ -245,8 +246,9 @@ def _score(facts: Facts) -> str:
 def _alone(facts: Facts) -> str:
     """Return a sentence, under leave-one-out, on the mark in which one answer differs from all others.
 
-    It is not divided by a spread, since the others have none. The sentence is empty under other conventions, for
-    methods that do not normalise each reward, and where no answer has such a mark.
+    This mark is not divided by a spread, since the others have none. The sentence is about the first such mark of a
+    reward with a weight. It is empty under other conventions, for methods that do not normalise each reward, and where
+    no answer has such a mark.
     """
     state = facts.state
     if not CONVENTIONS[state.convention].leave_one_out or not method_named(state.method).decoupled:

@@ -106,7 +106,7 @@ def same(value: Any, expected: Any) -> bool:
 
 
 def version_of(text: str) -> tuple[int, ...]:
-    """Return the numbers of a version, in which letters after a number do not count.
+    """Return the numbers of a version; letters after a number do not count, nor does a part that begins with a letter.
 
     >>> version_of("0.9.1"), version_of("v0.21.0rc1") < version_of("0.21.1")
     ((0, 9, 1), True)
@@ -117,7 +117,7 @@ def version_of(text: str) -> tuple[int, ...]:
 def in_force(since: str, until: str, version: str | None) -> bool | None:
     """Return whether a version is `since` or later, and earlier than `until`; "" sets no bound.
 
-    The result is None where a bound is set and no version is given.
+    Three numbers of a version are compared. The result is None where a bound is set and no version is given.
 
     >>> in_force("0.9", "", "0.9.1"), in_force("", "0.21", "0.21.0"), in_force("0.9", "", None), in_force("", "", None)
     (True, False, None, True)

@@ -66,7 +66,7 @@ class Fact:
 
     It is true where the conditions `when` hold; of several facts with the same `about` the first that holds is said.
     since: the first version of which it is true; until: the first version of which it is no longer true; "" means no
-    bound. line: a line of configuration that makes a log that can be audited.
+    bound. line: a line of configuration that makes a log that can be audited. read_in: as in `Runs`.
     """
 
     about: str
@@ -85,8 +85,9 @@ class Fact:
 class Trap:
     """A mistake that a configuration can hold, and when it does: where all conditions `when` hold.
 
-    since: the first version with the trap; until: the first version without it; "" means no bound. if_open: whether the
-    trap is reported while no version is given. says: what happens; line: the line of configuration to write instead.
+    since: the first version with the trap; until: the first version without it; "" means no bound. if_open: whether a
+    trap with a bound is reported where the version is not known. says: what happens; line: the line of configuration to
+    write instead; read_in: as in `Runs`.
     """
 
     id: str
@@ -117,8 +118,8 @@ class Rules:
     beginning of older names, with a dot at its end, to today's beginning. rewards, weights: the keys that name the
     rewards and their weights.
     group_size: the key with the number of answers to a prompt; groups: the key with the number of groups that share a
-    batch step; answers: lists of keys whose product is the number of answers that share a batch step, of which the
-    first counts whose keys all have known values, but for the number of processes, which may be unknown.
+    batch step; answers: lists of keys, the product of whose values is the number of answers that share a batch step.
+    The first list counts whose keys all have known values; an unknown number of processes counts as 1.
     """
 
     read_version: str = ""

@@ -7,7 +7,7 @@ from views.nav import Nav
 
 
 def draw(page: Nav, models: int) -> tuple[mo.ui.slider, mo.ui.number]:
-    """Return the controls of the number of answers per prompt and of the number of the draw, at the address's values.
+    """Return a slider for the answers per prompt and a field for the number of the draw, at the values of the address.
 
     models: how many answers each prompt has.
     """

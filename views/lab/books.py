@@ -23,7 +23,7 @@ RULES = {"grpo": "GRPO: add the ratings", "gdpo": "GDPO: normalise, then add"}
 
 
 def sliders(page: Nav) -> mo.ui.array:
-    """Return a slider per rating, at the value of the address, or at the shipped rating where the address has none."""
+    """Return a slider per rating, at the value of the address, rounded, or at the shipped rating where it has none."""
     ratings = page.given("lab-books", default=RATINGS, many=len(RATINGS))
     named = [(f"{title}: {name}", *bounds) for title in TITLES for name, bounds in SCALES.items()]
     return mo.ui.array(
@@ -83,7 +83,10 @@ def _puts_first(titles: list[str]) -> str:
 
 
 def _list(rows: list[list[float]], method: str, collapse: gc.Collapse) -> Html:
-    """Return the books in a method's order, with places, advantages and ties; rows: (books, ratings)."""
+    """Return the books in a method's order, with places, advantages and ties.
+
+    rows: (books, ratings); collapse: what the method makes of them.
+    """
     advantages, level = gc.advantages(rows, method).tolist(), collapse.level.tolist()
     order = sorted(range(len(rows)), key=lambda i: (-level[i], i))
     lines = []

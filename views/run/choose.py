@@ -120,8 +120,8 @@ def address(
 ) -> tuple[dict[str, str | None], dict[str, str]]:
     """Return the values of the chapter's controls, and the values that the address leaves out, both by control.
 
-    The controls' values are all None for an upload, of which the address tells nothing. corrected: the values of
-    `corrections`.
+    The controls' values are all None for an upload, of which the address tells nothing. It leaves out the first sample
+    and the reward that is known to matter most. corrected: the values of `corrections`.
     """
     values = {f"run-{key}": text or "" for key, text in corrected.items()}
     values |= {"run-primary": primary or NO_PRIMARY} if log else {}
@@ -151,6 +151,6 @@ def _known(log: Log | None) -> str:
 
 
 def is_linked(page: Nav, sample: Sample | None) -> bool:
-    """Return whether the address is of this sample; an address that names no sample is of the first one."""
+    """Return whether the address is of this sample; an address that names no known sample is of the first one."""
     named = page.given("run-sample", default=SAMPLES[0].id)
     return sample is _BY_ID.get(named, SAMPLES[0])
