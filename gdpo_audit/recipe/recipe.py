@@ -293,7 +293,7 @@ def half_step(grid: str, x: Tensor) -> Tensor:
 
 def grid_of(x: Tensor) -> str:
     """Return the coarsest grid on which all the numbers x lie, as a key of GRIDS, or "" if they lie on none. NaN
-    and infinity are left out.
+    and infinity are left out; if nothing is left, the key is the first of GRIDS.
 
     >>> grid_of(torch.tensor([0.1234, -1.5])), grid_of(torch.tensor([0.5, -0.12345]))
     ('4 decimals', '')

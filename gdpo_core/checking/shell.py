@@ -82,7 +82,7 @@ def read_shell(text: str, file: str, first: int = 1) -> list[Source]:
 
 
 def _lines_of(head: re.Match[str], text: str, first: int) -> tuple[int, int]:
-    """Return the number of the first line of a function, and that of the line after its last.
+    """Return the number of the first line of a function, and that of a line after its last command.
 
     head: the match of the function's head in `text`; first: the number of the first line of `text`.
     """
