@@ -36,7 +36,7 @@ def run(repeats: int = 15) -> None:
 
 
 def _measure(size: int, repeats: int) -> dict[str, float]:
-    """Return the median time in milliseconds of each programme, by its name, for so many responses."""
+    """Return the median time in milliseconds of each programme, by its name. size: how many responses."""
     programmes, slow = _programmes(size)
     times: dict[str, list[float]] = {name: [] for name in programmes}
     for name, programme in programmes.items():
@@ -53,7 +53,9 @@ def _measure(size: int, repeats: int) -> dict[str, float]:
 
 def _programmes(size: int) -> tuple[dict[str, Callable], set[str]]:
     """Return the programmes to measure, by name, and the names of those that are so slow that they run only once. Each
-    computes the advantages of the same responses, which are in other groups in the ragged layout. size: how many.
+    computes the advantages of the same `size` responses, which are in other groups in the ragged layout. Code of a
+    framework that is not installed is left out, and so is verl's at more than `JUDGED` responses. Raises RuntimeError
+    if a framework's advantages, or those of the shuffled layout, differ from the library's.
     """
     rows, lengths, order = _draw(size)
     layouts, weights = _layouts(size), torch.tensor(WEIGHTS)
@@ -76,8 +78,8 @@ def _programmes(size: int) -> tuple[dict[str, Callable], set[str]]:
 
 
 def _draw(size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return random rewards, (responses, rewards), the tokens of each response, and another order of the responses.
-    size: how many responses.
+    """Return random rewards, (responses, rewards); the number of tokens of each response; and the indices of the
+    responses in a random order. size: how many responses.
     """
     generator = torch.Generator().manual_seed(size)
     rows = torch.randint(0, 2, (size, REWARDS), generator=generator).float()
@@ -86,8 +88,8 @@ def _draw(size: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _layouts(size: int) -> dict[str, tuple[Tensor, Tensor | None]]:
-    """Return random rewards in three layouts, by name, each with the group of each response: as blocks of prompts,
-    where the groups are None, in groups of random sizes, and shuffled. size: how many responses.
+    """Return random rewards in three layouts, by name, each as a pair of the rewards and the group of each response: in
+    a block per prompt, where the groups are None; in groups of random sizes; and shuffled. size: how many responses.
     """
     rows, _, order = _draw(size)
     sizes_by_chance = torch.Generator().manual_seed(size + 1)
@@ -101,7 +103,7 @@ def _layouts(size: int) -> dict[str, tuple[Tensor, Tensor | None]]:
 
 def _gdpo(rewards: Tensor, groups: Tensor | None) -> Tensor:
     """Return GDPO's advantages as TRL computes them. groups: the group of each response; None if the rewards are
-    blocks.
+    in a block per prompt.
     """
     return gc.gdpo(rewards, weights=WEIGHTS, groups=groups, convention=gc.TRL)
 
@@ -117,15 +119,15 @@ def _errors(size: int) -> dict[str, float]:
 
 
 def _same(ours: Tensor, theirs: Tensor, name: str) -> None:
-    """Raise RuntimeError if two advantages are over 1e-4 apart; name: what the library is compared with."""
+    """Raise RuntimeError if advantages differ by over 1e-4 anywhere. name: what the library is compared with."""
     apart = (ours - theirs).abs().max().item()
     if apart > 1e-4:
         raise RuntimeError(f"gdpo_core and {name} are up to {apart:.1e} apart")
 
 
 def _print(ms: dict[int, dict[str, float]], errors: dict[int, dict[str, float]], repeats: int) -> None:
-    """Print the times, the errors, and how they stand beside the targets. ms: by size and programme. errors: by size
-    and layout.
+    """Print the times, the errors, and how they stand beside the targets. ms: the times in milliseconds, by size and
+    programme. errors: those of float32, by size and layout. repeats: the number of rounds, for the title.
     """
     names = list(dict.fromkeys(name for of in ms.values() for name in of))
     show(

@@ -112,7 +112,8 @@ MAKERS = {
 
 def simulate(maker: Maker, batches: list, weights: np.ndarray, draw: np.random.Generator) -> np.ndarray:
     """Return the advantages, (responses,), that a maker gives batches of groups, computed in float32. batches: a list
-    of groups for each batch, each (rollouts, rewards); weights: (rewards,).
+    of groups for each batch, each group (rollouts, rewards); weights: (rewards,); draw: draws the bound of clipping and
+    the factor of each batch, if the maker has these.
     """
     clip = draw.choice([1.0, 1.5, 2.0, 3.0])
     a = np.concatenate([_of_batch(maker, groups, weights.astype(np.float32), draw) for groups in batches])
@@ -187,7 +188,7 @@ class RandomLog:
 
 def random_log(maker: Maker, draw: np.random.Generator, odd: bool = False) -> RandomLog:
     """Return a random log whose advantages a maker gives, as trainers write logs. odd: whether the advantages may be
-    rounded, the weights may be any numbers, and there may be few batches.
+    rounded, the weights may be numbers of two decimals, groups may have any size, and there may be few batches.
     """
     count, batches = int(draw.integers(1, 5)), int(draw.integers(1, 12) if odd else draw.integers(4, 21))
     size, prompts = int(draw.integers(2, 17) if odd else draw.choice([4, 8, 16])), int(draw.integers(2, 9))
@@ -213,8 +214,9 @@ def random_log(maker: Maker, draw: np.random.Generator, odd: bool = False) -> Ra
 
 
 def verdict(log: RandomLog, method: str, recipe: Recipe | None) -> str:
-    """Return which of VERDICTS the recipe deserves that was found for a log; method: the one that made the log. A
-    recipe with another method is right too if it gives the same advantages with the same weights.
+    """Return which of VERDICTS the recipe deserves that was found for a log, or "nothing" if it is None; method: the
+    one that made the log. A recipe with another method is right too if it has the same weights and makes the logged
+    advantages: all of them or, if the log leaves weights open, at least the part `MOST`.
     """
     if recipe is None:
         return "nothing"

@@ -44,8 +44,8 @@ def near(found: list[float], expected: list[float], tolerance: float) -> bool:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the kind of an error and the first line of its message, or the kind alone if the message cannot be
-    read.
+    """Return the kind of an error and the first line of its message, or the kind alone if the message is empty or
+    cannot be read.
     """
     try:
         return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}".rstrip(": ")
@@ -54,8 +54,8 @@ def first_line(error: BaseException) -> str:
 
 
 def run(function: Callable, case: dict) -> list[float] | str:
-    """Return the advantages that a function gives for a case, as a list; or, if it gives none, a sentence that says
-    what is wrong.
+    """Return the advantages that a function gives for a case, as a list; or, if it raises an error or does not give one
+    number per row, words that say so.
     """
     rows = len(case["rewards"])
     try:
@@ -78,8 +78,9 @@ def run(function: Callable, case: dict) -> list[float] | str:
 
 
 def inputs_of(case: dict, changes: dict) -> dict:
-    """Return the four inputs of `advantages` by name, for a case as a faulty trainer sees it. changes: other inputs by
-    name, or the name of a change, such as "zeros" for missing rewards that count as 0.
+    """Return the four inputs of `advantages` by name, for a case as a faulty trainer sees it. changes: by the name of
+    an input, what the trainer has in its place: a list, or the name of a change, such as "zeros" for missing rewards
+    that count as 0. Any other key of it is ignored.
     """
     rows, kinds = len(case["groups"]), len(set(case["groups"]))
     named = {
@@ -113,8 +114,9 @@ def by_roundoff(function: Callable, case: dict, method: str) -> bool:
 
 
 def says(function: Callable, found: list[float], case: dict, method: str, common: dict) -> str:
-    """Return a sentence on a function's answer: the first known fault that leads to it, or else how far it is from the
-    paper's. found: the answer; common: faults that are looked for in every case, each by the sentence on it.
+    """Return a sentence on a function's answer: the first known fault that leads to it ("as the paper" is among them);
+    or else that it has NaN, that it takes round-off for a std, or how far it is from the paper's. found: the answer;
+    common: the faults that are looked for in every case, by the sentence on each; the case's own ones come first.
     """
     for sentence, changes in (case["ways"] | common).items():
         if fits(found, case, method, changes):
@@ -136,8 +138,8 @@ def off_by(found: list[float], expected: list[float]) -> float:
 
 
 def fault_of(wrong: list[tuple[dict, list[float]]], method: str, data: dict, how: dict) -> tuple[str, int]:
-    """Return the known fault that leads to most of the wrong answers, and to how many; ("", 0) if none leads to most of
-    them, or if there are only a few wrong answers.
+    """Return the known fault that leads to most of the wrong answers, and to how many; ("", 0) if none leads to more
+    than half of them and to more than `FEW`.
 
     wrong: the cases with the answers. data: what `load` returns. how: the arguments of the convention that is asked
     for; a fault is tried with these as well as with the paper's.
@@ -172,8 +174,8 @@ def wrong_as(
 
 
 def judge(function: Callable, method: str, convention: str) -> tuple[list[tuple[str, bool, str]], str]:
-    """Return what `check` returns, and a sentence on the function as a whole: whose computation it is, which fault it
-    has, or what is wrong in the few cases that are far off; "" if there is nothing to say.
+    """Return what `check` returns, and a sentence on the function as a whole: that all cases agree with another
+    convention, which fault most cases show, or what is wrong in the few cases that are far off; "" if none applies.
     """
     data, lines = load(), []
     answers = [(case, run(function, case)) for case in data["cases"]]
@@ -214,8 +216,8 @@ def check(function: Callable, method: str, convention: str) -> list[tuple[str, b
 
 
 def main(arguments: list[str]) -> int:
-    """Print a line per case, and return the exit status: 0 if all cases agree, 1 if some do not, 2 if there is no such
-    function.
+    """Print a line per case and a summary, and return the exit status: 0 if all cases agree, 1 if some do not, 2 if the
+    function cannot be imported.
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("function", metavar="MODULE:FUNCTION", help="or MODULE:CLASS.METHOD")

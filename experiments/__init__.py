@@ -1,3 +1,3 @@
-"""A small language model, trained from nothing by TRL's own GRPOTrainer and rewarded by the three graders of this
-project.
+"""A small language model, made from nothing: first it imitated answers, and then TRL's own GRPOTrainer trained it with
+the three graders of this project as rewards.
 """

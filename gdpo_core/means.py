@@ -98,6 +98,8 @@ class _Sides:
 def bound_shares(s: Scalars, method: str) -> Shares:
     """Return bounds of each reward's share of the update at each step, under a method of `conventions.COMPARED`.
 
+    Where nothing bounds a share, its bounds are infinite.
+
     >>> one = np.array([[0.25, 0.5]])
     >>> s = Scalars(4, 1, (1, 1), ((0, 1), (0, 1)), one, one * np.nan, np.array([0.5]), np.array([0.0]))
     >>> bounds = bound_shares(s, "grpo_no_std")
@@ -175,8 +177,7 @@ def _varying(s: Scalars) -> tuple[Array, Array]:
 
     For a reward with two values, passes that fill whole groups may leave every group constant; with one more, some
     group has a pass and a failure. A group in which the reward varies needs at least one of each. For a reward with
-    more values the bounds are none and all of the groups; both are 0 where its std is 0. If the step is a single group,
-    both are 1 where it is not.
+    more values the bounds are 0 and all groups, or both 1 if the step is a single group; both are 0 where its std is 0.
     """
     rows, passes = s.size * s.groups, s.passes
     of_two = np.isfinite(passes)
@@ -210,7 +211,8 @@ def _inside(s: Scalars, weights: Array) -> tuple[Array, Array]:
 def _grain(s: Scalars) -> float:
     """Return the largest number of which each reward's gap is a whole multiple: unequal sums differ by it or more.
 
-    The result is 0 where no such number is found, or where a reward has more than two values.
+    Only the smallest gap other than 0, divided by 1 to 64, is tried. The result is 0 where none of these numbers fits,
+    or where a reward has more than two values.
     """
     gaps = s.gaps[s.gaps > 0] if not np.isnan(s.gaps).any() else np.array([])
     for divisor in range(1, 65):
@@ -231,10 +233,11 @@ def _teaching(s: Scalars) -> Array:
 
 
 def _smallest_sum(s: Scalars) -> Array:
-    """Return (steps,) the least length over the answers that the weighted sums, less their group's mean, can have.
+    """Return (steps,) a lower bound on the length of the weighted sums minus their group's mean.
 
-    They are whole multiples of the grain of `_grain`, and so are bounded like passes of which each adds a grain. The
-    result is 0 where there is no grain.
+    The length is the root of the sum of squares over all answers of a step. The sums are whole multiples of the grain
+    of `_grain`, so each is bounded as a count of passes is, times the grain; a known number of groups with advantages
+    raises the bound. It is 0 without a grain.
     """
     grain = _grain(s)
     if grain == 0:

@@ -77,7 +77,10 @@ def held() -> int:
 
 
 def tend() -> None:
-    """Start a thread that keeps automatic garbage collections short and gives memory back while the process lives."""
+    """Start a thread that keeps automatic garbage collections short and gives memory back while the process lives.
+
+    Before that, limit glibc to `ARENAS` arenas where it is there, and freeze all living objects.
+    """
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).mallopt(ARENA_MAX, ARENAS)
     gc.freeze()

@@ -28,7 +28,9 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 
 
 def eval_overwrote(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if evaluations overwrote the files of some steps, so that the log holds their advantages."""
+    """Yield one finding if evaluations overwrote the files of some steps, so that the log holds the advantages of the
+    evaluations there; nothing where a recipe other than the run's is known for these steps.
+    """
     if not len(f.overwritten_batches.batch) or f.recipe_of_the_rest is not None:
         return
     at, error = at_steps(f.overwritten_batches.step.tolist()), _error(f.overwritten_batches)
@@ -53,8 +55,8 @@ def _error(batches: Sums[Array]) -> str:
 
 
 def _off(batches: Sums[Array]) -> dict[str, object]:
-    """Return the evidence of a finding about batches that are not reproduced: their steps, how many rows are off, and,
-    of the groups with such rows, the share whose advantages are all off by one factor, beside its threshold.
+    """Return the evidence of a finding about batches that are not reproduced: their first `LISTED` steps, how many rows
+    are off, and, of the groups with such rows, the share whose advantages are all off by one factor, and its threshold.
     """
     wrong, steps = int(batches.logged.wrong.sum()), batches.step.tolist()[:LISTED]
     return {"steps": steps, "rows_off": wrong, "groups_off_by_a_factor": scaled_share(batches), "threshold": SCALE_ONLY}
@@ -62,7 +64,7 @@ def _off(batches: Sums[Array]) -> dict[str, object]:
 
 def rows_missing(f: Facts) -> Iterator[Finding]:
     """Yield one finding if the log lacks rows of some steps that were there when the advantages were computed; nothing
-    where groups were left out because a total does not tell the rewards in them, as that may be why.
+    where the audit itself left groups out, because a total does not tell the rewards in them: that may be the reason.
     """
     short = select_batches(f.batches, f.lack_rows)
     if not len(short.batch) or f.undecided[0]:
@@ -101,7 +103,8 @@ def reward_columns_merged(f: Facts) -> Iterator[Finding]:
 
 def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
     """Yield one finding if no recipe reproduces the logged advantages, or if the recipe fails in some of the batches;
-    nothing where another finding says why, such as a reward or rows that the log lacks.
+    nothing where another finding says why, such as a reward or rows that the log lacks, nor where all advantages are 0
+    because the rewards of no group differ.
     """
     if f.reproduced is not False:
         return
@@ -198,7 +201,7 @@ def _says_what_was_added(f: Facts, added: Added) -> tuple[str, str, str]:
 
 
 def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
-    """Return the finding that the recipe makes all logged advantages but those of the batches `bad`."""
+    """Return the finding that the recipe makes all logged advantages but some, which are in the batches `bad`."""
     recipe_there, at, made = f.recipe_of_the_rest, at_steps(bad.step.tolist()), NAMES[f.method]
     logged = int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())
     if recipe_there is not None:

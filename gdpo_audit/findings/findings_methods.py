@@ -153,8 +153,8 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
 
 
 def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) -> str:
-    """Return a sentence that says from which weight on the primary reward on no pair is in the wrong order, or that no
-    usable weight achieves that. primary: the index of the primary reward. needed: that weight under each method.
+    """Return a sentence that says above which weight of the primary reward no pair is in the wrong order, or that no
+    usable weight achieves that. primary: the index of the primary reward. needed: that weight, by method.
     """
     on, now = f.rewards[primary], number(f.unit * f.basis.weights[primary])
     largest = max(abs(w) for k, w in enumerate(f.basis.weights) if k != primary)
@@ -167,7 +167,7 @@ def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) ->
 
 def round_up(weight: float) -> float:
     """Return a weight rounded up to three significant digits, so that whatever holds for all weights above the given
-    one holds above the returned one too.
+    one holds above the returned one too. Less than a millionth of the last digit counts as round-off and is dropped.
 
     >>> round_up(1.2301), round_up(-0.5)
     (1.24, -0.5)

@@ -64,7 +64,7 @@ class RewardForecast:
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast(Displayed):
-    """Hold the forecast of every reward under a setting.
+    """Hold the forecast of every reward, by its name, under a setting: a method, weights and, unless None, a gate.
 
     steps: the number of steps over which the means are taken. from_steps: the number of steps that the log holds.
     notes: what the figures stand on, a sentence each.
@@ -79,7 +79,9 @@ class Forecast(Displayed):
     notes: tuple[str, ...] = (OF_WHAT,)
 
     def table(self) -> pl.DataFrame:
-        """Return a row per reward: reward, difference, low, high, speed, speed_error, push, push_as_it_ran, why."""
+        """Return a row per reward: reward, difference, low, high, speed, speed_error, push, push_as_it_ran, and why,
+        which is null for a reward that has a forecast.
+        """
         numbers = ("difference", "low", "high", "speed", "speed_error", "push", "push_as_it_ran")
         rows = [
             {"reward": name, **{column: getattr(made, column) for column in numbers}, "why": made.why or None}
@@ -168,7 +170,9 @@ class _Forecaster:
 
 
 def _notes(f: Facts) -> Iterator[str]:
-    """Yield one sentence for each assumption behind the figures that the log does not confirm."""
+    """Yield a sentence if the log does not show which method ran, and one if the weights of the run change, since the
+    forecast then assumes a method, and one set of weights.
+    """
     if f.recipe is None:
         yield f"The log does not show which method ran; “as it ran” stands for {NAMES[f.method]} here."
     if f.basis.changes:
@@ -209,7 +213,8 @@ def _checked(f: Facts, course: Course, method: object, weights: object, gate: ob
 
 def _gate(f: Facts, gate: object) -> Gate:
     """Return the gate that a caller describes in a dict, checked against the run: under `reward` and `on` it has the
-    names of two rewards, and under `threshold` and `otherwise` it may have two numbers. Raises InputError.
+    names of two rewards, and under `threshold` and `otherwise` it may have two numbers, which are by default the
+    highest logged value of `on` and the worst of `reward`, or 0 if that is worse. Raises InputError.
     """
     names = f"a reward and another one on which it depends, of {', '.join(f.rewards)}"
     asked = dict(gate) if isinstance(gate, Mapping) else {}
@@ -258,8 +263,8 @@ class _Compared:
 
 
 def _between(times: Array, steps: Array) -> tuple[NDArray[np.int64], Array]:
-    """Return for each of these steps the index of the last time that is not after it, and how far the step is on the
-    way from there to the next time, from 0 to 1.
+    """Return for each of these steps the index of the last time that is not after it, the very last time excluded, and
+    how far the step is on the way from there to the next time, from 0 to 1.
     """
     low = np.clip(np.searchsorted(times, steps, side="right") - 1, 0, len(times) - 2)
     return low, (steps - times[low]) / (times[low + 1] - times[low])

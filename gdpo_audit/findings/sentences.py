@@ -42,7 +42,9 @@ def lead_in(f: Facts) -> str:
 
 
 def but_residue(f: Facts) -> str:
-    """Return words to put behind “every advantage is 0” if the log holds round-off in place of some zeros, else ""."""
+    """Return words to put behind “every advantage is 0” if the log holds round-off in place of some zeros; "" if it
+    holds none, or if no recipe of the advantages is known.
+    """
     if f.recipe is None or not f.totals.logged.residue_groups:
         return ""
     return f" apart from round-off (of up to {number(f.totals.logged.largest_silent, 2)} there)"

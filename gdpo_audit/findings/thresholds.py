@@ -97,7 +97,7 @@ NO_SPREAD = 1e-11
 
 
 def push_noise(responses: int) -> float:
-    """Return by how much a push that was measured on so many responses may differ by chance.
+    """Return by how much a push that was measured on so many responses may differ by chance, at least `PUSH_MOVED`.
 
     >>> push_noise(100), push_noise(1_000_000)
     (0.1, 0.02)

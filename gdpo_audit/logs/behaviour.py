@@ -56,8 +56,8 @@ def not_rewards(rows: pl.DataFrame, names: Sequence[str], labels: bool) -> dict[
 def measures(name: str, values: pl.Series) -> bool:
     """Return whether a column looks like a measurement, such as a time or a cost, and not like a reward.
 
-    Its name then ends in a unit or a role, as gen_time_s does, and its values are too many for a mark: more than
-    `FEW_LEVELS` different ones, or more than two if all are whole numbers.
+    Its name then has two words or more, of which the last is a unit or a role, as in gen_time_s, and it has too many
+    different values for a grade: more than `FEW_LEVELS`, or more than two if all are whole numbers.
 
     >>> measures("gen_time_s", pl.Series([0.1 * k for k in range(9)])), measures("is_fast_s", pl.Series([0.0, 1.0]))
     (True, False)
@@ -71,7 +71,8 @@ def measures(name: str, values: pl.Series) -> bool:
 
 
 def _reason(column: pl.Series, groups: np.ndarray | None, labels: bool) -> str:
-    """Return why one column cannot be a reward, in words; an empty text if its numbers do not speak against it.
+    """Return why one column cannot be a reward, in words; an empty text if its numbers do not speak against it, and
+    also if a value is missing or all are equal.
 
     groups: the number of each row's group, or None if the log does not show groups.
     labels: whether a column that has one value in each group cannot be a reward.
@@ -88,7 +89,8 @@ def _reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> s
     """Return why a column cannot be a reward, as its values inside groups show; an empty text if they do not.
 
     The reason is that it numbers the responses of nearly every group, or, if `labels` is set, that it has one value in
-    each group. Only groups of two or more responses count; if there are too few of them, the text is empty.
+    each group. Only groups of two or more responses count, and a group of two never as numbered; with fewer than
+    `LEAST_GROUPS` of them the text is empty.
     values, groups: for each row its value, and the number of its group.
     """
     order = np.lexsort((values, groups))
@@ -121,9 +123,10 @@ def _rises(values: np.ndarray) -> bool:
 def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the pairs of columns that order the responses of every group alike, as squashed or rescaled copies do.
 
-    In each group one of the two is a rising function of the other, and it differs in at least half of the neighbouring
-    responses in which the other differs. A mark that is a threshold of a score differs in far fewer, and is a reward of
-    its own. Columns with missing values are left out.
+    In each group one of the two never falls where the other rises, and it differs in at least half of the neighbouring
+    responses in which the other differs. A pass mark on a score differs in far fewer, and is a reward of its own.
+    Columns with missing values or with only one value are left out, and so are pairs of which one column has
+    two values and the other has more.
     rows: some responses, with the group of each in GROUP_OF_ROW where the log shows it.
 
     >>> score = pl.Series("score", [float(k * 7 % 64) for k in range(64)])
@@ -141,10 +144,10 @@ def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, 
 
 
 def _follows(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> bool:
-    """Return whether y rises with x in each group, and differs in at least half of the pairs in which x differs.
+    """Return whether in each group y never falls as x rises, and differs in at least half of the pairs in which x does.
 
-    A pair is two responses that stand next to each other once their group is sorted by x. Both values have to differ in
-    at least `LEAST_PAIRS` pairs, and y may not differ where x does not.
+    A pair is two responses that stand next to each other once their group is sorted by x. There have to be at least
+    `LEAST_PAIRS` pairs in which both values differ, and none in which y differs and x does not.
     x, y, groups: for each row the two values, and the number of its group.
     """
     order = np.lexsort((y, x, groups))

@@ -68,9 +68,9 @@ def _sum(*path: str) -> pl.Expr:
 
 
 def never_differ(tables: Sequence[Table], names: Sequence[str]) -> list[str]:
-    """Return those of the columns whose value is 0 or missing in every row, as of a reward that is never given.
+    """Return those of the named columns whose value is 0 or null in every row, as of a reward that is never given.
 
-    A column that a table lacks is not among them.
+    A column that one of the tables lacks is not among them.
     """
     there = [name for name in names if all(name in table.schema for table in tables)]
     zero = [(pl.col(name).fill_null(0) == 0).all() for name in there]
@@ -82,9 +82,9 @@ def never_differ(tables: Sequence[Table], names: Sequence[str]) -> list[str]:
 
 
 def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Return a row per trajectory of rLLM's episodes; a group is the trajectories of one name and one task.
+    """Return a row per trajectory of rLLM's episodes: training_step, prompt if tasks are texts, group_id and reward.
 
-    Where no task is logged, it is those of one name and one episode.
+    A group is the trajectories of one name and one task or, where no task is logged, of one name and one episode.
     """
     frame = frame.filter(pl.col("trajectories").list.len() > 0).explode("trajectories")
     schema = frame.collect_schema()

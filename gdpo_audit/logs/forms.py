@@ -1,8 +1,8 @@
 """The forms of logs, one function per framework: nearly all that is known of what each framework writes.
 
 Such a function takes the tables of a log, the types of all their columns by name, the caller's options, and the
-settings in an args.json beside the log. It returns a `Form`, or raises InputError if the columns of the framework are
-missing.
+settings in an args.json beside the log. It returns a `Form`, which says which column holds what and how the tables
+become a row per response, or raises InputError if the columns of the framework are missing.
 """
 
 import re
@@ -48,7 +48,7 @@ WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; only an artifact takes more
 
 
 def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return the form of TRL's tables of completions, which have a row per response, and a table per logged step.
+    """Return how to read TRL's tables of completions: one table for each logged step, with a row per response.
 
     names: all columns with their types. args: the settings in an args.json beside the log, by name.
     """
@@ -109,9 +109,9 @@ def _one_step(table: Table, step: str) -> pl.DataFrame | None:
 
 
 def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return the form of verl's rollouts, which have a line per response.
+    """Return how to read verl's rollouts, which have a line per response.
 
-    A uid reads PROMPT_ROLLOUT_OUTPUT; its last two parts are cut off, so that it tells groups.
+    A uid reads PROMPT_ROLLOUT_OUTPUT; up to two parts are cut off its end, so that it tells groups.
     names: all columns with their types. args: the settings in an args.json beside the log, by name.
     """
     fits = {"input", "output", "score"} <= {*names}
@@ -134,7 +134,7 @@ def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Ma
 
 
 def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return the form of ms-swift's completions: a log event per line, with a list per column.
+    """Return how to read ms-swift's completions, which have a log event per line, with a list per column.
 
     A trainer on Ray writes one response per line, without lists.
     names: all columns with their types. args: the settings in an args.json beside the log, by name.
@@ -175,7 +175,7 @@ def _exploded_events(events: pl.LazyFrame, lists: Sequence[str], step: str) -> p
 
 
 def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return the form of NeMo-RL's data: lists as columns, or a line per response, with an advantage per token.
+    """Return how to read NeMo-RL's data: lists as columns, or a line per response, with an advantage per token.
 
     The values of a line may stand in lists of one.
     names: all columns with their types. args: the settings in an args.json beside the log, by name.
@@ -216,7 +216,7 @@ def _steps_in_names(tables: Sequence[Table]) -> pl.Series:
 def _nemo_responses(
     table: pl.LazyFrame, lists: Sequence[str], by: str, steps: pl.Series, prompt: pl.Expr | None = None
 ) -> pl.LazyFrame:
-    """Return a row per response with its step, and with one advantage and one length in place of those per token.
+    """Return a row per response with its step, its last advantage that is not 0, and its number of unmasked tokens.
 
     lists: the columns of lists with a value per response, if there are any; `by` is one of them.
     steps: the step of each table. prompt: an expression for the prompt of a response, which becomes a column.
@@ -241,9 +241,9 @@ def _prompt_of(
 ) -> pl.Expr | None:
     """Return an expression for the prompt of a response; None if the log has neither token ids nor messages.
 
-    The prompt is the token ids, or the messages before an answer. Of texts without roles, which are [system,] user,
-    answer, the prompt is the first; while the texts so far are equal in all responses, the next one belongs to it, too,
-    but never the last one.
+    The prompt is the token ids, or the messages before the assistant's first. Of texts without roles, which are
+    [system,] user, answer, the prompt is the first; while the texts so far are equal in all responses, the next one
+    belongs to it, too, but never the last one.
     kinds: the types of the columns of responses. to_responses: turns the rows of a table into responses.
     """
     content = kinds.get("content")
@@ -264,7 +264,7 @@ def _prompt_of(
 
 
 def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return the form of any other table: its columns are the ones that the caller names, or have usual names.
+    """Return how to read any other table: its columns are the ones that the caller names, or have usual names.
 
     names: all columns with their types. args: the settings in an args.json beside the log, by name.
     """
@@ -321,7 +321,7 @@ def refuse_nested(tables: Sequence[Table], candidates: Sequence[str]) -> None:
 
 
 def _plain(name: str) -> str:
-    """Return the name of a column in small letters, without a tracker's prefix such as train/ in train/global_step."""
+    """Return a column's name in small letters, without a prefix such as train/, and without underscores at its ends."""
     return name.rpartition("/")[2].strip("_").lower()
 
 
@@ -379,7 +379,7 @@ def _writes(framework: str, names: Schema) -> bool:
 def framework_of(tables: Sequence[Table], where: str) -> str:
     """Return the framework whose columns the tables have, whatever the files are called; "generic" if none has them.
 
-    where: the name of the log. Raises InputError if this is not the same one for all tables.
+    where: the name of the log, for errors. Raises InputError if the tables are of different frameworks.
     """
     first, framework = tables[0], _framework(tables[0])
     for table in one_of_each(tables)[1:]:

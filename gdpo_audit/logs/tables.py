@@ -119,10 +119,10 @@ def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool =
     """Return the tables in a file, of which only a database of trackio has several.
 
     Raises InputError if the file cannot be read.
-
     broken: a dict to which the number of lines that are not JSON objects is added, by the name of the file; such lines
     are left out. If it is None, they raise InputError.
-    texts: whether long texts are read; otherwise the number of their characters takes their place, but not in Parquet.
+    texts: whether the texts of columns named in UNREAD are kept; otherwise the number of their characters, as text,
+    takes their place, but not in Parquet.
     """
     kind, odd = format_of(file), {*file.odd}
     if file.run is not None and kind != "trackio":
@@ -176,7 +176,8 @@ def _checked(table: Table) -> Table:
 def _read(table: pl.LazyFrame, texts: bool) -> pl.DataFrame:
     """Collect a lazy table and return its rows.
 
-    texts: whether long texts are kept; otherwise the number of their characters, as text, takes their place.
+    texts: whether the texts of columns named in UNREAD are kept; otherwise the number of their characters, as text,
+    takes their place.
     """
     long = (name for name, kind in table.collect_schema().items() if is_unread(name, kind))
     sizes = [pl.col(name).str.len_chars().cast(pl.String) for name in long]
@@ -184,9 +185,9 @@ def _read(table: pl.LazyFrame, texts: bool) -> pl.DataFrame:
 
 
 def is_unread(name: str, kind: object, table_kind: str = "") -> bool:
-    """Return whether a column holds, in the place of its long texts, the number of their characters.
+    """Return whether a column is one of texts, named in UNREAD, in whose place the number of characters may stand.
 
-    name, kind: the name and the type of the column. table_kind: the `kind` of its table, if it is known.
+    name, kind: its name and type. table_kind: the `kind` of its table, of which "parquet" and "table" keep all texts.
     """
     return name.lower() in UNREAD and kind == pl.String and table_kind not in ("parquet", "table")
 
@@ -214,7 +215,7 @@ def _scan(file: LogFile) -> pl.LazyFrame:
 def _csv(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
     """Return a CSV or TSV as a table; a column is numbers or booleans if all of its values are, and texts otherwise.
 
-    kind: csv or tsv. Raises InputError for broken text.
+    A column without any value has the type Null. kind: csv or tsv. Raises InputError for broken text or records.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     content = file.content().removeprefix(_BOM)
@@ -259,8 +260,8 @@ def _separator(text: str, kind: str) -> str:
 def _records(file: LogFile, kind: str, content: bytes, separator: str) -> Iterator[list[str]]:
     """Yield the records of a CSV or TSV as lists of texts, the names of the columns first; empty lines are left out.
 
-    kind: csv or tsv, for errors. Raises InputError for a record with more or fewer values than there are columns, and,
-    if there is one column, for an empty line before a record, which could be a missing value.
+    kind: csv or tsv, for errors. Raises InputError for broken text, for names that `_names` refuses, for a record with
+    more or fewer values than there are columns, and, if there is one column, for an empty line before a record.
     """
     names, line, empty = list[str](), 1, False
     # The text is decoded while it is read, because the whole in a StringIO takes four bytes for each of the file's.
@@ -298,7 +299,6 @@ def _typed(texts: pl.Series, odd: set[str]) -> pl.Series:
     """Return a column of texts as numbers, or as booleans, if all of its values are; otherwise return it unchanged.
 
     A column without any value gets the type Null.
-
     odd: a set to which the column is added if it stays text although most of its values are numbers.
     """
     filled = len(texts) - texts.null_count()
@@ -320,11 +320,12 @@ def _typed(texts: pl.Series, odd: set[str]) -> pl.Series:
 def _json_lines(file: LogFile, broken: dict[str, int] | None, odd: set[str], texts: bool) -> pl.DataFrame:
     """Return a file of JSON lines as a table with a row per line.
 
-    polars reads the file if it can. Python, which takes several times as long, reads files with NaN, with values of
-    different kinds in a column, or with broken lines.
+    polars reads the file if it can and `broken` is None. Otherwise Python does, which takes several times as long, as
+    for files with NaN, or with values of different kinds in a column.
     broken: a dict to which the number of broken lines is added, by the name of the file; these lines are left out. If
     it is None, a broken line raises InputError.
-    texts: whether long texts are read; otherwise the number of their characters takes their place.
+    texts: whether the texts of columns named in UNREAD are kept; otherwise the number of their characters, as text,
+    takes their place.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     content = file.content().removeprefix(_BOM)
@@ -379,9 +380,8 @@ def _objects(name: str, content: bytes, broken: dict[str, int] | None) -> Iterat
 def _json(file: LogFile, odd: set[str]) -> pl.DataFrame:
     """Return a file of JSON, which is an array of objects, as a table with a row per object.
 
-    Two other documents are read as well: a single episode of rLLM, and a trainer_state.json, whose array is
-    log_history.
-    Raises InputError for anything else.
+    Two other documents are read as well: a single episode of rLLM, and a trainer_state.json, which has the array as
+    its log_history. Raises InputError for anything else.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     wanted = "an array of objects, one per response"

@@ -136,7 +136,8 @@ class Tensors:
 
 def tensors_of(table: pl.DataFrame, rewards: Sequence[str]) -> Tensors:
     """Return the table of a run as tensors. rewards: the names of the rewards to take. The rows of a group, and those
-    of a batch, have to stand together.
+    of a batch, have to stand together. Without a column of advantages all are NaN. The lengths are None if they are not
+    logged, or if one of them is missing or no whole number from 1 on.
     """
     values = torch.empty(len(rewards), len(table), dtype=torch.float64)  # (rewards, responses)
     for row, name in zip(values.numpy(), rewards, strict=True):
@@ -218,7 +219,8 @@ def compare_with(log: Tensors, method: str, batch: Batch, after: str = "") -> Co
 
 
 def _after(after: str, computed: Tensor, log: Tensors) -> tuple[Tensor, Tensor]:
-    """Return the advantages as a last change of each batch leaves them, and the factor by which each was multiplied.
+    """Return the advantages as a last change of each batch leaves them, and the size of the factor of that change; each
+    has a number per response.
     after: a key of AFTER; computed: (responses,) the advantages before that change; log: says which responses have an
     advantage, and shows the factor of each batch.
     """
@@ -241,8 +243,8 @@ def _after(after: str, computed: Tensor, log: Tensors) -> tuple[Tensor, Tensor]:
 
 
 def same_direction(log: Tensors, comparison: Comparison) -> Tensor:
-    """Return (groups,) whether all logged advantages of a group are the same positive multiple of the computed ones.
-    False for a group in which a logged advantage is missing.
+    """Return (groups,) whether all logged advantages of a group are the same positive multiple of the computed ones, or
+    0 where all of these are 0. False for a group in which a logged advantage is missing.
 
     A group that is such a multiple without being reproduced was normalised together with other responses than the
     logged ones, as where an evaluation wrote into the same file.
@@ -262,8 +264,8 @@ def same_direction(log: Tensors, comparison: Comparison) -> Tensor:
 
 def hidden_groups(table: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
     """Return the numbers of the groups in which two responses with equal rewards, and with equal lengths if these are
-    logged, have different advantages: something that the log does not hold made that difference. The series is empty if
-    no advantages are logged.
+    logged, have advantages that differ by more than `_DIFFERENT`: something that the log does not hold made that
+    difference. The series is empty if no advantages are logged.
     """
     if "advantage" not in table.columns:
         return table["group"].clear()
@@ -290,8 +292,8 @@ def half_step(grid: str, x: Tensor) -> Tensor:
 
 
 def grid_of(x: Tensor) -> str:
-    """Return the coarsest grid on which all the numbers x lie, as a key of GRIDS, or "" if they lie on none. NaN is
-    left out.
+    """Return the coarsest grid on which all the numbers x lie, as a key of GRIDS, or "" if they lie on none. NaN
+    and infinity are left out; if nothing is left, the key is the first of GRIDS.
 
     >>> grid_of(torch.tensor([0.1234, -1.5])), grid_of(torch.tensor([0.5, -0.12345]))
     ('4 decimals', '')

@@ -53,7 +53,7 @@ def parse_calls(task: Task, answer: str) -> tuple[list[Call], str]:
 
 
 def _python_calls(task: Task, source: str) -> list[Call] | None:
-    """Return the calls that `source` consists of, a single one or those of a list; None if it is anything else.
+    """Return the calls that `source` consists of, a single one or those of a list or tuple; None for anything else.
 
     Raises UnreadableAnswer if a name in a call is not proper or comes twice, or an argument is no plain value.
     """

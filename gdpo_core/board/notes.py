@@ -17,7 +17,7 @@ def notes(facts: Facts) -> list[dict]:
 
     The first note is about the tie that is outlined. If it is a tie of the method on the left, further notes say where
     the method on the right has its answers. Where neither method ties any answers, the only note is about the right
-    answer that the most wrong ones overtake.
+    answer that the most wrong ones overtake, if there is one.
     """
     if not facts.pile:
         return _overtaken(facts)

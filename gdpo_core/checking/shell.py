@@ -82,7 +82,7 @@ def read_shell(text: str, file: str, first: int = 1) -> list[Source]:
 
 
 def _lines_of(head: re.Match[str], text: str, first: int) -> tuple[int, int]:
-    """Return the number of the first line of a function, and that of the line after its last.
+    """Return the number of the first line of a function, and that of a line after its last command.
 
     head: the match of the function's head in `text`; first: the number of the first line of `text`.
     """
@@ -94,8 +94,8 @@ def _lines_of(head: re.Match[str], text: str, first: int) -> tuple[int, int]:
 def _parents(words: list[_Word], entries: dict[str, Entry]) -> tuple[str, ...]:
     """Return the files of values that a command names: by --config FILE, by --config-name NAME, or by a word a.yaml.
 
-    words, entries: those of the command. Of several words a.yaml only the first counts. A name without an ending gets
-    .yaml; a name that only a run would tell is left out.
+    words, entries: those of the command. Of several words a.yaml only the first counts. A name without the ending
+    .yaml, .yml or .json gets .yaml. Where only a run would tell the name, it is as the script writes it, with its $.
     """
     named = [entries[key].value for key in ("config", "config_name") if key in entries]
     texts = [value.text if isinstance(value, Unread) else value for value in named if isinstance(value, str | Unread)]
@@ -107,8 +107,8 @@ def _parents(words: list[_Word], entries: dict[str, Entry]) -> tuple[str, ...]:
 def _assign(words: list[_Word], script: _Script) -> list[_Word]:
     """Return the words of a command without the assignments before it, and give the script's variables their values.
 
-    The result is empty for a command that only declares variables, such as export. A variable that gets a second value
-    inside an if, for or case is then unknown (`LOST`).
+    The result is empty for a command that only declares variables, such as export. A variable that has a value, and
+    gets a different one inside an if, for or case, is then unknown (`LOST`).
     """
     declared = bool(words) and words[0].text in {"export", "local", "declare", "readonly", "typeset"}
     rest = words[1:] if declared else words
@@ -122,7 +122,7 @@ def _assign(words: list[_Word], script: _Script) -> list[_Word]:
 
 
 def _mark(words: list[_Word]) -> str:
-    """Return what a command runs: its words up to the first option or override, as one text.
+    """Return what a command runs: its words up to the first option or override, at most 20 of them, as one text.
 
     The options of a launcher such as torchrun are left out, and the words after them still belong to it.
     """
