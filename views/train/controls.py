@@ -118,9 +118,10 @@ def question(scenario: Scenario) -> mo.ui.radio:
 
 
 def elements(scenario: Scenario, values: Mapping[str, Any]) -> mo.ui.dictionary:
-    """Return the controls of a scenario at these values, by name.
+    """Return the controls of a scenario at these values, both by name.
 
-    The scenario of the Lab's answers has no controls for starts, pays and weights, which are the Lab's.
+    The scenario of the Lab's answers has no controls for starts, pays and weights, which are the Lab's. Only one with
+    arms has a gate, only one without has noise, and only one about a single comparison has a control for it here.
     """
     made: dict[str, Any] = {}
     names = rewards(scenario)
