@@ -51,7 +51,9 @@ class Course:
 
 
 def courses(report: AuditReport) -> Html:
-    """Draw what `courses_of` returns over the steps, with a table of the numbers; empty for a single step."""
+    """Draw each reward's mean over the steps, and its push and share where `courses_of` has them, with a table of the
+    numbers; empty for a report on a single step.
+    """
     steps, rewards = report.steps["step"].to_list(), courses_of(report)
     if len(steps) < 2 or not rewards:
         return Html()

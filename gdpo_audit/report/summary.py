@@ -205,8 +205,8 @@ _SHARE_COURSE, _MEAN_COURSE = "share over the run", "mean over the run"  # colum
 def rewards_table(report: AuditReport) -> Table:
     """Return a table of what each reward did: how its mean went, and in how many groups it is constant.
 
-    If the report is `comparable`, the table also has the push on each reward, its share of the update and how many of
-    its good responses were punished.
+    If the report is `comparable`, the table also has the push on each reward, its share of the update, and which share
+    of the responses above their group's mean were punished.
     """
     rewards, (method, why) = report.rewards, shown_method(report)
     columns = {"reward": [r["name"] for r in rewards]}

@@ -73,7 +73,10 @@ def scenario_values(scenario: Scenario) -> dict[str, Any]:
 
 
 def linked_values(scenario: Scenario, page: Nav) -> dict[str, Any]:
-    """Return the values of the controls, by name: those of the address as far as they fit, else the scenario's."""
+    """Return the values of the controls, by name: those of the address, else the scenario's.
+
+    A value of the address that a control cannot take gives way to the scenario's or to the nearest that it can take.
+    """
     values, arms = scenario_values(scenario), bool(scenario.setup.arms)
     for name in ("start", "pays", "weights"):
         many = 0 if scenario.from_marks else len(values[name])  # 0: they are the Lab's, and not in the address
