@@ -72,10 +72,10 @@ def frozen(marks: Sequence[Sequence[float]]) -> Marks:
 
 
 def two_values(values: Sequence[float]) -> tuple[float, float] | None:
-    """Return the two values between which a reward can be flipped: 0 and another, or one and its negative.
+    """Return the two values, the lower first, between which a reward can be flipped: 0 and h, or −h and h, with h > 0.
 
-    values: those that the reward has, which may also be 0 alone or the higher of the two alone. The result is None for
-    any other values.
+    values: those that the reward has in all answers. If all are 0, h is 1; if all are h, the lower value is 0. The
+    result is None if the values do not fit into such a pair.
 
     >>> two_values([1, 0, 1]), two_values([-1, 1]), two_values([0, 0]), two_values([0.5, 0, 0.5])
     ((0, 1), (-1, 1), (0, 1), (0, 0.5))

@@ -349,7 +349,7 @@ class _Filled:
     def __call__(self, text: str, when: Sequence[Condition]) -> str:
         """Return a text with ${a.b} replaced by the value of the key a.b, $value by that of the first condition's key.
 
-        when: the conditions of the record that the text comes from.
+        The placeholders in `values` are replaced too. when: the conditions of the record that the text comes from.
         """
         template = _Sentence(text)
         values = self.values | ({"value": _written(self.known.value(when[0].key))} if when else {})
