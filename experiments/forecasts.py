@@ -1,6 +1,7 @@
 """Forecasts for the rows of plans, and what came of them; `python -m experiments.forecasts predict|measure|judge`.
 
-The rules, written before any of these runs was started:
+A row of a plan is a set-up under another method, other weights or a gate. The rules, written before any of these runs
+was started:
 
 - For each set-up, forecasts are made from one log (GRPO, seed 0): from its first 50 steps, and again from its first 25.
 - What came of a row is the mean of a reward over all 150 steps of the row's runs, seeds 0 to 4, less that of the runs
@@ -49,8 +50,8 @@ _EVERY = 5  # every fifth step of a course is kept
 
 
 def predict(logs: Path) -> list[dict[str, Any]]:
-    """Return the forecasts of every row that is not the run itself, a dict for each row, number of steps and reward.
-    logs: the folder with the logs to forecast from, in SETUP/grpo/0.
+    """Return the forecasts for every row but those of runs as they ran: a dict for each row, number of first steps of
+    the log (25 or 50) and reward. logs: the folder with the logs to forecast from, in SETUP/grpo/0.
     """
     rows = [row for row in planned_rows() if row.name != AS_IT_RAN]
     reports = {
@@ -65,14 +66,15 @@ def predict(logs: Path) -> list[dict[str, Any]]:
 
 
 def _report(folder: Path, steps: int) -> Any:
-    """Return the audit's report on the first steps of a run. folder: the run's; steps: how many."""
+    """Return the audit's report on the first steps of a run. folder: that of the run; steps: how many."""
     files = sorted((folder / "completions").glob("*.parquet"))[:steps]
     return audit(read_run([str(path) for path in files]), primary=REWARDS[0])
 
 
 def _forecast(report: Any, row: Row) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the name of each reward of the row's set-up with its forecast, whose differences and courses are in parts
-    of the reward's range. The noise, which is not judged, is left out.
+    """Yield the name of each reward of the row's set-up with its forecast as a dict, whose differences and courses are
+    in parts of the reward's range. The noise, which is not judged, is left out. report: that on the log to forecast
+    from.
     """
     setup, trained = setup_named(row.setup), row.trained
     gate = None if row.gate is None else {"reward": row.gate[0], "on": row.gate[1]}
@@ -141,9 +143,10 @@ def measure(runs: Path) -> pl.DataFrame:
 def speeds(*folders: Path) -> pl.DataFrame:
     """Return a table of how fast each reward of each run follows a push, by its first 50 steps, and the standard error.
 
-    Its columns are setup, row, seed, reward, speed and error. A run is in SETUP/ROW/SEED or SETUP/METHOD/SEED of a
-    folder, and counts once even if it is in several. Runs of a row with a gate are left out, because their logs hold
-    the gated reward only as the gate leaves it.
+    Its columns are setup, row, seed, reward, speed and error; a reward whose speed is not known has no line. A run is
+    in SETUP/ROW/SEED or SETUP/METHOD/SEED of a folder, and counts once, from the first folder that has it. The method
+    grpo counts as the row "as it ran", and gdpo as "GDPO". Runs of the rows named "gate" are left out, because their
+    logs hold the gated reward only as the gate leaves it.
     """
     rows: dict[tuple[str, str, int], list[tuple[str, float, float]]] = {}
     for folder in folders:
@@ -179,8 +182,11 @@ def what_came(table: pl.DataFrame) -> dict[tuple[str, str, str], float]:
 
 
 def judge(came: Sequence[float], forecasts: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
-    """Return how good forecasts are by the rules at the head of this file, as counts and mean errors. came: what came
-    of each; forecasts: each with difference, low and high, which are None for an open one.
+    """Return a dict that says how good forecasts are, by the rules at the head of this file.
+
+    It has six counts: forecasts, open ones, clear differences that came, signs right among these, intervals, and
+    intervals that held; and two mean errors: that of the forecasts, and that of the guess "nothing changes". came: what
+    came of each; forecasts: each with difference, low and high, which are None if it is open.
     """
     pairs = list(zip(came, forecasts, strict=True))
     shut = [(x, f["low"], f["high"]) for x, f in pairs if f["low"] is not None and f["high"] is not None]
@@ -199,7 +205,7 @@ def judge(came: Sequence[float], forecasts: Sequence[Mapping[str, float | None]]
 
 
 def main() -> int:
-    """Run the command: write the forecasts, or write the table of the runs, or print what the forecasts came to."""
+    """Run the command: write the forecasts, or the tables of runs and speeds, or print what the forecasts came to."""
     parser = argparse.ArgumentParser(
         prog="python -m experiments.forecasts", description=(__doc__ or "").splitlines()[0]
     )
@@ -221,8 +227,8 @@ def main() -> int:
 
 
 def print_judged(table: pl.DataFrame) -> None:
-    """Print what came beside each forecast, and the judgement of the forecasts from 25 steps and of those from 50.
-    table: what `measure` returns.
+    """Print each forecast whose row is in the table, with what came of it, and then how good the forecasts are: first
+    those from 25 steps, then those from 50. table: what `measure` returns.
     """
     came, said = what_came(table), json.loads(FORECASTS.read_text())
     for steps in FROM_STEPS:

@@ -14,8 +14,8 @@ PAD, EOS, UNKNOWN = "<pad>", "<eos>", "<unk>"
 
 
 def tokenizer() -> Any:
-    """Return the tokenizer, in which every piece of a request or an answer is one token; decoded tokens are joined
-    without spaces.
+    """Return the tokenizer: every piece of a request or an answer, as `pieces` lists them, is one token, and any other
+    text is the token <unk>. Decoded tokens are joined without spaces.
     """
     known = pieces()
     vocabulary = {piece: i for i, piece in enumerate([PAD, EOS, UNKNOWN, *known])}

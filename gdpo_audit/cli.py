@@ -41,7 +41,7 @@ Options = Mapping[str, Any]
 
 
 def _key(name: str) -> str:
-    """Return the key of a method or a convention from any spelling of it, as "grpo_no_std" from GRPO no-std."""
+    """Return a name in small letters, with _ for each - . or space: for "GRPO no-std" the key "grpo_no_std"."""
     return re.sub("[-. ]", "_", name.strip().lower())
 
 
@@ -70,8 +70,9 @@ def run_explain(options: Options) -> None:
 
 
 def _write_board(file: Path, rewards: list[list[float]], prompts: list[int], explanation: Explanation) -> None:
-    """Write a `gdpo_core.board.Board` of some responses as an HTML file. prompts: the number of each one's prompt.
-    Raises InputError, also for several prompts, and if the extra `board` is not installed.
+    """Write a `gdpo_core.board.Board` of some responses as an HTML file. prompts: the number of each response's prompt.
+    Raises InputError for several prompts, a missing reward, lengths that the convention needs and that are not given, a
+    file that cannot be written, and where the extra `board` is not installed.
     """
     many, missing = max(prompts), any(x != x for row in rewards for x in row)
     expect(many == 1, "--html", "the responses of one prompt", f"those of {many}")
@@ -113,8 +114,7 @@ def _ties(e: Explanation, prompts: Sequence[int]) -> list[list[int]]:
 
 
 def run_audit(options: Options, printing: Callable[[], AbstractContextManager[None]]) -> int:
-    """Print and write the reports of runs; return 1 where one holds a finding of `--fail-on`, else 0. Raises
-    InputError.
+    """Print and write the reports of runs; return 1 where one holds a finding of --fail-on, else 0. Raises InputError.
 
     printing: returns the context in which the reports are printed.
     """
@@ -164,7 +164,7 @@ def _read_args(options: Options) -> dict[str, Any]:
 
 def _columns(text: str | None) -> dict[str, str] | None:
     """Return {what a column holds: its name} from a text such as "step=it,advantage=adv"; None for None. Raises
-    InputError.
+    InputError for a text in another form, or if it says twice which column holds the same thing.
 
     >>> _columns("step=it, length=tokens")
     {'step': 'it', 'length': 'tokens'}
@@ -225,8 +225,8 @@ def _audit_runs(
 ) -> list[AuditReport]:
     """Return a report for each run; runs: the paths of each.
 
-    audit_args, read_args: arguments of `audit` and `read_run`. targets: files that will be written; those of a log are
-    refused. engine: local or ray. Raises InputError.
+    audit_args, read_args: arguments of `audit` and `read_run`. targets: the files that will be written, by option.
+    engine: local or ray. Raises InputError, also where a target is a file of a log, or every weight is 0.
     """
     mapped: Any = map
     if engine == "ray":
@@ -260,7 +260,7 @@ def _real(name: str) -> str:
 def _runs(paths: Sequence[str]) -> list[list[str]]:
     """Return the paths of each run: files of one format in one directory are one run together.
 
-    Any other path, such as a directory or a zip, is a run by itself.
+    Any other path, such as a directory or a zip, is a run by itself. A path that is given twice counts once.
 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -302,7 +302,9 @@ def _name_in_errors(paths: Sequence[str], several: bool) -> Iterator[None]:
 
 
 def _targets(options: Options) -> dict[str, Path]:
-    """Return the path of each file to write, by its option. Raises InputError for one that cannot be written."""
+    """Return the path of each file to write, by its option, html or json; "-" for json, which is no file, is left out.
+    Raises InputError for the path of a directory, or of a file in a directory that does not exist.
+    """
     given = {"html": options["html"], "json": None if options["json_"] == Path("-") else options["json_"]}
     targets = {option: path for option, path in given.items() if path is not None}
     for option, path in targets.items():
@@ -354,7 +356,7 @@ def _dump(value: Mapping[str, Any]) -> str:
 
 
 def run_compare(options: Options) -> None:
-    """Print and write what changed from run to run, or from some runs to others with `--with`. Raises InputError."""
+    """Print and write what changed from one run to another, or from several to those of --with. Raises InputError."""
     runs, compared_with, targets = options["runs"], options["with_"], _targets(options)
     wanted = "two runs, A B, or several of each kind, A1 A2 --with B1 --with B2"
     expect(len(runs) == 2 or bool(compared_with), "compare", wanted, count(len(runs), "run"))
@@ -376,10 +378,10 @@ def run_compare(options: Options) -> None:
 
 
 def run_check(options: Options, printing: Callable[[], AbstractContextManager[None]]) -> int:
-    """Print and write what a configuration will run; return 1 if --strict is given and one of its traps is an error,
-    else 0.
+    """Print and write what a configuration will run, with --log also the score of a sample; return 1 if --strict is
+    given and one of the configuration's traps is an error, else 0.
 
-    printing: returns the context in which it is printed. Raises InputError.
+    printing: returns the context in which all this is printed. Raises InputError.
     """
     targets = _targets({"html": None, "json_": options["json_"]})
     check = check_config(options["configurations"], options["trainer"])

@@ -85,9 +85,9 @@ def _convention(check: ConfigCheck, run: Run) -> tuple[Convention, bool]:
 def _weights(check: ConfigCheck, run: Run) -> tuple[dict[str, float], list[str]]:
     """Return the weight of each reward of the sample, and sentences that say how the weights were assigned.
 
-    The configuration's weights are assigned by name if it names all of the sample's rewards, else in the order of the
-    sample's columns, or in alphabetical order if it names no rewards. If it has neither rewards nor weights, each
-    weight is 1. Raises InputError where the numbers of weights and rewards differ.
+    If the configuration gives no weights, each is 1. The weights that it gives are assigned by name if it names, with a
+    weight, all of the sample's rewards; else in the order of the sample's columns, or in alphabetical order if it names
+    no rewards. Raises InputError where the numbers of weights and rewards then differ.
     """
     if check.rewards is None and check.weights is None:
         alone = "The configuration names no weights" if check.method == "gdpo" else "The weights stand in the score"
@@ -108,6 +108,8 @@ def _weights(check: ConfigCheck, run: Run) -> tuple[dict[str, float], list[str]]
 
 def _bare(name: str) -> str:
     """Return the name of a reward in small letters, without its module and without reward or reward_func at its end.
+
+    If nothing is left then, the result is the whole name in small letters.
 
     >>> _bare("rewards.format_reward"), _bare("Format")
     ('format', 'format')

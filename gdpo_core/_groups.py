@@ -73,8 +73,9 @@ class Batch:
     def last_step(self) -> Reduction:
         """The reduction of GDPO's batch step: over all responses, all tokens or each group, as the convention says.
 
-        It skips missing rewards where `skips_missing` is true. Raises InputError where the convention averages over
-        tokens and the batch has no lengths.
+        Where this `Batch` holds several batches, "all" means those of each batch. The reduction skips missing rewards
+        where `skips_missing` is true. Raises InputError where the convention averages over tokens and the batch has no
+        lengths.
         """
         c = self.convention
         over = self.group if c.last_step == "group" else self.all_responses

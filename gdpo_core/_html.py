@@ -21,7 +21,8 @@ _EMPTY = frozenset({"br", "circle", "input", "line", "meta", "path", "rect"})  #
 def text(x: object) -> Html:
     """Return anything as HTML: `Html` unchanged, all else as text, escaped and with control characters spelled out.
 
-    A hyphen before a number becomes a real minus sign, and a percent sign stays on the line of its number.
+    A hyphen that begins the text, before a digit, becomes a minus sign, and the blank between a digit and a percent
+    sign becomes a no-break space, which keeps both on one line.
 
     >>> text("<b> & 5 %"), text(Html("<b>5 %</b>")), text("-3\\x1b")
     (Markup('&lt;b&gt; &amp; 5\\xa0%'), Markup('<b>5 %</b>'), Markup('−3\\\\x1b'))

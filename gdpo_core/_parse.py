@@ -23,7 +23,7 @@ def parse_number(text: str) -> float | None:
 
 
 def parse_count(text: str, argument: str) -> int:
-    """Return the whole number in a text, which must be 1 or more.
+    """Return the whole number in a text, which must be 1 or more and have at most nine digits.
 
     argument: the name of the argument, with which InputError begins where the text holds anything else.
 
@@ -95,8 +95,8 @@ def parse_named(text: str, argument: str, wanted: str = "NAME=NUMBER") -> dict[s
 def parse_weights(texts: Iterable[str], argument: str, wanted: str = "NAME=NUMBER") -> dict[str, float]:
     """Return a dict from the name of a reward to its weight out of several texts, each NAME=NUMBER.
 
-    argument, wanted: words of InputError, the name of the argument and how a text should be written. The same reward
-    must not come twice.
+    argument, wanted: words of InputError, the name of the argument and how a text should be written. It is also raised
+    for a weight that is not finite or beyond ±1e30, and for a reward that comes twice. A name may hold "=".
 
     >>> parse_weights(["correct=1", "a=b=0.5"], "weight")
     {'correct': 1.0, 'a=b': 0.5}

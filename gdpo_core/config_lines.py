@@ -87,7 +87,8 @@ def log_rewards(framework: str, rewards: Sequence[str] = ("accuracy", "format"))
 
 
 def log_whole_groups(framework: str) -> str | None:
-    """Return the lines of configuration that make the log hold every response of a group; None if it always does.
+    """Return the lines of configuration that make the log hold every response of a group; None where no such
+    lines are needed or known.
 
     framework: a key of FRAMEWORKS. Raises InputError.
 

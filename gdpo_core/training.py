@@ -39,10 +39,10 @@ class TrainingRun:
     """The probabilities p during training with one method, in one run per seed."""
 
     method: str
-    p: Tensor  # (seeds, epochs + 1, rewards); index 0 of the epoch axis is the start
+    p: Tensor  # (seeds, epochs + 1, coins or arms); index 0 of the epoch axis is the start
 
     def steps_to(self, level: float = 0.9) -> Tensor:
-        """Return (seeds, rewards) the first epoch at which p ≥ level, and infinity where there is none.
+        """Return (seeds, coins or arms) the first epoch at which p ≥ level, and infinity where there is none.
 
         Raises InputError for a level that is not inside (0, 1).
 
@@ -210,12 +210,12 @@ def train(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tra
 
 @with_options
 def mean_field(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tensor:
-    """Return p at each epoch in the infinite-group limit of `train`, (epochs + 1, rewards or arms).
+    """Return p at each epoch in the infinite-group limit of `train`, (epochs + 1, coins or arms).
 
     It is computed from the formulas, without draws: arguments and errors are as in `train`, but how many prompts,
-    rollouts and seeds there are changes nothing. With v = p (1 − p), scales c and weights w, and the default step over
-    the batch, the logits move by lr times w_k c_k v_k / √(Σ w_j² c_j² v_j) under GRPO, and lr times w_k √v_k / √(Σ
-    w_j²) under GDPO.
+    rollouts and seeds there are changes nothing, and coins and noisy rewards must not have too many outcomes. With v =
+    p (1 − p), coins with scales c and weights w, and all other options at their defaults, the logits move by lr times
+    w_k c_k v_k / √(Σ w_j² c_j² v_j) under GRPO, and lr times w_k √v_k / √(Σ w_j²) under GDPO.
 
     >>> [round(p, 3) for p in mean_field("grpo", [0.5, 0.5], scale=[1, 3], epochs=30)[-1].tolist()]
     [0.931, 0.98]

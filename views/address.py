@@ -1,7 +1,6 @@
 """The address of the page, whose query holds the state of all controls: how each value is written and read back.
 
-A control whose value is the default stays out of the address. A value that cannot be read is ignored, and the page
-says so.
+A control that is untouched stays out of the address. A value that cannot be read is ignored, and the page says so.
 """
 
 from collections.abc import Callable, Mapping

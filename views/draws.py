@@ -19,7 +19,7 @@ def spread(file: Path, choice: Choice) -> Spread:
 
     The shares are those of prompts with a tie, by method, and of broken ties in the wrong order, as
     `gdpo_core.bfcl.prompts.spread` returns them; they are computed once for all visitors. file: the published verdicts;
-    choice: its seed does not matter.
+    choice: what is chosen in Evidence, of which the seed does not matter.
     """
     return _of_any_draw(file, replace(choice, seed=0))
 

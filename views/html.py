@@ -54,7 +54,7 @@ def paragraphs(*sentences: str) -> Html:
 
 
 def callout(*sentences: str) -> Html:
-    """Return a verdict as a framed box with a paragraph per sentence, as `paragraphs` makes them.
+    """Return sentences, such as a verdict, in a framed box, as the paragraphs that `paragraphs` makes of them.
 
     >>> callout("a < b")
     Markup('<div class="callout"><p>a &lt; b</p></div>')

@@ -51,7 +51,8 @@ def start(function: Callable[[Connection], None]) -> tuple[BaseProcess, Connecti
 
 
 def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = lambda: None) -> Any:
-    """Return what the function returns for these arguments, computed in a process of its own.
+    """Return what the function returns for these arguments, computed in a process of its own; at most two processes run
+    one function at once, and further calls wait.
 
     Raises the InputError of the function, and InputError too where the function fails otherwise, or where its process
     dies or takes too long. check: called ten times a second meanwhile; an error that it raises ends the process.
@@ -82,7 +83,7 @@ def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = l
 
 
 def elsewhere(function: Callable[..., Any], *args: Any) -> Any:
-    """Return what the function returns for these arguments, computed in another process, or here if that fails."""
+    """Return what the function returns for these arguments, computed by `call` or, if that raises InputError, here."""
     try:
         return call(function, *args)
     except InputError:
@@ -115,7 +116,10 @@ def train_probabilities(setup: Setup, method: str, limit: bool) -> np.ndarray:
 
 
 def _run(pipe: Connection, function: Callable[..., Any], args: tuple) -> None:
-    """Run the function in this process under the limits, and send whether it returned, and its result or InputError."""
+    """Run the function in this process under the limits, and send whether it returned, and its result or InputError.
+
+    A fault of the function is sent as InputError, but an error that comes from the limits ends the process.
+    """
     if os.name == "posix":  # on Windows there is the limit of time alone
         import resource
 

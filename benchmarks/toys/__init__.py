@@ -1,1 +1,1 @@
-"""The page's first section, written in other ways in order to be measured beside it."""
+"""The page's first section, the board, written in other ways: benchmarks measure them beside the page."""

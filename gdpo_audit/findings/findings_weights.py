@@ -40,9 +40,9 @@ def contradicted_weights(f: Facts) -> tuple[dict[str, float], dict[str, float], 
     """Return how the log contradicts the weights that the caller gave; None where it agrees with them, or shows none of
     them.
 
-    Three things are returned: the given weights by reward, the weights that the log shows in their place, and words to
-    add where it shows them only up to a common factor, else "". Rewards whose weight was not given, or does not show,
-    are left out.
+    Three things are returned: the given weights by reward, the weights by reward that the log shows in their place, and
+    words to add where it shows only their ratio, else "". In that case the shown weights are multiplied so that the
+    largest is as given. Rewards whose weight was not given, or does not show, are left out.
     """
     if f.recipe is None:
         return None

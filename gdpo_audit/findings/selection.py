@@ -12,8 +12,8 @@ from gdpo_core.pushing import push_sums
 
 
 def ungated_column(name: str) -> str:
-    """Return the name of the column that holds a reward as the log has it, in a table whose usual column of that reward
-    holds what its gate leaves of it. name: that of the reward.
+    """Return the name of the column that keeps a gated reward as the log has it, beside the reward's usual column,
+    which then holds what the gate leaves. name: that of the reward.
     """
     return f"ungated:{name}"
 
@@ -43,8 +43,8 @@ class Deviations:
     same: float  # of the largest value of a group: what is nearer to 0 is 0
 
     def selected_by(self, a: Tensor) -> Selected:
-        """Return for each reward and group how the reward goes together with these advantages, and how many of its good
-        responses they punish. a: (prompts, rollouts) or (responses,) the advantages.
+        """Return for each reward and group how the reward goes together with these advantages, and how many responses
+        above the group's mean they punish. a: (prompts, rollouts) or (responses,) the advantages; one may be NaN.
         """
         finite, above, better = a.isfinite(), self.above, self.better
         if bool(finite.all()):
@@ -60,7 +60,8 @@ class Deviations:
 
 def deviations_of(batch: Batch, distance: Tensor, same: float) -> Deviations:
     """Return the distances of rewards from the means of their groups, with the sums that are computed of them once.
-    same: the size, relative to the largest of a group, up to which a number is round-off.
+    distance: these distances, (rewards, …), 0 where a reward is missing; same: the size, as a part of the largest in a
+    group, up to which a number is round-off.
     """
     above = (distance > _round_off(batch, distance, same)).to(distance)
     squares, better = (batch.group.total(x) for x in (distance.square(), above))

@@ -8,8 +8,8 @@ FEW_CHANGES = 3  # of the weights: so many are named one by one
 
 
 def weights_in_words(weights: Mapping[str, float], up_to_scale: bool) -> str:
-    """Return words that name weights, by reward; up_to_scale: whether only their ratio is known, so that they name no
-    more than that.
+    """Return words that name the weights of rewards. up_to_scale: whether only the ratio of the weights is known; the
+    words then name no more than that ratio.
 
     >>> weights_in_words({"correct": 1.0, "short": 0.5}, False), weights_in_words({"correct": 1.0, "short": 0.5}, True)
     ('correct 1, short 0.5', 'correct : short = 2 : 1 (the log shows only their ratio)')
@@ -34,8 +34,8 @@ def ratio_in_words(weights: Mapping[str, float | None]) -> str:
 
 
 def weights_in_turn(phases: Sequence[tuple[int, Mapping[str, float | None]]]) -> str:
-    """Return words that say how weights change: they name all of a few phases, or else only the first and the last.
-    phases: for each phase its first step and its weights by reward.
+    """Return words that say how weights change: they name the weights of up to four phases, of more only those of the
+    first and the last. phases: for each phase its first step and its weights by reward.
 
     >>> weights_in_turn([(1, {"correct": 1.0, "short": 0.5}), (11, {"correct": 1.0, "short": 0.2})])
     'correct : short = 1 : 0.5 at first and 1 : 0.2 from step 11 on'
@@ -56,7 +56,7 @@ def some(items: Iterable[object]) -> str:
 
 
 def at_steps(steps: Sequence[int]) -> str:
-    """Return words that name steps.
+    """Return words that name steps, as `some` lists them.
 
     >>> at_steps([3]), at_steps([3, 5])
     ('step 3', 'steps 3 and 5')

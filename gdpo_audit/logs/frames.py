@@ -42,8 +42,9 @@ def log_of(source: object) -> LogFiles | None:
 def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
     """Return a table in memory as a DataFrame of polars; None if `data` is not a table.
 
-    data: a table of any library that narwhals knows, such as pandas or Arrow, or a sequence of dicts, one per row.
-    Raises InputError if polars cannot take the data, or if two columns have one name.
+    data: a table of any library that narwhals knows, such as pandas or Arrow, or a sequence of dicts, one per row. An
+    index of pandas that has a name becomes a column. Raises InputError if polars cannot take the data, if two columns
+    have one name, or if a key of a dict is no text.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
@@ -74,7 +75,7 @@ def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
 def _in_polars(table: Any, odd: set[str]) -> pl.DataFrame:
     """Return a table of narwhals as a DataFrame of polars.
 
-    It is copied value by value where pyarrow is missing or refuses a column of pandas.
+    The table is copied value by value where pyarrow is missing or refuses a column of pandas.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     try:
@@ -86,8 +87,8 @@ def _in_polars(table: Any, odd: set[str]) -> pl.DataFrame:
 def _scan(url: str) -> pl.LazyFrame:
     """Return a lazy frame of the Parquet files behind a URL: a file, a glob, or all files of a folder or a dataset.
 
-    The URL leads to the Hugging Face Hub, to S3 or to Google Cloud. Raises InputError for another format, and if polars
-    refuses the URL.
+    The URL leads to the Hugging Face Hub, to S3 or to Google Cloud. Raises InputError if the URL ends as CSV, TSV or
+    JSON does, and if polars refuses it.
     """
     # polars warns that it has to look for the region of a bucket, which does not concern a user.
     warnings.filterwarnings("ignore", r"'\(default_\)region' not set", UserWarning)

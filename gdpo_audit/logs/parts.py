@@ -22,7 +22,9 @@ SUMS = 32  # the most totals for which pays are guessed: the sums of five parts
 
 
 def validate_parts(parts: Mapping[str, float]) -> dict[str, float]:
-    """Return what a pass of each part pays, by name, as floats. Raises InputError for anything but pays above 0.
+    """Return what a pass of each part pays, by name, as floats.
+
+    Raises InputError unless `parts` is a mapping of 1 to 12 names to pays above 0, each at most 1e30.
 
     >>> validate_parts({"correct": 1, "format": 0.5})
     {'correct': 1.0, 'format': 0.5}
@@ -60,12 +62,12 @@ def passes_of(totals: np.ndarray, pays: Sequence[float], most: Sequence[int]) ->
 
 
 def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
-    """Return a run of totals as a run whose rewards are the passes of the parts; parts of equal pay are one reward.
+    """Return a run of totals as a run whose rewards say how often each part passed; parts of equal pay are one reward.
 
     parts: what a pass of each part pays, by name. total: the column that is the total of the run's rewards, if one is
     known.
-    Raises InputError if the log holds more rewards than one total. Reading the rows of the new run raises it for the
-    first total that no passes explain.
+    Raises InputError for parts that cannot be used, and if the log holds more rewards than one total. Reading the rows
+    of the new run raises it for the first total that no passes explain.
     """
     by_name = validate_parts(parts)
     pays = [*dict.fromkeys(by_name.values())]
@@ -100,7 +102,8 @@ class _PassReader:
     rewards: Sequence[str]
 
     def __call__(self) -> Iterator[pl.DataFrame]:
-        """Yield the rows with the passes, and with `_open`, which is true if several choices of passes make the total.
+        """Yield the rows with the passes in place of the total, NaN if these cannot be told, and with the column
+        `_open`, which is true if several choices of passes make the total.
 
         Raises InputError for the first total that no passes make.
         """
@@ -120,9 +123,10 @@ class _PassReader:
 
 
 def possible_pays(totals: Iterable[np.ndarray]) -> list[float]:
-    """Return the pays of two to five parts, the largest first, whose sums are just the totals that occur.
+    """Return the positive pays of two to five parts, the largest first, whose sums are just the totals that occur.
 
-    This is a guess, to four decimals. The list is empty if no pays fit, or if one total would be several sums.
+    This is a guess, to four decimals. The list is empty if no such pays fit, or if one total would be several sums.
+    totals: arrays of totals, of which those that are not finite are passed over.
 
     >>> possible_pays([np.array([0, 0.5, 1.5, 1])]), possible_pays([np.array([0, 0.5, 1])])
     ([1.0, 0.5], [])

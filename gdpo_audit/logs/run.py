@@ -73,7 +73,7 @@ class Rows:
 
     @property
     def batches(self) -> pl.DataFrame:
-        """The batch, rows, step and first file of each batch."""
+        """A table of the batches: of each its number (batch), how many rows it has, its step and its first `_file`."""
         of_batch = pl.col("rows").sum(), pl.col("step").first(), pl.col("_file").first()
         return self.sizes.group_by("batch", maintain_order=True).agg(*of_batch)
 
@@ -155,9 +155,10 @@ class Run:
         return self._rows
 
     def tables(self) -> Iterator[pl.DataFrame]:
-        """Yield the responses in tables of some ten thousand to a few hundred thousand rows.
+        """Yield the responses in tables; those of a large log have some ten thousand to a few hundred thousand rows.
 
-        Raises InputError if there is no row, or no value of any reward.
+        Raises InputError where the log cannot be read and, after the last table, if there was no row, or no value of
+        any reward.
         """
         responses, values = 0, 0
         for table in self._tables_of(self._source.read()):
@@ -171,9 +172,9 @@ class Run:
 
     @property
     def sample(self) -> list[pl.DataFrame]:
-        """Whole batches from all over the run: at most `SAMPLE` responses, or one batch if that is larger.
+        """Whole batches from all over the run, at most `SAMPLE` responses, unless already the fewest batches have more.
 
-        The numbers of their groups are not those of the whole run.
+        The numbers of their groups may differ from those in the whole run.
         """
         if self.window is not None or not self._source.sample:
             return spread(self.tables(), SAMPLE)
@@ -252,9 +253,10 @@ def one_error(where: str) -> Iterator[None]:
 
 
 def spread(tables: Iterable[pl.DataFrame], most: int) -> list[pl.DataFrame]:
-    """Return whole batches from all over a run, with at most `most` responses in all, or a single batch that has more.
+    """Return whole batches from all over a run, with at most `most` responses in all.
 
-    tables: the tables of the run, each of whole batches.
+    There may be more responses where a single batch has more, or where half of the batches would be none. tables: the
+    tables of the run, each of whole batches.
 
     >>> [part["batch"].to_list() for part in spread([pl.DataFrame({"batch": [0, 1, 2, 3, 3]})], 3)]
     [[0, 2]]

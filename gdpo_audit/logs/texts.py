@@ -44,8 +44,8 @@ def no_texts(places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
 class TextReader:
     """The reader of a log's texts, which finds none in a file that is gone or has changed since the reader was made.
 
-    responses: turns the rows of a table, whose number is the second argument, into one row per response, numbered in
-    `ROW`.
+    tables: those of the log; responses: a function of the rows of a table and the table's number, which returns one row
+    per response, numbered in the column `ROW`.
     """
 
     def __init__(self, tables: Sequence[Table], responses: Callable[[pl.LazyFrame, int], pl.LazyFrame]) -> None:
@@ -68,7 +68,7 @@ class TextReader:
     def _in_table(self, number: int, rows: Sequence[int]) -> dict[int, PromptAndCompletion]:
         """Return the texts of some rows of a table by their place; an empty dict if the table has no texts.
 
-        number: the number of the table.
+        number: the number of the table; rows: the numbers of its rows, as the column `ROW` holds them.
         """
         whole = self._responses(self._tables[number].again(), number)
         kinds = whole.collect_schema()
@@ -91,7 +91,9 @@ def _mark(table: Table) -> tuple[int, int] | None:
 
 
 def texts_in(record: Mapping[str, object]) -> PromptAndCompletion:
-    """Return the prompt and the completion in the columns of a response; record: the values of these columns, by name.
+    """Return the prompt and the completion in the columns of a response, each cut if it is long.
+
+    record: the values of these columns, by name. A column that holds both counts only if neither has one of its own.
 
     >>> texts_in({"question": "2 + 2?", "response": [{"role": "assistant", "content": "4"}]})
     PromptAndCompletion(prompt='2 + 2?', completion='4')
@@ -127,7 +129,9 @@ def _split_chat(chat: object) -> tuple[object, object]:
 
 
 def readable(value: object) -> str | None:
-    """Return a text as it is, a chat as lines `role: content`, a chat of one message as its content; None for nothing.
+    """Return a text as it is, a chat as lines `role: content`, and a chat of one message, or a message, as its content.
+
+    None and an empty list become None, and any other value its JSON.
 
     >>> print(readable([{"role": "user", "content": "Hi"}, {"role": "user", "content": [{"text": "2 + 2?"}]}]))
     user: Hi
@@ -143,7 +147,7 @@ def readable(value: object) -> str | None:
 
 
 def _content(part: object) -> str:
-    """Return the text of a message or of a part of one; if it has no text, its JSON."""
+    """Return the text of a message or of a part of one; if it has no text, its JSON without members that are None."""
     if isinstance(part, dict):
         inner = part.get("content") or part.get("text")
         if inner:

@@ -33,7 +33,8 @@ class Course:
     """The course of one figure of a reward over the steps of a run.
 
     figure: mean, push or share; heading: what stands above its picture; series: its numbers, None where a step has
-    none; spread: the noise of a number; since: the step from which on it differs from before, None if there is none.
+    none; spread: the std of the noise of a number, which is half the width of the band, 0 for no band; since: the step
+    from which on the figure differs from before, None if there is none.
     """
 
     figure: str
@@ -50,7 +51,9 @@ class Course:
 
 
 def courses(report: AuditReport) -> Html:
-    """Draw the mean, push and share of each reward over the steps, with a table of the numbers; empty for one step."""
+    """Draw each reward's mean over the steps, and its push and share where `courses_of` has them, with a table of the
+    numbers; empty for a report on a single step.
+    """
     steps, rewards = report.steps["step"].to_list(), courses_of(report)
     if len(steps) < 2 or not rewards:
         return Html()
@@ -108,7 +111,9 @@ def course_picture(report: AuditReport, name: str, more: Html | str = "") -> Htm
 
 
 def alike(sizes: Sequence[float]) -> list[int]:
-    """Return for each size the number of its class, whose largest size is at most `_ALIKE` times its smallest.
+    """Return for each size the number of its class; the largest size of a class is at most `_ALIKE` times its smallest.
+
+    Classes are numbered from 1, from the smallest sizes up; sizes of 0 are the class 0.
 
     >>> alike([0.6, 4.5, 0.8, 1200.0, 0.0])
     [1, 2, 1, 3, 0]
@@ -145,7 +150,9 @@ def _axes(
 
 
 def _picture(name: str, drawn: Course, axes: Axes, steps: Sequence[int], heading: Html | None = None) -> Html:
-    """Draw the course of one figure of a reward; heading: stands above it in place of the figure's name and numbers."""
+    """Draw the course of one figure of a reward. name: that of the reward; steps: those of the course's numbers;
+    heading: stands above the picture in place of the figure's name and its numbers.
+    """
     heading = heading or tag("text", f"{drawn.figure} ", tag("tspan", drawn.heading, kind="value"), x=0, y=11)
     lines = [axes.frame()]
     if drawn.since is not None:
@@ -267,7 +274,7 @@ def _forecast_svg(forecast: Forecast, told: RewardForecast, means: Series | None
 
 
 def forecast_band(told: RewardForecast) -> tuple[list[float], list[float]]:
-    """Return the curves below and above the forecast of a reward, as two lists with a number for each step.
+    """Return the curves below and above the forecast of a reward, as two lists with a number for each step from 0 on.
 
     The means of the curves over the steps are the ends of the forecast's interval. The band is wide where the forecast
     lies far from the course as it ran, and narrow where the two meet; where they are the same everywhere, it widens

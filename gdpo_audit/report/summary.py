@@ -53,7 +53,9 @@ def label(key: str) -> str:
 
 
 def source_facts(report: AuditReport) -> dict[str, str]:
-    """Return facts about the log in words, by their names: where it is, what it holds, and what was not read."""
+    """Return facts about the log in words, by their names: where it is, what it holds, and, if there are any, notes and
+    the columns that were not read.
+    """
     s = report.source
     size = f" of {s['group_size']}" if s["group_size"] else " of different sizes"
     counts = count(s["files"], "file"), count(s["steps"], "step"), count(s["responses"], "response")
@@ -92,8 +94,8 @@ def answered(report: AuditReport, finding: Finding) -> str:
 def run_facts(report: AuditReport) -> dict[str, str]:
     """Return facts about how the run was computed in words, by their names.
 
-    They are those that `AuditReport.what_ran` does not hold: its convention, the weights used if they are others, and
-    the method that was asked for.
+    They are those that `AuditReport.what_ran` does not hold: the convention, the weights that the figures were computed
+    with if the log does not show just these, and the method that was asked for. A fact that is not known is missing.
     """
     run, rows = report.run, {}
     if run["convention"]:
@@ -167,7 +169,7 @@ def not_comparable(report: AuditReport) -> str:
 
 
 def severity_counts(report: AuditReport) -> str:
-    """Return in words how many findings of each severity a report has.
+    """Return in words how many findings of each severity a report has; "none" if it has no finding.
 
     >>> from types import SimpleNamespace as N
     >>> severity_counts(N(findings=[N(severity="error"), N(severity="info"), N(severity="info")]))
@@ -201,7 +203,11 @@ _SHARE_COURSE, _MEAN_COURSE = "share over the run", "mean over the run"  # colum
 
 
 def rewards_table(report: AuditReport) -> Table:
-    """Return a table of what each reward did: the push on it, its share of the update, and how its mean went."""
+    """Return a table of what each reward did: how its mean went, and in how many groups it is constant.
+
+    If the report is `comparable`, the table also has the push on each reward, its share of the update, and which share
+    of the responses above their group's mean were punished.
+    """
     rewards, (method, why) = report.rewards, shown_method(report)
     columns = {"reward": [r["name"] for r in rewards]}
     meaning = not_comparable(report)
@@ -315,7 +321,9 @@ def correlations_table(report: AuditReport) -> Table | None:
 
 
 def by_table(report: AuditReport) -> Table | None:
-    """Return a table with a row for each value of a column: each reward's mean and share; None without a column."""
+    """Return a table with a row for each value of the report's column `by`: how many groups it has, the share that is
+    silent, and each reward's mean and share of the update; None without such a column.
+    """
     if not report.by:
         return None
     column, method = report.by[0]["column"], NAMES[report.by[0]["method"]]
@@ -342,7 +350,9 @@ def _of_reward(reward: ByRewardPart, several: bool) -> str:
 
 
 def what_if_table(w: WhatIf) -> Table:
-    """Return a table of all that another setting changes, and of each figure of the run without and with it."""
+    """Return a table of the run as it was and under another setting: the method, the convention and the weights that
+    differ, and each figure under both. w: both settings with their figures.
+    """
     sides: list[dict[str, Any]] = [dict(w.before), dict(w.after)]
     rows = [["method", *(TITLES[side["method"]] for side in sides)]]
     rows.append(["convention", *(ALL_CONVENTIONS[side["convention"]].name for side in sides)])

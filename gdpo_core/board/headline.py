@@ -107,7 +107,7 @@ def _of_order(facts: Facts) -> Iterator[str]:
 def _odd(facts: Facts, answer: int) -> bool:
     """Return whether an answer of the outlined tie is the odd one out under the method on the right.
 
-    It is if no other answer of that tie has the same marks, and all others of the tie get a larger advantage.
+    That is so if no other answer of the tie has the same marks, and all others of the tie get a larger advantage.
     """
     rest = [i for i in facts.pile if i != answer]
     marks, level = facts.state.marks, facts.chosen.level

@@ -27,7 +27,9 @@ Marks = tuple[tuple[float, ...], ...]  # (answers, rewards)
 
 @dataclass(frozen=True)
 class State:
-    """A state of the board: the marks, what a 1 pays and weighs, the convention, and the method on the right."""
+    """A state of the board: the marks of all answers, for each reward what a mark of 1 pays and the reward's weight,
+    the convention, and the method on the right.
+    """
 
     marks: Marks
     pays: tuple[float, ...]
@@ -50,7 +52,7 @@ class State:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The indices of the rewards whose marks are numbers and not just one of two values."""
+        """The indices of the rewards whose marks cannot be flipped between two values, as `two_values` tells."""
         return tuple(k for k, column in enumerate(zip(*self.marks, strict=True)) if two_values(column) is None)
 
     def name_of(self, reward: int) -> str:
@@ -60,7 +62,7 @@ class State:
 
     @property
     def right(self) -> tuple[bool, ...] | None:
-        """Whether each answer is right: its primary reward is above 0; None where no reward is primary."""
+        """Whether each answer is right: its mark for the primary reward is above 0; None where no reward is primary."""
         return None if self.primary is None else tuple(row[self.primary] > 0 for row in self.marks)
 
 
@@ -70,10 +72,10 @@ def frozen(marks: Sequence[Sequence[float]]) -> Marks:
 
 
 def two_values(values: Sequence[float]) -> tuple[float, float] | None:
-    """Return the two values between which a reward can be flipped: 0 and another, or one and its negative.
+    """Return the two values, the lower first, between which a reward can be flipped: 0 and h, or −h and h, with h > 0.
 
-    values: those that the reward has, which may also be 0 alone or the higher of the two alone. The result is None for
-    any other values.
+    values: those that the reward has in all answers. If all are 0, h is 1; if all are h, the lower value is 0. The
+    result is None if the values do not fit into such a pair.
 
     >>> two_values([1, 0, 1]), two_values([-1, 1]), two_values([0, 0]), two_values([0.5, 0, 0.5])
     ((0, 1), (-1, 1), (0, 1), (0, 0.5))

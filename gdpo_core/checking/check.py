@@ -46,6 +46,7 @@ class FoundTrap:
 class ConfigCheck:
     """The method, the rewards and the traps of a configuration, as far as it tells them without being run.
 
+    trainer, title: the id of the trainer and its name in sentences; version: None where none is given.
     method, convention: None where they have no name here, or where the configuration does not tell. rewards, weights:
     in the order in which the trainer uses them; None where the configuration does not tell. group_size: the number of
     answers to a prompt; groups: the number of groups in a batch step; both None where that is not told.
@@ -135,9 +136,9 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
 def _facts(chosen: Mapping[str, Fact], fill: "_Filled", says_rewards: str, says_batch: str) -> dict[str, str]:
     """Return, by title, the sentences about rewards, KL, penalty, filter, batch and log, in this order.
 
-    A title without a sentence is missing. chosen: from a name of ABOUT to the fact of the trainer that holds, always
-    with one on "log"; fill: a function that puts values of the configuration into a sentence; says_rewards: the
-    sentence about the rewards if no fact has one; says_batch: the sentence about the batch.
+    Of KL, penalty and filter, those on which no fact holds are missing. chosen: from a name of ABOUT to the fact of the
+    trainer that holds, always with one on "log"; fill: a function that puts values of the configuration into a
+    sentence; says_rewards: the sentence about the rewards if no fact has one; says_batch: the sentence about the batch.
     """
     sentences = {about: fill(fact.says, fact.when) for about, fact in chosen.items()}
     middle = {_TITLES[about]: says for about, says in sentences.items() if about not in ("rewards", "log")}
@@ -235,7 +236,8 @@ def _whole(value: Any) -> int | None:
 
 
 def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> tuple[int | None, str]:
-    """Return how many groups share a batch step, None where that is not told, and a sentence on both sizes.
+    """Return how many groups share a batch step, None where that is not told, and a sentence on the sizes of a group
+    and of a batch.
 
     size: the number of answers to a prompt, None where that is not told; runs: what runs, None where that is not told.
     """
@@ -347,7 +349,7 @@ class _Filled:
     def __call__(self, text: str, when: Sequence[Condition]) -> str:
         """Return a text with ${a.b} replaced by the value of the key a.b, $value by that of the first condition's key.
 
-        when: the conditions of the record that the text comes from.
+        The placeholders in `values` are replaced too. when: the conditions of the record that the text comes from.
         """
         template = _Sentence(text)
         values = self.values | ({"value": _written(self.known.value(when[0].key))} if when else {})

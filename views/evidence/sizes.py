@@ -32,8 +32,8 @@ def shares(sizes: Mapping[int, SizeShares]) -> dict[str, Lines]:
 
 
 def title(data: Published, choice: Choice) -> str:
-    """Return the title of the fold: the share of prompts with a tie in groups of the smallest, a middle and the largest
-    size.
+    """Return the title of the fold: the share of prompts with a tie under each method, at equal weights, in groups of
+    the smallest, a middle and the largest size.
     """
     sizes = SIZES[0], MIDDLE, len(data.models)
     tied = [size_shares(data, replace(choice.weighing(1), group_size=size)).tied for size in sizes]

@@ -18,7 +18,7 @@ FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")  # the start of a text 
 
 
 def downloads(log: Log, report: AuditReport) -> list[tuple[str, str, Callable[[], bytes]]]:
-    """Return a tuple for each file: its label, its name, and a function that returns its content."""
+    """Return a tuple for each file to download: its label, its name, and a function that returns its content."""
     # The file of a sample says where the sample comes from; the reader knows that of an upload.
     note = log.sample.source_note.replace("**", "") if log.sample else ""
 
@@ -37,7 +37,7 @@ def downloads(log: Log, report: AuditReport) -> list[tuple[str, str, Callable[[]
 
 
 def of_log(files: Mapping[str, bytes], how: Mapping) -> bytes:
-    """Return the responses of a log as CSV, read from its files; how: further arguments of `read_run`."""
+    """Return the responses of a log as CSV. files: contents by name; how: further arguments of `read_run`."""
     return to_csv(read_run(files, **how).table)
 
 

@@ -37,8 +37,8 @@ def parse_corrections(
 ) -> How:
     """Return the arguments of `read_run` that the reader corrected, as pairs of a name and a value.
 
-    The arguments are the values of the controls; an empty text corrects nothing. Raises InputError for a text
-    that cannot be read.
+    The arguments are the values of the controls, of which those with other names are passed over; an empty text
+    corrects nothing. Raises InputError for a text that cannot be read.
 
     >>> parse_corrections(None, "8", "correctness, style")
     (('group_size', 8), ('rewards', ('correctness', 'style')))
@@ -60,10 +60,11 @@ def arguments(how: How) -> dict[str, Any]:
 
 
 def read(sample: Sample | None, uploads: Sequence[Any] = (), **corrected: Any) -> Log:
-    """Return the log of a sample, or, if `sample` is None, the log in uploaded files, with its report.
+    """Return the log of a sample, or, if `sample` is None, the log in uploaded files. Only the latter has its report,
+    or in its place the InputError of the audit.
 
     uploads: objects with `name` and `contents`; corrected: the arguments of `parse_corrections`. Raises InputError,
-    also where the uploads are too large together, or two of them have the same name.
+    also where the uploads are too large together or for the server, or two of them have the same name.
     """
     how = parse_corrections(**corrected)
     if sample:
@@ -122,7 +123,9 @@ def _audit_of_sample(sample: Sample, how: How, primary: str | None, weights: tup
 
 
 def program(log: Log, report: AuditReport, weights: str) -> str:
-    """Return a Python program of at most 15 lines that prints the numbers of the report."""
+    """Return a Python program of at most 15 lines that reads the log and prints the numbers of its report. weights: a
+    text as `named_weights` reads it.
+    """
     files = [f"data/samples/{log.sample.path}"] if log.sample else list(log.run.files)
     how = "".join(f", {key}={value!r}" for key, value in arguments(log.how).items())
     corrected = {"weights": named_weights(weights), "primary": report.run["primary"]}

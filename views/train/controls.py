@@ -73,7 +73,10 @@ def scenario_values(scenario: Scenario) -> dict[str, Any]:
 
 
 def linked_values(scenario: Scenario, page: Nav) -> dict[str, Any]:
-    """Return the values of the controls, by name: those of the address as far as they fit, else the scenario's."""
+    """Return the values of the controls, by name: those of the address, else the scenario's.
+
+    A value of the address that a control cannot take gives way to the scenario's or to the nearest that it can take.
+    """
     values, arms = scenario_values(scenario), bool(scenario.setup.arms)
     for name in ("start", "pays", "weights"):
         many = 0 if scenario.from_marks else len(values[name])  # 0: they are the Lab's, and not in the address
@@ -118,9 +121,10 @@ def question(scenario: Scenario) -> mo.ui.radio:
 
 
 def elements(scenario: Scenario, values: Mapping[str, Any]) -> mo.ui.dictionary:
-    """Return the controls of a scenario at these values, by name.
+    """Return the controls of a scenario at these values, both by name.
 
-    The scenario of the Lab's answers has no controls for starts, pays and weights, which are the Lab's.
+    The scenario of the Lab's answers has no controls for starts, pays and weights, which are the Lab's. Only one with
+    arms has a gate, only one without has noise, and only one about a single comparison has a control for it here.
     """
     made: dict[str, Any] = {}
     names = rewards(scenario)
