@@ -26,7 +26,10 @@ class Reduction(ABC):
         """
 
     def counted(self, x: Tensor) -> Tensor | int:
-        """Return how many responses the statistics of x count: all, or those without NaN if the reduction skips NaN."""
+        """Return how many responses the statistics of x count: all, or those without NaN if the reduction skips NaN.
+
+        If the responses are weighted, it is the sum of their weights.
+        """
         return self.count
 
     @abstractmethod

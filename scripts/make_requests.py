@@ -49,8 +49,8 @@ def _first(values: list) -> object:
 
 
 def _plain(value: object) -> object:
-    """Return an accepted value with every dictionary in it, where each entry has a list of accepted values, reduced to
-    the first of each; entries that may be left out are.
+    """Return an accepted value in which each dictionary, at any depth, holds for each entry the first of its accepted
+    values in place of their list. An entry that may be left out, which "" among its values says, is left out.
     """
     if isinstance(value, dict):
         return {name: _first(values) for name, values in value.items() if "" not in values}

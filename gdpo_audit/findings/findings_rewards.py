@@ -204,9 +204,12 @@ class _End(NamedTuple):
 
 
 def _starved(f: Facts) -> list[tuple[int, _End]]:
-    """Return the rewards that make next to nothing of the update, in the whole run or at least in its second half, in
-    the order in which they are shown: for each its index and the last part of the run in which that is so. Rewards that
-    are constant, that have done their work, or that are hardly meant to count are left out.
+    """Return the rewards that make at most the part `STARVED` of what their weight asks for, or against which the
+    update works, in the whole run or at least in its second half.
+
+    They come in the order in which they are shown: for each its index and the last part of the run in which that is so;
+    its `step` is None if there is none, or if the log is too short to show it. Rewards that are constant, that have
+    done their work, or that are hardly meant to count are left out.
     """
     shares, able, starved = f.shares(f.method), _acting_rewards(f), list[tuple[str, float, int, _End]]()
     for k in able if len(able) > 1 else ():
