@@ -63,7 +63,8 @@ def _products(trials: Trials, method: str) -> tuple[Array, Array | None]:
 
     The first holds Σ x_k x_l over the responses of each unit, with x_k the term of reward k before its weight: z under
     GDPO, else the reward minus the mean of its group. The second holds the matrices D for which w'D w is the square of
-    what a method divides a unit by; it is None where nothing is divided. A unit is what a method divides by one number: a group or a batch.
+    what a method divides a unit by; it is None where nothing is divided. A unit is what a method divides by one number:
+    a group or a batch.
     """
     f = trials.facts
     c = ALL_CONVENTIONS[f.basis.convention]
