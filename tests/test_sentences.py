@@ -463,8 +463,8 @@ def _(p, name, many, s):
 
 @rule(
     r"In (the only pair|both pairs|all \d+ pairs|\d+ of the \d+ pairs) that {N} ties, the tie is not exact: because of "
-    r"the small ε that (.+) adds to its divisors, the two advantages differ by less than 0\.5 % of the largest one\. "
-    r"So small a difference counts as a tie here\."
+    r"the small ε that (.+) adds to its divisors, the two advantages differ by less than 0\.5 % of the largest one; "
+    r"so small a difference counts as a tie here\."
 )
 def _(p, which, name, convention):
     largest = max(map(abs, p.a[1]))

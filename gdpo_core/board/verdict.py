@@ -180,7 +180,7 @@ def _ties_of_the_other(facts: Facts) -> list[str]:
         sentences.append(
             f"{_pairs_by_eps(chosen)} because of the small ε that {name} adds to its divisors, the two advantages "
             "differ "
-            f"by less than {percent(APART)} of the largest one. So small a difference counts as a tie here."
+            f"by less than {percent(APART)} of the largest one; so small a difference counts as a tie here."
         )
     if _one_spread(facts):
         sentences.append(ONE_SPREAD.format(chosen.name))
