@@ -83,7 +83,7 @@ def courses_of(report: AuditReport) -> dict[str, list[Course]]:
         name, since = reward["name"], reward["changed_at"]
         means = series_of(report.steps, column(MEAN, name))
         went = f"{number(reward['first_quarter'], 3)} → {number(reward['last_quarter'], 3)}"
-        went += "" if since is None else f", shifted at step {since}"
+        went += "" if since is None else f", step {since}"
         drawn[name] = [Course("mean", went, means, noise(present(means)), since)]
         if method and comparable(report):
             pushes, shares = (series_of(report.steps, column(what, method, name)) for what in (PUSH, SHARE))
