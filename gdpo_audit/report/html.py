@@ -138,7 +138,9 @@ def _first(report: AuditReport, say: Say = str) -> Html:
     """Return what comes first in a report: what to do, what ran, and the picture of pushes and shares; say: as in
     `front`.
     """
-    verdict = tag("p", say(report.what_first), kind="verdict-line")
+    head, _, more = say(report.what_first).partition(". ")
+    bold, rest = (f"{head}.", f" {more}") if more else (head, "")
+    verdict = tag("p", tag("b", bold), rest, kind="verdict-line")
     return join(verdict, tag("p", report.what_ran, kind="what-ran"), opening(report))
 
 
@@ -165,15 +167,18 @@ def _with_lines(fact: str) -> Html:
 
 
 def _table(t: Table) -> Html:
-    """Return a table of a report as HTML, with its title and meaning, and without its columns of block characters.
+    """Return a table of a report as HTML, with its title, its note and a fold on its columns, and without its columns
+    of block characters.
 
     A table that is `deep` is folded on a phone.
     """
-    heading, meaning = tag("h3", t.title) if t.title else "", tag("p", t.meaning) if t.meaning else ""
+    heading, note = tag("h3", t.title) if t.title else "", tag("p", t.note) if t.note else ""
+    explained = fold("What the columns mean", tag("ul", *(tag("li", says) for says in t.columns))) if t.columns else ""
     kept = [i for i, name in enumerate(t.head) if name not in t.blocks]
     head, *rows = ([row[i] for i in kept] for row in (t.head, *t.rows))
     drawn = table(head, rows, t.prose, t.folds)
-    return depth(t.title, drawn, meaning) if t.deep else join(heading, drawn, meaning)
+    below = drawn, note, explained
+    return depth(t.title, *below) if t.deep else join(heading, *below)
 
 
 def _lines(fix: str | None) -> Html:
@@ -245,7 +250,7 @@ def _opened(title: str, tables: Sequence[Table], label: str) -> Html:
     """
     groups = []
     for t in tables:
-        groups += [tag("h5", t.title), tag("p", t.meaning) if t.meaning else "", table(t.head, t.rows)]
+        groups += [tag("h5", t.title), tag("p", t.note) if t.note else "", table(t.head, t.rows)]
     return fold(title, *groups, tag("p", MEANING), label=label) if groups else Html()
 
 
@@ -273,7 +278,7 @@ def document(reports: AuditReport | Sequence[AuditReport], note: str = "") -> st
 
 def comparison_document(c: Changes) -> str:
     """Return a complete HTML document about what changed between runs."""
-    content = [tag("p", headline(c), kind="verdict-line"), *map(_section, changes_sections(c))]
+    content = [tag("p", tag("b", headline(c)), kind="verdict-line"), *map(_section, changes_sections(c))]
     return _whole(f"From {c.a} to {c.b}", [tag("h1", "What changed between runs"), tag("div", *content, kind="audit")])
 
 

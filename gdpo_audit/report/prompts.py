@@ -62,5 +62,5 @@ def prompts_table(report: AuditReport) -> Table | None:
     ]
     on_screen = 3 if report.prompts["repeated"] else 0
     head = ["prompt", "silent groups", "responses in them"]
-    meaning = "" if report.plan else SILENT  # the plan, which stands first, says it too
-    return Table("Prompts that wasted most responses", head, rows, meaning, on_screen=on_screen)
+    note = "" if report.plan else SILENT  # the plan, which stands first, says it too
+    return Table("Prompts that wasted most responses", head, rows, note, on_screen=on_screen)

@@ -186,12 +186,13 @@ def severity_counts(report: AuditReport) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of texts, with a title and the meaning of its columns; the first column names the rows."""
+    """A table of texts, with a title, a note on it, and sentences on its columns; the first column names the rows."""
 
     title: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
-    meaning: str = ""
+    note: str = ""  # what the table as a whole says
+    columns: Sequence[str] = ()  # what its columns mean, a sentence or two for each
     prose: bool = False  # whether its cells hold words, else numbers
     on_screen: int | None = None  # the rows that a terminal shows; the HTML shows all
     blocks: Sequence[str] = ()  # columns of block characters, which only a terminal shows: HTML draws the courses
@@ -210,7 +211,7 @@ def rewards_table(report: AuditReport) -> Table:
     """
     rewards, (method, why) = report.rewards, shown_method(report)
     columns = {"reward": [r["name"] for r in rewards]}
-    meaning = not_comparable(report)
+    note, meanings = not_comparable(report), list[str]()
     if method and comparable(report):
         columns["push"] = [signed(r["push"].get(method)) for r in rewards]
         columns["share"] = [percent(r["update_share"].get(method)) for r in rewards]
@@ -219,11 +220,11 @@ def rewards_table(report: AuditReport) -> Table:
         columns["punished"] = [percent(r["punished"].get(method)) for r in rewards]
         says = [f"The columns push, share and punished were computed for {NAMES[method]}, {why}."]
         # The plan, which stands first, explains push and share too, and with a primary reward what punished means.
-        says += [] if report.plan else [MEANING, SHARES]
+        meanings += [] if report.plan else [MEANING, SHARES]
         if any((r["update_share"].get(method) or 0) < 0 for r in rewards):
             says.append("The update works against a reward whose share is below 0.")
-        says += [] if report.plan and report.run["primary"] is not None else [PUNISHED]
-        meaning = " ".join([*says, none_made_it(report)])
+        meanings += [] if report.plan and report.run["primary"] is not None else [PUNISHED]
+        note = " ".join(filter(None, [*says, none_made_it(report)]))
     ends = [(r["first_quarter"], r["last_quarter"]) for r in rewards]
     columns["mean"] = [f"{number(first, 3)} → {number(last, 3)}" for first, last in ends]
     columns[_MEAN_COURSE] = [sparkline(series_of(report.steps, column(MEAN, r["name"]))) for r in rewards]
@@ -231,10 +232,10 @@ def rewards_table(report: AuditReport) -> Table:
     columns["change"] = [signed(None if first is None or last is None else last - first) for first, last in ends]
     columns["constant"] = [percent(r["dead_groups"]) for r in rewards]
     constant = [] if report.plan and report.run["primary"] is not None else [CONSTANT]
-    meaning = " ".join([meaning.rstrip(), QUARTERS, CHANGE, MOVED, *constant])
+    meanings += [QUARTERS, MOVED, CHANGE, *constant]
     rows = list(zip(*columns.values(), strict=True))
     blocks = (_SHARE_COURSE, _MEAN_COURSE)
-    return Table("What each reward did", list(columns), rows, meaning, blocks=blocks, deep=True)
+    return Table("What each reward did", list(columns), rows, note.strip(), meanings, blocks=blocks, deep=True)
 
 
 def plan_table(report: AuditReport) -> Table | None:
@@ -257,28 +258,29 @@ def plan_table(report: AuditReport) -> Table | None:
             cells += [_forecast_of(row, primary)] * told
             cells += [percent(row.punished[primary]), percent(row.inversions, 1), percent(row.dead_groups[primary])]
         rows.append([*cells, percent(row.tied_pairs, 1), percent(row.silent_groups)])
-    return Table("Plan", head, rows, _meaning_of_plan(report, primary if told else None), folds=False)
+    columns = _columns_of_plan(primary, forecast=told)
+    return Table("Plan", head, rows, _note_on_plan(report), columns, folds=False)
 
 
-def _meaning_of_plan(report: AuditReport, forecast: str | None) -> str:
-    """Return the sentences below the plan; forecast: the primary reward if rows of the plan have forecasts of it, or
-    None.
-    """
+def _columns_of_plan(primary: str | None, forecast: bool) -> list[str]:
+    """Return what the columns of the plan mean, in their order; forecast: whether one of them has forecasts."""
+    foretold = (
+        f"A forecast estimates how much higher or lower the mean of {primary} over the logged steps would have been "
+        f"under the setting, with an 80 % interval. {OF_WHAT}"
+    )
+    of_primary = [] if primary is None else [PUNISHED, wrong_order(primary), CONSTANT]
+    return [MEANING, SHARES, *[foretold] * forecast, *of_primary, TIED, SILENT]
+
+
+def _note_on_plan(report: AuditReport) -> str:
+    """Return the sentences below the plan on its rows: on what they were computed, and how they were chosen."""
     tried, responses = report.plan[0].tried_on, report.source["responses"]
     where = "this log" if tried >= responses else f"{count(tried)} of the log’s {count(responses)} responses"
-    recommended, primary = any(row.recommended for row in report.plan), report.run["primary"]
+    recommended = any(row.recommended for row in report.plan)
     says = [
         f"For each setting, the advantages of {where} were computed anew.",
         "The arrow ← marks the recommended setting." if recommended else "No setting is recommended.",
-        MEANING,
-        SHARES,
     ]
-    if forecast is not None:
-        says.append(
-            f"A forecast estimates how much higher or lower the mean of {forecast} over the logged steps would have "
-            f"been under the setting, with an 80 % interval. {OF_WHAT}"
-        )
-    says += [TIED, SILENT] if primary is None else [PUNISHED, wrong_order(primary), CONSTANT, TIED, SILENT]
     if any(row.weights != report.plan[0].weights for row in report.plan):
         says.append(
             "Some rows have other weights. They are chosen so that each reward gets, as nearly as possible, the "
@@ -335,10 +337,10 @@ def by_table(report: AuditReport) -> Table | None:
         row = [value_of, count(entry["groups"]), percent(entry["silent_groups"])]
         row += [percent(entry["inversions"])] * bool(primary)
         rows.append([*row, *(_of_reward(reward, several) for reward in entry["rewards"])])
-    meaning = f"Each row is one value of {column} alone, under {method}, with the mean of each reward there"
-    meaning += " and, after the dot, its share of the update. " if several else ". "
-    meaning += SILENT + (f" {wrong_order(primary)}" if primary else "")
-    return Table(f"By {column}", head, rows, meaning)
+    note = f"Each row is one value of {column} alone, under {method}, with the mean of each reward there"
+    note += " and, after the dot, its share of the update." if several else "."
+    columns = [SILENT, *([wrong_order(primary)] if primary else [])]
+    return Table(f"By {column}", head, rows, note, columns)
 
 
 def _of_reward(reward: ByRewardPart, several: bool) -> str:

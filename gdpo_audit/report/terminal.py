@@ -171,8 +171,8 @@ def _table(console: Console, table: Table) -> None:
         for row in table.rows[: table.on_screen]:
             drawn.add_row(*(printable(row[k]) for k in columns))
         console.print(drawn)
-    if table.meaning:
-        _paragraph(console, table.meaning, "dim")
+    if told := " ".join(filter(None, [table.note, *table.columns])):
+        _paragraph(console, told, "dim")
 
 
 def _width(table: Table, k: int) -> int:
@@ -237,7 +237,7 @@ def _show_sample(console: Console, sample: SampleScore) -> None:
     title = (
         f"What the update would do with {count(sample.answers, 'response')} of {sample.path} under this configuration"
     )
-    _table(console, Table(title, ["reward", "weight", "share of the update", "push"], rows, meaning=PUSH))
+    _table(console, Table(title, ["reward", "weight", "share of the update", "push"], rows, note=PUSH))
     for note in sample.notes:
         _paragraph(console, note)
 

@@ -45,8 +45,8 @@ def readings() -> Html:
 
 def onward() -> Html:
     """Return the line that leads on to chapter 4, with the logs of two small runs and with the reader's own."""
-    runs = tag("a", "the first steps of two runs of the small model", href="?at=run&run-sample=pays_5_grpo")
-    link = tag("a", "What happened in your own run?", href="?at=run")
-    return tag(
-        "p", "The answers behind the squares come from other models. Chapter 4 shows ", runs, ". ", link, kind="next"
+    runs = tag(
+        "a", "Chapter 4 shows the first steps of two runs of the small model", href="?at=run&run-sample=pays_5_grpo"
     )
+    link = tag("a", "What happened in your own run?", href="?at=run")
+    return tag("p", "The answers behind the squares come from other models. ", runs, " ", link, kind="next")
