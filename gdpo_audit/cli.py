@@ -171,11 +171,11 @@ def _columns(text: str | None) -> dict[str, str] | None:
     """
     if text is None:
         return None
-    parts = [part.strip().partition("=") for part in text.split(",")]
+    pairs = [pair.strip().partition("=") for pair in text.split(",")]
     wanted = "step=NAME, advantage=NAME or length=NAME, with commas between several"
-    expect(all(equals for _, equals, _ in parts), "columns", wanted, repr(text))
-    named = {what: name for what, _, name in parts}
-    expect(len(named) == len(parts), "columns", "each of step, advantage and length once", repr(text))
+    expect(all(equals for _, equals, _ in pairs), "columns", wanted, repr(text))
+    named = {what: name for what, _, name in pairs}
+    expect(len(named) == len(pairs), "columns", "each of step, advantage and length once", repr(text))
     return named
 
 

@@ -181,9 +181,9 @@ def _runs(ordered: Sequence[int]) -> tuple[int, ...]:
     return tuple([len(list(run)) for _, run in groupby(ordered)])
 
 
-def _integer(value: int, name: str, low: int = 1, high: int = _LARGEST) -> int:
-    """Return `value` if it is a whole number from `low` to `high`, else raise InputError; name: the argument's name."""
-    expect(is_whole(value) and low <= value <= high, name, f"an integer from {low} to {high}", repr(value))
+def _integer(value: int, name: str) -> int:
+    """Return `value` if it is a whole number from 1 to `_LARGEST`, else raise InputError; name: the argument's name."""
+    expect(is_whole(value) and 1 <= value <= _LARGEST, name, f"an integer from 1 to {_LARGEST}", repr(value))
     return int(value)
 
 

@@ -66,12 +66,13 @@ def test_a_name_is_in_use(name):
 # Where a name of the glossary may be bound, in which it has the glossary's meaning; elsewhere a thing has another name.
 # No thing is called a take. The public `steps_to(level=…)`, and `level` in the JSON of a comparison, keep their names.
 HOMES = {
-    "take": r"gdpo_audit/logs/",
-    "level": r"gdpo_core/(_pairs|ties|training|board/\w+)|gdpo_audit/(cli|json_types|logs/parts|report/comparison)"
+    "take": r"$",  # in no file
+    "level": r"gdpo_core/(_pairs|ties|training|board/\w+)|gdpo_audit/(cli|json_types|report/comparison)"
     r"|gdpo_audit/findings/(examples|sums)|views/(evidence/opened|lab/books)|benchmarks/toys/",
-    "part": r"gdpo_core/(means|ties|board/result)|gdpo_audit/(cli|logs/)|gdpo_cli|views/run/log",
+    "part": r"gdpo_core/(means|ties|board/result)|gdpo_audit/(cli|logs/(choice|columns|parts|read|score)\.py)|gdpo_cli"
+    r"|views/run/log",
     "form": r"gdpo_audit/logs/",
-    "setting": r"gdpo_core/_parse|gdpo_audit/|views/(evidence/forecasts|results)",
+    "setting": r"gdpo_core/_parse|gdpo_audit/(?!logs/)|views/(evidence/forecasts|results)",
     "entry": r"gdpo_core/checking/",
     "methods": r"gdpo_core/(methods|registry|__init__)\.py",
 }

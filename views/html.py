@@ -114,12 +114,9 @@ def div(kind: str, *content: object, **attributes: object) -> Html:
     return tag("div", *map(element, content), kind=kind, **attributes)
 
 
-def lazily(draw: Callable[[], object], busy: bool = False) -> Html:
-    """Return an empty place in which the result of `draw` appears once the reader scrolls near it.
-
-    busy: whether an indicator is shown while the result is computed.
-    """
-    return element(mo.lazy(lambda: show(draw()), show_loading_indicator=busy))
+def lazily(draw: Callable[[], object]) -> Html:
+    """Return an empty place in which the result of `draw` appears once the reader scrolls near it."""
+    return element(mo.lazy(lambda: show(draw())))
 
 
 def lesson() -> Html:

@@ -21,7 +21,7 @@ NEARLY_ALL = 0.95  # the share of the groups, or of the rows, that counts as nea
 # because groups differ.
 FOLLOWS = 0.95
 COPY = 0.5  # of the neighbours in which one copy differs, the least share in which the other differs
-FEW_LEVELS = 8  # the most different values of a mark; a measured time or price has more
+FEW_VALUES = 8  # the most different values of a mark; a measured time or price has more
 
 # Units, roles of a machine, and places, which are the last word of a name such as gen_time_s, cost_usd or
 # worker_version.
@@ -57,7 +57,7 @@ def measures(name: str, values: pl.Series) -> bool:
     """Return whether a column looks like a measurement, such as a time or a cost, and not like a reward.
 
     Its name then has two words or more, of which the last is a unit or a role, as in gen_time_s, and it has too many
-    different values for a grade: more than `FEW_LEVELS`, or more than two if all are whole numbers.
+    different values for a grade: more than `FEW_VALUES`, or more than two if all are whole numbers.
 
     >>> measures("gen_time_s", pl.Series([0.1 * k for k in range(9)])), measures("is_fast_s", pl.Series([0.0, 1.0]))
     (True, False)
@@ -67,7 +67,7 @@ def measures(name: str, values: pl.Series) -> bool:
         return False
     there = values.drop_nulls().drop_nans()
     several_whole = there.n_unique() > 2 and bool((there.floor() == there).all())
-    return several_whole or there.n_unique() > FEW_LEVELS
+    return several_whole or there.n_unique() > FEW_VALUES
 
 
 def _reason(column: pl.Series, groups: np.ndarray | None, labels: bool) -> str:
@@ -111,8 +111,8 @@ def _reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> s
 
 
 def _rises(values: np.ndarray) -> bool:
-    """Return whether the values rise along the rows, or nearly do, and more than `FEW_LEVELS` of them are different."""
-    if len(np.unique(values)) <= FEW_LEVELS:
+    """Return whether the values rise along the rows, or nearly do, and more than `FEW_VALUES` of them are different."""
+    if len(np.unique(values)) <= FEW_VALUES:
         return False
     if (np.diff(values) >= 0).all():
         return True

@@ -16,7 +16,7 @@ from gdpo_audit.logs.behaviour import not_rewards, same_order
 from gdpo_audit.logs.columns import REWARDS
 from gdpo_audit.logs.names import reward_options
 from gdpo_audit.logs.refusals import refuse
-from gdpo_audit.logs.roles import OVERLONG, REWARD_WORDS, SETTINGS, SURE, role, total_rank, words_of
+from gdpo_audit.logs.roles import HYPERPARAMETERS, OVERLONG, REWARD_WORDS, SURE, role, total_rank, words_of
 from gdpo_audit.logs.run import LogIssue
 from gdpo_audit.logs.score import ROWS, Score, sum_of_others, weights_of
 from gdpo_core._words import listing
@@ -82,7 +82,7 @@ def choose(
     metrics = [name for name in numbers if name not in clear]
     if metrics and not clear and named is None:
         _refuse_no_reward(where, f"columns that look like metrics: {listing(metrics, most=8)}", metrics)
-    clear = _without_settings(clear, sample)
+    clear = _without_hyperparameters(clear, sample)
     if named is not None:
         if len(named) == 1 and total_rank(named[0]) is not None:
             return _with_its_parts(named[0], [name for name in clear if total_rank(name) is None], sample, flags)
@@ -321,16 +321,17 @@ def _ask(where: str, columns: Sequence[str], what: str, candidates: Sequence[str
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def _without_settings(names: Sequence[str], sample: Sample) -> list[str]:
-    """Return the names except those of columns that are named like a setting of the run and have one value alone.
+def _without_hyperparameters(names: Sequence[str], sample: Sample) -> list[str]:
+    """Return the names except those of columns that are named like a hyperparameter and have one value alone.
 
-    If every column is named like a setting, all names are returned. sample: reads some rows of columns, which decide.
+    If every column is named like a hyperparameter, all names are returned. sample: a function that reads some rows of
+    columns, by which this is decided.
     """
-    settings = [name for name in names if "_".join(words_of(name)) in SETTINGS]
-    if not settings or len(settings) == len(names):
+    hyperparameters = [name for name in names if "_".join(words_of(name)) in HYPERPARAMETERS]
+    if not hyperparameters or len(hyperparameters) == len(names):
         return list(names)
-    table = sample(settings)
-    return [name for name in names if name not in settings or table[name].n_unique() > 1]
+    table = sample(hyperparameters)
+    return [name for name in names if name not in hyperparameters or table[name].n_unique() > 1]
 
 
 def _is_open(name: str, column: pl.Series) -> bool:

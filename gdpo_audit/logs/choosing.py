@@ -72,7 +72,7 @@ def natural(name: str) -> list[tuple[int, int, str]]:
     >>> sorted(["10.jsonl", "9.jsonl", "b/1.jsonl"], key=natural)
     ['9.jsonl', '10.jsonl', 'b/1.jsonl']
     """
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]
+    return [(0, int(piece), "") if piece.isdecimal() else (1, 0, piece) for piece in re.split(r"(\d+)", name) if piece]
 
 
 def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
@@ -126,13 +126,13 @@ def step_in(name: str) -> int | None:
     >>> step_in("out/step_12/rows.jsonl"), step_in("rollout/3/17.jsonl"), step_in("seed_3/rows.jsonl")
     (12, 3, None)
     """
-    parts = name.split("/")[:-1]
-    for number in range(len(parts) - 1, -1, -1):
-        counted = _COUNTED.search(parts[number])
+    folders = name.split("/")[:-1]
+    for number in range(len(folders) - 1, -1, -1):
+        counted = _COUNTED.search(folders[number])
         if counted:
             return int(counted[3])
-        if parts[number].isdecimal() and number and _ROLLOUTS.search(parts[number - 1]):
-            return int(parts[number])
+        if folders[number].isdecimal() and number and _ROLLOUTS.search(folders[number - 1]):
+            return int(folders[number])
     return None
 
 
@@ -179,12 +179,12 @@ def _home(folder: str, where: str) -> str:
     A folder whose name is a plain number is a step if the folder around it is called like rollouts.
     where: the path of the directory that holds `folder`.
     """
-    parts = folder.split("/") if folder else []
-    above = [where.rstrip("/").rpartition("/")[2], *parts]
-    for number, part in enumerate(parts):
-        of_rollouts = part.isdecimal() and _ROLLOUTS.search(above[number])
-        parts[number] = "#" if of_rollouts else _COUNTED.sub(r"\1\2#", part)
-    return "/".join(parts)
+    folders = folder.split("/") if folder else []
+    above = [where.rstrip("/").rpartition("/")[2], *folders]
+    for number, name in enumerate(folders):
+        of_rollouts = name.isdecimal() and _ROLLOUTS.search(above[number])
+        folders[number] = "#" if of_rollouts else _COUNTED.sub(r"\1\2#", name)
+    return "/".join(folders)
 
 
 def _wandb_key(wanted: str, name: str) -> str | None:

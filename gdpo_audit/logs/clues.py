@@ -72,7 +72,7 @@ class Clues:
     keys: dict[str, np.ndarray] = field(default_factory=dict)
     flags: dict[str, np.ndarray] = field(default_factory=dict)
 
-    def taken(self, rows: np.ndarray) -> "Clues":
+    def at_rows(self, rows: np.ndarray) -> "Clues":
         """Return some of the rows; rows: their numbers, from 0."""
         return Clues(
             self.batch[rows],
@@ -91,7 +91,7 @@ def groupings_of(clues: Clues) -> list[Grouping]:
     admitted = [*_admitted(clues)]
     for once in _copied(clues) if not admitted else ():
         last = _last_of_each(clues.batch, clues.keys[once])
-        admitted += [Grouping(g.columns, g.group_size, g.places, once) for g in _admitted(clues.taken(last))]
+        admitted += [Grouping(g.columns, g.group_size, g.places, once) for g in _admitted(clues.at_rows(last))]
     return admitted[:TRIED]
 
 

@@ -54,12 +54,13 @@ def candidates_of(form: Form, schema: Mapping[str, pl.DataType], options: ReadOp
     form says are not rewards, and names that begin with __, are not among them.
     """
     odd = {name for table in form.tables for name in table.odd if name.lower() not in cols.TEXTS}
-    taken = {form.step, form.advantage, form.length, form.key, form.total, *options.names} - {*(options.rewards or ())}
+    assigned = {form.step, form.advantage, form.length, form.key, form.total, *options.names}
+    assigned -= {*(options.rewards or ())}
     return [
         name
         for name, kind in schema.items()
         if (is_number_type(kind) or (name in odd and name in schema))
-        and name not in taken
+        and name not in assigned
         and name.lower() not in form.not_rewards
         and not name.startswith("__")
         and not (name == "overlong" and "overlong_reward" in schema and form.score)  # a flag of verl
@@ -101,7 +102,7 @@ def known_weights(
     weight.
     """
     functions = [name for name in candidates if name != chosen.total and role(name) != "metric"]
-    configured = None if alone else configured_weights(form.settings, functions, form.rewards)
+    configured = None if alone else configured_weights(form.arguments, functions, form.rewards)
     in_log = {name: weight for name, weight in (form.weights or {}).items() if name in form.rewards}
     if configured:
         return configured, "config"
@@ -141,7 +142,7 @@ def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.Data
     some = range(0, len(form.tables), -(-len(form.tables) // SPREAD))
     grouped_by = form.key or form.prompt
     keys = [FILE, *[name for name in (form.step, grouped_by) if name]] if grouped_by else []
-    parts = list[pl.DataFrame]()
+    samples = list[pl.DataFrame]()
     for number in some:
         table = form.responses(number)
         there = table.collect_schema()
@@ -150,5 +151,5 @@ def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.Data
         rows = form.tables[number].collected(wanted.head(-(-SAMPLE // len(some))))
         hashes = [hash_column(rows, f"{MADE}{name}") for name in keys]
         group = [pl.struct(hashes).hash().alias(GROUP_OF_ROW)] if hashes else []
-        parts.append(rows.select(*names, *group))
-    return pl.concat(parts)
+        samples.append(rows.select(*names, *group))
+    return pl.concat(samples)

@@ -73,8 +73,8 @@ class ReadOptions:
         right = groups is None or (isinstance(groups, list | tuple) and all(isinstance(x, str) and x for x in groups))
         refuse_unless(right and groups != (), "group", "the name of a column", repr(self.group))
         groups = None if groups is None else tuple(dict.fromkeys(groups))
-        taken = [*(reward_names(self.rewards) or ()), *named.values()]  # the length may be a reward too
-        twice = next((name for what, name in named.items() if what != "length" and taken.count(name) > 1), None)
+        in_use = [*(reward_names(self.rewards) or ()), *named.values()]  # the length may be a reward too
+        twice = next((name for what, name in named.items() if what != "length" and in_use.count(name) > 1), None)
         if twice is not None:
             refuse("columns", "a column of its own for each", f"{twice!r} twice")
         size = self.group_size

@@ -6,32 +6,34 @@ from collections.abc import Mapping, Sequence
 from gdpo_audit.logs.files import LogFile
 from gdpo_core._errors import InputError
 
-# The method that each value of ms-swift's setting scale_rewards asks for.
+# The method that each value of ms-swift's argument scale_rewards asks for.
 SWIFTS_METHODS = {"gdpo": "gdpo", "group": "grpo", "none": "grpo_no_std", "batch": "grpo_batch_std"}
 
 
-def settings_in(file: LogFile | None) -> dict:
-    """Return the settings in an args.json, by name; an empty dict if there is no file, or it holds no JSON object."""
+def arguments_in(file: LogFile | None) -> dict:
+    """Return the arguments of a run in its args.json, by name; an empty dict if there is no such file, or if it does
+    not hold a JSON object.
+    """
     try:
-        settings = json.loads(file.content()) if file else {}
+        arguments = json.loads(file.content()) if file else {}
     except (ValueError, InputError):
         return {}
-    return settings if isinstance(settings, dict) else {}
+    return arguments if isinstance(arguments, dict) else {}
 
 
-def configured_weights(settings: Mapping, logged: Sequence[str], rewards: Sequence[str]) -> dict[str, float] | None:
-    """Return the weights that ms-swift's settings give to these rewards, by name; None if they give none that fit.
+def configured_weights(arguments: Mapping, logged: Sequence[str], rewards: Sequence[str]) -> dict[str, float] | None:
+    """Return the weights that ms-swift's arguments give to these rewards, by name; None if they give none that fit.
 
-    settings: the content of args.json, which has one weight per reward function; null stands for 1 each.
+    arguments: the content of args.json, which has one weight per reward function; null stands for 1 each.
     logged: all columns of reward functions, in the order of the log, which is also the order of the weights.
     rewards: the columns that are wanted.
 
     >>> configured_weights({"reward_weights": [1, 0.5]}, ["MathAccuracy", "Format"], ["Format"])
     {'Format': 0.5}
     """
-    if "reward_weights" not in settings:
+    if "reward_weights" not in arguments:
         return None
-    weights = [1] * len(logged) if settings["reward_weights"] is None else settings["reward_weights"]
+    weights = [1] * len(logged) if arguments["reward_weights"] is None else arguments["reward_weights"]
     fits = isinstance(weights, list) and len(weights) == len(logged) and {*rewards} <= {*logged}
     if not fits or not all(isinstance(w, int | float) and abs(w) < 1e300 for w in weights):
         return None

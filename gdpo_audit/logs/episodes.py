@@ -33,7 +33,7 @@ def of_tinker(frame: pl.LazyFrame, reserved: Collection[str]) -> pl.LazyFrame:
     """
     schema = frame.collect_schema()
     step = fields_of(getattr(schema["steps"], "inner", None))
-    taken = {*reserved, "iteration", "group_idx", "total_reward", "final_reward", "tags", "num_tokens"}
+    kept_names = {*reserved, "iteration", "group_idx", "total_reward", "final_reward", "tags", "num_tokens"}
     columns = {
         "iteration": pl.col("iteration"),
         "group_idx": pl.col("group_idx"),
@@ -43,10 +43,10 @@ def of_tinker(frame: pl.LazyFrame, reserved: Collection[str]) -> pl.LazyFrame:
         columns["final_reward"] = pl.col("final_reward")
     for name, kind in fields_of(step.get("metrics")).items():
         if is_number_type(kind):
-            columns[f"metrics.{name}" if name.lower() in taken else name] = _sum("metrics", name)
+            columns[f"metrics.{name}" if name.lower() in kept_names else name] = _sum("metrics", name)
     for name, kind in fields_of(schema.get("trajectory_metrics")).items():
         if is_number_type(kind):
-            here = name in columns or name.lower() in taken
+            here = name in columns or name.lower() in kept_names
             columns[f"trajectory_metrics.{name}" if here else name] = pl.col("trajectory_metrics").struct.field(name)
     if is_number_type(step.get("ac_len")):
         columns["num_tokens"] = _sum("ac_len")
@@ -74,8 +74,8 @@ def never_differ(tables: Sequence[Table], names: Sequence[str]) -> list[str]:
     """
     there = [name for name in names if all(name in table.schema for table in tables)]
     zero = [(pl.col(name).fill_null(0) == 0).all() for name in there]
-    parts = [table.collected(table.fresh.select(zero)) for table in tables] if there else []
-    return [name for name in there if all(part[name].item() for part in parts)]
+    checked = [table.collected(table.fresh.select(zero)) for table in tables] if there else []
+    return [name for name in there if all(row[name].item() for row in checked)]
 
 
 # --- rLLM ------------------------------------------------------------------------------------------------------------
@@ -124,13 +124,13 @@ def copies(tables: Sequence[Table]) -> dict[int, list[int]]:
         table.collected(table.fresh.select(pl.col(chosen).cast(pl.String, strict=False)))[chosen] for table in tables
     ]
     every = pl.concat(ids)
-    if every.n_unique() == len(every) or any(part.n_unique() < len(part) for part in ids):
+    if every.n_unique() == len(every) or any(column.n_unique() < len(column) for column in ids):
         return {}
     again = every.filter(every.is_duplicated()).unique()
     repeated: dict[int, list[int]] = {}
     seen: set[tuple] = set()
-    for number, (table, part) in enumerate(zip(tables, ids, strict=True)):
-        rows = table.collected(table.fresh.with_row_index("_at").filter(part.is_in(again.implode())))
+    for number, (table, column) in enumerate(zip(tables, ids, strict=True)):
+        rows = table.collected(table.fresh.with_row_index("_at").filter(column.is_in(again.implode())))
         content = rows.select(pl.struct(pl.exclude("_at")).struct.json_encode().alias("text"))
         hashes = content["text"].hash().to_list()
         for at, key in zip(rows["_at"].to_list(), zip(rows[chosen].to_list(), hashes, strict=True), strict=True):

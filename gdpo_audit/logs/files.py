@@ -112,12 +112,12 @@ def find_files(path: object) -> LogFiles:
         wanted = "a path, several paths, names with bytes, or a table (polars, pandas, Arrow or a list of dicts)"
         refuse("path", wanted, type(path).__name__)
     refuse_unless(len(path) > 0, "path", "at least one file", "none")
-    parts = [_at(os.fspath(p)) for p in path]
+    logs = [_at(os.fspath(p)) for p in path]
     # Two spellings of one path must not make two files.
-    files = {str(f.path.resolve()) if f.path else f.name: f for part in reversed(parts) for f in part.files}
-    name = parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
-    args = next((part.args for part in parts if part.args), None)
-    left_out = tuple(dict.fromkeys(words for part in parts for words in part.left_out))
+    files = {str(f.path.resolve()) if f.path else f.name: f for log in reversed(logs) for f in log.files}
+    name = logs[0].name if len(logs) == 1 else f"{logs[0].name} and {len(logs) - 1} more"
+    args = next((log.args for log in logs if log.args), None)
+    left_out = tuple(dict.fromkeys(words for log in logs for words in log.left_out))
     return LogFiles(tuple(sorted(files.values(), key=lambda file: natural(file.name))), name, args, left_out)
 
 

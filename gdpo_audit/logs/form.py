@@ -43,7 +43,7 @@ class Form(Columns):
     left_out: tuple[str, ...] = ()  # in words, what is left out of the log besides columns
     weights: Mapping[str, float] | None = None  # the weights that the log holds
     group_size: int | None = None  # the group size of the configuration
-    settings: Mapping = field(default_factory=dict)  # the configuration of the run, by name
+    arguments: Mapping = field(default_factory=dict)  # those of the run in its args.json, by name
     method: str | None = None  # the method that the trainer always has, if the log names none
     issues: tuple[LogIssue, ...] = ()
 

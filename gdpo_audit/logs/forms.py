@@ -1,8 +1,8 @@
 """The forms of logs, one function per framework: nearly all that is known of what each framework writes.
 
 Such a function takes the tables of a log, the types of all their columns by name, the caller's options, and the
-settings in an args.json beside the log. It returns a `Form`, which says which column holds what and how the tables
-become a row per response, or raises InputError if the columns of the framework are missing.
+arguments of the run in an args.json beside the log. It returns a `Form`, which says which column holds what and how the
+tables become a row per response, or raises InputError if the columns of the framework are missing.
 """
 
 import re
@@ -50,7 +50,7 @@ WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; only an artifact takes more
 def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Return how to read TRL's tables of completions: one table for each logged step, with a row per response.
 
-    names: all columns with their types. args: the settings in an args.json beside the log, by name.
+    names: all columns with their types. args: those of the run in an args.json beside the log, by name.
     """
     step = options.named("step") or "step"
     fits = step in names and bool({"advantage", "completion", "prompt"} & {*names})
@@ -112,7 +112,7 @@ def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Ma
     """Return how to read verl's rollouts, which have a line per response.
 
     A uid reads PROMPT_ROLLOUT_OUTPUT; up to two parts are cut off its end, so that it tells groups.
-    names: all columns with their types. args: the settings in an args.json beside the log, by name.
+    names: all columns with their types. args: those of the run in an args.json beside the log, by name.
     """
     fits = {"input", "output", "score"} <= {*names}
     refuse_unless(fits, tables[0].name, "verl's columns input, output, score", ", ".join(names))
@@ -137,7 +137,7 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
     """Return how to read ms-swift's completions, which have a log event per line, with a list per column.
 
     A trainer on Ray writes one response per line, without lists.
-    names: all columns with their types. args: the settings in an args.json beside the log, by name.
+    names: all columns with their types. args: those of the run in an args.json beside the log, by name.
     """
     step = options.named("step") or next((name for name in ("step", "gen_step") if name in names), None)
     if step is None or not {"prompt", "completion"} <= {*names}:
@@ -164,7 +164,7 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
         batch=("_file", "_event", "step") if event else ("_file", "step"),
         total=None if event else "reward",
         not_rewards=frozenset(NOT_SWIFTS),
-        settings=args,
+        arguments=args,
         group_size=size if type(size) is int and size > 0 else None,
     )
 
@@ -178,7 +178,7 @@ def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     """Return how to read NeMo-RL's data: lists as columns, or a line per response, with an advantage per token.
 
     The values of a line may stand in lists of one.
-    names: all columns with their types. args: the settings in an args.json beside the log, by name.
+    names: all columns with their types. args: those of the run in an args.json beside the log, by name.
     """
     rewards = options.rewards or ("rewards",)
     fits = "rewards" in names or bool(options.rewards)
@@ -251,22 +251,22 @@ def _prompt_of(
         return pl.struct("prompt_ids").struct.json_encode()
     if not isinstance(content, pl.List):
         return None
-    parts = pl.col("content")
+    messages = pl.col("content")
     if isinstance(content.inner, pl.Struct):
         assistant = (pl.element().struct.field("role") == "assistant").fill_null(False)
-        parts = parts.list.eval(pl.element().filter(assistant.cast(pl.Int64).cum_sum() == 0))
-        return pl.struct(parts.alias("content")).struct.json_encode()
+        messages = messages.list.eval(pl.element().filter(assistant.cast(pl.Int64).cum_sum() == 0))
+        return pl.struct(messages.alias("content")).struct.json_encode()
     texts = pl.concat([to_responses(numbered(table, n)).select("content") for n, table in enumerate(tables)]).collect()
     first, shortest = 1, texts["content"].list.len().min() or 0
     while first + 1 < shortest and texts["content"].list.head(first).n_unique() == 1:  # type: ignore[operator]
         first += 1
-    return parts.list.head(first).list.join("\n")
+    return messages.list.head(first).list.join("\n")
 
 
 def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Return how to read any other table: its columns are the ones that the caller names, or have usual names.
 
-    names: all columns with their types. args: the settings in an args.json beside the log, by name.
+    names: all columns with their types. args: those of the run in an args.json beside the log, by name.
     """
     by_lower = {name.lower(): name for name in reversed([*others_in(names, options)])}
     numeric = {name for name, kind in names.items() if is_number_type(kind)}

@@ -29,7 +29,7 @@ def log_of(source: object) -> LogFiles | None:
     if isinstance(urls, list | tuple) and urls and all(isinstance(u, str) and REMOTE.match(u) for u in urls):
         name = urls[0] if len(urls) == 1 else f"{urls[0]} and {len(urls) - 1} more"
         return LogFiles(tuple(LogFile(url, frame=_scan(url)) for url in urls), name, None)
-    paths = isinstance(source, Sequence) and all(isinstance(part, str | os.PathLike) for part in source)
+    paths = isinstance(source, Sequence) and all(isinstance(path, str | os.PathLike) for path in source)
     if paths or isinstance(source, str | os.PathLike | Mapping):
         return None
     odd: set[str] = set()

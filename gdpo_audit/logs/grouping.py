@@ -263,8 +263,8 @@ def _prompt_ids(prompts: pl.DataFrame | None) -> list[np.ndarray]:
     """
     if prompts is None or not len(prompts):
         return []
-    parts = [part["_key"].to_numpy() for part in prompts.partition_by("batch", maintain_order=True)]
-    return parts[:-1] if len(parts) > 1 else parts
+    by_batch = [rows["_key"].to_numpy() for rows in prompts.partition_by("batch", maintain_order=True)]
+    return by_batch[:-1] if len(by_batch) > 1 else by_batch
 
 
 def _with_sample(run: Run) -> Run:
@@ -283,10 +283,10 @@ def _with_sample(run: Run) -> Run:
 def refuse_groups(run: Run) -> NoReturn:
     """Raise NoGroups for a run in which nothing shows the groups.
 
-    The error names the trainer's setting, if there is one, with which it would log whole groups.
+    The error names the trainer's option, if there is one, with which it would log whole groups.
     """
-    setting = config_lines.log_whole_groups(run.framework)
-    whole = f"log all rows, with {setting.splitlines()[0]}, or " if setting else ""
+    option = config_lines.log_whole_groups(run.framework)
+    whole = f"log all rows, with {option.splitlines()[0]}, or " if option else ""
     prompt = quote(run._source.prompt_column or "NAME")
     got = (
         f"none, as of rows that are a sample or shuffled; {whole}give group_size, the responses per prompt, as "

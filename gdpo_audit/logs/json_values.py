@@ -43,9 +43,9 @@ def expect_names(names: Collection[str], where: str) -> None:
     longest = max(map(len, names), default=0)
     if longest > NAME:
         refuse(where, f"names of columns of at most {count(NAME, 'character')}", count(longest))
-    taken = next((name for name in names if _is_pattern(name) or name.startswith(MADE)), None)
-    if taken is not None:
-        refuse(where, "columns of other names", f"one called {taken!r}")
+    reserved = next((name for name in names if _is_pattern(name) or name.startswith(MADE)), None)
+    if reserved is not None:
+        refuse(where, "columns of other names", f"one called {reserved!r}")
 
 
 def _is_pattern(name: str) -> bool:

@@ -209,7 +209,7 @@ def _per_answer(
     # A single list may also hold a value per reward function, if several rows have the same prompt.
     names = [name for name in prompts if name in schema and not schema[name].is_nested()]
     rows = [table.collected(table.fresh.select(names)) for table in tables if {*names} <= {*table.schema}]
-    return bool(names) and not any(part.is_duplicated().any() for part in rows)
+    return bool(names) and not any(table_rows.is_duplicated().any() for table_rows in rows)
 
 
 def _look_like_tokens(lengths: pl.Series, chosen: Sequence[str], schema: Schema) -> bool:

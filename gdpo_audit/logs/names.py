@@ -46,8 +46,8 @@ def with_bare_names(table: pl.DataFrame) -> pl.DataFrame:
     """
     bare = {name: name.removeprefix(_REWARD) for name in table.columns if name.startswith(_REWARD)}
     # A reward whose own name begins with reward: keeps the prefix, because the rest may be another's name.
-    taken = {name for name in bare.values() if name in table.columns or name.startswith(_REWARD)}
-    return table.rename({column: name for column, name in bare.items() if name not in taken})
+    ambiguous = {name for name in bare.values() if name in table.columns or name.startswith(_REWARD)}
+    return table.rename({column: name for column, name in bare.items() if name not in ambiguous})
 
 
 def reward_options(names: Iterable[str]) -> str:

@@ -110,13 +110,13 @@ def members_of(objects: Mapping[str, Sequence[str]], schema: Schema, reserved: C
     reserved: names, in small letters, that would give a column another meaning.
     """
     names = [member for members in objects.values() for member in members]
-    taken = {name for name in names if names.count(name) > 1 or (name in schema and name not in objects)}
-    taken |= {name for name in names if name.lower() in reserved or name.startswith("__")}
+    ambiguous = {name for name in names if names.count(name) > 1 or (name in schema and name not in objects)}
+    ambiguous |= {name for name in names if name.lower() in reserved or name.startswith("__")}
     made = list[Member]()
     used = {*schema}
     for object_name, members in objects.items():
         for name in members:
-            column = f"{object_name}.{name}" if name in taken or not name else name
+            column = f"{object_name}.{name}" if name in ambiguous or not name else name
             while column in used - {*objects}:
                 column += "_"
             used.add(column)

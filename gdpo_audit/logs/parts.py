@@ -131,14 +131,14 @@ def possible_pays(totals: Iterable[np.ndarray]) -> list[float]:
     >>> possible_pays([np.array([0, 0.5, 1.5, 1])]), possible_pays([np.array([0, 0.5, 1])])
     ([1.0, 0.5], [])
     """
-    levels: set[float] = set()
+    distinct: set[float] = set()
     for some in totals:
-        levels |= {round(x, 4) for x in np.unique(some[np.isfinite(some)]).tolist()}
-        if len(levels) > SUMS:
+        distinct |= {round(x, 4) for x in np.unique(some[np.isfinite(some)]).tolist()}
+        if len(distinct) > SUMS:
             return []
     pays, sums = list[float](), {0.0}
-    for level in sorted(levels):
-        if level not in sums and len(sums) < len(levels):
-            pays.append(level)
-            sums |= {round(level + x, 4) for x in sums}
-    return pays[::-1] if sums == levels and len(sums) == 2 ** len(pays) > 2 else []
+    for total in sorted(distinct):
+        if total not in sums and len(sums) < len(distinct):
+            pays.append(total)
+            sums |= {round(total + x, 4) for x in sums}
+    return pays[::-1] if sums == distinct and len(sums) == 2 ** len(pays) > 2 else []

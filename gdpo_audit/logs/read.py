@@ -22,7 +22,7 @@ from gdpo_audit.logs.column_choice import (
     not_examined,
 )
 from gdpo_audit.logs.columns import ReadOptions, union_schema
-from gdpo_audit.logs.configuration import SWIFTS_METHODS, settings_in
+from gdpo_audit.logs.configuration import SWIFTS_METHODS, arguments_in
 from gdpo_audit.logs.files import LogFiles, Source, find_files
 from gdpo_audit.logs.form import Form
 from gdpo_audit.logs.forms import FORMS, PLACES
@@ -257,7 +257,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         skipped_files=log.skipped,
         left_out=(*columns.beside, *form.left_out),
         lost=columns.lost,
-        configured_method=SWIFTS_METHODS.get(str(form.settings.get("scale_rewards"))) or form.method,
+        configured_method=SWIFTS_METHODS.get(str(form.arguments.get("scale_rewards"))) or form.method,
         total=chosen.total,
         rewards_named=options.rewards is not None,
         has_steps=form.step is not None,
@@ -298,7 +298,7 @@ def _columns_of(shape: Shape, files: LogFiles) -> _Columns:
     the log lacks, if no column is a reward, and if a column cannot be what it is chosen for.
     """
     options = shape.options
-    form = FORMS[shape.framework](shape.tables, union_schema(shape.tables), options, settings_in(files.args))
+    form = FORMS[shape.framework](shape.tables, union_schema(shape.tables), options, arguments_in(files.args))
     form = shape.applied_to(form)
     form = replace(form, not_rewards=form.not_rewards | PLACES)
     schema = {name: kind for name, kind in kinds_of(form).items() if name not in (FILE, ROW, EVENT)}
@@ -364,8 +364,8 @@ def _with_grouping(form: Form, options: ReadOptions) -> Form:
         """Return the responses with one more column, which joins the columns that together name a group."""
         table = responses(table)
         kinds = table.collect_schema()
-        parts = [as_text(name, kinds[name]) for name in names if name in kinds]
-        return table.with_columns(pl.concat_str(parts, separator="\x1f").alias(key))
+        values = [as_text(name, kinds[name]) for name in names if name in kinds]
+        return table.with_columns(pl.concat_str(values, separator="\x1f").alias(key))
 
     return replace(form, to_responses=to_responses, keyed_by=f"the columns {listing(names)}")
 

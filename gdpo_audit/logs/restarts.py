@@ -56,17 +56,18 @@ def _restarted(rows: pl.DataFrame) -> bool:
     return bool(once and again) and float(np.median(again)) >= WHOLE * float(np.median(once))
 
 
-def _groups_again(rows: pl.DataFrame, part: str) -> pl.DataFrame:
-    """Return the groups that stand in several parts of the log, a row per group and part; none if most are not whole.
+def _groups_again(rows: pl.DataFrame, numbered_by: str) -> pl.DataFrame:
+    """Return the groups that stand in several files, or in several passes of one file; none if most are not whole.
 
-    part: the column that numbers the parts, which are files or the passes of a file. Each row has the number of the
-    group's rows, and, if advantages are logged, their sum and the sum of their absolute values. A group is
-    whole if its rows are as many as usual, and if its advantages add up to 0 where they do so in all parts together.
+    A row of the result is a group in one file or pass. It has the number of the group's rows there and, if advantages
+    are logged, their sum and the sum of their absolute values. A group is whole if its rows are as many as usual, and
+    if its advantages add up to 0 where they do so in all files or passes together.
+    numbered_by: the column with the number of the file or the pass.
     """
-    parts = [pl.len().alias("rows")]
+    figures = [pl.len().alias("rows")]
     if "advantage" in rows.columns:  # the advantages of a whole group add up to 0
-        parts += [pl.col("advantage").sum().alias("sum"), pl.col("advantage").abs().sum().alias("size")]
-    groups = rows.group_by(part, "step", "_key", maintain_order=True).agg(parts)
+        figures += [pl.col("advantage").sum().alias("sum"), pl.col("advantage").abs().sum().alias("size")]
+    groups = rows.group_by(numbered_by, "step", "_key", maintain_order=True).agg(figures)
     shared = groups.filter(pl.len().over("step", "_key") > 1)
     usual = min(shared["rows"].mode(), default=0)
     whole = usual > 1 and shared["rows"].to_list().count(usual) / len(shared) >= WHOLE

@@ -40,9 +40,18 @@ _STATES = {"finished", "done", "eos", "stopped", "aborted", "clipped", "padded",
 _STATES |= {"train", "training", "eval", "validation", "test", "terminal", "greedy"}
 # Whole names that are a metric's.
 _WHOLE = {"lr", "learning_rate", "top_p", "top_k", "min_p", "grad_norm", "duration", "latency", "turn", "ppl", "std"}
-# Names of settings of a run; a column is a setting only if it has one value in the whole log.
-SETTINGS = {"alpha", "beta", "gamma", "epsilon", "eps", "num_generations", "group_size", "batch_size", "n", "version"}
-SETTINGS |= {
+# Names of hyperparameters; a column holds one only if it has one value in the whole log.
+HYPERPARAMETERS = {
+    "alpha",
+    "beta",
+    "gamma",
+    "epsilon",
+    "eps",
+    "num_generations",
+    "group_size",
+    "batch_size",
+    "n",
+    "version",
     "max_turns",
     "repetition_penalty",
     "frequency_penalty",
@@ -106,8 +115,8 @@ def lost(kinds: Mapping[str, pl.DataType], left_out: Iterable[str], named: Colle
 
 def words_of(name: str) -> list[str]:
     """Return the words of a name in small letters, also of one in camel case; only what follows the last / counts."""
-    parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.rpartition("/")[2])
-    return [word for word in re.split(r"[^a-z0-9]+", parts.lower()) if word]
+    snake_case = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.rpartition("/")[2])
+    return [word for word in re.split(r"[^a-z0-9]+", snake_case.lower()) if word]
 
 
 def total_rank(name: str) -> int | None:

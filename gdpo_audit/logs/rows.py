@@ -120,22 +120,22 @@ def _clues(form: Form) -> Clues:
     leaves out.
     """
     kinds = kinds_of(form)
-    taken = {form.advantage, form.length, form.step} | {
+    assigned = {form.advantage, form.length, form.step} | {
         name for name in kinds if name.lower() in (*tables.UNREAD, *COMPLETIONS)
     }
-    free = {name: kind for name, kind in kinds.items() if name not in taken and name not in (FILE, ROW, EVENT)}
+    free = {name: kind for name, kind in kinds.items() if name not in assigned and name not in (FILE, ROW, EVENT)}
     keys = key_names([name for name, kind in free.items() if _may_be_a_key(kind)], GROUPS)
     beside = (form.step, form.advantage, FILE, ROW, EVENT)
     flags = [name for name, kind in kinds.items() if is_number_type(kind) and name not in beside]
-    wanted, parts = Columns(step=form.step, advantage=form.advantage), list[pl.DataFrame]()
+    wanted, frames = Columns(step=form.step, advantage=form.advantage), list[pl.DataFrame]()
     for frame in frames_of(form, [*dict.fromkeys([*wanted.names, *keys, *flags])], CLUE_ROWS):
         rows = standard_rows(frame, wanted, [table.name for table in form.tables])
         hashes = [hash_column(frame, name).fill_null(0).alias(f"key {name}") for name in keys]
         numbers = [pl.col(name).cast(pl.Float64, strict=False).alias(f"flag {name}") for name in flags]
-        parts.append(rows.hstack(frame.select(*hashes, *numbers)))
-        if sum(map(len, parts)) >= CLUE_ROWS:
+        frames.append(rows.hstack(frame.select(*hashes, *numbers)))
+        if sum(map(len, frames)) >= CLUE_ROWS:
             break
-    rows = pl.concat(parts).head(CLUE_ROWS)
+    rows = pl.concat(frames).head(CLUE_ROWS)
     by = [name for name in ("_file", "step") if name in form.batch and (name == "_file" or form.step)] or ["_file"]
     rows = rows.with_columns(pl.struct(by).rank("dense").alias("batch")).sort("batch", maintain_order=True)
     rows = rows.filter(pl.col("advantage").is_finite()) if form.advantage else rows.head(0)
@@ -159,13 +159,13 @@ def _prompts(form: Form, prompt: str, by: Sequence[str]) -> pl.DataFrame:
 
     prompt: the column of prompts. by: the standard columns at whose changes a batch ends.
     """
-    wanted, parts = Columns(step=form.step), list[pl.DataFrame]()
+    wanted, frames = Columns(step=form.step), list[pl.DataFrame]()
     for frame in frames_of(form, [*wanted.names, prompt], PROMPTS):
         rows = standard_rows(frame, wanted, [table.name for table in form.tables])
-        parts.append(rows.hstack(frame.select(hash_column(frame, prompt).alias("_key"))))
-        if sum(map(len, parts)) >= PROMPTS:
+        frames.append(rows.hstack(frame.select(hash_column(frame, prompt).alias("_key"))))
+        if sum(map(len, frames)) >= PROMPTS:
             break
-    return pl.concat(parts).head(PROMPTS).with_columns(pl.struct(by).rle_id().cast(pl.Int64).alias("batch"))
+    return pl.concat(frames).head(PROMPTS).with_columns(pl.struct(by).rle_id().cast(pl.Int64).alias("batch"))
 
 
 def _slices(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:

@@ -258,15 +258,15 @@ def spread(tables: Iterable[pl.DataFrame], most: int) -> list[pl.DataFrame]:
     There may be more responses where a single batch has more, or where half of the batches would be none. tables: the
     tables of the run, each of whole batches.
 
-    >>> [part["batch"].to_list() for part in spread([pl.DataFrame({"batch": [0, 1, 2, 3, 3]})], 3)]
+    >>> [batches["batch"].to_list() for batches in spread([pl.DataFrame({"batch": [0, 1, 2, 3, 3]})], 3)]
     [[0, 2]]
     """
     share, sample = 1.0, list[pl.DataFrame]()
     for table in tables:
         sample += _some(table, share)
         while sum(map(len, sample)) > most:
-            fewer = [part for held in sample for part in _some(held, share / 2)]
-            if not fewer or sum(part["batch"].n_unique() for part in sample) == 1:
+            fewer = [batches for held in sample for batches in _some(held, share / 2)]
+            if not fewer or sum(batches["batch"].n_unique() for batches in sample) == 1:
                 break
             share, sample = share / 2, fewer
     return sample
@@ -275,8 +275,8 @@ def spread(tables: Iterable[pl.DataFrame], most: int) -> list[pl.DataFrame]:
 def _some(table: pl.DataFrame, share: float) -> list[pl.DataFrame]:
     """Return a list of one table with about this share of the table's batches; an empty list if that is no batch."""
     # Multiples of the golden ratio spread evenly, and are in step with nothing that comes every few batches.
-    part = table if share == 1 else table.filter(pl.col("batch") * _GOLDEN % 1 < share)
-    return [part] * (len(part) > 0)
+    kept = table if share == 1 else table.filter(pl.col("batch") * _GOLDEN % 1 < share)
+    return [kept] * (len(kept) > 0)
 
 
 class KeptFrames:

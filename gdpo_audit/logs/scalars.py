@@ -80,11 +80,11 @@ def _columns(tables: Sequence[Table], matches: Sequence[re.Match[str]]) -> dict[
     """
     wanted = {match[0]: f"{match['reward']}/{match['what']}" for match in matches}
     wanted |= {matches[0]["of"] + name: name for name in ("reward", "reward_std", "frac_reward_zero_std")}
-    parts = []
+    frames = []
     for table in tables:
         there = {name: kind for name, kind in table.schema.items() if name in wanted and is_number_type(kind)}
-        parts.append(table.collected(table.frame.select(pl.col(name).cast(pl.Float64) for name in there)))
-    rows = pl.concat(parts, how="diagonal")
+        frames.append(table.collected(table.frame.select(pl.col(name).cast(pl.Float64) for name in there)))
+    rows = pl.concat(frames, how="diagonal")
     return {wanted[name]: rows[name].fill_null(np.nan).to_numpy() for name in rows.columns}
 
 

@@ -21,8 +21,8 @@ def frames_of(form: Form, names: Sequence[str], size: int | None = None) -> Iter
     """
     names = [FILE, ROW, *[EVENT] * ("_event" in form.batch), *names]
     size, waiting = size or of_files.ROWS, list[pl.DataFrame]()
-    for part in _parts_of(form, names, size):
-        waiting.append(part)
+    for frame in _frames_of_tables(form, names, size):
+        waiting.append(frame)
         if sum(map(len, waiting)) >= size:
             yield pl.concat(waiting, how="vertical_relaxed")
             waiting = []
@@ -50,7 +50,7 @@ def rows_in(tables: Sequence[Table]) -> int:
     return rows
 
 
-def _parts_of(form: Form, names: Sequence[str], size: int) -> Iterator[pl.DataFrame]:
+def _frames_of_tables(form: Form, names: Sequence[str], size: int) -> Iterator[pl.DataFrame]:
     """Yield the responses of one table after the other, or of several at once, at most `size` rows at a time.
 
     Several small tables are read by one query plan, since planning each takes longer than reading it. As many are taken
@@ -61,9 +61,9 @@ def _parts_of(form: Form, names: Sequence[str], size: int) -> Iterator[pl.DataFr
         alike = _alike(form, number, min(AT_ONCE, size // (2 * max(usual, 1))))
         together = _at_once(form, alike, names, size) if len(alike) > 1 else None
         rows = 0
-        for part in _one_by_one(form, alike, names, size) if together is None else [together]:
-            rows += len(part)
-            yield part
+        for frame in _one_by_one(form, alike, names, size) if together is None else [together]:
+            rows += len(frame)
+            yield frame
         number, usual = alike.stop, rows // len(alike)
 
 
@@ -117,9 +117,9 @@ def _one_by_one(form: Form, numbers: range, names: Sequence[str], size: int) -> 
     for number in numbers:
         table, start, whole = form.tables[number], 0, False
         while not whole:
-            part = form.responses(number) if form.several else form.responses(number, start, size)
-            schema = part.collect_schema()
-            rows = table.collected(part.select(value_of(name, schema) for name in names))
+            responses = form.responses(number) if form.several else form.responses(number, start, size)
+            schema = responses.collect_schema()
+            rows = table.collected(responses.select(value_of(name, schema) for name in names))
             if len(rows) or start == 0:
                 yield rows
             start, whole = start + size, form.several or len(rows) < size

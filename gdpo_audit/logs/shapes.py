@@ -270,8 +270,8 @@ def _with_functions(shape: Shape) -> Shape:
 
     options = shape.options
     if options.rewards:
-        parts = [[f"{n}[{k}]" for k in range(sizes[n])] if n in sizes else [n] for n in options.rewards]
-        options = replace(options, rewards=tuple(chain(*parts)))
+        columns = [[f"{n}[{k}]" for k in range(sizes[n])] if n in sizes else [n] for n in options.rewards]
+        options = replace(options, rewards=tuple(chain(*columns)))
     return replace(shape, tables=_changed(shape.tables, change), options=options)
 
 

@@ -69,29 +69,29 @@ def stretches(
     changes: list[tuple[int, int]] = []
     for (first, size), (end, _) in zip(runs, [*runs[1:], (len(sizes), 0)], strict=True):
         if prompts:
-            part = slice(first, end)
-            inferred = infer(sizes[part], advantages[part], prompts[part])
+            batches = slice(first, end)
+            inferred = infer(sizes[batches], advantages[batches], prompts[batches])
             if inferred is None:
                 return []
             size = inferred.size
-            if not any(np.abs(a).max(initial=0) > 0 for a in advantages[part]):
+            if not any(np.abs(a).max(initial=0) > 0 for a in advantages[batches]):
                 smaller = reduce(gcd, (stretch_size for _, stretch_size in runs))
-                if _chance_of_prompts(size, smaller, prompts[part], prompts) > CHANCE:
+                if _chance_of_prompts(size, smaller, prompts[batches], prompts) > CHANCE:
                     return []
         if not changes or changes[-1][1] != size:
             changes.append((first, size))
     return changes if len(changes) > 1 else []
 
 
-def _chance_of_prompts(size: int, smaller: int, part: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> float:
+def _chance_of_prompts(size: int, smaller: int, batches: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> float:
     """Return a bound on the chance that groups of the size `smaller` look like groups of `size` because prompts are
     drawn twice; 1 where two groups have one prompt with a chance of `FEW_PROMPTS` or more.
 
-    part: the prompt of each row, in an array per batch, for the batches that look so. prompts: the same of all batches.
+    batches: the prompt of each row, in an array per batch, for the batches that look so. prompts: for all batches.
     """
     starts = Counter(int(x) for ids in prompts for x in ids[np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))])
     alike = sum((times / starts.total()) ** 2 for times in starts.values())
-    alike_ones = [ids for ids in part if (_whole(ids) or 1) % size == 0]
+    alike_ones = [ids for ids in batches if (_whole(ids) or 1) % size == 0]
     together = sum(len(ids) // size * (size // smaller - 1) for ids in alike_ones)
     if size == smaller:
         return 0.0

@@ -232,12 +232,12 @@ def _csv(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
     del text
     records = _records(file, kind, content, separator)
     names = next(records, [])
-    parts = [pl.DataFrame(schema=dict.fromkeys(names, pl.String))]
+    frames = [pl.DataFrame(schema=dict.fromkeys(names, pl.String))]
     while some := list(islice(records, RECORDS)):
-        parts.append(
+        frames.append(
             table_of(pl.Series(name, values) for name, values in zip(names, zip(*some, strict=True), strict=True))
         )
-    frame = pl.concat(parts)
+    frame = pl.concat(frames)
     if b"np." in content:
         frame = frame.with_columns(pl.all().str.replace(_NUMPY, "${1}${2}"))
     return table_of(_typed(texts.replace(MISSING, None), odd) for texts in frame.iter_columns())

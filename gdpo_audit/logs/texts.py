@@ -139,18 +139,18 @@ def readable(value: object) -> str | None:
     """
     if value is None or value == []:
         return None
-    if isinstance(value, list) and any(isinstance(part, dict | str) for part in value):
-        parts = [(part.get("role") if isinstance(part, dict) else None, _content(part)) for part in value]
-        lines = [f"{role}: {content}" if role and len(parts) > 1 else content for role, content in parts]
+    if isinstance(value, list) and any(isinstance(item, dict | str) for item in value):
+        messages = [(item.get("role") if isinstance(item, dict) else None, _content(item)) for item in value]
+        lines = [f"{role}: {content}" if role and len(messages) > 1 else content for role, content in messages]
         value = "\n".join(lines)
     return _content(value)
 
 
-def _content(part: object) -> str:
+def _content(item: object) -> str:
     """Return the text of a message or of a part of one; if it has no text, its JSON without members that are None."""
-    if isinstance(part, dict):
-        inner = part.get("content") or part.get("text")
+    if isinstance(item, dict):
+        inner = item.get("content") or item.get("text")
         if inner:
             return readable(inner) or ""
-        part = {name: value for name, value in part.items() if value is not None}
-    return part if isinstance(part, str) else json.dumps(part, ensure_ascii=False, default=str)
+        item = {name: value for name, value in item.items() if value is not None}
+    return item if isinstance(item, str) else json.dumps(item, ensure_ascii=False, default=str)

@@ -56,7 +56,7 @@ def _loaded(name: str, path: Path) -> Any:
     _expect_small(name, path)
     import torch  # the import takes seconds, and most logs are none of torch's files
 
-    version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
+    version = tuple(int(number) for number in re.findall(r"\d+", torch.__version__)[:2])
     if version < _SAFE_SINCE:
         refuse(name, "torch 2.6 or newer, whose torch.load is safe", f"torch {torch.__version__}")
     content = path.read_bytes()

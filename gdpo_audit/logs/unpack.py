@@ -62,11 +62,11 @@ class _BoundedReader(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Read unpacked bytes into `buffer` and return how many. Raises InputError beyond the limit, or if damaged."""
         try:
-            part = self.packed.read(len(buffer))
+            chunk = self.packed.read(len(buffer))
         except Exception as error:  # gzip and zlib raise errors of classes of their own
             refuse(self.name, "a file that can be unpacked", reason(error))
-        self.got += len(part)
+        self.got += len(chunk)
         if self.got > self.limit:
             refuse(self.name, f"at most {count(self.limit, 'byte')} unpacked", "more")
-        buffer[: len(part)] = part
-        return len(part)
+        buffer[: len(chunk)] = chunk
+        return len(chunk)

@@ -118,9 +118,9 @@ class _Traces:
         wanted = "at least one column of numbers that is a reward"
         refuse_unless(bool(self.scored), where, wanted, ", ".join(logged) or "no columns")
         expect_names(logged, where)
-        taken = next((name for name in logged if name in (STEP, GROUP, ADVANTAGE, LENGTH)), None)
-        if taken is not None:
-            refuse(where, "rewards and metrics of other names", f"one called {taken!r}")
+        reserved = next((name for name in logged if name in (STEP, GROUP, ADVANTAGE, LENGTH)), None)
+        if reserved is not None:
+            refuse(where, "rewards and metrics of other names", f"one called {reserved!r}")
         return logged
 
     def value(self, *path: str, numbers: bool = False) -> pl.Expr:
@@ -180,8 +180,8 @@ class _Traces:
 
     def seen(self, tables: Sequence[Table]) -> pl.DataFrame:
         """Return all responses of the log without their messages. Raises InputError if there are none."""
-        parts = [self.responses(numbered(table, n)).drop("messages", strict=False) for n, table in enumerate(tables)]
-        seen = pl.concat(parts, how="vertical_relaxed").collect()
+        frames = [self.responses(numbered(table, n)).drop("messages", strict=False) for n, table in enumerate(tables)]
+        seen = pl.concat(frames, how="vertical_relaxed").collect()
         refuse_unless(len(seen) > 0, self.where, "a trace of an agent that is trained", "none")
         return seen
 

@@ -111,8 +111,8 @@ def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
             on = row.gate["on"]
             yield (
                 f"One decision is open: should {row.gate['reward']} count only where {on} reaches "
-                f"{number(row.gate['threshold'])}? "
-                f"Such a gate changes the task; with it, the push on {on} goes {moved_push(row, plan[0], on)}."
+                f"{number(row.gate['threshold'])}? Such a gate changes the task; with it, the push on {on} goes "
+                f"{moved_push(row, plan[0], on)}."
             )
 
 

@@ -179,8 +179,7 @@ def _ties_of_the_other(facts: Facts) -> list[str]:
         name = CONVENTIONS[facts.state.convention].name
         sentences.append(
             f"{_pairs_by_eps(chosen)} because of the small ε that {name} adds to its divisors, the two advantages "
-            "differ "
-            f"by less than {percent(APART)} of the largest one; so small a difference counts as a tie here."
+            f"differ by less than {percent(APART)} of the largest one; so small a difference counts as a tie here."
         )
     if _one_spread(facts):
         sentences.append(ONE_SPREAD.format(chosen.name))

@@ -61,15 +61,14 @@ def how_many_held(rows: Sequence[Mapping[str, Any]]) -> str:
     right = f"all {clear}" if signs == clear else f"{signs} of {clear}"
     return (
         f"A model of {PARAMETERS:,} parameters was trained in several set-ups: a set-up fixes the rewards and what "
-        "they "
-        "pay. A setting is a method with weights and, in some cases, a gate: a gated reward counts only where another "
-        f"reward is passed. For each set-up the audit, which is chapter 4, read the first {FROM} steps of one log, and "
-        f"predicted how other settings, {settings} in all, would change the mean of each reward over {_steps()} steps. "
-        f"Then the model was trained under these settings. **In {right} cases where "
-        f"a mean changed by {round(100 * CLEAR)} points or more, the forecast has the right sign; "
-        f"{outcome['held']:.0f} of {count(int(outcome['intervals']), 'interval')} of 80 % contain the measured "
-        f"change{left}.** On average a forecast is off by {decimal(100 * outcome['error'], 1)} points; the guess "
-        f"“nothing changes” is off by {decimal(100 * outcome['of_no_change'], 1)}."
+        "they pay. A setting is a method with weights and, in some cases, a gate: a gated reward counts only where "
+        f"another reward is passed. For each set-up the audit, which is chapter 4, read the first {FROM} steps of one "
+        f"log, and predicted how other settings, {settings} in all, would change the mean of each reward over "
+        f"{_steps()} steps. Then the model was trained under these settings. **In {right} cases where a mean changed "
+        f"by {round(100 * CLEAR)} points or more, the forecast has the right sign; {outcome['held']:.0f} of "
+        f"{count(int(outcome['intervals']), 'interval')} of 80 % contain the measured change{left}.** On average a "
+        f"forecast is off by {decimal(100 * outcome['error'], 1)} points; the guess “nothing changes” is off by "
+        f"{decimal(100 * outcome['of_no_change'], 1)}."
     )
 
 
@@ -102,8 +101,8 @@ def picture(rows: Sequence[Mapping[str, Any]]) -> Html:
     key = (
         f"Each dot is one reward under one setting; it shows by how many points the mean of the reward over {_steps()} "
         "steps changes. ● The measured change lies in the 80 % interval. ✕ It lies outside. On the dashed line the "
-        "forecast and the measured change agree; the "
-        f"grey band is a change of less than {clear} points. Choose a dot to see its curves."
+        f"forecast and the measured change agree; the grey band is a change of less than {clear} points. Choose a dot "
+        "to see its curves."
     )
     return tag(
         "div",

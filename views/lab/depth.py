@@ -36,9 +36,8 @@ def grading() -> Html:
     """Return a sentence on the answers, and a list of what each mark asks of one."""
     marks = (
         "correctness: the answer makes the right calls, with accepted values. Values are converted to the documented "
-        "type before they are "
-        "compared, so a number may be written as text. The requests have the format of BFCL, a leaderboard whose own "
-        "checker is stricter: it asks for exact types.",
+        "type before they are compared, so a number may be written as text. The requests have the format of BFCL, a "
+        "leaderboard whose own checker is stricter: it asks for exact types.",
         "style: the answer is a bare Python call, and every value has the documented type and spelling.",
         "conciseness: no call and no argument can be deleted without changing what is computed; text around the calls "
         "does not count. In one of the other requests, about a coat, conciseness is a score between 0 and 1 instead of "
@@ -128,11 +127,9 @@ def figure_two() -> Html:
             "p",
             prose(
                 "Each prompt has two answers. The first passes no mark; the second passes one mark or both. The "
-                "paper's Fig. 2 shows GDPO "
-                "**before** its batch step. If each prompt is alone in its batch, that step makes the two prompts "
-                "alike again. The standard deviation divides by n − 1 here and in every trainer that we read; the "
-                "paper does "
-                f"not say so, but the ±0.7071 of its figure needs it. {NO_EPS}"
+                "paper's Fig. 2 shows GDPO **before** its batch step. If each prompt is alone in its batch, that step "
+                "makes the two prompts alike again. The standard deviation divides by n − 1 here and in every trainer "
+                f"that we read; the paper does not say so, but the ±0.7071 of its figure needs it. {NO_EPS}"
             ),
         ),
     )

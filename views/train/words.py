@@ -131,22 +131,18 @@ def how_it_learns(setup: Setup) -> Html:
         drawn = "The policy is a softmax over three answers."
         outcome = "b is 1 for the answer that was drawn and 0 for the others, and p is the probability of each"
     sentences = (
-        f"**The policy.** {drawn} In each epoch {count(setup.prompts, 'group')} of "
-        f"{count(setup.rollouts, 'answer')} are drawn, and the advantage A of each answer is computed. What got a "
-        "positive advantage becomes likelier, and what got a negative one becomes less likely. Each logit moves "
-        "along the mean of "
-        f"A (b − p), the score-function gradient, where {outcome}.",
-        "**The batch step.** GDPO divides all advantages of a batch by their standard deviation, GRPO does not. "
-        "A method whose steps are merely longer would win without being better. By default every method therefore "
-        "gets GDPO's batch step, which "
-        "makes the steps of all methods equal in size. The choice “**Each as published**” gives the batch step to GDPO "
-        "alone. The choice "
-        "“**Without the batch step**” takes it away from GDPO too, as many demos do; GDPO's steps are then longer than "
-        "GRPO's.",
+        f"**The policy.** {drawn} In each epoch {count(setup.prompts, 'group')} of {count(setup.rollouts, 'answer')} "
+        "are drawn, and the advantage A of each answer is computed. What got a positive advantage becomes likelier, "
+        "and what got a negative one becomes less likely. Each logit moves along the mean of A (b − p), the "
+        f"score-function gradient, where {outcome}.",
+        "**The batch step.** GDPO divides all advantages of a batch by their standard deviation, GRPO does not. A "
+        "method whose steps are merely longer would win without being better. By default every method therefore gets "
+        "GDPO's batch step, which makes the steps of all methods equal in size. The choice “**Each as published**” "
+        "gives the batch step to GDPO alone. The choice “**Without the batch step**” takes it away from GDPO too, as "
+        "many demos do; GDPO's steps are then longer than GRPO's.",
         "**Thin lines** show the limit that is approached as groups become larger and larger.",
-        f"**Lines** are medians over {count(setup.seeds, 'seed')}, and **bands** hold {percent(BAND[1] - BAND[0])} "
-        f"of the seeds. Two medians count as equal in two cases: they differ by at most {percent(ALIKE_SHARE)}, or "
-        "they "
+        f"**Lines** are medians over {count(setup.seeds, 'seed')}, and **bands** hold {percent(BAND[1] - BAND[0])} of "
+        f"the seeds. Two medians count as equal in two cases: they differ by at most {percent(ALIKE_SHARE)}, or they "
         f"differ by at most {ALIKE_EPOCHS} epochs and the larger is less than {ALIKE_TIMES:g} times the smaller.",
     )
     return join(*(tag("p", prose(sentence)) for sentence in sentences))

@@ -37,9 +37,8 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“[1,0,1] and [0,1,1] get one advantage from GRPO and two from GDPO.”",
         PARTLY,
-        "With equal weights GRPO always gives these two answers the same advantage. GDPO does so too if the two "
-        "marks have the same std: equally many answers pass each of them, or as many pass the one as fail the other. "
-        "In a "
+        "With equal weights GRPO always gives these two answers the same advantage. GDPO does so too if the two marks "
+        "have the same std: equally many answers pass each of them, or as many pass the one as fail the other. In a "
         f"group of {len(tied)}, GDPO {_TELLS[not same[0]]} if {_passes(tied)}, and {_TELLS[not same[1]]} if "
         f"{_passes(split)}.",
         ("lab",),
@@ -48,9 +47,7 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
         "“From p = 0.5 GRPO puts all rewards on one path, GDPO does not.”",
         FALSE,
         "With equal scales and equal starts, all rewards follow the same curve under GDPO too: all methods coincide. "
-        "The usual "
-        "demo "
-        "leaves out GDPO's batch step, so GDPO's steps are longer.",
+        "The usual demo leaves out GDPO's batch step, so GDPO's steps are longer.",
         ("train", "demo"),
     )
     yield (
@@ -112,11 +109,9 @@ def _where_gdpo_is_behind() -> str:
         f"language model GDPO is clearly behind in {len(model.ahead('grpo'))} of {len(model.comparisons)} comparisons "
         f"(the interval of the difference excludes 0); in {len(model.ahead('grpo', least))} of these "
         f"{len(model.ahead('grpo'))} it is behind by {count(round(100 * least), 'point')} or more. Of the ties of a "
-        "right and a "
-        f"wrong answer that GDPO breaks in Evidence, {percent(wrong)} end in the "
-        "wrong order. In the "
-        f"paper's own tables GDPO is ahead by at least one point in {count(gdpo)} of "
-        f"{count(len(cells))} cells, GRPO in {grpo}; for most cells the paper does not say how much its runs vary."
+        f"right and a wrong answer that GDPO breaks in Evidence, {percent(wrong)} end in the wrong order. In the "
+        f"paper's own tables GDPO is ahead by at least one point in {count(gdpo)} of {count(len(cells))} cells, GRPO "
+        f"in {grpo}; for most cells the paper does not say how much its runs vary."
     )
 
 
@@ -183,10 +178,9 @@ LIMITS = (
     "show what normalising does to a gradient, not what a model makes of it.",
     "A mark is a reward that is 1 or 0; in the paper a reward can be any number. With three marks and positive "
     "weights, GRPO can tie answers with different marks in two cases only: two marks have the same value, which is pay "
-    "times weight, or the value of one is the sum of the values of the other two. The same rule holds for "
-    "GDPO, but there the value of a mark is its weight divided by its std in the group. The pay does not matter, so "
-    "this "
-    "is the std of zeros and ones.",
+    "times weight, or the value of one is the sum of the values of the other two. The same rule holds for GDPO, but "
+    "there the value of a mark is its weight divided by its std in the group. The pay does not matter, so this is the "
+    "std of zeros and ones.",
     "Shares of the update are shares of variance, not of gradients: a gradient also depends on token "
     "probabilities, clipping, a KL term and how tokens are averaged.",
     "In Train's conflict at equal pay any weight below 1 on conciseness lets the right answer win. On language "

@@ -225,11 +225,9 @@ def all_cases() -> Html:
 def _while_it_trains(framework: Framework) -> list[str]:
     """Return sentences on what happens in every run of this trainer, whatever its configuration says."""
     sentences = [
-        "GDPO's batch step divides by a standard deviation over the whole batch. Groups in which every "
-        "advantage is 0, which are called silent, make this std small and so make the other advantages large. Adam "
-        "cancels a "
-        "factor that stays the same during training, but not one that changes: watch how many groups are silent, and "
-        "when."
+        "GDPO's batch step divides by a standard deviation over the whole batch. Groups in which every advantage is 0, "
+        "which are called silent, make this std small and so make the other advantages large. Adam cancels a factor "
+        "that stays the same during training, but not one that changes: watch how many groups are silent, and when."
     ]
     if metric := framework.zero_std_metric:
         over = "over the whole batch" if framework.zero_std_over_batch else "from the sum of the rewards"

@@ -35,8 +35,7 @@ def cases() -> list[tuple[Case, Case]]:
             Case(
                 "The scales differ,",
                 "and you have no weights that make up for it. In GRPO's sum the largest reward makes up most of the "
-                "update. In Train, "
-                "{verdict}.",
+                "update. In Train, {verdict}.",
                 "train",
                 "scales",
             ),
