@@ -105,6 +105,7 @@ def gather(
     longer reproduced as before; and all else that a finding needs of the log is read.
     """
     expect(isinstance(run, Run), "run", "what gdpo_audit.read_run returns", type(run).__name__)
+    expect(callable(engine), "engine", "a function that is called as map is", repr(engine))
     given = weights_by_name(weights, run.rewards)
     expect(primary is None or primary in run.rewards, "primary", f"one of {', '.join(run.rewards)}", repr(primary))
     intended = run.configured_method if asked is None else asked

@@ -303,13 +303,16 @@ def _name_in_errors(paths: Sequence[str], several: bool) -> Iterator[None]:
 
 def _targets(options: Options) -> dict[str, Path]:
     """Return the path of each file to write, by its option, html or json; "-" for json, which is no file, is left out.
-    Raises InputError for the path of a directory, or of a file in a directory that does not exist.
+    Raises InputError for the path of a directory, for a file in a directory that does not exist, and for a file that
+    both options name.
     """
     given = {"html": options["html"], "json": None if options["json_"] == Path("-") else options["json_"]}
     targets = {option: path for option, path in given.items() if path is not None}
     for option, path in targets.items():
         fits = str(path) != "-" and os.path.isdir(path.parent) and not os.path.isdir(path)  # Path.is_dir may raise
         expect(fits, option, "a file in a directory that exists", repr(str(path)))
+    real = {option: _real(str(path)) for option, path in targets.items() if str(path) != os.devnull}
+    expect(len({*real.values()}) == len(real), "json", "another file than that of --html", repr(str(options["json_"])))
     return targets
 
 

@@ -103,7 +103,8 @@ def weights_by_name(weights: object, rewards: Sequence[str], name: str = "weight
     """Return the weights that a caller gives as a dict from the name of a reward to its weight.
 
     weights: a mapping, which may leave rewards out; or one number per reward, in the order of `rewards`; or None, for
-    which the dict is empty. name: the name of the argument, with which InputError begins.
+    which the dict is empty. name: the name of the argument, with which InputError begins; it is raised, too, for a
+    weight whose square leaves the range of float64.
 
     >>> weights_by_name({"b": 2}, ["a", "b"]), weights_by_name([1, 2], ["a", "b"]), weights_by_name(None, ["a", "b"])
     ({'b': 2.0}, {'a': 1.0, 'b': 2.0}, {})
@@ -118,8 +119,11 @@ def weights_by_name(weights: object, rewards: Sequence[str], name: str = "weight
         weights = dict(zip(rewards, values, strict=True))
     for reward, w in weights.items():
         expect(reward in rewards, name, f"names of rewards: {', '.join(rewards)}", repr(reward))
-        number = isinstance(w, Real) and not isinstance(w, bool) and abs(w) <= float_info.max  # type: ignore[operator]
+        # A number of numpy becomes a `float`, as 32 bits do not hold the largest float; a large integer cannot.
+        size: Any = abs(float(w) if isinstance(w, np.floating) else w) if isinstance(w, Real) else math.nan
+        number = not isinstance(w, bool) and size <= float_info.max
         expect(number, f"{name}, {reward}", "a finite number", repr(w))
+        width([float(size)], torch.float64, f"{name}, {reward}")
     return {reward: float(w) for reward, w in weights.items()}
 
 

@@ -155,6 +155,19 @@ FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no full devic
 
 
 @FULL
+def test_two_reports_are_never_written_to_one_file(capsys, tmp_path):
+    """Neither under one name nor under two names of the same file; where nothing is kept, there is no harm."""
+    log, file, other = tmp_path / "log.jsonl", tmp_path / "report", tmp_path / "link"
+    other.symlink_to(file)
+    rows = [{"step": 0, "prompt": "p", "acc": i % 2, "style": i % 3} for i in range(4)]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for json_file in (file, other):
+        status, out, err = run(capsys, log, "--html", file, "--json", json_file)
+        assert (status, out) == (2, "") and not file.exists()
+        assert err == f"gdpo: json: expected another file than that of --html, got {str(json_file)!r}\n"
+    assert run(capsys, log, "--html", os.devnull, "--json", os.devnull)[0] == 0
+
+
 def test_a_full_disk_is_one_line(capsys):
     code, out, err = run(capsys, TRL, "--html", "/dev/full")
     expected = "gdpo: html: expected a file that can be written, got '/dev/full' (No space left on device)\n"

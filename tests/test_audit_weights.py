@@ -2,7 +2,9 @@
 1 each.
 """
 
+import copy
 import json
+import pickle
 
 import numpy as np
 import polars as pl
@@ -135,3 +137,37 @@ def test_the_group_size_that_reproduces_is_taken_where_all_prompts_are_one(tmp_p
     write_trl(tmp_path, steps=1, groups=2, group_size=5, method=method, same_prompts="all", seed=seed)
     report = audit(read_run(tmp_path))
     assert report.source["group_size"] == 5 and report.run["method"] == method and report.run["reproduced"]
+
+
+ROWS = [{"prompt": "p", "acc": i % 2, "style": i % 3} for i in range(4)]
+
+
+@pytest.mark.parametrize("size", [1e308, 1e101, 1e-101, np.float64(1e200), 10**300])
+def test_a_weight_whose_square_no_float_holds_is_refused(size):
+    """Else the shares of the update are NaN, as a report divides the squares of the weights by their sum."""
+    run = read_run(ROWS)
+    for argument, named in (
+        ("weights", {"weights": {"acc": size}}),
+        ("what_if, weights", {"what_if": {"weights": {"acc": size}}}),
+    ):
+        with pytest.raises(gc.InputError, match=f"^{argument}, acc: expected numbers from 1e-100 to 1e\\+100 in size"):
+            audit(run, **named)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("two", [np.float16(2), np.float32(2), np.int64(2), 2])
+def test_a_weight_of_any_width_is_a_number(two):
+    assert audit(read_run(ROWS), {"acc": two}).run["weights_used"] == {"acc": 2.0, "style": 1.0}
+
+
+@pytest.mark.parametrize("engine", [None, "ray", 1])
+def test_an_engine_that_cannot_be_called_is_refused(engine):
+    with pytest.raises(gc.InputError, match=r"^engine: expected a function that is called as map is, got "):
+        audit(read_run(ROWS), engine=engine)
+
+
+def test_reports_are_equal_if_they_say_the_same():
+    report = audit(read_run(ROWS))
+    for same in (audit(read_run(ROWS)), copy.deepcopy(report), pickle.loads(pickle.dumps(report))):
+        assert same == report
+    assert report != audit(read_run(ROWS), {"acc": 2}) and report != "another thing"

@@ -239,6 +239,15 @@ class Mute(Exception):
         raise ValueError("no repr")
 
 
+@pytest.mark.parametrize("where", range(3))
+def test_numbers_are_nan_apart_wherever_one_list_alone_has_nan(where):
+    a, b = [0.0, 1.0, 2.0], [0.5, 1.0, 5.0]
+    assert check.off_by(a, b) == 3 and check.off_by([], []) == 0
+    one, other = ([nan if i == where else x for i, x in enumerate(values)] for values in (a, b))
+    assert np.isnan(check.off_by(one, b)) and np.isnan(check.off_by(a, other))
+    assert check.off_by(one, other) == max(abs(a[i] - b[i]) for i in range(3) if i != where)
+
+
 def raise_(error):
     raise error
 

@@ -20,6 +20,7 @@ import gdpo_audit as ga
 from gdpo_audit import log_details
 from gdpo_audit.findings.over_time import changed_at
 from gdpo_audit.report import document, terminal
+from gdpo_audit.report.prompts import taught
 
 SIZE, GROUPS, STEPS = 6, 5, 16
 
@@ -215,3 +216,19 @@ def test_the_sentences_say_what_was_wasted():
     assert f"For {naive['silent']} of 12 prompts, every group had only advantages of 0; this holds for " in said
     assert f" of the {naive['repeated']} that came more than once." in said
     assert "Question 0 full" in said and "The mean length of the responses goes from " in said
+
+
+def test_a_log_of_one_step_or_of_prompts_that_never_come_again_is_told_so():
+    rows = [
+        {"step": i // 24, "prompt": f"{i // 4}", "right": i // 4 % 2 * (i % 2), "style": i % 4 // 2 * (i // 4 % 2)}
+        for i in range(48)
+    ]
+    frame = pl.DataFrame(rows).with_columns(completion=pl.lit("éé"))
+    for table, steps in ((frame[:24], 1), (frame, 2)):
+        said = " ".join(taught(ga.audit(ga.read_run(table, group_size=4))))
+        assert f"{12 * steps} responses (50 %) taught nothing" in said and " prompts, every group " not in said
+        assert ("The mean length of the responses is 2 characters." in said) == (steps == 1)
+        assert ("goes from 2 characters in the first quarter of the run to 2 in the last" in said) == (steps == 2)
+    again = frame.with_columns(prompt=(pl.int_range(48) // 4 % 6).cast(pl.String))
+    said = " ".join(taught(ga.audit(ga.read_run(again, group_size=4))))
+    assert "For 3 of 6 prompts, every group had only advantages of 0; this holds for 3 of the 6" in said

@@ -24,9 +24,11 @@ def test_without_ray_one_line_says_what_to_install(capsys, tmp_path, monkeypatch
         assert audit_cli(capsys, tmp_path, "--engine", engine) == (2, "", f"gdpo: --engine: {said}\n")
 
 
-@pytest.mark.slow
-def test_workers_map_the_parts_in_their_order(tmp_path, monkeypatch):
-    """A stand-in for Ray computes in this process."""
+@pytest.fixture
+def most(monkeypatch):
+    """Let a stand-in for Ray compute in this process, and return a list of how many parts waited whenever one more
+    came.
+    """
     waiting, most = [], []
 
     def remote(work):
@@ -45,6 +47,22 @@ def test_workers_map_the_parts_in_their_order(tmp_path, monkeypatch):
         exceptions=SimpleNamespace(RayError=ZeroDivisionError),
     )
     monkeypatch.setattr(engine_ray, "_ray", lambda: stub)
+    return most
+
+
+@pytest.mark.parametrize("option", ["json", "html"])
+def test_a_report_does_not_overwrite_the_log_that_it_was_made_from(capsys, tmp_path, most, option):
+    fake_logs.write_trl(tmp_path, steps=2)
+    log = sorted(tmp_path.rglob("*.parquet"))[0]
+    before, beside = log.read_bytes(), tmp_path / "report"
+    status, out, err = audit_cli(capsys, log, "--engine", "ray", f"--{option}", log)
+    assert (status, out) == (2, "") and err == f"gdpo: {option}: expected another file than the log, got {str(log)!r}\n"
+    assert log.read_bytes() == before
+    assert audit_cli(capsys, log, "--engine", "ray", f"--{option}", beside)[0] == 0 and beside.stat().st_size and most
+
+
+@pytest.mark.slow
+def test_workers_map_the_parts_in_their_order(tmp_path, monkeypatch, most):
     assert list(engine_ray.map_on_ray(str, range(20))) == [str(i) for i in range(20)]
     assert max(most) == engine_ray.AHEAD + 1  # the log is read as it is summed up
     with pytest.raises(gc.InputError, match="--engine: expected ray's workers to finish, got ZeroDivisionError: divi"):

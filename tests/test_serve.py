@@ -149,6 +149,35 @@ def test_a_body_that_is_too_large_is_413_and_one_sentence(monkeypatch, chunked, 
     assert json.loads(body) == {"detail": sessions.NO_ROOM if full else sessions.TOO_LARGE}
 
 
+@pytest.mark.parametrize(("headers", "read"), [({"transfer-encoding": "chunked"}, 4), ({"content-length": "900"}, 9)])
+def test_of_a_refused_body_no_more_is_read_than_the_largest_may_have(monkeypatch, headers, read):
+    """A body without end is dropped up to its 300 bytes and not further; one of a declared length is read to its end.
+
+    The first two of its parts of 100 bytes lead to the refusal, because there is room for 100 bytes only.
+    """
+    monkeypatch.setattr(guard, "BODY", 900 if "content-length" in headers else 300)
+    parts = 0
+
+    async def receive():
+        nonlocal parts
+        parts += 1
+        assert parts < 20, "the body is read without end"
+        last = "content-length" in headers and parts == 9
+        return {"type": "http.request", "body": b"x" * 100, "more_body": not last}
+
+    async def dropped():
+        scope = {"type": "http", "headers": [(name.encode(), value.encode()) for name, value in headers.items()]}
+        body = guard.Body(scope, receive)
+        body.most = 100
+        while (await body.next())["type"] != "http.disconnect":
+            pass
+        await body.drop()
+        return body
+
+    body = apart(dropped())
+    assert parts == read and body.refusal == (413, sessions.TOO_LARGE)
+
+
 @pytest.fixture
 def running(monkeypatch, caplog):
     """Yield the port of a small server behind the same guards, which waits for a third of a second, and a function that

@@ -73,6 +73,10 @@ class AuditReport(ReportMembers, Displayed):
         except InputError as error:  # the log is no longer there
             return f"{error}"
 
+    def __eq__(self, report: object) -> bool:
+        """Return whether another report says the same: whether `to_dict` gives the same values for both."""
+        return self.to_dict() == report.to_dict() if isinstance(report, AuditReport) else NotImplemented
+
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: the report with all that it reads from its log, and without that log.
 
