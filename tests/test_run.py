@@ -20,6 +20,7 @@ import pytest
 
 import gdpo_audit as ga
 import gdpo_core as gc
+from gdpo_core.bfcl import prompts
 from views.html import board_or_reason
 from views.nav import Nav
 from views.run import choose, downloads, groups, show
@@ -64,6 +65,11 @@ def test_the_made_sample_is_what_its_script_makes(monkeypatch):
     # The last bit of float32 may differ between machines.
     assert (again["advantage"] - made["advantage"]).abs().max() < 1e-6
     sys.modules.pop("make_samples")
+
+
+def test_the_words_on_the_made_sample_have_the_numbers_of_its_data():
+    data = prompts.load_once(ROOT / "data" / "bfcl_rewards.parquet")
+    assert f"{len(data.models)} configurations of {prompts.models(data)} models" in MADE.source_note
 
 
 # --- what the reader gives -------------------------------------------------------------------------------------------
