@@ -4,7 +4,7 @@ The axis of rewards stands first: (rewards, prompts, rollouts), or (rewards, res
 id. So every statistic runs over the last axes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
@@ -88,6 +88,11 @@ class Batch:
     def in_float64(self) -> "Batch":
         """Return this batch with rewards and weights in double precision."""
         return replace(self, rewards=self.rewards.double(), weights=self.weights.double())
+
+    def with_weights(self, weights: Sequence[float] | Tensor) -> "Batch":
+        """Return this batch with other weights, one per reward, in the dtype of its rewards."""
+        w = torch.as_tensor(weights, dtype=self.rewards.dtype)
+        return replace(self, weights=w.view_as(self.weights))
 
     def without_missing(self) -> "Batch":
         """Return this batch with 0 in place of every missing reward."""

@@ -7,7 +7,7 @@ from decimal import ROUND_UP, Context
 from string import Template
 
 from gdpo_core._errors import expect
-from gdpo_core.frameworks import FRAMEWORKS, Lines
+from gdpo_core.frameworks import FRAMEWORKS
 
 
 def switch_to_gdpo(
@@ -28,7 +28,7 @@ def switch_to_gdpo(
     GRPOConfig(multi_objective_aggregation="normalize_then_sum", reward_weights=[1.0, 1.0], num_generations=8)
     # axolotl: rl: gdpo, trl.reward_weights: [1.0, 1.0]
     """
-    lines = _lines(framework)
+    lines = FRAMEWORKS[framework].lines
     with_size = "" if group_size is None else Template(lines.with_size).substitute(size=group_size)
     text = Template(lines.switch_to_gdpo).substitute(_values(rewards, weights), with_size=with_size)
     differ = of_grpo and weights is not None and len({f"{w:.6g}" for w in weights}) > 1
@@ -49,7 +49,7 @@ def switch_to(
     """
     if method == "gdpo":
         return switch_to_gdpo(framework, rewards, weights, of_grpo=of_grpo)
-    lines = _lines(framework)
+    lines = FRAMEWORKS[framework].lines
     option = method if lines.options is None else lines.options.get(method)
     return option and Template(lines.switch_to_other).substitute(_values(rewards, weights), option=option)
 
@@ -66,7 +66,7 @@ def set_weights(framework: str, rewards: Sequence[str], weights: Sequence[float]
     # compute_score: GRPO sees the score alone
     return {"score": 1 * correct + 0.5 * format, "correct": correct, "format": format}
     """
-    lines = _lines(framework)
+    lines = FRAMEWORKS[framework].lines
     line = lines.set_weights if method == "gdpo" else lines.set_grpo_weights or lines.set_weights
     return Template(line).substitute(_values(rewards, weights))
 
@@ -82,7 +82,7 @@ def log_rewards(framework: str, rewards: Sequence[str] = ("accuracy", "format"))
     # compute_score: each key becomes a column of the dump
     return {"score": accuracy + format, "accuracy": accuracy, "format": format}
     """
-    line = _lines(framework).log_rewards or _lines("generic").log_rewards or ""
+    line = FRAMEWORKS[framework].lines.log_rewards or FRAMEWORKS["generic"].lines.log_rewards or ""
     return Template(line).substitute(_values(rewards))
 
 
@@ -96,7 +96,7 @@ def log_whole_groups(framework: str) -> str | None:
     GRPOConfig(log_unique_prompts=False, num_completions_to_print=None)
     # older versions: wandb_log_unique_prompts=False
     """
-    return _lines(framework).log_whole_groups
+    return FRAMEWORKS[framework].lines.log_whole_groups
 
 
 def gate(
@@ -112,7 +112,7 @@ def gate(
     # compute_score, before it returns: short counts only where correct reaches 1
     short = short if correct >= 1 else 0.0
     """
-    lines = _lines(framework)
+    lines = FRAMEWORKS[framework].lines
     for name, value in (("reward", reward), ("on", on)):
         expect(value in rewards, name, f"one of {', '.join(rewards)}", repr(value))
     worst = float(Context(prec=3, rounding=ROUND_UP).create_decimal(f"{otherwise:.6g}")) + 0.0
@@ -126,12 +126,6 @@ def gate(
     }
     numbers = {"reward_number": list(rewards).index(reward), "on_number": list(rewards).index(on)}
     return Template((lines.gate_to if worst else None) or lines.gate).substitute(names, says=says, **numbers)
-
-
-def _lines(framework: str) -> Lines:
-    """Return the templates of a framework. Raises InputError for a framework that is unknown."""
-    expect(framework in FRAMEWORKS, "framework", f"one of {', '.join(FRAMEWORKS)}", repr(framework))
-    return FRAMEWORKS[framework].lines
 
 
 def _values(rewards: Sequence[str], weights: Sequence[float] | None = None) -> dict[str, str]:

@@ -12,7 +12,7 @@ from operator import or_
 from pathlib import Path
 from typing import Any
 
-from gdpo_core._errors import InputError, expect
+from gdpo_core._errors import InputError
 from gdpo_core.checking.rules import Rules, rules_of
 from gdpo_core.conventions import PAPER, Convention
 
@@ -110,6 +110,17 @@ class Framework:
         version = [(f"GDPO needs {self.title} {self.version}.", self.read_in)] if self.read_in else []
         return [*version, *((says, read_in) for says, read_in in self.notes)]
 
+    @property
+    def conventions_to_try(self) -> tuple[str, ...]:
+        """The keys of the conventions that may have made the framework's log, the likeliest first.
+
+        >>> FRAMEWORKS["nemo_rl"].conventions_to_try
+        ('nemo_rl_loo', 'nemo_rl')
+        """
+        tries = self.tries or (self.convention,)
+        remaining = [key for key in ALL_CONVENTIONS if key not in tries]
+        return tuple(key for tried in tries for key in (remaining if tried == "*" else [tried]))
+
 
 @dataclass(frozen=True, kw_only=True)
 class WithoutGdpo:
@@ -125,6 +136,14 @@ class WithoutGdpo:
     read_in: str
     read_on: date
     cells: Mapping[str, str]  # by case of conformance/, what it does where it does not follow that formula
+
+
+class _ById(dict[str, Framework]):
+    """Frameworks by their ids, where looking up an id that none has raises an InputError with the known ones."""
+
+    def __missing__(self, key: str) -> Framework:
+        """Raise the InputError for an id that no framework has."""
+        raise InputError(f"framework: expected one of {', '.join(self)}, got {key!r}")
 
 
 def _framework(key: str, record: dict[str, Any]) -> Framework:
@@ -144,7 +163,7 @@ WITHOUT_GDPO: Mapping[str, WithoutGdpo] = {
     title: WithoutGdpo(**table | {"convention": Convention(**table["convention"])})
     for title, table in _TABLES.pop("without_gdpo").items()
 }
-FRAMEWORKS: Mapping[str, Framework] = {key: _framework(key, table) for key, table in _TABLES.items()}
+FRAMEWORKS: Mapping[str, Framework] = _ById({key: _framework(key, table) for key, table in _TABLES.items()})
 CONVENTIONS: Mapping[str, Convention] = reduce(or_, (f.conventions for f in FRAMEWORKS.values()), {"paper": PAPER})
 # These conventions and those that nobody chooses, but that may have made a log.
 ALL_CONVENTIONS = reduce(or_, (f.found_in_logs for f in FRAMEWORKS.values()), CONVENTIONS)
@@ -175,17 +194,3 @@ def readable_with_writers() -> list[str]:
     """Return the ids of READABLE, each with those of other frameworks that write the same logs: "trl (axolotl)"."""
     writers = {key: [f.id for f in FRAMEWORKS.values() if f.read_as == key] for key in READABLE}
     return [f"{key} ({', '.join(same)})" if same else key for key, same in writers.items()]
-
-
-def conventions_to_try(framework: str) -> tuple[str, ...]:
-    """Return the keys of the conventions that may have made the log of a framework, the likeliest first.
-
-    framework: an id of READABLE. Raises InputError for any other one.
-
-    >>> conventions_to_try("nemo_rl")
-    ('nemo_rl_loo', 'nemo_rl')
-    """
-    expect(framework in READABLE, "framework", f"one of {', '.join(READABLE)}", repr(framework))
-    tries = FRAMEWORKS[framework].tries or (FRAMEWORKS[framework].convention,)
-    remaining = [key for key in ALL_CONVENTIONS if key not in tries]
-    return tuple(key for tried in tries for key in (remaining if tried == "*" else [tried]))

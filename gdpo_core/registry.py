@@ -3,11 +3,14 @@
 from dataclasses import replace
 from typing import Unpack
 
+import torch
 from torch import Tensor
 
 from gdpo_core._errors import InputError
 from gdpo_core._groups import Batch, Options, make_batch, with_options
 from gdpo_core._inputs import ArrayLike
+from gdpo_core._reductions import skipping_missing
+from gdpo_core._statistics import centre
 from gdpo_core.methods import METHODS, OF_FRAMEWORKS, Method, apply_convention, compute_advantages
 from gdpo_core.successors import OF_SUCCESSORS
 
@@ -45,6 +48,23 @@ def method_for(method: str, batch: Batch) -> tuple[Method, Batch]:
     Raises InputError for a name that is unknown.
     """
     return apply_convention(method_named(method), batch)
+
+
+def undivided_terms(method: str, batch: Batch) -> Tensor:
+    """Return the terms that a method adds up by weight before it divides by a spread: each reward minus the means that
+    the method subtracts.
+
+    They have the shape of the batch's rewards, and NaN where the convention gives no number. method: one that adds the
+    rewards up first, such as "grpo"; the z-scores that GDPO and MO-GRPO add up are no such terms. batch: as
+    `method_for` returns it.
+    """
+    subtract_means = method_named("reinforce_pp" if method == "reinforce_pp" else "grpo_no_std").in_groups
+    weights_of_one_reward = torch.eye(len(batch.rewards))
+    x = torch.stack([subtract_means(batch.with_weights(weights)).advantages for weights in weights_of_one_reward])
+    if method != "reinforce_pp":
+        return x
+    over = batch.all_responses
+    return centre(x, skipping_missing(over) if bool(x.isnan().any()) else over)[1]
 
 
 def advantages_without_eps(method: str, batch: Batch) -> Tensor | None:

@@ -13,7 +13,7 @@ import gdpo_core as gc
 from gdpo_audit.logs.forms import FORMS
 from gdpo_core import config_lines
 from gdpo_core.conventions import NAMES
-from gdpo_core.frameworks import ALL_CONVENTIONS, CONVENTIONS, FRAMEWORKS, READABLE, conventions_to_try, framework_named
+from gdpo_core.frameworks import ALL_CONVENTIONS, CONVENTIONS, FRAMEWORKS, READABLE, framework_named
 
 REWARDS, WEIGHTS = ["correct", "format", "brief"], [1.0, 0.5, 2.0]
 
@@ -162,7 +162,6 @@ def test_without_a_penalty_the_gate_is_that_of_the_paper():
         (lambda: config_lines.set_weights("trl", REWARDS, [1, 2]), "weights: expected 3 numbers, one per reward, got"),
         (lambda: config_lines.gate("trl", REWARDS, "brief", "right"), "on: expected one of correct, format, brief"),
         (lambda: framework_named("openrlhf"), r"^framework: expected one of trl \(axolotl\), .*, generic, got 'openr"),
-        (lambda: conventions_to_try("axolotl"), r"framework: expected one of trl, verl, .*got 'axolotl'"),
     ],
 )
 def test_bad_input_names_the_argument(call, text):
@@ -177,7 +176,7 @@ def test_bad_input_names_the_argument(call, text):
 def test_a_record_names_a_reader_and_conventions_that_are_there(framework):
     assert framework.convention in CONVENTIONS and framework.conventions.items() <= CONVENTIONS.items()
     if framework.id in READABLE:
-        tried = conventions_to_try(framework.id)
+        tried = framework.conventions_to_try
         assert framework.convention in tried and {*tried} <= {*ALL_CONVENTIONS} and len(tried) == len({*tried})
     assert callable(FORMS[framework.read_as or framework.id])
     for name in (framework.id, framework.title, framework.id.upper(), *framework.aliases):
@@ -189,4 +188,5 @@ def test_each_convention_stands_in_one_record_and_a_table_of_no_framework_is_tri
     keys = [key for framework in FRAMEWORKS.values() for key in framework.conventions]
     assert sorted(["paper", *keys]) == sorted(CONVENTIONS)
     others = [key for framework in FRAMEWORKS.values() for key in framework.found_in_logs]
-    assert sorted(conventions_to_try("generic")) == sorted([*CONVENTIONS, *others]) == sorted(ALL_CONVENTIONS)
+    everything = sorted(ALL_CONVENTIONS)
+    assert sorted(FRAMEWORKS["generic"].conventions_to_try) == everything == sorted([*CONVENTIONS, *others])

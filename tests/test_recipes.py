@@ -32,7 +32,7 @@ from gdpo_audit.recipe.solve import candidates, solve
 from gdpo_core import InputError
 from gdpo_core._groups import make_batch
 from gdpo_core.conventions import NAMES
-from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
 from gdpo_core.registry import method_for
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -488,7 +488,7 @@ def test_the_simplest_number_is_near_and_has_no_more_digits(whole, exponent, err
 def test_the_worked_log_of_the_guide_is_reproduced_by_the_recipe_that_it_names_alone():
     run = ga.read_run(Path(__file__).parents[1] / "data/samples/trl_gdpo")
     log = tensors_of(pl.concat(run.tables()), run.rewards)
-    assert log.batches == 4 and len(list(candidates(log, "trl"))) == 20
+    assert log.batches == 4 and len(list(candidates(log, FRAMEWORKS["trl"].conventions_to_try))) == 20
     recipe = solve(list(run.tables()), run.rewards, "trl")
     assert (recipe.method, recipe.convention, recipe.weights, recipe.up_to_scale) == ("gdpo", "trl", (1, 0.5, 2), False)
     for method, convention, batches in (("grpo", "trl", 0), ("gdpo", "trl_async", 0), ("gdpo", "trl", 4)):

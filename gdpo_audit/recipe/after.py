@@ -10,7 +10,7 @@ from gdpo_audit.recipe.guesses import FITTED, along_direction, degrees_of_freedo
 from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, compare_with, tensors_of
 from gdpo_audit.recipe.solve import SPARE, candidates
 from gdpo_audit.recipe.weights import solution_of, terms_of
-from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
 
 LAST_CHANGES = {"gdpo": ("factor",), "grpo_batch_std": ("factor",), "grpo": ("whitened", "factor")}
 _WHOLE = 0.05  # how far a number of rows may be from a whole number
@@ -36,7 +36,7 @@ def solve_after(
         return None
     wanted = torch.tensor([1.0] * len(rewards) if weights is None else [*weights], dtype=torch.float64)
     best: tuple[float, Recipe] | None = None
-    for method, convention, _ in candidates(log, framework):
+    for method, convention, _ in candidates(log, FRAMEWORKS[framework].conventions_to_try):
         for after in LAST_CHANGES.get(method, ()):
             attempt = _attempt(log, method, convention, after, wanted)
             if attempt is not None and (best is None or attempt[0] < best[0] / 2):

@@ -106,9 +106,7 @@ class Tensors:
         """
         lengths = self._batch.lengths if convention.last_step == "tokens" else None
         batch = replace(self._batch, convention=convention, lengths=lengths)
-        if weights is None:
-            return batch
-        return with_weights(batch, weights)
+        return batch if weights is None else batch.with_weights(weights)
 
     @cached_property
     def _batch(self) -> Batch:
@@ -171,12 +169,6 @@ def starts_of(number: np.ndarray) -> np.ndarray:
     [0, 2, 3]
     """
     return np.concatenate([[0], np.flatnonzero(number[1:] != number[:-1]) + 1])
-
-
-def with_weights(batch: Batch, weights: Sequence[float] | Tensor) -> Batch:
-    """Return the batch with other weights, one per reward."""
-    w = torch.as_tensor(weights, dtype=batch.rewards.dtype)
-    return replace(batch, weights=w.view_as(batch.weights))
 
 
 @dataclass(frozen=True)

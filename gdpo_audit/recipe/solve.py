@@ -31,7 +31,7 @@ from gdpo_audit.recipe.guesses import (
 from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, compare_with, grid_of, tensors_of
 from gdpo_audit.recipe.weights import UNDIVIDED, Solution, Terms, eps_of, scale_of, separate, solution_of, terms_of
 from gdpo_core._groups import Batch
-from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS, conventions_to_try
+from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
 
 # The methods that make most logs, and then the others.
 _BY_FREQUENCY = (
@@ -88,11 +88,12 @@ def solve(
     tables: Sequence[pl.DataFrame], rewards: Sequence[str], framework: str, weights: Sequence[float] | None = None
 ) -> Recipe | None:
     """Return the recipe that reproduces most of the logged advantages in some tables; None if none comes near, or if no
-    table has advantages. framework: the id of the one whose conventions are tried first.
+    table has advantages.
 
-    weights: one per reward, tried first. If the weights change during the run, the recipe has those of most batches. If
-    several recipes make the same advantages, the weights on which they do not agree are marked as unknown, unless they
-    are the given ones.
+    framework: the id of the one whose conventions are tried first; another one raises InputError. weights: one per
+    reward, tried first. If the weights change during the run, the recipe has those of most batches. If several recipes
+    make the same advantages, the weights on which they do not agree are marked as unknown, unless they are the given
+    ones.
     """
     tables = [table for table in tables if "advantage" in table.columns]
     if not tables:
@@ -102,12 +103,13 @@ def solve(
     table = pl.concat([table.select(columns) for table in tables])
     log = tensors_of(table, rewards)
     given = None if weights is None else tuple(float(w) for w in weights)
-    attempt, grid = _search(log, framework, given), grid_of(log.advantages)
+    conventions = FRAMEWORKS[framework].conventions_to_try
+    attempt, grid = _search(log, conventions, given), grid_of(log.advantages)
     # A few rounded numbers can be exactly what some odd weights make.
     most = 2 * len(rewards) if _few_sizes(log) else FITTED - 1
     if grid and not (attempt and attempt.share == 1 and attempt.error <= _EXACT and attempt.complexity <= most):
         log = replace(log, grid=grid)
-        attempt = _search(log, framework, given)
+        attempt = _search(log, conventions, given)
     if attempt is None:
         return None
     is_given = attempt.recipe.weights == given
@@ -118,7 +120,7 @@ def solve(
     size, good = index.bincount(minlength=log.batches), wrong == 0
     first = good & ((size * good).cumsum(0) - size < _ENOUGH)
     log_of_good = replace(tensors_of(table.filter(pl.Series(first[index].numpy())), rewards), grid=log.grid)
-    recipe = _agree(log, attempt, _attempts(log_of_good, framework, given, by_chance=True))
+    recipe = _agree(log, attempt, _attempts(log_of_good, conventions, given, by_chance=True))
     recipe = replace(attempt.recipe, convention_open=recipe.convention_open) if is_given else recipe
     return replace(recipe, convention_open=False) if recipe.convention in FRAMEWORKS[framework].conventions else recipe
 
@@ -159,29 +161,30 @@ def same_weights(first: Recipe, second: Recipe) -> bool:
     return bool(near.all() and factor > 0)
 
 
-def _search(log: Tensors, framework: str, given: Weights | None) -> Attempt | None:
+def _search(log: Tensors, conventions: Sequence[str], given: Weights | None) -> Attempt | None:
     """Return the first attempt that reproduces the whole log exactly with simple weights; without one, the attempt with
     the simplest weights of those that reproduce it about as well as the best one; None if none reproduces enough of it.
-    given: weights to try first, or None.
+    conventions: keys of ALL_CONVENTIONS, the likeliest first. given: weights to try first, or None.
     """
     attempts: list[Attempt] = []
-    for attempt in _attempts(log, framework, given):
+    for attempt in _attempts(log, conventions, given):
         attempts.append(attempt)
         if attempt.share == 1 and attempt.error <= _EXACT and attempt.complexity <= 2 * log.rewards.shape[-1]:
             return attempt
     return min(_best(attempts, 2, log), key=lambda attempt: attempt.claims) if attempts else None
 
 
-def _attempts(log: Tensors, framework: str, given: Weights | None, by_chance: bool = False) -> Iterator[Attempt]:
-    """Yield for each method and convention, the likeliest first, the best attempt with them, if it reproduces enough of
-    the log.
+def _attempts(
+    log: Tensors, conventions: Sequence[str], given: Weights | None, by_chance: bool = False
+) -> Iterator[Attempt]:
+    """Yield for each method and convention the best attempt with them, if it reproduces enough of the log.
 
-    given: weights to try first, or None. by_chance: whether to yield attempts also on a log with no more equations than
-    unknowns, which chance alone may make fit.
+    conventions and given: as in `_search`. by_chance: whether to yield attempts also on a log with no more equations
+    than unknowns, which chance alone may make fit.
     """
     few_sizes = _few_sizes(log)
     solved: dict[tuple[object, ...], Solved] = {}
-    for method, convention, key in candidates(log, framework):
+    for method, convention, key in candidates(log, conventions):
         if key not in solved:
             terms = terms_of(log, log.read(ALL_CONVENTIONS[convention]), method)
             solved[key] = terms, solution_of(terms, log.batches)
@@ -195,25 +198,23 @@ def _attempts(log: Tensors, framework: str, given: Weights | None, by_chance: bo
 
 
 def _few_sizes(log: Tensors) -> bool:
-    """Return whether the logged advantages have so few different sizes that a recipe has to explain nothing but their
-    signs.
-    """
+    """Return whether the advantages have so few sizes that a recipe has to explain nothing but their signs."""
     sizes = (log.advantages.abs() * 1e4).round()
     return len(sizes[sizes > 0].unique()) <= _FEW_SIZES
 
 
-def candidates(log: Tensors, framework: str) -> Iterator[tuple[str, str, tuple[object, ...]]]:
+def candidates(log: Tensors, conventions: Sequence[str]) -> Iterator[tuple[str, str, tuple[object, ...]]]:
     """Yield methods and conventions to try, the likeliest first: the id of a method, the key of a convention, and a key
     for the terms that the method adds up. A pair that computes the same as an earlier one on this log is left out, and
-    so is GDPO by tokens where the log has no lengths.
+    so is GDPO by tokens where the log has no lengths. conventions: keys of ALL_CONVENTIONS, the likeliest first.
 
     Candidates with the same third item add up the same terms, so that the weights need to be solved for only once.
     """
     missing, count = log.rewards.isnan(), log.rewards.shape[-1]
     any_missing, any_empty = bool(missing.any()), bool(missing.all(-1).any())
     alone = log.rewards.shape[1] == 1 if log.group is None else bool((log.group.bincount() == 1).any())
-    known, names = set(), conventions_to_try(framework)
-    for name, method in (pair for several in _BY_FREQUENCY for pair in product(names, several)):
+    known: set[tuple[object, ...]] = set()
+    for name, method in (pair for several in _BY_FREQUENCY for pair in product(conventions, several)):
         c = ALL_CONVENTIONS[name]
         # The points of the convention that make a difference on this log.
         open_points = (any_missing and c.missing, any_empty and c.empty_counts, alone and c.group_of_one)

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gdpo_audit.recipe.recipe import TOLERANCE, Tensors, with_weights
+from gdpo_audit.recipe.recipe import TOLERANCE, Tensors
 from gdpo_audit.recipe.round_off import float32_error
 from gdpo_core._groups import Batch
-from gdpo_core._reductions import skipping_missing
-from gdpo_core._statistics import centre
 from gdpo_core.conventions import Convention
-from gdpo_core.registry import method_for, method_named
+from gdpo_core.registry import method_for, method_named, undivided_terms
 
 # The relative round-off of logged advantages; the bound of `float32_error` is about 6 times as large.
 FLOAT32 = 2e-7
@@ -100,15 +98,11 @@ def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
         x, nothing = steps.group.value, steps.sums.isnan()
         round_off = float32_error("mo_grpo", batch, steps)
     else:
-        undivided = method_named("reinforce_pp" if method == "reinforce_pp" else "grpo_no_std").in_groups
-        x = torch.stack([undivided(with_weights(batch, single)).advantages for single in torch.eye(count)])
+        x = undivided_terms(method, batch)
         nothing = x.isnan().any(0)
-        if method == "reinforce_pp":
-            over = batch.all_responses
-            x = centre(x, skipping_missing(over) if bool(nothing.any()) else over)[1]
         size = x.nan_to_num().square().flatten(1).mean(1).sqrt()
-        alike = with_weights(batch, 1 / size.masked_fill(size == 0, torch.inf))
-        round_off = float32_error("grpo_no_std", alike, undivided(alike))
+        alike = batch.with_weights(1 / size.masked_fill(size == 0, torch.inf))
+        round_off = float32_error("grpo_no_std", alike, method_named("grpo_no_std").in_groups(alike))
     x, nothing, there = x.nan_to_num().reshape(count, -1), nothing.flatten(), logged.abs() <= _LARGEST
     unread, nothing = nothing & there & (logged.abs() > TOLERANCE), nothing | ~there
     by_group = method in BY_GROUP or (method == "gdpo" and batch.convention.last_step == "group")
@@ -306,7 +300,7 @@ def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tup
     if method in UNDIVIDED:
         eps, std, trust = 1.0, torch.zeros_like(by), trust * square
     else:
-        formula, batch = method_for(method, with_weights(batch, direction))
+        formula, batch = method_for(method, batch.with_weights(direction))
         steps = formula(batch)
         std = (steps.group if method == "grpo" or steps.batch is None else steps.batch).std.flatten()
         trust = torch.where(std > 0, trust / std.square(), 0).nan_to_num()
