@@ -29,7 +29,10 @@ PUNISHED = "punished"
 
 
 class GroupPart(Struct, frozen=True, kw_only=True):
-    """One group that shows a finding best; each list has an item per answer of the group, in the order of the log."""
+    """One of the groups that show a finding best. Each list has an item per answer of the group, in the order of the
+    log. `logged` holds the logged advantages; it is null if the log lacks one of them. An item of `completions` is null
+    where no text was read.
+    """
 
     finding: Annotated[str, Meta(description="The id of a finding, or punished: its best answers get 0 or less.")]
     step: int
@@ -44,7 +47,11 @@ class GroupPart(Struct, frozen=True, kw_only=True):
 
 
 class ExampleGroup(GroupPart, frozen=True, kw_only=True):
-    """One group that shows a finding best, and what its advantages under another method are computed from.
+    """One of the groups that show a finding best, together with all that its advantages under any method are computed
+    from: the names and weights of the rewards, the convention, and the lengths in tokens.
+
+    score: how well the group shows the finding, higher is better. method: that of the run. reward: the name of the
+    reward that the example is about, or None. places: where the answers stand in the files of the log.
 
     >>> group = ExampleGroup(finding="ties-hide-signal", step=1, group=0, rewards=((1, 0), (0, 1), (0, 0)), score=1.0,
     ...     names=("a", "b"), method="grpo", convention="paper", weights=(1, 1))
@@ -64,8 +71,8 @@ class ExampleGroup(GroupPart, frozen=True, kw_only=True):
     places: tuple[int, ...] = ()  # of its answers in the files of the log
 
     def advantages_under(self, method: str) -> tuple[float, ...]:
-        """Return (answers,) the advantages that a method gives this group as the only one of its batch, with the
-        weights that the run used.
+        """Return (answers,) the advantages that a method gives this group if the group is the whole batch, with the
+        weights and the convention of the run.
         """
         return tuple(explain(self.rewards, method, **self._options()).advantages.tolist())
 
@@ -104,9 +111,10 @@ class ExampleGroup(GroupPart, frozen=True, kw_only=True):
 
 
 def best_groups(f: Facts) -> Examples | None:
-    """Return for each kind of finding, and for each reward that it may be about, the groups that show it best, at most
-    `MOST` of them, taken from the batches that count in the report; with the responses of these groups. None where no
-    examples were looked for while the run was summarised.
+    """Return the groups that show each kind of finding best, with a score for each, and the responses of these groups.
+    If a finding is about one reward, such groups are chosen for each reward. At most `MOST` groups are chosen each
+    time, from the batches that count in the report. None where no examples were looked for while the run was
+    summarised.
     """
     if f.summary is None or f.basis.examples_of is None:
         return None
@@ -122,12 +130,12 @@ def best_groups(f: Facts) -> Examples | None:
 
 
 def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup, ...]:
-    """Return the groups that show best each kind of finding named in `FINDINGS`, and those that show best how good
-    responses are punished; with their numbers, but without texts.
+    """Return the groups that show each kind of finding in `FINDINGS` best, and those that show best how good responses
+    are punished, all without their texts. () where no examples were looked for, or only for another method than that of
+    the run.
 
-    findings: those of the run, which say about which reward the example of `reward-dominates` is to be; if they name
-    none, it is about the reward with the largest share of the update. Returns () where no examples were looked for, or
-    only under another method than that of the run.
+    findings: those of the run. The first `reward-dominates` among them says which reward the examples of that kind are
+    about; if there is none, it is the reward with the largest share of the update.
     """
     if f.examples is None or f.basis.examples_of != f.method:
         return ()
@@ -146,7 +154,8 @@ def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup,
 
 def _example(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: str | None) -> ExampleGroup:
     """Return one example from the rows of its group. finding: the id of the finding that the group shows, or
-    `PUNISHED`; score: how well it shows it; reward: the name of the reward that the example is about, or None.
+    `PUNISHED`; score: how well the group shows that finding; reward: the name of the reward that the example is about,
+    or None.
     """
 
     def column(name: str) -> tuple[float, ...] | None:
@@ -173,17 +182,18 @@ def _example(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: s
 
 def completed(groups: Sequence[ExampleGroup], texts: Texts) -> tuple[ExampleGroup, ...]:
     """Return the groups with their prompts and completions added, as far as the log holds them, and with the advantages
-    of the run's method. Of each group, at most `MOST_TEXTS` completions are read. texts: a function from places in
-    the files of the log to the texts that stand there.
+    of the run's method. Of each group, at most `MOST_TEXTS` completions are read.
+
+    texts: a function that takes places in the files of the log and returns the prompt and the completion by place.
     """
     records = texts({place for group in groups for place in group.places[:MOST_TEXTS]})
     return tuple(_completed(group, [records.get(place) for place in group.places]) for group in groups)
 
 
 def _completed(group: ExampleGroup, records: Sequence) -> ExampleGroup:
-    """Return a group with the advantages of its own method, and with its prompt and completions from `records`: one
-    record of texts per answer, or None for an answer without one. Where the records hold no text, the group keeps what
-    it has.
+    """Return a group with the advantages of its own method, and with its prompt and completions from `records`. These
+    hold a record with a prompt and a completion for each answer, or None for an answer whose texts were not read. Where
+    no record has a prompt, or none a completion, the group keeps what it has.
     """
     prompt = next((record.prompt for record in records if record and record.prompt is not None), group.prompt)
     completions = tuple(record and record.completion for record in records)

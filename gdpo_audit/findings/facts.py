@@ -25,8 +25,9 @@ from gdpo_core.frameworks import FRAMEWORKS, Framework
 
 @dataclass(frozen=True)
 class Examples:
-    """Hold the groups that show each kind of finding best: `scores` has a row per group and kind, with a score that
-    says how well, and `rows` has the responses of these groups.
+    """Hold the groups that show each kind of finding best. `scores` has a row for each group and kind of finding that
+    it shows, with the columns finding, reward (the index of the reward that the finding is about, or null), score
+    (higher is better) and group. `rows` has the responses of these groups.
     """
 
     scores: pl.DataFrame  # finding, reward (the number of the one it is about, or null), score, group; the best first
@@ -88,8 +89,8 @@ class Facts(Figures):
 
     @property
     def method(self) -> str:
-        """The id of the method that made the logged advantages; where the log does not show it, the method that was
-        meant to run if it was computed, and else `grpo`.
+        """The id of the method that made the logged advantages. Where the log does not show it, this is the method that
+        was meant to run, provided that its advantages were computed on this log; otherwise it is `grpo`.
         """
         if self.recipe is not None:
             return self.recipe.method
@@ -99,7 +100,8 @@ class Facts(Figures):
     @property
     def known_weights(self) -> "Mapping[str, float]":
         """The weights that the log shows, by the name of the reward. A reward whose weight stays open is left out, and
-        without a recipe all are. Where the weights change during the run, these are the weights of most batches.
+        without a recipe all are. Where the weights change during the run, these are the weights that made the most
+        batches.
         """
         known = zip(self.rewards, self.recipe.known, strict=True) if self.recipe else ()
         return {name: w for name, w in known if w is not None}
@@ -107,7 +109,7 @@ class Facts(Figures):
     @property
     def weights_from(self) -> str:
         """The source of the weights that the figures of the report are computed with, as a key of
-        `sentences.WEIGHTS_FROM`.
+        `sentences.WEIGHTS_FROM`, such as "given", "solved" or "assumed".
         """
         if self.given_weights:
             return "given"
@@ -119,8 +121,8 @@ class Facts(Figures):
 
     @property
     def nearest_weights(self) -> tuple[float, ...] | None:
-        """The weights that the advantages show, one per reward, although no known method made these advantages; None
-        where a recipe did make them, or where no weights show.
+        """The weights that the advantages show, one per reward, although no known method alone made these advantages;
+        None where a recipe makes them, or where no weights show.
         """
         if self.recipe is not None:
             return None
@@ -146,8 +148,9 @@ class Facts(Figures):
 
     @property
     def reproduced(self) -> bool | None:
-        """Whether the recipe reproduces every logged advantage; False too if an evaluation or another method made some
-        batches. None where no advantage is logged, or where every method would reproduce the log.
+        """Whether the recipe reproduces every logged advantage. False also if no recipe was found, or if an evaluation
+        or another method made some batches. None where no advantage is logged, or where every method would reproduce
+        the log, as the advantages are all 0 or no larger than round-off.
         """
         logged = self.totals.logged
         if not logged.count or self.only_round_off or (self.recipe is None and self.all_silent):
@@ -156,8 +159,8 @@ class Facts(Figures):
 
     @cached_property
     def phases(self) -> "Sequence[Phase]":
-        """The stretches of the run with constant weights, in order: a new one begins at each step from which on other
-        weights made the advantages. Empty where no recipe was found.
+        """The stretches of the run with constant weights, in order. A new one begins at each step at which the weights
+        that make the advantages change. Empty where no recipe was found.
         """
         turns, last = list[Phase](), self.recipe
         if last is None:
@@ -174,11 +177,11 @@ class Facts(Figures):
     def lack_rows(self) -> Array:
         """(batches,) whether the log lacks rows of a batch that were there when its advantages were computed.
 
-        Two signs are needed. The batch has fewer rows than the largest batch that the recipe reproduces. And of its
-        groups that are not reproduced, most are off by one factor each, since a method that normalises over the whole
-        batch computed them over more rows; a group that lacks rows itself would be off by more than a factor. False for
-        all batches if the method does not normalise over the whole batch, if no recipe was found, or if the log lacks a
-        whole reward.
+        This is so if the recipe does not reproduce some advantages of the batch, and two signs agree. The batch has
+        fewer rows than the largest batch that the recipe reproduces. And in at least half of the groups that are not
+        reproduced, all advantages are off by one factor, as they are if a method that normalises over the whole batch
+        saw more rows. A group that lacks rows itself would be off by more than a factor. False for all batches if the
+        method does not normalise over the whole batch, if no recipe was found, or if the log lacks a whole reward.
         """
         logged = self.batches.logged
         if self.recipe is None or self.lacks_a_reward or self.recipe.method not in ("gdpo", "grpo_batch_std"):
@@ -200,9 +203,10 @@ class Facts(Figures):
     @property
     def lacks_a_reward(self) -> bool:
         """Whether a reward that went into the advantages is missing from the log: in more groups than chance explains,
-        responses with equal rewards have different advantages. Always False where a recipe reproduces most batches,
-        where the log holds a total alone, and for a trainer that does not log each reward function in a column of its
-        own.
+        responses with equal rewards have different advantages.
+
+        Always False where `reproduced` is True or None, where a recipe reproduces most batches, where the log holds a
+        total alone, and for a trainer that does not log each reward function in a column of its own.
         """
         if self.reproduced is not False or not self.framework.column_per_function or self.run.total_only:
             return False
@@ -229,8 +233,8 @@ class Facts(Figures):
 
     @property
     def unit(self) -> float:
-        """The factor by which weights are multiplied before they are printed. It is 1; but where only the ratios of the
-        weights are known, it gives the weight nearest to 0, of those that are not 0, the size 1.
+        """The factor by which weights are multiplied before they are printed. It is 1, unless only the ratios of the
+        weights are known; then it gives the smallest of the known weights other than 0 the absolute value 1.
         """
         if self.recipe is None or not self.ratios_alone:
             return 1.0
@@ -269,8 +273,8 @@ class Phase(NamedTuple):
 
 @dataclass(frozen=True)
 class ValueFacts:
-    """The facts of all groups that have one value of a column, such as one task; or of all groups together whose value
-    is too rare to be shown by itself.
+    """The facts of all groups that have one value of a column, such as one task. The last of several may be the facts
+    of all groups whose values are too rare to be shown one by one; its `value` is then words such as "12 others".
     """
 
     value: str | None  # None: the groups where the column has no value

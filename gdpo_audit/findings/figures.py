@@ -53,8 +53,8 @@ class Figures:
     # --- one reward; k is its index ---
 
     def dead(self, k: int) -> float:
-        """Return in what share of the groups that hold the reward with index k it is constant; 1 where no group holds
-        it.
+        """Return the share of groups in which the reward with index k is constant, among the groups that hold the
+        reward in at least one response; 1 where no group holds it.
         """
         holding = self.totals.rewards.holding_groups[k]
         missing = self.totals.groups - holding
@@ -71,8 +71,8 @@ class Figures:
         return ratio(self.totals.rewards.holding_groups[k], self.totals.groups)
 
     def faint(self, k: int) -> float:
-        """Return in what share of the groups in which the reward with index k differs it is nearly constant, as
-        `FAINT_STD` and `FEW_VALUES` define it; 0 where it differs in no group.
+        """Return the share of groups in which the reward with index k is nearly constant, as `FAINT_STD` and
+        `FEW_VALUES` define it, among the groups in which the reward differs; 0 where it differs in no group.
         """
         differs = self.totals.groups - self.totals.rewards.dead_groups[k]
         return ratio(self.totals.rewards.faint_groups[k], differs) if differs else 0.0
@@ -84,8 +84,9 @@ class Figures:
         return float(self.totals.rewards.high[k])
 
     def worst(self, k: int) -> float:
-        """Return what a closed gate pays in place of the reward with index k: the worst value that is logged, or 0 if
-        that is worse. Under a weight below 0, the highest value is the worst.
+        """Return what a gate pays in place of the reward with index k where the gate is closed, so that the reward does
+        not count: the worst value that is logged, or 0 if 0 is worse. The lowest value is the worst one; under a weight
+        below 0 it is the highest.
         """
         # Under a weight below 0 the highest value is the worst one.
         if self.basis.weights[k] >= 0:
@@ -100,8 +101,8 @@ class Figures:
         return ratio(sums.products[i, j], sqrt(sums.squared[i, j] * sums.squared[j, i]))
 
     def by_chance(self, *rewards: int) -> float:
-        """Return the size up to which a correlation counts as chance. rewards: the indices of the two rewards that it
-        is between, or the index of the one reward that is correlated with something else, such as the length.
+        """Return the size up to which a correlation counts as chance. rewards: the indices of the two rewards that are
+        correlated, or the index of one reward that is correlated with something else, such as the length.
         """
         return CHANCE / sqrt(max(min(self.totals.rewards.degrees[list(rewards)]), 1))
 
@@ -111,20 +112,21 @@ class Figures:
         reward.
 
         A reward has just this share of the update where all rewards differ equally and are not correlated. Where the
-        weights change during the run, this is the mean over all groups.
+        weights change during the run, this is the mean over all groups. NaN where every such square is 0.
         """
         return self._over_groups(self._by_weights(self.coverage)[k])
 
     def due_share(self, k: int) -> float:
         """Return the share of the update that the weight of the reward with index k asks for where the reward can act:
-        its squared weight, as a share of the squared weights of all rewards, each in proportion to the groups in which
-        its reward differs. In all other groups no weight can do anything.
+        its squared weight, as a share of the squared weights of all rewards. Each square counts in proportion to how
+        many groups its reward differs in, as in all other groups no weight can do anything. Where the weights change
+        during the run, this is the mean over all groups.
         """
         return self._over_groups(self.due_shares(k))
 
     def due_shares(self, k: int) -> Array:
-        """Return (batches,) the share of the update that the weight of the reward with index k asks for in each batch,
-        where the reward can act: as `due_share`, but with the weights of that batch.
+        """Return (batches,) the `due_share` of the reward with index k under the weights of each batch. How many groups
+        a reward differs in is counted over the whole run all the same.
         """
         return self._by_weights(lambda i: 1 - self.dead_or_missing(i))[k]
 
@@ -139,7 +141,7 @@ class Figures:
 
     @cached_property
     def _weights(self) -> Array:
-        """(rewards, batches) the weights with which each batch is computed."""
+        """(rewards, batches) the weights with which the advantages of each batch are computed."""
         batches = self.batches.batch.tolist()
         each = [self.basis.of_batch(b).weights for b in batches] if self.basis.changes else [self.basis.weights]
         return np.broadcast_to(each, (len(batches), len(self.rewards))).T
@@ -190,8 +192,8 @@ class Figures:
         return ratio(sums.tie_groups, sums.mixed_groups)
 
     def tied_pairs(self, method: str) -> float:
-        """Return what share of the pairs of responses in one group that have different rewards get the same advantage
-        from a method; NaN without such pairs.
+        """Return the share of pairs that get the same advantage from a method, among the pairs of responses in one
+        group that have different rewards; NaN without such pairs.
         """
         sums = self.totals.methods[method]
         return ratio(sums.tied_pairs, sums.different_pairs)
@@ -206,8 +208,9 @@ class Figures:
         return Order(pairs - tied - wrong, tied, wrong)
 
     def inversions(self, method: str) -> float:
-        """Return the share of pairs in the wrong order, of the pairs of responses in one group that differ in the
-        primary reward: the response with less of that reward gets the larger advantage. NaN without such pairs.
+        """Return the share of pairs in the wrong order, in which the response with less of the primary reward gets the
+        larger advantage. It is a share of the pairs of responses in one group that differ in that reward; NaN without
+        such pairs.
         """
         return ratio(self.order(method).wrong, self.order(method).pairs)
 

@@ -1,5 +1,5 @@
-"""All kinds of findings: for each the function that looks for it, and the places in the page or in docs/audit.md, and
-in the paper, that explain it.
+"""All kinds of findings, each with the function that looks for it and the places that explain it, in the page or in
+docs/audit.md and in the paper; and the function that returns all findings about a run in their order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -92,11 +92,12 @@ IDS = tuple(sorted(KINDS))
 def findings(facts: Facts, plan: Sequence[Setting]) -> tuple[Finding, ...]:
     """Return all findings about a run, in the order in which they are shown: errors first, then warnings, then the
     rest. Within a severity, those whose kind is marked as `first` come first, and then those that concern the largest
-    part of the run; `reward-dominates` counts as concerning at least as much as its consequences do.
+    part of the run. `reward-dominates` counts as concerning at least as much of the run as any `priority-inversion` or
+    `reward-starved` does, since these follow from it.
 
-    plan: the settings that were tried on the run, its own first. A finding of a kind that is marked as `planned` holds
-    in `row` the number of the recommended setting; without one, `conflict` and `priority-inversion` hold that of the
-    first setting with a gate, and others None.
+    plan: the settings that were tried on the run, its own first. A finding whose kind is marked as `planned` gets as
+    its `row` the index in the plan of the recommended setting. If none is recommended, `conflict` and
+    `priority-inversion` get the index of the first setting with a gate. Otherwise `row` is None.
     """
     best = next((n for n, setting in enumerate(plan) if setting.recommended), None)
     gate = next((n for n, setting in enumerate(plan) if setting.gate), None)
@@ -122,10 +123,11 @@ def findings(facts: Facts, plan: Sequence[Setting]) -> tuple[Finding, ...]:
 
 
 def links(finding: str, framework: str, fixed: bool) -> tuple[Link, ...]:
-    """Return links to the pages that explain a finding: to the paper, and to the documentation of the framework.
+    """Return links to the pages that explain a finding: to the paper if a place in it is known, and to the
+    documentation of the framework.
 
-    finding: its id. framework: the id of the framework. fixed: whether lines of the framework's configuration change
-    what the finding says; if not, the link to its documentation is left out.
+    finding: the id of the finding. framework: the id of the framework. fixed: whether lines of the framework's
+    configuration change what the finding says; if not, the link to the framework's documentation is left out.
 
     >>> [link.title for link in links("ties-hide-signal", "trl", True)]
     ['the GDPO paper, section 3.1 and Fig. 2', 'the documentation of TRL']

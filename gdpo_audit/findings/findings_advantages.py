@@ -1,5 +1,5 @@
-"""Findings about logged advantages: which of them the recipe does not make, and whether something else was asked
-for.
+"""Findings about logged advantages: which of them the recipe does not make, or no rewards can make, whether their sign
+is wrong, and whether another method was asked for.
 """
 
 from collections.abc import Iterator, Mapping
@@ -55,16 +55,18 @@ def _error(batches: Sums[Array]) -> str:
 
 
 def _off(batches: Sums[Array]) -> dict[str, object]:
-    """Return the evidence of a finding about batches that are not reproduced: their first `LISTED` steps, how many rows
-    are off, and, of the groups with such rows, the share whose advantages are all off by one factor, and its threshold.
+    """Return the evidence of a finding about batches that are not reproduced, by name: the first `LISTED` of their
+    steps, how many of their rows are off, and the share of groups whose advantages are all off by one factor, among the
+    groups with such rows. The threshold of that share comes last.
     """
     wrong, steps = int(batches.logged.wrong.sum()), batches.step.tolist()[:LISTED]
     return {"steps": steps, "rows_off": wrong, "groups_off_by_a_factor": scaled_share(batches), "threshold": SCALE_ONLY}
 
 
 def rows_missing(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if the log lacks rows of some steps that were there when the advantages were computed; nothing
-    where the audit itself left groups out, because a total does not tell the rewards in them: that may be the reason.
+    """Yield one finding if the log lacks rows of some steps that were there when the advantages were computed. Yield
+    nothing where the audit itself left groups out because their total does not tell the rewards, as the rows may be
+    missing for that reason.
     """
     short = select_batches(f.batches, f.lack_rows)
     if not len(short.batch) or f.undecided[0]:
@@ -81,8 +83,8 @@ def rows_missing(f: Facts) -> Iterator[Finding]:
 
 
 def reward_columns_merged(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if a reward that went into the advantages is not in the log, as where two functions share a
-    name.
+    """Yield one finding if a reward that went into the advantages is not in the log, as where two reward functions
+    share a name and so one column.
     """
     if not f.lacks_a_reward:
         return
@@ -102,9 +104,11 @@ def reward_columns_merged(f: Facts) -> Iterator[Finding]:
 
 
 def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if no recipe reproduces the logged advantages, or if the recipe fails in some of the batches;
-    nothing where another finding says why, such as a reward or rows that the log lacks, nor where all advantages are 0
-    because the rewards of no group differ.
+    """Yield one finding if no recipe reproduces the logged advantages, or if the recipe fails in some of the batches.
+
+    Yield nothing if all advantages are 0 and the rewards of no group differ, or if a reward is missing from the log.
+    Batches that another finding explains do not count: those that lack rows, that an evaluation overwrote, or in which
+    only impossible advantages are off.
     """
     if f.reproduced is not False:
         return
@@ -182,7 +186,8 @@ def _nothing_makes_them(f: Facts) -> Finding:
 
 def _says_what_was_not_read(f: Facts, name: str, recipe: Recipe) -> tuple[str, str, str]:
     """Return the severity, the title and a sentence about a column that was not read as a reward although it went into
-    the advantages. name: the column; recipe: what made the advantages with that column as the last reward.
+    the advantages. name: the column; recipe: the one that makes the advantages once the column is added as the last
+    reward.
     """
     weights = weights_in_words(dict(zip([*f.rewards, name], recipe.weights, strict=True)), recipe.up_to_scale)
     says = f" With {name} as one more reward, the logged advantages are those of {NAMES[recipe.method]} with weights "
@@ -191,7 +196,9 @@ def _says_what_was_not_read(f: Facts, name: str, recipe: Recipe) -> tuple[str, s
 
 
 def _says_what_was_added(f: Facts, added: Added) -> tuple[str, str, str]:
-    """Return the severity, the title and a sentence about a column of which a multiple was added to the advantages."""
+    """Return the severity, the title and a sentence about a column of which a multiple was added to the advantages.
+    added: the column, the factor, and the recipe that made the advantages before.
+    """
     recipe, name, sign = added.recipe, added.column, "less" if added.times < 0 else "plus"
     weights = weights_in_words(dict(zip(f.rewards, recipe.weights, strict=True)), recipe.up_to_scale)
     made = f"{NAMES[recipe.method]}{f' with weights {weights}' * (len(f.rewards) > 1)}"
@@ -253,9 +260,12 @@ def advantages_upside_down(f: Facts) -> Iterator[Finding]:
 def _against(weights: Mapping[str, float | None], asked: Mapping[str, float]) -> list[str]:
     """Return the names of the rewards whose weight is below 0 although a weight above 0 was asked for.
 
-    If there are none, but all weights other than 0 are below 0, the names of their rewards are returned. They are not
-    if a weight below 0 was asked for, nor if only one of several rewards has a weight other than 0, as that one may be
-    a penalty. weights: what the log shows, None where it shows nothing; asked: what was asked for; both by reward.
+    If there is no such reward, return the names of all rewards with a weight below 0, unless one of three things
+    explains these weights: another weight is above 0; a weight below 0 was asked for one of these rewards; or only one
+    of several rewards has a weight other than 0, so that this reward may be a penalty. Then return [].
+
+    weights: the weight that the log shows of each reward, None where it shows none; asked: the weights that were asked
+    for.
     """
     below = [name for name, w in weights.items() if w is not None and w < 0]
     if wanted := [name for name in below if asked.get(name, 0) > 0]:
@@ -268,7 +278,7 @@ def _against(weights: Mapping[str, float | None], asked: Mapping[str, float]) ->
 
 def advantage_impossible(f: Facts) -> Iterator[Finding]:
     """Yield one finding if some logged advantages cannot come from any rewards: they are larger than a z-score can be,
-    or leave-one-out divided them by almost 0; nothing where no examples of groups were kept.
+    or leave-one-out divided them by almost 0. Yield nothing where no examples of groups were kept.
     """
     many = int(f.totals.logged.impossible)
     if not many or f.examples is None:

@@ -1,5 +1,5 @@
-"""Findings about what a log holds: steps, prompts and rewards that are missing from it, or that are not what they seem
-to be.
+"""Findings about what a log holds: steps, responses, prompts and rewards that are missing from it, or that are not what
+they seem to be.
 """
 
 from collections import Counter
@@ -28,8 +28,9 @@ def issues(f: Facts, which: str) -> Iterator[Mapping[str, Any]]:
 
 
 def steps_missing(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if the log lacks steps between its first and its last one; none where groups were left out
-    because a total does not tell their rewards, as the steps may be missing for that reason.
+    """Yield one finding if the log lacks steps between its first and its last one, as where it holds only every tenth
+    step. Yield nothing where groups were left out because their total does not tell their rewards, as the steps may be
+    missing for that reason.
     """
     gaps = Counter(b - a for a, b in pairwise(f.steps))
     if not gaps or set(gaps) == {1} or f.undecided[0]:
@@ -55,7 +56,7 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
 
 
 def steps_repeated(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if several batches with different content have the same number of a step."""
+    """Yield one finding if several batches with different content have the same step number."""
     of_one_step = f.batches.step == f.batches.step_last
     if twice := sorted(step for step, n in Counter(f.batches.step[of_one_step].tolist()).items() if n > 1):
         yield Finding(
@@ -90,8 +91,9 @@ def rewards_collinear(f: Facts) -> Iterator[Finding]:
 
 
 def groups_mix_prompts(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if some groups hold answers to several prompts, where no column told the groups apart and the
-    rows were cut into blocks; none for a log that is only a sample. Batches that the recipe does not make do not count.
+    """Yield one finding if some groups hold answers to several prompts. Yield nothing where a column tells the groups
+    apart, so that they were not cut from the rows in blocks of one size, nor for a log that is only a sample of the
+    responses. Batches that the recipe does not reproduce are not looked at.
     """
     if f.summary is None or f.run.grouped_by_column or any(issues(f, "groups-sampled")):
         return
@@ -120,8 +122,9 @@ def groups_mix_prompts(f: Facts) -> Iterator[Finding]:
 
 
 def prompts_merged(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if a prompt occurs more than once in a batch, so that its text does not tell groups apart; none
-    if the advantages show that the trainer grouped by the prompt too.
+    """Yield one finding if several groups of a batch have the same prompt, so that the text of a prompt does not tell
+    groups apart. Yield nothing if responses were grouped by a column and the logged advantages are reproduced in these
+    groups, which shows that the trainer grouped them so too.
     """
     for details in issues(f, "prompts-merged"):
         if f.run.grouped_by_column and f.reproduced:
@@ -143,9 +146,10 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
 
 
 def ragged_batches(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if batches hold a number of rows that is no multiple of the group size, or, where a column
-    tells the groups apart, if some groups hold another number of responses than is usual; none if the advantages show
-    that the trainer had such groups.
+    """Yield one finding if some groups lack responses: if batches hold a number of rows that is no multiple of the
+    group size, or, where a column tells the groups apart, if some groups hold another number of responses than is
+    usual. Yield nothing if groups are told apart by a column and the logged advantages are reproduced, as the trainer
+    had such groups then.
     """
     for details in issues(f, "ragged-batches"):
         if f.run.grouped_by_column and f.reproduced:
@@ -165,8 +169,8 @@ def ragged_batches(f: Facts) -> Iterator[Finding]:
 
 
 def groups_sampled(f: Facts) -> Iterator[Finding]:
-    """Yield a finding if the log is only a sample of the responses: one response of each group, or the first rows of a
-    large batch.
+    """Yield a finding if the log holds only a sample of the responses: one response of each group, or tables that W&B
+    probably cut after its largest number of rows.
     """
     for details in issues(f, "groups-sampled"):
         if "tables" in details:
@@ -226,8 +230,8 @@ def missing_rewards(f: Facts) -> Iterator[Finding]:
 
 
 def score_not_a_sum(f: Facts) -> Iterator[Finding]:
-    """Yield a finding if the log holds a total, which GRPO normalises, that is not exactly a weighted sum of the
-    rewards logged beside it; none where the total turns out to be a reward of its own.
+    """Yield a finding if the log holds a total that is not exactly a weighted sum of the rewards logged beside it,
+    since GRPO normalises such a total. Yield nothing where the total turns out to be a reward of its own.
     """
     for details in issues(f, "score-not-a-sum"):
         score = details.get("score", "score")
@@ -250,8 +254,8 @@ def score_not_a_sum(f: Facts) -> Iterator[Finding]:
 
 def _nearly_a_sum(f: Facts, score: str, details: Mapping[str, Any]) -> Finding:
     """Return the finding that a logged total is a weighted sum of the columns beside it plus something that is in no
-    column. score: the name of the total; details: those of the issue, among them the weights and the share of the
-    total's variance that is in no column.
+    column. score: the name of the total; details: those of the issue `score-not-a-sum`, in which `weights` are the
+    weights by column and `missing` is the share of the total's variance that is in no column.
     """
     missing = details["missing"]
     terms = listing(f"{number(w)} × {name}" for name, w in details["weights"].items())
@@ -272,7 +276,9 @@ def _holds_more(f: Facts, score: str, details: Mapping[str, Any], normalises: st
     """Yield the finding that a logged total seems to contain the only reward beside it, and something more that is not
     logged; nothing where the log shows that the two are separate rewards.
 
-    score: the name of the total; details: those of the issue; normalises: words that say what GRPO normalises.
+    score: the name of the total; details: those of the issue `score-not-a-sum`, in which `columns` holds the reward and
+    `explained` is the share of the total's variance that the reward explains; normalises: words that say what GRPO
+    normalises.
     """
     [reward] = details["columns"]
     known = f.known_weights if f.reproduced else {}

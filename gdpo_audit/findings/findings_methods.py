@@ -154,7 +154,10 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
 
 def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) -> str:
     """Return a sentence that says above which weight of the primary reward no pair is in the wrong order, or that no
-    usable weight achieves that. primary: the index of the primary reward. needed: that weight, by method.
+    usable weight achieves that. A weight is usable if it is at most `BREAK_EVEN` times the largest weight of the other
+    rewards.
+
+    primary: the index of the primary reward. needed: by method, the weight above which no pair is in the wrong order.
     """
     on, now = f.rewards[primary], number(f.unit * f.basis.weights[primary])
     largest = max(abs(w) for k, w in enumerate(f.basis.weights) if k != primary)
@@ -179,8 +182,9 @@ def round_up(weight: float) -> float:
 
 
 def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if silent groups make the std of the batch small, so that a method that divides by it, as
-    GDPO's batch step does, scales the advantages of all other groups up.
+    """Yield one finding if silent groups, in which every advantage is 0, make the std of the batch small, so that a
+    method that divides by this std scales the advantages of all other groups up. GDPO does so in its batch step, and
+    GRPO with the std of the batch.
     """
     by_batch_std = f.method == "grpo_batch_std"
     by_gdpo = f.is_gdpo and ALL_CONVENTIONS[f.basis.convention].last_step != "group"
@@ -232,8 +236,8 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
 
 
 def filter_drops_signal(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if the trainer's filter on the summed reward would drop many groups that GDPO can use; nothing
-    if another method ran.
+    """Yield one finding if the trainer has a filter on the summed reward that would drop many groups which GDPO can
+    use; nothing if the run's method is another one.
     """
     share, option = ratio(f.totals.filtered_groups, f.totals.groups), f.framework.filter_option
     if not share >= t.FILTERED or option is None or not f.is_gdpo:

@@ -1,4 +1,6 @@
-"""Findings about what a run is for: a primary reward whose mean falls, and groups in which no answer is right."""
+"""Findings about what a run is for: a reward, above all the primary one, whose mean gets worse, and groups in which no
+answer gets any of the primary reward.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,26 +20,30 @@ from gdpo_core._words import count, listing, number, percent
 
 
 class _Drift(NamedTuple):
-    """The change in the mean of a reward from the first quarter of the batches to the last: both means, the size of the
-    change, and whether it is more than chance.
+    """The change in the mean of a reward from the first quarter of the batches to the last. first, last: the two means.
+    size: the change in standard deviations of the reward, above 0 if the mean gets better; for a reward with a weight
+    below 0, lower is better. beyond_chance: whether the change is larger than chance explains.
     """
 
     first: float
     last: float
-    size: float  # of the change, in standard deviations of the reward; above 0 for a change that its weight rewards
+    size: float
     beyond_chance: bool
 
     def moves(self, sign: int) -> bool:
-        """Return whether the change is large enough (at least `FALLS`), more than chance, and of this sign: 1 for
-        better, −1 for worse.
+        """Return whether the mean changes in the direction `sign`, 1 for better and −1 for worse, by at least `FALLS`
+        standard deviations of the reward and by more than chance explains.
         """
         return self.beyond_chance and sign * self.size >= t.FALLS
 
 
 def reward_falls(f: Facts) -> Iterator[Finding]:
-    """Yield a finding if the mean of the primary reward gets worse during the run: if it falls, or rises although the
-    weight is below 0. If no reward is primary, yield one for each reward with a known weight other than 0 whose mean
-    gets far worse, or gets worse while that of another reward gets better. Only changes for which `_Drift.moves` count.
+    """Yield a finding if the mean of the primary reward gets worse during the run. Worse is lower; for a reward with a
+    weight below 0 it is higher.
+
+    If no reward is primary, yield one for each reward whose mean gets far worse, or gets worse while the mean of
+    another reward gets better; a reward of weight 0, or one whose weight the log leaves open, is left out. A change
+    counts only if `_Drift.moves` says so.
     """
     drifts = _drifts(f)
     primary = f.basis.primary
@@ -79,9 +85,9 @@ def _sign(f: Facts, k: int) -> float:
 
 
 def _drifts(f: Facts) -> dict[int, _Drift]:
-    """Return the drift of each reward, by the reward's index. A reward is left out if too few groups hold it in the
-    first or the last quarter of the run, or if it has one value in the whole run. The result is {} for a run of few
-    batches, or if one step reaches from the first quarter of the batches into the last.
+    """Return the drift of each reward, by the index of the reward. A reward is left out if too few groups hold it in
+    the first or the last quarter of the batches, or if it has one value in the whole run. The result is {} for a run of
+    fewer than `FADES_BATCHES` batches, or if one step reaches from the first quarter of the batches into the last.
     """
     size, step = len(f.batches.batch) // 4, f.batches.step
     if len(step) < t.FADES_BATCHES or step[size - 1] == step[-size]:
@@ -99,8 +105,9 @@ def _drifts(f: Facts) -> dict[int, _Drift]:
 
 
 def _squared_error(f: Facts, k: int) -> float:
-    """Return the squared standard error of the mean of the reward with index k. It is estimated from how the means of
-    the groups differ, since the responses of one group are not independent of one another.
+    """Return the squared standard error of the mean of the reward with index k; NaN if fewer than two groups hold the
+    reward. It is estimated from how the means of the groups differ, since the responses of one group are not
+    independent of one another.
     """
     sums = f.totals.rewards
     between = max(sums.scatter[k] - sums.squared[k, k], 0.0)
@@ -111,7 +118,8 @@ def _break(f: Facts, k: int) -> tuple[int, float, float]:
     """Return the step at which the mean of the reward with index k gets worse most clearly, its mean before that step,
     and its mean from that step on.
 
-    Of all steps, it is the one where the two means are furthest apart in comparison with their standard error.
+    Of all steps, this is the one where the second mean is worse than the first by most in comparison with the standard
+    error of their difference.
     """
     begins = np.flatnonzero(np.diff(f.batches.step, prepend=f.batches.step[0]))
     n, total = (np.append(0, x.cumsum()) for x in (f.batches.rewards.present[k], f.batches.rewards.total[k]))
@@ -123,8 +131,8 @@ def _break(f: Facts, k: int) -> tuple[int, float, float]:
 
 def no_right_answer(f: Facts) -> Iterator[Finding]:
     """Yield one finding if much of the update comes from groups in which the primary reward is 0 or less for every
-    answer. Yield nothing if no reward is primary, if such a value does not mean that an answer lacks the reward
-    (`_can_be_missed`), or if no known method makes the logged advantages.
+    answer. Yield nothing if no reward is primary, if an answer with 0 or less may still have the reward (see
+    `_can_be_missed`), or if no known method makes the logged advantages.
     """
     on = f.basis.primary
     if on is None or f.contradicted or not _can_be_missed(f, on):

@@ -48,8 +48,9 @@ def reward_dead(f: Facts) -> Iterator[Finding]:
 
 
 def reward_fades(f: Facts) -> Iterator[Finding]:
-    """Yield a finding for each reward that differed inside groups in the first quarter of the run and is constant in
-    many more groups in its last quarter; nothing for a short run.
+    """Yield a finding for each reward that teaches less at the end of the run: it is constant in many more groups of
+    the last quarter than of the first, and in the last quarter it is constant in nearly all groups or makes a much
+    smaller share of the update. Yield nothing for a short run, nor for a reward of weight 0.
     """
     batches = len(f.batches.batch)
     if batches < t.FADES_BATCHES:
@@ -91,8 +92,9 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
 
 
 def reward_noise(f: Facts) -> Iterator[Finding]:
-    """Yield a finding for each reward that is nearly constant in most of the groups in which it differs, and to which
-    GDPO gives, or in a run without GDPO would give, a large part of the update, far more than GRPO does.
+    """Yield a finding for each reward that is nearly constant in most of the groups in which it differs, and whose
+    share of the update is large under GDPO and far larger than under GRPO. In a run with another method, the finding
+    says what GDPO would do. Yield nothing for a single reward, or where no known method makes the logged advantages.
     """
     grpo, gdpo = f.shares("grpo"), f.shares("gdpo")
     for k, name in enumerate(f.rewards):
@@ -151,7 +153,7 @@ def _pushes_on_others(f: Facts, k: int) -> str:
 
 def _dominant(f: Facts) -> list[int]:
     """Return the indices of the rewards that make most of the update, and far more of it than their weight asks for. A
-    reward beside which all others are constant or noise is left out, as it makes most of the update anyway.
+    reward is left out if all others are constant or noise, as it makes most of the update anyway.
     """
     able, shares = _acting_rewards(f), f.shares(f.method)
     # A reward that alone is neither constant nor noise makes most of the update anyway, which other findings say.
@@ -191,25 +193,28 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
 
 
 class _End(NamedTuple):
-    """The last part of a run, in which a reward makes next to nothing of the update: the step at which this part
-    begins, how much of the run it is, and what the reward makes of the update in it.
+    """The last part of a run, in which a reward makes next to nothing of the update. step: the first step of this part;
+    None if there is no such part, or if the log is too short to show it. extent: how much of the run the part is, from
+    0 to 1. share, share_gdpo: the reward's share of the update in this part under the run's method and under GDPO; NaN
+    without such a part. saturated: whether the reward has done its work, as it got better and then nearly constant.
+    words: a sentence about when the reward has had so small a share, and a space.
     """
 
-    step: int | None  # the first step; None: there is no such end, or the log is too short to show it
-    extent: float  # how much of the run it is, from 0 to 1
-    share: float  # of the reward in the update there; NaN without such an end
-    share_gdpo: float  # its share there under GDPO; NaN without such an end
-    saturated: bool  # the reward is better there than before, and nearly constant: it has done its work
-    words: str  # a sentence about when a reward with a small share of the whole run has had it, and a space
+    step: int | None
+    extent: float
+    share: float
+    share_gdpo: float
+    saturated: bool
+    words: str
 
 
 def _starved(f: Facts) -> list[tuple[int, _End]]:
-    """Return the rewards that make at most the part `STARVED` of what their weight asks for, or against which the
-    update works, in the whole run or at least in its second half.
+    """Return the starved rewards, each with its index and the last part of the run in which it is starved; [] if fewer
+    than two rewards act. A reward is starved if it makes at most the part `STARVED` of what its weight asks for, or if
+    the update works against it, in the whole run or at least in its second half.
 
-    They come in the order in which they are shown: for each its index and the last part of the run in which that is so;
-    its `step` is None if there is none, or if the log is too short to show it. Rewards that are constant, that have
-    done their work, or that are hardly meant to count are left out.
+    Those that need a warning come first, and within a severity those whose share falls short by most. Rewards that are
+    constant, that have done their work, or that are hardly meant to count are left out.
     """
     shares, able, starved = f.shares(f.method), _acting_rewards(f), list[tuple[str, float, int, _End]]()
     for k in able if len(able) > 1 else ():
@@ -233,9 +238,9 @@ def _severity_of_starved(f: Facts, k: int) -> str:
 
 
 def _at_the_end(f: Facts, k: int) -> _End:
-    """Return the last part of the run, in which the reward with index k has made next to nothing of the update without
-    a pause; its `step` is None if there is no such part, or if the log is too short to show it. To find where that part
-    begins, the run is cut into at most 20 parts with enough groups each.
+    """Return the longest last part of the run throughout which the reward with index k makes next to nothing of the
+    update; its `step` is None if there is no such part, or if the log is too short to show it. To find where that part
+    begins, the run is cut into at most 20 pieces with enough groups each.
     """
     bins = min(20, len(f.batches.batch), int(f.totals.groups) // t.STARVED_GROUPS)
     if bins < 2:
@@ -284,9 +289,9 @@ def _why(f: Facts, most: int, share: float, gdpo: float, asks: float) -> str:
     """Return a sentence with the reason why the reward with index `most` makes most of the update; empty if neither of
     the two known reasons holds.
 
-    One reason is its scale, which holds if under GDPO the share would be near what is asked for. The other is that
-    another reward differs in fewer groups. share, gdpo, asks: of the reward that the finding is about, its share of the
-    update as it ran, its share under GDPO, and the share that its weight asks for.
+    One reason is the scale of the reward: the method is not GDPO, and under GDPO the share would be nearer to what is
+    asked for. The other is that another reward differs in fewer groups. share, gdpo, asks: of the reward that the
+    finding is about, its share of the update as it ran, its share under GDPO, and the share that its weight asks for.
     """
     if not f.is_gdpo and (gdpo - share) / (asks - share) >= t.BY_SCALE:
         return f"{NAMES[f.method]} adds raw rewards up, so the reward that differs most inside a group decides."
@@ -377,8 +382,8 @@ def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
 
 
 def _dead_and_holding(values: Sequence[ValueFacts], k: int) -> tuple[int, int]:
-    """Return two counts over all groups with these values of a column: in how many the reward with index k is present
-    and constant, and in how many it is present at all.
+    """Return two counts of groups, over all groups with these values of a column: those in which the reward with index
+    k is present and constant, and those in which it is present at all.
     """
     sums = [value.facts.totals for value in values]
     holding = int(sum(total.rewards.holding_groups[k] for total in sums))

@@ -110,8 +110,10 @@ class ForecastSetting:
 def forecast_of(
     f: Facts, method: object = None, weights: object = None, gate: object = None, steps: object = None
 ) -> Forecast:
-    """Return the forecast of a setting from the facts of a run. The other arguments and the errors are those of
-    `AuditReport.forecast`.
+    """Return the forecast of a setting from the facts of a run with a sample of its log. method, weights, gate, steps:
+    what a caller of `AuditReport.forecast` passed, not yet checked. None stands for the run's own method, its own
+    weights, no gate, and as many steps as the log has. Raises InputError if one of them is not valid, or if the log
+    lacks what a forecast needs.
     """
     forecaster = _Forecaster(f)
     setting = _checked(f, forecaster.log.course, method, weights, gate, steps)
@@ -127,9 +129,9 @@ def forecast_of(
 
 
 def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, ForecastPart]]:
-    """Return the forecasts of several settings over the steps of the log. Each is a dict that gives by reward the
-    forecast difference and the ends of its interval, as "difference", "low" and "high"; None where the log does not
-    tell. Raises InputError where the log lacks what every forecast needs.
+    """Return the forecasts of several settings over the steps of the log, in the order of `trials`. Each is a dict by
+    the name of the reward; under "difference", "low" and "high" it has the forecast difference and the ends of its
+    interval, or None where the log does not tell. Raises InputError where the log lacks what every forecast needs.
     """
     forecaster = _Forecaster(f)
     steps = int(forecaster.log.course.time[-1]) + 1
@@ -180,9 +182,9 @@ def _notes(f: Facts) -> Iterator[str]:
 
 
 def fitted_speeds(f: Facts) -> dict[str, tuple[float, float]]:
-    """Return the speed of each reward with its standard error, by the name of the reward. Each speed is fitted to the
-    course of that reward alone. Rewards that never differ or were never pushed are left out. Raises InputError where
-    the log does not tell enough.
+    """Return the speed of each reward and its standard error, as a pair by the name of the reward. Each speed is fitted
+    to the course of that reward alone. Rewards that never differ or were never pushed are left out. Raises InputError
+    where the log lacks what a forecast needs.
     """
     run = _Forecaster(f)
     fitted, errors = run.speeds.fitted.tolist(), run.speeds.error.tolist()
@@ -194,8 +196,9 @@ def fitted_speeds(f: Facts) -> dict[str, tuple[float, float]]:
 
 
 def _checked(f: Facts, course: Course, method: object, weights: object, gate: object, steps: object) -> ForecastSetting:
-    """Return the setting that a caller of `AuditReport.forecast` asks for, checked against the run: the run's own
-    method and weights and the steps of its course stand in where none are given. Raises InputError.
+    """Return the setting that a caller of `AuditReport.forecast` asks for, checked against the run. None stands for the
+    run's own method, its own weights, no gate, and as many steps as the course has; a reward that `weights` leaves out
+    keeps its weight. Raises InputError.
     """
     known = method is None or (isinstance(method, str) and method in TRIED_METHODS)
     expect(known, "forecast, method", f"one of {', '.join(TRIED_METHODS)}", repr(method))
@@ -212,9 +215,11 @@ def _checked(f: Facts, course: Course, method: object, weights: object, gate: ob
 
 
 def _gate(f: Facts, gate: object) -> Gate:
-    """Return the gate that a caller describes in a dict, checked against the run: under `reward` and `on` it has the
-    names of two rewards, and under `threshold` and `otherwise` it may have two numbers, which are by default the
-    highest logged value of `on` and the worst of `reward`, or 0 if that is worse. Raises InputError.
+    """Return the gate that a caller describes in a dict, checked against the run. Raises InputError.
+
+    The dict has the names of two rewards: the gated one under `reward`, and under `on` the one on which it depends. It
+    may have two numbers: under `threshold` what `on` has to reach, by default its highest logged value, and under
+    `otherwise` what `reward` is elsewhere, by default its worst logged value, or 0 if that is worse.
     """
     names = f"a reward and another one on which it depends, of {', '.join(f.rewards)}"
     asked = dict(gate) if isinstance(gate, Mapping) else {}
@@ -237,10 +242,10 @@ def _gate(f: Facts, gate: object) -> Gate:
 
 @dataclass(frozen=True)
 class _Compared:
-    """The courses of the rewards under the run's own setting and as forecast under another one, each (times, draws,
-    rewards); `times` are counted in steps.
+    """The courses of the rewards under the run's own setting and, as forecast, under another one. Both are rates,
+    (times, draws, rewards), and `times` are counted in steps.
 
-    A draw is one possible set of speeds, and the first draw holds the likeliest ones.
+    A draw is one possible set of speeds, and the first draw holds the median speed of each reward.
     """
 
     times: Array
@@ -258,22 +263,25 @@ class _Compared:
         return np.einsum("t,tdk->dk", weight / steps, self.forecast - self.as_it_ran)
 
     def at_every_step(self, course: Array, k: int) -> Array:
-        """Return (steps + 1,) how the reward with index k goes in the first draw. course: `as_it_ran` or `forecast`."""
+        """Return (steps + 1,) the rate of the reward with index k at every step, in the first draw. course: `as_it_ran`
+        or `forecast`.
+        """
         return np.interp(np.arange(self.times[-1] + 1), self.times, course[:, 0, k])
 
 
 def _between(times: Array, steps: Array) -> tuple[NDArray[np.int64], Array]:
-    """Return for each of these steps the index of the last time that is not after it, the very last time excluded, and
-    how far the step is on the way from there to the next time, from 0 to 1.
+    """Return where each step lies between two neighbouring times: the index of the earlier one, and how far the step is
+    on the way from the earlier to the later one, from 0 to 1. times: ascending; steps: none before the first time or
+    after the last.
     """
     low = np.clip(np.searchsorted(times, steps, side="right") - 1, 0, len(times) - 2)
     return low, (steps - times[low]) / (times[low + 1] - times[low])
 
 
 def _compare(speeds: Speeds, before: Pushes, after: Pushes, steps: int) -> _Compared:
-    """Return how the rewards go under the run's own setting and under another one, both followed for so many steps from
-    the same start and with the same speeds. Of the computed difference only the part `CARRIED` is kept. before, after:
-    the pushes of these two settings.
+    """Return the courses of the rewards under the run's own setting and under another one, both followed for so many
+    steps from the same start and with the same speeds, in each of `_DRAWS` draws of the speeds. Of the computed
+    difference only the part `CARRIED` is kept. before, after: the pushes of these two settings.
     """
     probabilities = np.random.default_rng(0).random((_DRAWS, len(speeds.start)))
     drawn = np.concatenate([speeds.speed[None], speeds.quantile(probabilities)])
@@ -285,8 +293,8 @@ def _compare(speeds: Speeds, before: Pushes, after: Pushes, steps: int) -> _Comp
 def _reward_forecast(
     log: LoggedGroups, speeds: Speeds, compared: _Compared, before: Pushes, after: Pushes, k: int
 ) -> RewardForecast:
-    """Return the forecast of the reward with index k, in the reward's own unit. before, after: the pushes under the
-    run's own setting and under the tried one.
+    """Return the forecast of the reward with index k, in the reward's own unit. compared: the courses of all rewards as
+    rates. before, after: the pushes under the run's own setting and under the tried one.
     """
     unit, least = float(log.range[k]), float(log.low[k])
     if np.isnan(unit):

@@ -72,8 +72,8 @@ class Grouped:
         return x[..., None] if self.batch.index is None else self.batch.group.broadcast(x)
 
     def centred(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the std of each group, (…, groups), with n − 1 and without NaN, and every value of x minus the mean of
-        its group, in the shape of x and 0 where x is NaN. x: a value per response.
+        """Return two tensors. The first, (…, groups), is the std of each group, with n − 1 and without NaN. The second,
+        in the shape of x, is each value minus the mean of its group, and 0 where x is NaN. x: a value per response.
         """
         group = self.batch.group
         over = skipping_missing(group) if bool(x.isnan().any()) else group
@@ -198,9 +198,9 @@ def _products(grouped: Grouped, distance: Tensor) -> Tensor:
 def _deviations_as_logged(
     grouped: Grouped, distance: Tensor, rows: pl.DataFrame, basis: Basis, same: float
 ) -> Deviations:
-    """Return how far the rewards are from the means of their groups, with the rewards as the log holds them, even if a
-    gate changes what a method sees. distance: (rewards, …) these distances for the rewards that a method sees. same:
-    the size, relative to the largest of a group, up to which a number is round-off.
+    """Return how far the rewards are from the means of their groups. The rewards are those in the log, even where a
+    gate changes what a method sees. distance: (rewards, …) the distances of the rewards that a method sees. same: the
+    size, relative to the largest of a group, up to which a number is round-off.
     """
     for k, name in enumerate(basis.rewards):
         if (column := ungated_column(name)) in rows.columns:
@@ -244,9 +244,10 @@ def _outcome(grouped: Grouped, method: str, logged: Deviations) -> _Outcome:
 def _ties_and_order(
     grouped: Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, same: float
 ) -> tuple[_pairs.Distinctions, _pairs.PairOrders]:
-    """Return counts for each group: of the pairs of responses that each method ties, and of the pairs that differ in
-    the primary reward, with how each method orders them. Without a primary reward, the latter are 0. same: the
-    distance, relative to the largest advantage of a group, up to which two advantages are equal.
+    """Return two records of counts for each group: of the pairs of responses that each method ties, and of the pairs
+    that differ in the primary reward, with how each method orders them. Without a primary reward, the counts of the
+    second are 0. same: the distance, relative to the largest advantage of a group, up to which two advantages are
+    equal.
     """
     # A response without any reward counts only where silent groups are counted, so it takes no part in pairs.
     rewards, kept = grouped.batch.rewards.flatten(1), grouped.rewarded.flatten()
@@ -349,8 +350,8 @@ def _length_sums(grouped: Grouped, distance: Tensor, rows: pl.DataFrame, basis: 
 
 
 def _logged_sums(grouped: Grouped, log: Tensors, rows: pl.DataFrame, basis: Basis) -> LoggedSums[Any]:
-    """Return sums over the logged advantages of each group: how many are 0, how many are not what the recipe makes, and
-    by how much. log, rows: the same responses as tensors and as a table.
+    """Return sums over the logged advantages of each group: among others, how many are 0, how many are not what the
+    recipe of `basis` makes, and by how much. log, rows: the same responses as tensors and as a table.
     """
     advantages = log.advantages
     shape, present = grouped.batch.rewards.shape[1:], ~advantages.isnan()

@@ -23,8 +23,8 @@ Number = TypeVar("Number", float, Tensor)
 
 
 def last_z(recipe: Recipe) -> Literal["group", "batch"] | None:
-    """Return whether the advantages of a recipe are z-scores of their group ("group") or of their batch ("batch"); None
-    if they are neither.
+    """Return whether the advantages that a recipe makes are z-scores of their group ("group") or of their batch
+    ("batch"); None if they are neither.
     """
     c = ALL_CONVENTIONS[recipe.convention]
     if recipe.method == "grpo" and not (c.leave_one_out or c.mean_of_others):
@@ -46,8 +46,8 @@ def largest_z(n: Number, ddof: int) -> Number:
 
 
 def impossible(log: Tensors, recipe: Recipe | None, comparison: Comparison | None) -> Tensor:
-    """Return (responses,) whether no rewards can have made a logged advantage. comparison: the log beside what the
-    recipe makes.
+    """Return (responses,) whether no rewards can have made a logged advantage. comparison: each logged advantage beside
+    the one that the recipe makes; None without a recipe.
 
     An advantage that the recipe reproduces is always possible. Without a recipe, only division by almost 0 is looked
     for.
@@ -60,10 +60,11 @@ def impossible(log: Tensors, recipe: Recipe | None, comparison: Comparison | Non
 
 def _beyond(log: Tensors, recipe: Recipe, comparison: Comparison, wrong: Tensor) -> Tensor:
     """Return (responses,) whether an advantage is larger than a z-score of its group or batch can be, by more than the
-    error that the recipe is allowed. wrong: (responses,) whether the recipe does not reproduce the advantage.
+    error that the recipe is allowed; all False if the recipe makes no z-scores. wrong: (responses,) whether the recipe
+    does not reproduce the advantage.
 
-    A group counts only if the recipe reproduces more than half of its advantages and all others in it are too large: in
-    a group that was scaled, or that lacks rows, advantages that are not too large are wrong as well.
+    A group counts only if the recipe reproduces more than half of its advantages, and each of the others is too large.
+    In a group that was scaled, or that lacks rows, some of the others would not be too large.
     """
     over = last_z(recipe)
     if over is None:
@@ -79,9 +80,9 @@ def _beyond(log: Tensors, recipe: Recipe, comparison: Comparison, wrong: Tensor)
 def _divided_by_nothing(log: Tensors) -> Tensor:
     """Return (responses,) whether leave-one-out divided an advantage by the round-off of a std that is 0.
 
-    The group alone shows that, whatever the weights are. Its other responses have equal rewards, so that the advantages
-    of these are ∓1/√(n − 1), or ∓1/√(n − 2) with ddof 0. The advantage in question has the opposite sign, and is many
-    times what the rewards differ by.
+    A group shows this by itself, whatever the weights are. All of its responses but one have equal rewards, so that
+    their advantages are ∓1/√(n − 1), or ∓1/√(n − 2) with ddof 0. The advantage of that one has the opposite sign, and
+    is many times what the rewards differ by.
     """
     rewards, a = log.rewards.flatten(0, -2).numpy(), log.advantages.numpy()
     sizes = log.group_of_response.bincount().numpy()
@@ -96,10 +97,10 @@ def _divided_by_nothing(log: Tensors) -> Tensor:
 
 
 def alone_by_nothing(rewards: Array, advantages: Array) -> int | None:
-    """Return the index of the response in a group whose advantage leave-one-out divided by the round-off of a std that
-    is 0; None if there is no such response.
+    """Return the index of the response whose advantage leave-one-out divided by the round-off of a std that is 0, among
+    the responses of one group; None if there is no such response.
 
-    rewards: (responses, rewards); advantages: (responses,) as logged.
+    rewards: (responses, rewards) of the group; advantages: (responses,) as logged.
 
     >>> alone_by_nothing(np.array([[0.0]] + 7 * [[0.95]]), np.array([-2075.39] + 7 * [7**-0.5]))
     0
@@ -115,7 +116,7 @@ def alone_by_nothing(rewards: Array, advantages: Array) -> int | None:
 def _by_leave_one_out(advantage: float, neighbour: float, n: int) -> bool:
     """Return whether the advantage of a neighbour has the size and sign that leave-one-out gives to n − 1 responses
     with equal rewards beside one response with other rewards. advantage: that of the one response. neighbour: that of
-    one of the n − 1. n: the size of the group; False for at most three.
+    one of the n − 1. n: the size of the group; for a group of at most three, the result is False.
     """
     size, opposite = abs(neighbour), advantage < 0 < neighbour or neighbour < 0 < advantage
     return n > 3 and opposite and min(abs(size - 1 / sqrt(n - 1)), abs(size - 1 / sqrt(n - 2))) <= _NEAR

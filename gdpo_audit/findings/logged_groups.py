@@ -96,8 +96,9 @@ class LoggedGroups:
         return Course(time=(step - step[0]).astype(float), rates=rates, dispersion=self._dispersion(rates))
 
     def _dispersion(self, rates: Array) -> Array:
-        """Return (rewards,) how uncertain the rate of a step is: its variance, estimated from how the groups of a batch
-        differ, over the mean of rate (1 − rate); 1 for a reward with one value or none. rates: (steps, rewards).
+        """Return (rewards,) the dispersion of each reward, which says how uncertain the rate of a step is: the variance
+        of that rate, divided by the mean of rate (1 − rate) over the steps. The variance is estimated from how the
+        groups of a batch differ. The dispersion is 1 for a reward with one value or none. rates: (steps, rewards).
         """
         means = (self._means(self.values) - self.low[:, None]) / self.range[:, None]
         batch = self.table["batch"].to_numpy()[self.starts]
@@ -114,7 +115,8 @@ class LoggedGroups:
 
     def pushes(self, method: str, weights: tuple[float, ...], gate: Gate | None = None) -> Pushes:
         """Return how a setting (method, weights and gate) pushes the rewards: its push on each, as measured on the
-        logged groups, and the variances and correlations by which the pushes change as the rates of the rewards change.
+        logged groups, and the standard deviations and correlations by which the pushes change as the rates of the
+        rewards change.
         """
         table = self.table if gate is None else self.table.with_columns(behind(gate, self.facts.rewards))
         values = self.values if gate is None else self._values(table)
@@ -152,8 +154,9 @@ class LoggedGroups:
         return batch.zero_unrewarded(formula(batch).advantages).flatten().numpy()
 
     def _passes(self, gate: Gate, values: Array) -> float:
-        """Return the rate of a reward behind its gate divided by the product of two rates: its own without the gate,
-        and that of the reward on which the gate depends. values: (rewards, responses) the rewards with the gate.
+        """Return the rate of a gated reward, as its gate leaves it, divided by the product of two rates: that of the
+        reward without the gate, and that of the reward on which the gate depends. values: (rewards, responses) the
+        rewards with the gate. `_rates` says what a rate is.
         """
         k, on = gate.reward, gate.on
         passing = self._rates(self.values)

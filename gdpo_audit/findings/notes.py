@@ -11,8 +11,9 @@ from gdpo_core._words import count, number, percent
 
 
 def notes(f: Facts) -> Iterator[str]:
-    """Yield the notes of a report: what of the log was left out or counts only once, which rewards do not count or have
-    been worked out from their total, how the groups were told apart, and the like.
+    """Yield the notes of a report, each of one or two sentences. They say which parts of the log were not read, were
+    left out or count only once, which rewards do not count or were worked out from their total, how the groups were
+    told apart, and the like.
     """
     for issue in f.run.issues:
         yield from _notes_on(issue)
@@ -37,7 +38,9 @@ def notes(f: Facts) -> Iterator[str]:
 
 
 def _notes_on(issue: LogIssue) -> Iterator[str]:
-    """Yield the notes, if any, about an issue that was noted while the log was read."""
+    """Yield the notes about an issue that was noted while the log was read; nothing for an issue of a kind that has no
+    note.
+    """
     details = issue.details
     if issue.id == "files-left-out":
         yield f"The following was not read: {some(details['files'])}."
@@ -71,8 +74,11 @@ def _notes_on(issue: LogIssue) -> Iterator[str]:
 
 
 def _total_of_parts(details: Mapping[str, Any]) -> str:
-    """Return a note that a total was read alone, and how much of it the columns beside it explain. details: those of
-    the issue.
+    """Return a note that only a total was read as a reward, with the share of its variance that the columns beside it
+    explain.
+
+    details: those of the issue `total-of-parts`. `total` is the name of the total, `parts` are the names of the
+    columns, `explained` is the share, and `named` is true if the caller asked for the total.
     """
     share = percent(details["explained"], 1)
     total, terms = details["total"], details["parts"]
@@ -86,8 +92,13 @@ def _total_of_parts(details: Mapping[str, Any]) -> str:
 
 
 def _regrouped(details: Mapping[str, Any]) -> Iterator[str]:
-    """Yield notes about groups that the audit had to find out by itself: by what the responses were grouped and why,
-    and that of several rows with one advantage only the last counts, where that is so. details: those of the issue.
+    """Yield one or two notes about groups that the audit had to find out by itself. The first note says by what the
+    responses were grouped, and why. The second says that several rows have one advantage in common and only the last of
+    them counts; it is left out if there are no such rows.
+
+    details: those of the issue `regrouped`. `by` and `not_by` say in words how the groups are told apart now and how
+    they were before, `once` is the name of what such rows have in common, and `judged` is true if advantages are
+    logged.
     """
     named = bool(details["not_by"]) and details["not_by"] != details["by"]
     why = "because nothing else in the log shows the groups"
@@ -101,8 +112,12 @@ def _regrouped(details: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _masked(details: Mapping[str, Any]) -> str:
-    """Return a note on the rows whose advantage a mask, or a rule that no advantage is below 0, set to 0. details:
-    those of the issue.
+    """Return a note on the rows whose advantage was set to 0, by a mask, a filter, or a rule that no advantage may be
+    below 0.
+
+    details: those of the issue `masked`. `rows` of `of` rows are such rows, `below` is true if the rule is the reason,
+    `column` and `value` say which value of a column marks the rows (None if no column does), and `counts` says whether
+    the rows count in the statistics of their group.
     """
     if details.get("below"):
         return (

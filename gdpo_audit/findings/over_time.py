@@ -91,8 +91,8 @@ def present(series: Series) -> list[float]:
 
 
 def quarters(series: Series) -> tuple[float | None, float | None]:
-    """Return the mean of the first quarter and of the last quarter of the numbers in a series, steps without a number
-    left out. A quarter is at least one number. Returns (None, None) if the series has no number.
+    """Return two means of the numbers in a series: that of their first quarter, and that of their last quarter. Steps
+    without a number are left out, and a quarter is at least one number. (None, None) if the series has no number.
 
     >>> quarters([0.0, 1.0, None, 3.0, 4.0])
     (0.0, 4.0)
@@ -118,8 +118,9 @@ def changed_at(steps: Sequence[int], series: Series) -> int | None:
     """Return the step from which on the mean of a series is another one; None if the change may be noise, or if the
     series is too short.
 
-    steps: the step of each number. The step that is returned cuts the series in two, so that the means before it and
-    from it on differ most in comparison with their standard error. The noise is estimated from neighbouring steps.
+    steps: the step of each number. The returned step cuts the series in two, at the place where the mean before it and
+    the mean from it on differ most in comparison with their standard error. The noise is estimated from neighbouring
+    steps.
 
     >>> changed_at(range(1, 9), [0.1, 0.0, 0.1, 0.0, 1.0, 1.1, 1.0, 1.1]), changed_at(range(8), [0.0, 1.0] * 4)
     (5, None)
@@ -138,9 +139,10 @@ def changed_at(steps: Sequence[int], series: Series) -> int | None:
 
 def sparkline(series: Series, between: tuple[float, float] | None = None, width: int = 10) -> str:
     """Draw a series in at most `width` block characters, each for one number or for the mean of a few; "" without
-    numbers.
+    numbers. Steps without a number are skipped.
 
-    between: the lowest and the highest number of the scale, by default those of what is drawn.
+    between: the lowest and the highest number of the scale, by default those of what is drawn; numbers beyond them are
+    drawn at the ends of the scale.
 
     >>> sparkline([0.0, 1.0, 2.0, 3.0]), sparkline([5.0, 5.0]), sparkline([0.5, 1.2], between=(0, 1)), sparkline([])
     ('▁▃▆█', '▄▄', '▅█', '')

@@ -24,7 +24,7 @@ from gdpo_core.pushing import MEANING as PUSH
 
 
 class TrialPart(Struct, frozen=True, kw_only=True):
-    """A setting that the run could have used."""
+    """A setting: a method, the weight of each reward by name, and a gate or null."""
 
     method: str
     weights: Mapping[str, float]
@@ -32,7 +32,9 @@ class TrialPart(Struct, frozen=True, kw_only=True):
 
 
 class Setting(Struct, frozen=True, kw_only=True):
-    """A setting that was tried on this log, and what the log shows under it; the first is the run's own."""
+    """A setting that was tried on this log, and what the log shows under it. The first setting of a plan is the run's
+    own.
+    """
 
     setting: TrialPart
     title: Annotated[str, Meta(description="In a few words.")]
@@ -70,15 +72,17 @@ class Setting(Struct, frozen=True, kw_only=True):
 
     @property
     def gate(self) -> GatePart | None:
-        """The gate of the setting, if it has one."""
+        """The gate of the setting, None without one."""
         return self.setting.gate
 
 
 def plan_of(f: Facts) -> tuple[Setting, ...]:
-    """Return the settings that were tried on the run's own log: that of the run itself first, and last one with a gate,
-    if a gate raises the push on the primary reward.
+    """Return the settings that were tried on the run's own log, with at most one of them marked as recommended. That of
+    the run itself comes first. A setting with a gate comes last, if some gate raises the push on the primary reward by
+    more than noise.
 
-    Returns () for a single reward, for weights that are all 0, and where the log does not tell what each reward did.
+    Returns () for a single reward, for weights that are all 0, where the log does not tell what each reward did, and
+    where the facts hold no sample of the log.
     """
     unknown = f.run.total_only or f.relations or f.contradicted or f.lacks_a_reward
     if len(f.rewards) < 2 or unknown or not any(f.basis.weights):
@@ -98,8 +102,10 @@ def plan_of(f: Facts) -> tuple[Setting, ...]:
 
 
 def _settings(trials: Trials) -> Iterator[tuple[Setting, Trial]]:
-    """Yield each setting that is tried, with the trial that it was computed from: the run's own, the same weights under
-    other methods, and weights that give each reward the share of the update that its own weight asks for.
+    """Yield each setting without a gate that is tried, with the trial that it was computed from. First comes the run's
+    own setting, then its weights under other methods, and last, under GDPO and under GRPO or the variant of GRPO that
+    ran, weights that give each reward the share of the update that its own weight asks for. Such weights are left out
+    if none are found or if they hardly differ from those of the run.
     """
     f = trials.facts
     weights_of_run, name = f.basis.weights, NAMES[f.method]
@@ -136,8 +142,8 @@ def _differ(weights: Sequence[float], weights_of_run: Sequence[float]) -> bool:
 
 
 def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, Trial]:
-    """Return the setting that a trial makes, with the figures of the sample under it, and the trial. title: the setting
-    in a few words; do: what to do for it, as the start of a sentence.
+    """Return two things: the setting that a trial makes, with the figures of the sample under it, and the trial itself.
+    title: the setting in a few words; do: what to do for it, as the start of a sentence.
     """
     f, after, method = trials.facts, trials.facts_under(trial), trial.method
     shares, (functions, weights) = after.shares(method), f.functions(trial.weights)
@@ -177,11 +183,12 @@ def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, 
 
 def _best(f: Facts, rows: Sequence[Setting]) -> Setting | None:
     """Return the setting that is to be recommended: the one that raises the push on the primary reward most, less what
-    the pushes on other rewards lose. rows: the settings, the run's own first.
+    the pushes on other rewards lose. rows: the settings without a gate, the run's own first.
 
-    Under that setting the push has to be above 0 and to rise by more than noise, and the whole interval of the
-    forecast, if there is one, has to lie above 0. Returns None if no setting meets these conditions, without a primary
-    reward, as only the run's owner can then say what is better, and where no method makes the advantages.
+    Under that setting, the push on the primary reward has to be above 0 and above that under the run's own setting by
+    more than noise. If the reward has a forecast, the whole interval has to lie above 0. None if no setting meets these
+    conditions, if no reward is primary, as only the run's owner can then say what is better, or if no known method
+    makes the logged advantages.
     """
     if f.basis.primary is None or (f.recipe is None and f.reproduced is False):
         return None
@@ -262,8 +269,8 @@ def _gated(trials: Trials, ran: Setting) -> list[tuple[Setting, Trial]]:
 
 
 def _with_forecasts(f: Facts, tried: Sequence[tuple[Setting, Trial]]) -> list[Setting]:
-    """Return the settings, all but the run's own with a forecast of each reward. Without a primary reward, or where the
-    log does not tell enough, they are returned as they are. tried: pairs of a setting and its trial, the run's own
+    """Return the settings, each but the run's own with a forecast of each reward. They are returned as they are if no
+    reward is primary, or if the log lacks what a forecast needs. tried: pairs of a setting and its trial, the run's own
     first.
     """
     rows = [row for row, _ in tried]

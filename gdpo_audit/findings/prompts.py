@@ -32,8 +32,9 @@ def visited_prompts(f: Facts) -> pl.DataFrame | None:
     """Return a table with a row per prompt, those first that wasted most responses on silent groups. None where the log
     has no prompts, or where it is not known which groups were silent.
 
-    The columns are `_prompt_key`, `_place` (of the first response), visits (groups that answer the prompt), silent (how
-    many of these are silent) and responses (in silent groups).
+    The columns are `_prompt_key`; `_place`, the place of the first response to the prompt; visits, the number of groups
+    that answer it; silent, how many of these groups are silent; and responses, the number of responses in the silent
+    ones.
     """
     visits = _visits(f)
     if visits is None or "_prompt_key" not in visits.columns:
@@ -44,16 +45,17 @@ def visited_prompts(f: Facts) -> pl.DataFrame | None:
 
 
 def worst_of(prompts: pl.DataFrame) -> pl.DataFrame:
-    """Return the prompts that a report shows: the first `WORST` of those that wasted responses. prompts: a table as
-    `visited_prompts` returns it.
+    """Return the prompts that a report shows: the first `WORST` of those that wasted responses on silent groups.
+    prompts: a table as `visited_prompts` returns it.
     """
     return prompts.filter(pl.col("responses") > 0).head(WORST)
 
 
 def prompts_of(f: Facts) -> PromptsPart | None:
-    """Return the report's part about prompts: how many the run has, how many of them several groups answer, how many of
-    either have silent groups alone, and the worst ones with their texts. None where the log has no prompts, or where it
-    is not known which groups were silent.
+    """Return the report's part about prompts. It has five entries: the number of prompts, of those that several groups
+    answer ("repeated"), of those whose groups are all silent ("silent"), and of those of which both is true
+    ("silent_repeated"); and "worst", a list of the worst prompts with their texts. None where the log has no prompts,
+    where their texts were not read, or where it is not known which groups were silent.
     """
     prompts = visited_prompts(f)
     if prompts is None or f.prompt_texts is None:
@@ -73,9 +75,10 @@ def prompts_of(f: Facts) -> PromptsPart | None:
 
 
 def lengths_of(f: Facts) -> LengthsPart | None:
-    """Return the report's part about lengths: how long the completions are at the start and at the end of the run, in
-    tokens or else in characters, and how length is correlated with each reward, None where either is constant. The
-    whole part is None where no lengths are known.
+    """Return the report's part about lengths. It has four entries: the unit, which is tokens if the log has these
+    lengths and else characters; the mean length in the first and in the last quarter of the batches; and by reward the
+    correlation with the length inside groups, None where either is constant. The whole part is None where no lengths
+    are known.
     """
     batches = f.batches.lengths if f.run.has_length else f.characters
     if batches is None or not batches.total.sum():

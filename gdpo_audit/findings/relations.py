@@ -12,9 +12,11 @@ Relation = tuple[str, dict[str, float]]
 
 
 def relations_of(rewards: Sequence[str], totals: Sums[float]) -> Iterator[Relation]:
-    """Yield each reward that is, inside every group and up to a constant there, a weighted sum of earlier rewards: its
-    name, and the weights of these by name, without those next to 0. A reward that varies in too few groups has no part
-    in this. rewards: all names, in the order of the sums; totals: the sums over all batches that count.
+    """Yield each reward that is, inside every group and up to a constant there, a weighted sum of earlier rewards: a
+    pair of its name and a dict of the weights by the names of the earlier rewards. Weights next to 0 are left out. A
+    reward that varies in too few groups is in no such pair.
+
+    rewards: all names, in the order of the sums; totals: the sums over all batches that count.
     """
     sums, independent = totals.rewards, list[int]()
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,8 +1,8 @@
 """Patterns in logged advantages that no recipe makes: a known estimator, the order of the rewards, or a sign that
 something is not logged.
 
-All are looked for in a sample of the log. A known estimator is named if it fits nearly all groups of the sample, an
-order if it fits all, and either only in too many groups to be chance.
+Each pattern is looked for in a sample of the log. A known estimator has to fit nearly all groups of the sample, and an
+order all groups. There have to be so many groups and responses that the pattern cannot be chance.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,8 +38,10 @@ _OF_GROUP = "a factor for each group"
 class Residual:
     """Describe a pattern in logged advantages that no known recipe makes.
 
-    pattern: its name; says: sentences about it. known: True if the advantages are those of a known estimator or follow
-    the rewards, False if something seems to be missing from the log.
+    pattern: the name of the pattern; says: sentences about it. known: True if the advantages are those of a known
+    estimator or follow the rewards, False if something seems to be missing from the log. consistent: in the second
+    case, whether the advantages follow the rewards for the most part. weights: those of the rewards in a known
+    estimator, one per reward, else None.
     """
 
     pattern: str
@@ -51,7 +53,8 @@ class Residual:
 
 def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual | None:
     """Return the first pattern that is found in the advantages of some tables, which no recipe makes; None where none
-    is found. Only about the first `_ENOUGH` responses, in whole groups, are looked at. rewards: their names.
+    is found. Only the first `_ENOUGH` responses are looked at, cut to whole groups, but at least one group. rewards:
+    the names of the rewards.
     """
     table = pl.concat(tables)
     ends = table["group"].rle().struct.field("len").cum_sum().to_numpy()
@@ -76,8 +79,8 @@ def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tupl
     """Yield estimators that may have made the advantages: the name of each, its terms, and a sentence in which “…”
     stands for the weights.
 
-    If an estimator did make them, its terms have weights for which the weighted sum is a multiple of the advantages in
-    every group, with a factor of its own in each.
+    If an estimator made the advantages, there are weights for its terms with which, in each group, the weighted sum of
+    the terms is a multiple of the advantages. The factor may differ from group to group. t: the terms of GRPO.
     """
     ratio = t.total(t.a.clamp(max=0)).abs() / t.total(t.a.clamp(min=0))
     ratio = ratio[ratio.isfinite() & (ratio > 0)]
@@ -116,8 +119,9 @@ def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tupl
 
 
 def _fit(t: Terms) -> Tensor | None:
-    """Return (rewards,) the weights with which the sum of the terms times a positive factor, one per group, is the
-    advantages in nearly every group; None if there are no such weights, or if too few groups or responses show it.
+    """Return (rewards,) the weights of a sum of the terms that fits the advantages: in nearly every group, the sum
+    times a positive factor of that group gives the advantages. None if there are no such weights, or if too few groups
+    or responses show it.
     """
     solution = solution_of(replace(t, batch=torch.arange(len(t.batch))), len(t.batch))
     if not solution.is_direction:
@@ -137,8 +141,8 @@ def _fit(t: Terms) -> Tensor | None:
 
 
 def _factors_vary(t: Terms, w: Tensor) -> bool:
-    """Return whether the factor from the weighted sums to the advantages differs from group to group, and that from the
-    z-scores of these sums, with n − 1 and with n, does so too. w: (rewards,) the weights.
+    """Return whether the advantages differ from the weighted sums by a factor that varies from group to group, and also
+    from the z-scores of these sums, whether their std is computed with n − 1 or with n. w: (rewards,) the weights.
     """
     square = t.total((w @ t.x).square())
     factor = t.total((w @ t.x) * t.a) / square
@@ -149,7 +153,9 @@ def _factors_vary(t: Terms, w: Tensor) -> bool:
 
 
 def _in_words(rewards: Sequence[str], weights: Tensor) -> str:
-    """Return words that name each reward with its weight; if only one has a weight other than 0, they name it alone."""
+    """Return words that name each reward with a weight other than 0, and its weight; if there is only one such reward,
+    they name it alone, without its weight.
+    """
     known = {name: w for name, w in zip(rewards, weights.tolist(), strict=True) if w}
     words = weights_in_words(known, True).removesuffix(" (the log shows only their ratio)")
     return f"with weights {words}" if len(known) > 1 else f"of {listing(known)} alone"
@@ -195,8 +201,8 @@ def _mostly(t: Terms, hidden: int, groups: int) -> Residual | None:
     """Return the pattern that the advantages follow the rewards for the most part, or the pattern that something is not
     logged; None if neither shows.
 
-    hidden: in how many of the groups responses with equal rewards have different advantages; if these groups are many,
-    something is not logged. groups: the number of all groups.
+    hidden: the number of groups in which responses with equal rewards have different advantages; if there are many such
+    groups, something is not logged. groups: the number of all groups.
     """
     mean, adds_up = t.total(t.a) / t.total(t.included).clamp(min=1), _adds_up(t)
     a = (t.a - mean[t.unit]) * t.included
@@ -229,5 +235,7 @@ def _adds_up(t: Terms) -> bool:
 
 
 def _largest(terms: Terms, x: Tensor) -> Tensor:
-    """Return (units,) the largest absolute value of x in each unit of the terms. x: (responses,)."""
+    """Return (units,) the largest absolute value of x in each unit of the terms, such as a group, over the responses
+    that take part. x: (responses,).
+    """
     return x.new_zeros(len(terms.batch)).scatter_reduce(0, terms.unit, x.abs() * terms.included, "amax")

@@ -19,8 +19,9 @@ def ungated_column(name: str) -> str:
 
 
 class Selected(NamedTuple):
-    """Sums of each reward in each group, (rewards, groups) each, over the responses that have an advantage: how the
-    reward goes together with the advantage, and how many responses above the group's mean are punished.
+    """Sums of each reward in each group, each (rewards, groups), over the responses that have an advantage. products,
+    squares: how the reward goes together with the advantage. above, punished: how many responses are above the group's
+    mean, and how many of these are punished by an advantage of 0 or less.
     """
 
     products: Tensor  # Σ A d, with d the distance of the reward from its mean in the group
@@ -32,7 +33,8 @@ class Selected(NamedTuple):
 @dataclass(frozen=True)
 class Deviations:
     """The distances of rewards from the means of their groups, with sums over each group that do not depend on the
-    advantages.
+    advantages. above: which responses are above the mean of their group by more than round-off; better: how many such
+    responses each group has; same: the size, as a part of the largest in a group, up to which a number is round-off.
     """
 
     batch: Batch
@@ -59,9 +61,9 @@ class Deviations:
 
 
 def deviations_of(batch: Batch, distance: Tensor, same: float) -> Deviations:
-    """Return the distances of rewards from the means of their groups, with the sums that are computed of them once.
-    distance: these distances, (rewards, …), 0 where a reward is missing; same: the size, as a part of the largest in a
-    group, up to which a number is round-off.
+    """Return the distances of rewards from the means of their groups, with the sums that follow from the distances
+    alone. distance: these distances, (rewards, …), 0 where a reward is missing; same: the size, as a part of the
+    largest in a group, up to which a number is round-off.
     """
     above = (distance > _round_off(batch, distance, same)).to(distance)
     squares, better = (batch.group.total(x) for x in (distance.square(), above))

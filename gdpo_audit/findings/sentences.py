@@ -1,4 +1,6 @@
-"""The beginnings and ends of sentences in findings and reports, as the facts of a run require them."""
+"""Parts of sentences in findings and reports that depend on the facts of a run: where its weights come from, whose
+convention it follows, and how a sentence about its method begins.
+"""
 
 from gdpo_audit.findings.facts import Facts
 from gdpo_core._words import number
@@ -19,7 +21,8 @@ WEIGHTS_FROM = {  # by `Facts.weights_from`: how the weights of the figures came
 
 
 def whose(convention: str) -> str:
-    """Return whose computation a convention is, in words that can be the subject of a sentence.
+    """Return the name of the framework whose convention this is, or “the paper”, in words that can be the subject of a
+    sentence. convention: the id of a way to compute advantages.
 
     >>> whose("trl"), whose("paper")
     ('TRL', 'the paper')

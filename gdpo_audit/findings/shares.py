@@ -1,4 +1,4 @@
-"""A search for weights under which the rewards make wanted shares of the update."""
+"""A search for weights under which each reward makes up the share of the update that is wanted of it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,15 +21,17 @@ _LEAST = 1e-3
 
 
 def weights_for(trials: Trials, method: str, wanted: Mapping[int, float]) -> tuple[float, ...] | None:
-    """Return weights, one per reward and rounded to three digits, under which a method gives each reward about its
-    wanted share of the update. None where no share is wanted, or where a reward in `wanted` never differs.
+    """Return weights, one per reward and rounded to three significant digits, under which a method gives each reward
+    about its wanted share of the update. None where no share is wanted, or where a reward in `wanted` never differs. If
+    the search has not come near enough after `_ROUNDS` rounds, the last weights are returned.
 
-    wanted: shares above 0 that sum to 1, by the index of the reward. All other rewards keep the weight that they have,
-    but count as 0 in the search. The signs of the weights stay, and so does the largest absolute weight of the rewards
-    in `wanted`, or it becomes 1 if all are 0.
+    method: "gdpo", "grpo", "grpo_no_std" or "grpo_batch_std". wanted: the share of each reward by the index of the
+    reward; all shares are above 0 and sum to 1. A reward that is not in `wanted` keeps its weight, but the search
+    computes the update as if that weight were 0. A weight of 0 may become positive; no other weight changes its sign.
+    The largest absolute weight of the rewards in `wanted` stays as it is, or becomes 1 if all of their weights are 0.
 
-    A share is Σ_u w_k (M_u w)_k / d_u² beside Σ_u w'M_u w / d_u². Here u counts the units, each of which the method
-    divides by one number d_u, and M_u holds the products of the terms in that unit.
+    The share of reward k is Σ_u w_k (M_u w)_k / d_u², divided by Σ_u w'M_u w / d_u². Here u counts the units, which are
+    groups or batches: the method divides each unit by one number d_u. M_u holds the products of the terms in a unit.
     """
     f = trials.facts
     products, divisors = _products(trials, method)
@@ -59,12 +61,13 @@ def weights_for(trials: Trials, method: str, wanted: Mapping[int, float]) -> tup
 
 
 def _products(trials: Trials, method: str) -> tuple[Array, Array | None]:
-    """Return two stacks of matrices, (units, rewards, rewards).
+    """Return two stacks of matrices, (units, rewards, rewards), for the sample of `trials`. A unit is a set of
+    responses that the method divides by one number: a group or a batch.
 
-    The first holds Σ x_k x_l over the responses of each unit, with x_k the term of reward k before its weight: z under
-    GDPO, else the reward minus the mean of its group. The second holds the matrices D for which w'D w is the square of
-    what a method divides a unit by; it is None where nothing is divided. A unit is what a method divides by one number:
-    a group or a batch.
+    The first stack holds Σ x_k x_l over the responses of each unit, where x_k is the term of reward k before its
+    weight: z under GDPO, and under other methods the reward minus the mean of its group. The second stack holds the
+    matrices D for which w'D w is the square of the number by which the method divides the unit. The second is None for
+    "grpo_no_std", which divides by nothing.
     """
     f = trials.facts
     c = ALL_CONVENTIONS[f.basis.convention]

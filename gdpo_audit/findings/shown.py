@@ -42,8 +42,8 @@ NOTHING_SHOWN = Shown()
 
 
 def shown(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Shown:
-    """Return what the advantages of some tables show by themselves, with the title of the most telling sign. There is
-    no sentence where everything is as usual.
+    """Return the signs that the advantages of some tables show by themselves, with the title of the most telling one.
+    There is no sentence about what is as usual, and none at all where no advantage is logged or all are 0.
     """
     table = pl.concat(tables)
     a = table["advantage"].fill_null(float("nan")).to_numpy()
@@ -105,8 +105,9 @@ def _centring(a: np.ndarray, group: np.ndarray, batch: np.ndarray, x: np.ndarray
 
 
 def _plain_sum(a: np.ndarray, x: np.ndarray) -> list[float] | None:
-    """Return the weights with which the rewards x add up, uncentred, to the advantages a; None if there are no such
-    weights, or too few responses to tell. x: (responses, rewards); a: (responses,).
+    """Return the weights, rounded to four digits, with which the rewards x add up, uncentred, to the advantages a. None
+    if there are no such weights, or if too few responses have every reward; others are not looked at. x: (responses,
+    rewards); a: (responses,).
     """
     whole = np.isfinite(x).all(1)
     if whole.sum() < x.shape[1] + _ROWS:
@@ -118,8 +119,9 @@ def _plain_sum(a: np.ndarray, x: np.ndarray) -> list[float] | None:
 
 
 def _rounded_mean(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> str:
-    """Return a sentence on why some groups' advantages do not add up to 0: because they follow the rewards minus a mean
-    that was rounded to bfloat16, if they do, and else the usual reasons.
+    """Return a sentence on why the advantages of some groups do not add up to 0. The reason is a mean that was rounded
+    to bfloat16, if in nearly all groups the advantages follow the rewards minus such a mean; else the sentence names
+    the usual reasons.
 
     a: (responses,) the advantages; group: (responses,) the group of each; x: (responses, rewards).
     """

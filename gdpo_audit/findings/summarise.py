@@ -51,8 +51,10 @@ class Summary(NamedTuple):
 
 
 def summarise_all(tables: Iterable[pl.DataFrame], basis: Basis, mapped: Mapped = map) -> Summary:
-    """Return the summary of all tables of a run, with its batches in the order of the steps. mapped: applies a function
-    to each part of the run, as `map` does in this process; an engine does it elsewhere.
+    """Return the summary of all tables of a run, with its batches in the order of the steps.
+
+    mapped: a function that applies another one to each part of the run and returns the results in order. The default,
+    `map`, does so in this process; an engine does it elsewhere.
     """
     all_of_them = _joined(mapped(partial(summarise, basis=basis), pieces(tables)))
     batches = all_of_them.batches
@@ -124,7 +126,7 @@ def _kinds(table: pl.DataFrame, basis: Basis) -> Iterator[tuple[pl.DataFrame, Ba
 
 def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
     """Return (responses,) whether all rewards of a response are float32 numbers, which is how a trainer that computes
-    in float32 logs them. A missing reward, NaN, counts as one.
+    in float32 logs them. A missing reward, NaN, passes for a float32 number.
     """
     fits = np.full(len(table), True)
     for name in rewards:
@@ -135,8 +137,8 @@ def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
 
 
 def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Summary:
-    """Return the summary of batches of one kind. float32: whether all of their rewards are float32 numbers. timed:
-    whether all of their lengths are known.
+    """Return the summary of batches of one kind. float32: whether all of their rewards are float32 numbers; if not, the
+    rewards are rounded to `DIGITS` significant digits before. timed: whether all of their lengths are known.
     """
     rounded = rows if float32 else rows.with_columns(pl.col(reward_columns(basis.rewards)).round_sig_figs(DIGITS))
     log = tensors_of(rounded, basis.rewards)
@@ -161,8 +163,8 @@ def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Su
 
 
 def _best(score: Array, most: int) -> Array:
-    """Return the indices of the groups with the highest scores, at most `most` of them; of groups with equal scores the
-    first ones are taken, and NaN is no score.
+    """Return the indices of the groups with the highest scores, at most `most` of them, in no particular order. Of
+    groups with equal scores the first ones are taken, and NaN is no score.
     """
     shown = np.flatnonzero(score == score)
     if len(shown) <= most:
@@ -192,11 +194,11 @@ def _as_array(_: str, x: Tensor | Array) -> Array:
 
 
 def _scores(groups: Sums[Array], method: str, first: int) -> dict[str, Array]:
-    """Return how well each group shows each kind of finding, by the id of the finding: (groups,) scores, NaN for a
-    group that does not show it.
+    """Return how well each group shows each kind of finding: by the id of the finding (groups,) scores, NaN for a group
+    that does not show it. If a finding is about one reward, the key is the id, a space and the index of the reward.
 
-    method: the one whose ties, wrong orders and the like are shown. If a finding is about one reward, the reward's
-    index follows the id. first: the index of the reward whose good responses the score of `punished` is about.
+    method: the method whose ties, wrong orders and the like are shown. first: the index of the reward whose good
+    responses the score of `punished` is about.
     """
     sums, several = groups.methods[method], (groups.rewards.dead_groups == 0).sum(0) > 1
     with np.errstate(divide="ignore", invalid="ignore"):

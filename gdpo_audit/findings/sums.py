@@ -24,8 +24,8 @@ _MERGED |= dict.fromkeys(
 
 
 class Made(NamedTuple):
-    """The weights with which the advantages of one batch are computed, and the recipe of the advantages that it
-    logged.
+    """The weights with which the advantages of one batch are computed, and the recipe of the advantages that the log
+    holds for this batch, or None.
     """
 
     weights: tuple[float, ...]
@@ -35,9 +35,9 @@ class Made(NamedTuple):
 @dataclass(frozen=True)
 class Basis:
     """All that the sums over a run are computed with: its rewards, weights, convention and methods. primary: the index
-    of the primary reward. recipe: that of the logged advantages. extra_method: a method to compute as well.
-    examples_of: the method of which examples are kept, None for none. changes: the weights and the recipe of those
-    batches, by number, in which they are not the run's.
+    of the primary reward. recipe: how the logged advantages were made. extra_method: a method to compute beside those
+    of every report. examples_of: the method of whose ties, wrong orders and the like examples are kept, None for none.
+    changes: by the number of a batch, its weights and recipe, for each batch in which these are not those of the run.
     """
 
     rewards: tuple[str, ...]
@@ -56,8 +56,8 @@ class Basis:
         return self.changes.get(batch, Made(self.weights, self.recipe))
 
     def with_weights(self, named: Mapping[str, float]) -> "Basis":
-        """Return the basis with other weights in every batch, as far as they are named. named: weights by reward; a
-        reward without one keeps its own.
+        """Return the basis with other weights in every batch. named: the new weights by reward; a reward without one
+        keeps its own in each batch.
         """
 
         def changed(weights: tuple[float, ...]) -> tuple[float, ...]:
@@ -186,8 +186,9 @@ _RECORDS = (RewardSums, MethodSums, LengthSums, LoggedSums, Sums)
 
 
 def each(make: Callable[..., Any], *records: Any, name: str = "") -> Any:
-    """Return a record of the kind that all the given ones are of, in which each field is `make(name, *values)`: the
-    name of the field, and the values that the records have in it. Records and dicts inside them are built likewise.
+    """Return a record of the same kind as the given ones, which are all of one kind. Each of its fields is `make(name,
+    *values)`, where `name` is the name of the field and `values` are what the given records hold in it. Records and
+    dicts inside them are built likewise.
 
     name: the name to call `make` with if the arguments are values already and no records.
     """
@@ -210,9 +211,10 @@ def concat(several: Sequence[Sums[Array]]) -> Sums[Array]:
 
 
 def add_up(batches: Sums[Array], number: Array) -> Sums[Array]:
-    """Return the sums of all batches that have the same number, in ascending order of these numbers. Extremes are not
-    added up: the lowest or highest stays; and fingerprints are joined by XOR. batches: sums over batches or over other
-    pieces of a run, such as its groups; number: (batches,) the number of each.
+    """Return the sums of all batches that have the same number, in ascending order of these numbers. Some fields are
+    not added up: of numbers of batches and steps and of extremes, the lowest or the highest stays, fingerprints are
+    joined by XOR, and the scatter is taken anew around the common mean. batches: sums over batches or over other pieces
+    of a run, such as its groups; number: (batches,) the number of each.
     """
     if (number[1:] < number[:-1]).any():
         order = np.argsort(number, kind="stable")
@@ -245,15 +247,15 @@ def push_of(pushed: Array, distances: Array, squares: Array | float) -> Array:
 
 
 def scaled_share(batches: Sums[Array]) -> float:
-    """Return the share of groups whose advantages are all off by one positive factor, of the groups with advantages
-    that are not reproduced; 0 without such groups.
+    """Return the share of groups whose advantages are all off by one positive factor, among the groups with advantages
+    that the recipe does not reproduce; 0 without such groups.
     """
     return float(batches.logged.scaled_groups.sum() / max(batches.logged.wrong_groups.sum(), 1))
 
 
 def bin_batches(batches: Sums[Array], at_most: int = 200) -> Sums[Array]:
-    """Return the sums with consecutive batches added together, so that at most `at_most` are left; each has the number
-    of the first of its batches.
+    """Return the sums with consecutive batches added together, so that at most `at_most` are left; unchanged if there
+    are no more than that. What was added together has the lowest number of its batches.
     """
     rows = len(batches.batch)
     return batches if rows <= at_most else add_up(batches, np.arange(rows) * at_most // rows)

@@ -19,8 +19,9 @@ MOST = 20_000  # responses on which a setting is tried: all of a smaller log, el
 
 @dataclass(frozen=True)
 class Gate:
-    """A rule by which one reward counts only where another one reaches a threshold; elsewhere it has a fixed value.
-    `reward` and `on` are the indices of the two rewards.
+    """A rule by which one reward counts only where another one reaches a threshold; elsewhere it has the value
+    `fallback`. `reward` is the index of the reward that the gate changes, and `on` that of the reward which has to
+    reach the threshold.
     """
 
     reward: int
@@ -101,8 +102,8 @@ def at_most(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
 
 
 def sums_under(basis: Basis, gate: Gate | None, sample: Sequence[pl.DataFrame]) -> Sums[Array]:
-    """Return the sums over each batch of a sample, with the advantages computed on `basis`, and with a gate unless it
-    is None.
+    """Return the sums over each batch of a sample, with the advantages that each method of `basis` makes, and with one
+    reward behind a gate unless `gate` is None. The logged advantages of the sample are left aside.
     """
     table = pl.concat(sample).drop("advantage", strict=False)
     table = table if gate is None else table.with_columns(*behind(gate, basis.rewards))

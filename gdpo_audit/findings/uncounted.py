@@ -1,5 +1,5 @@
-"""Columns among the rewards that do not count: those of weight 0, and those that repeat another reward times its
-weight.
+"""Columns among the rewards that do not count: a column of weight 0, and a column that repeats another reward,
+multiplied by the weight of that reward.
 """
 
 import re
@@ -13,8 +13,13 @@ from gdpo_core._words import number
 
 
 def counted(f: Facts) -> Run | None:
-    """Return the run with only those rewards that count; None where all of them do, or where advantages are logged but
-    not reproduced. If no reward has weight 0, weighted copies are left out, and their factors are the run's weights.
+    """Return the run without the columns that do not count as rewards; None where every column counts, or where
+    advantages are logged but not reproduced.
+
+    A column whose weight is known to be 0 does not count (see `_without_weight`). Only if there is no such column,
+    weighted copies of other rewards do not count (see `_weighted_copies`): the factor of a copy then becomes the weight
+    of the reward that it repeats, unless the run already tells that weight. The columns that do not count are added to
+    `uncounted` of the run, each with the reason.
     """
     if f.reproduced is False:
         return None
@@ -34,8 +39,9 @@ def counted(f: Facts) -> Run | None:
 
 
 def _without_weight(f: Facts) -> Iterator[Uncounted]:
-    """Yield the rewards whose weight is known to be 0; nothing if no reward has another weight. Not among them are the
-    primary reward, a reward that a logged total seems to contain, and one that has a weight in some part of the run.
+    """Yield the rewards whose weight is known to be 0, because the log shows it, or because the caller or the run's
+    configuration says so; nothing if every weight is 0. The following are never among them: the primary reward, a
+    reward that a logged total seems to contain, and one that has another weight in some part of the run.
     """
     weights, recipe = f.basis.weights, f.recipe
     last = max((k for k, w in enumerate(weights) if w), default=-1)
@@ -52,9 +58,12 @@ def _without_weight(f: Facts) -> Iterator[Uncounted]:
 
 
 def _weighted_copies(f: Facts) -> Iterator[tuple[str, tuple[str, float]]]:
-    """Yield each reward that the log holds a second time, multiplied by a weight, in a column whose name says
-    “weighted”: the name of the reward, and then that column and the weight. A column that is the primary reward, or
-    whose weight the caller gave, is no such copy.
+    """Yield each reward that has a weighted copy among the columns: the name of the reward, then a pair of the name of
+    the copy and its factor.
+
+    A weighted copy is, inside every group and up to a constant there, the reward times a factor, and its name is that
+    of the reward with the word “weighted” before or behind it. The primary reward, and a column whose weight the caller
+    gave, are no copies.
     """
     primary = None if f.basis.primary is None else f.rewards[f.basis.primary]
     for later, weights in f.relations:

@@ -67,8 +67,9 @@ class WhatIf(Displayed, Struct, frozen=True):
 
 
 def validate_setting(run: Run, setting: Mapping[str, Any]) -> WhatIfSetting:
-    """Return the setting that a caller gives as a mapping with the keys method, weights and convention, or some of
-    them, checked against a run. Raises InputError.
+    """Return the setting that a caller gives as a mapping with one or more of the keys method, weights and convention,
+    checked against a run. Raises InputError for anything else, for an unknown method, convention or reward, and for a
+    log that holds a total alone.
     """
     keys = ("method", "weights", "convention")
     known = isinstance(setting, Mapping) and bool(setting) and set(setting) <= set(keys)
@@ -91,8 +92,8 @@ def with_every_weighed_reward(f: Facts, setting: WhatIfSetting) -> Facts:
 
 def compute_what_if(f: Facts, setting: WhatIfSetting, tables: Iterable[pl.DataFrame], engine: Mapped = map) -> WhatIf:
     """Return the figures of the whole run under its own setting and under another one, and the lines of configuration
-    that lead there. Raises InputError for a log that lacks a reward, for weights that are all 0, and if the log changed
-    since the audit.
+    that switch to the other one. Raises InputError for a log that lacks a reward, for weights that are all 0, and if
+    the log changed since the audit.
 
     tables: all tables of the run in `with_every_weighed_reward(f, setting)`, read anew; engine: applies a function to
     each part of the run, as `map` does.
@@ -121,10 +122,11 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, tables: Iterable[pl.DataFr
 
 
 def figures_under(f: Facts, method: str, rewards: Sequence[str]) -> SettingPart:
-    """Return a setting together with the figures of a run under it, as a part of the report.
+    """Return a setting together with the figures of a run under it, as a part of the report. f: the facts of the run
+    under that setting, of which the weights and the convention are taken.
 
-    rewards: the names of all rewards that it lists. A reward that does not count in the facts f has weight 0 and share
-    0, and None as its push and as its share of punished responses.
+    rewards: the names of all rewards that the part lists. A reward that does not count in the facts f has weight 0 and
+    share 0, and None as its push and as its share of punished responses.
     """
     figures = f.ties(method), f.tied_pairs(method), f.silent(method), f.inversions(method)
     shares = dict.fromkeys(rewards, 0.0) | _by_reward(f, f.shares(method))
