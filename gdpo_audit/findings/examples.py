@@ -72,7 +72,7 @@ class ExampleGroup(GroupPart, frozen=True, kw_only=True):
 
     def advantages_under(self, method: str) -> tuple[float, ...]:
         """Return (answers,) the advantages that a method gives this group if the group is the whole batch, with the
-        weights and the convention of the run.
+        weights and the convention that the example holds.
         """
         return tuple(explain(self.rewards, method, **self._options()).advantages.tolist())
 

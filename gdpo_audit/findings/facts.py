@@ -40,7 +40,11 @@ class Facts(Figures):
     advantages were made.
 
     Batches that repeat the rows of the batch before them, and batches that an evaluation or another method made, are
-    not in `batches`, so that the figures count no row twice and are those of one recipe.
+    not in `batches`, so that the figures count no row twice and are those of one recipe. steps: the numbers of the
+    steps in the log. tables: a sample of whole batches from all over the run. left_out_reward: a column that was not
+    read, and the recipe that makes the advantages if the column is a reward too. with_all: the facts in which every
+    reward counts, if some rewards do not count here. by: the facts of each value of a column. undecided: how many
+    groups were left out because their total has several sums of pays, and their rows.
     """
 
     run: Run

@@ -71,8 +71,8 @@ class Figures:
         return ratio(self.totals.rewards.holding_groups[k], self.totals.groups)
 
     def faint(self, k: int) -> float:
-        """Return the share of groups in which the reward with index k is nearly constant, as `FAINT_STD` and
-        `FEW_VALUES` define it, among the groups in which the reward differs; 0 where it differs in no group.
+        """Return the share of groups in which the reward with index k is nearly constant, as `thresholds.FAINT_STD` and
+        `thresholds.FEW_VALUES` define it, among the groups in which the reward differs; 0 where it differs in no group.
         """
         differs = self.totals.groups - self.totals.rewards.dead_groups[k]
         return ratio(self.totals.rewards.faint_groups[k], differs) if differs else 0.0
@@ -120,7 +120,7 @@ class Figures:
         """Return the share of the update that the weight of the reward with index k asks for where the reward can act:
         its squared weight, as a share of the squared weights of all rewards. Each square counts in proportion to how
         many groups its reward differs in, as in all other groups no weight can do anything. Where the weights change
-        during the run, this is the mean over all groups.
+        during the run, this is the mean over all groups. NaN where every such square is 0.
         """
         return self._over_groups(self.due_shares(k))
 
@@ -200,8 +200,8 @@ class Figures:
 
     def order(self, method: str) -> Order:
         """Return three counts over the pairs of responses in one group that differ in the primary reward: how many of
-        them the advantages of a method put in the right order, how many they tie, and how many they put in the wrong
-        order.
+        these pairs the advantages of a method put in the right order, how many they tie, and how many they put in the
+        wrong order. Groups with a NaN advantage are left out.
         """
         sums = self.totals.methods[method]
         pairs, tied, wrong = int(sums.primary_pairs), int(sums.tied_primary), int(sums.inverted)

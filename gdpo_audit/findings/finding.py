@@ -17,7 +17,9 @@ class Link(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """One thing that the owner of a run should know."""
+    """One thing that the owner of a run should know: how severe it is, what it means, what to do, and the numbers
+    behind it.
+    """
 
     id: str = ""  # the function `findings` gives it the name of the function that looks for it
     severity: Annotated[str, Meta(extra_json_schema={"enum": list(SEVERITIES)})] = "warning"

@@ -260,9 +260,9 @@ def advantages_upside_down(f: Facts) -> Iterator[Finding]:
 def _against(weights: Mapping[str, float | None], asked: Mapping[str, float]) -> list[str]:
     """Return the names of the rewards whose weight is below 0 although a weight above 0 was asked for.
 
-    If there is no such reward, return the names of all rewards with a weight below 0, unless one of three things
-    explains these weights: another weight is above 0; a weight below 0 was asked for one of these rewards; or only one
-    of several rewards has a weight other than 0, so that this reward may be a penalty. Then return [].
+    If there is no such reward, return the names of all rewards with a weight below 0. Return [] instead if another
+    weight is above 0, if a weight below 0 was asked for one of these rewards, or if only one of several rewards has a
+    weight other than 0, as that reward may be a penalty.
 
     weights: the weight that the log shows of each reward, None where it shows none; asked: the weights that were asked
     for.

@@ -81,8 +81,9 @@ def _place_of_only_pair(f: Facts, method: str) -> str:
 
 
 def _order_in_words(f: Facts, method: str) -> str:
-    """Return words that say how many pairs with different primary reward a method puts in the right order, in the wrong
-    order, and ties; the other pairs are said to be lost to missing rewards.
+    """Return words that say how many of the pairs with different primary reward a method puts in the right order, how
+    many in the wrong order, and how many it ties. If some of these pairs are lost to missing rewards, the words say how
+    many.
     """
     order = f.order(method)
     lost = int(f.totals.primary_pairs - order.pairs)
@@ -121,7 +122,8 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
 
 def priority_inversion(f: Facts) -> Iterator[Finding]:
     """Yield one finding if in many of the pairs that differ in the primary reward, the run's method gives the larger
-    advantage to the response with less of it; nothing without a primary reward, or if it is the only reward.
+    advantage to the response with less of that reward. Yield nothing if no reward is primary, or if the primary reward
+    is the only one.
     """
     inverted = f.inversions(f.method)
     if f.basis.primary is None or len(f.rewards) < 2 or not inverted >= t.INVERTED_INFO:
@@ -184,7 +186,7 @@ def round_up(weight: float) -> float:
 def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
     """Yield one finding if silent groups, in which every advantage is 0, make the std of the batch small, so that a
     method that divides by this std scales the advantages of all other groups up. GDPO does so in its batch step, and
-    GRPO with the std of the batch.
+    GRPO with the std of the batch; for another method there is no finding.
     """
     by_batch_std = f.method == "grpo_batch_std"
     by_gdpo = f.is_gdpo and ALL_CONVENTIONS[f.basis.convention].last_step != "group"

@@ -85,9 +85,10 @@ def _sign(f: Facts, k: int) -> float:
 
 
 def _drifts(f: Facts) -> dict[int, _Drift]:
-    """Return the drift of each reward, by the index of the reward. A reward is left out if too few groups hold it in
-    the first or the last quarter of the batches, or if it has one value in the whole run. The result is {} for a run of
-    fewer than `FADES_BATCHES` batches, or if one step reaches from the first quarter of the batches into the last.
+    """Return the drift of each reward, that is the change in its mean, by the index of the reward. A reward is left out
+    if too few groups hold it in the first or the last quarter of the batches, or if it has one value in the whole run.
+    The result is {} for a run of fewer than `FADES_BATCHES` batches, or if one step reaches from the first quarter of
+    the batches into the last.
     """
     size, step = len(f.batches.batch) // 4, f.batches.step
     if len(step) < t.FADES_BATCHES or step[size - 1] == step[-size]:

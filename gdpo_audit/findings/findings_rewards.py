@@ -230,8 +230,8 @@ def _starved(f: Facts) -> list[tuple[int, _End]]:
 def _severity_of_starved(f: Facts, k: int) -> str:
     """Return "info" if the starved reward with index k needs no warning, else "warning".
 
-    It needs none if the update raises it all the same, as its push shows, or if it is mostly noise in a run without
-    GDPO.
+    No warning is needed if the update raises the reward all the same, as its push shows, or if the reward is mostly
+    noise in a run without GDPO.
     """
     pushed = f.push(f.method)[k] >= t.PUSHED
     return "info" if pushed or (f.faint(k) >= t.FAINT and not f.is_gdpo) else "warning"
@@ -267,8 +267,8 @@ def _at_the_end(f: Facts, k: int) -> _End:
 
 
 def _acting_rewards(f: Facts) -> list[int]:
-    """Return the indices of the rewards that have a weight and differ in some group; [] where the log does not tell
-    what each reward makes of the update.
+    """Return the indices of the rewards that have a weight other than 0 and differ in some group; [] where the log does
+    not tell what each reward makes of the update.
     """
     if f.contradicted or f.relations:
         return []

@@ -214,8 +214,10 @@ def _deviations_as_logged(
 
 
 class _Outcome(NamedTuple):
-    """The advantages that a method makes of some batches, the numbers from which it made them, and sums over each
-    group. In the sums the advantages that a mask took from the update count as 0; `advantages` still holds them.
+    """The advantages that a method makes of some batches, and what they are made of. before_batch_step: GDPO's sums
+    before its batch step; for another method, the advantages. added: what the method adds up by weight. The last three
+    are sums over each group: of each reward's part of Σ A², of Σ A², and of how each reward goes together with the
+    advantages. In these sums the advantages that a mask took from the update count as 0; `advantages` still holds them.
     """
 
     advantages: Tensor  # (prompts, rollouts) or (responses,)

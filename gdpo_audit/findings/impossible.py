@@ -36,8 +36,8 @@ def last_z(recipe: Recipe) -> Literal["group", "batch"] | None:
 
 
 def largest_z(n: Number, ddof: int) -> Number:
-    """Return the largest z-score that one of n values can have, which is that of one value beside n − 1 equal ones: (n
-    − 1)/√n, or √(n − 1) if the std is computed with ddof 0.
+    """Return the largest z-score that one of n values can have, which is that of one value beside n − 1 equal ones.
+    With ddof 1 it is (n − 1)/√n, and with ddof 0 it is √(n − 1). ddof: the std divides by n − ddof.
 
     >>> round(largest_z(8.0, ddof=1), 4), round(largest_z(8.0, ddof=0), 4)
     (2.4749, 2.6458)

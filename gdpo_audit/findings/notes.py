@@ -97,8 +97,8 @@ def _regrouped(details: Mapping[str, Any]) -> Iterator[str]:
     them counts; it is left out if there are no such rows.
 
     details: those of the issue `regrouped`. `by` and `not_by` say in words how the groups are told apart now and how
-    they were before, `once` is the name of what such rows have in common, and `judged` is true if advantages are
-    logged.
+    they were before, `once` names what such rows have in common and is empty without such rows, and `judged` is true if
+    advantages are logged.
     """
     named = bool(details["not_by"]) and details["not_by"] != details["by"]
     why = "because nothing else in the log shows the groups"

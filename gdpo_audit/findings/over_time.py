@@ -77,7 +77,7 @@ def _ratio(numerator: Array, denominator: Array) -> Array:
 
 
 def series_of(steps: pl.DataFrame, name: str) -> Series:
-    """Return a column of the table of steps as a list of numbers, None at steps where it has none."""
+    """Return the column `name` of the table of steps as a list of numbers, with None for each row without a number."""
     return steps[name].cast(pl.Float64).fill_nan(None).to_list()
 
 
@@ -115,8 +115,8 @@ def noise(numbers: Sequence[float] | Array) -> float:
 
 
 def changed_at(steps: Sequence[int], series: Series) -> int | None:
-    """Return the step from which on the mean of a series is another one; None if the change may be noise, or if the
-    series is too short.
+    """Return the step at which the mean of a series changes; None if the change may be noise, or if the series is too
+    short.
 
     steps: the step of each number. The returned step cuts the series in two, at the place where the mean before it and
     the mean from it on differ most in comparison with their standard error. The noise is estimated from neighbouring

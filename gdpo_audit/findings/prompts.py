@@ -1,4 +1,6 @@
-"""Prompts that taught nothing over the whole run, and lengths of the completions, as parts of a report."""
+"""Two parts of a report: one about the prompts of the whole run, and which of them taught nothing; and one about the
+lengths of the completions.
+"""
 
 from typing import Any
 

@@ -141,8 +141,8 @@ def _fit(t: Terms) -> Tensor | None:
 
 
 def _factors_vary(t: Terms, w: Tensor) -> bool:
-    """Return whether the advantages differ from the weighted sums by a factor that varies from group to group, and also
-    from the z-scores of these sums, whether their std is computed with n − 1 or with n. w: (rewards,) the weights.
+    """Return whether the factor between the weighted sums and the advantages varies from group to group. It has to vary
+    also if each sum is first divided by the std of its group, computed with n − 1 or with n. w: (rewards,) the weights.
     """
     square = t.total((w @ t.x).square())
     factor = t.total((w @ t.x) * t.a) / square

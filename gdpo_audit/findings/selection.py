@@ -19,9 +19,9 @@ def ungated_column(name: str) -> str:
 
 
 class Selected(NamedTuple):
-    """Sums of each reward in each group, each (rewards, groups), over the responses that have an advantage. products,
-    squares: how the reward goes together with the advantage. above, punished: how many responses are above the group's
-    mean, and how many of these are punished by an advantage of 0 or less.
+    """Sums of each reward in each group, each (rewards, groups), over the responses that have an advantage. products: Σ
+    A d, with A the advantage and d the distance of the reward from its mean in the group. squares: Σ d². above: how
+    many responses are above that mean. punished: how many of these have an advantage of 0 or less.
     """
 
     products: Tensor  # Σ A d, with d the distance of the reward from its mean in the group
@@ -45,8 +45,9 @@ class Deviations:
     same: float  # of the largest value of a group: what is nearer to 0 is 0
 
     def selected_by(self, a: Tensor) -> Selected:
-        """Return for each reward and group how the reward goes together with these advantages, and how many responses
-        above the group's mean they punish. a: (prompts, rollouts) or (responses,) the advantages; one may be NaN.
+        """Return for each reward and group the sums that tell how the reward goes together with these advantages, and
+        how many responses above the group's mean they punish. a: (prompts, rollouts) or (responses,) the advantages; a
+        response whose advantage is NaN is left out.
         """
         finite, above, better = a.isfinite(), self.above, self.better
         if bool(finite.all()):

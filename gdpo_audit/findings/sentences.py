@@ -32,8 +32,8 @@ def whose(convention: str) -> str:
 
 
 def lead_in(f: Facts) -> str:
-    """Return the beginning of a sentence about the run's method, such as “Under GDPO”; where the log does not show the
-    method, it says why that method is taken.
+    """Return the beginning of a sentence about the run's method, such as “Under GDPO”. Where the log does not show the
+    method, these words also say why this method is taken.
     """
     name = f"Under {NAMES[f.method]}"
     if f.recipe is not None:

@@ -36,8 +36,8 @@ Mapped: TypeAlias = Callable[..., Iterable]  # like `map`: applies a function to
 class Summary(NamedTuple):
     """Hold the sums over each batch of a run, or of a part of it, and the groups that show each kind of finding best.
 
-    groups: the scores of these groups, and rows: their responses. visits: for every group of the run, which prompt it
-    answers, and whether it is silent or mixes prompts.
+    groups: the scores of these groups. rows: the responses of these groups. visits: for every group of the run, which
+    prompt it answers, how many responses it has, and whether it is silent or mixes prompts.
     """
 
     batches: Sums[Array]

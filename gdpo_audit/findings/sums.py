@@ -78,7 +78,10 @@ class Basis:
 @dataclass(frozen=True)
 class RewardSums:
     """Sums, counts and extremes of the values of each reward, (rewards, batches), and sums over each pair of rewards,
-    (rewards, rewards, batches).
+    (rewards, rewards, batches). present: responses that have the reward; scatter: the squared distances from the mean
+    of all values; degrees: the degrees of freedom of the std inside groups; holding_groups: groups that hold the
+    reward; dead_groups: groups in which it is constant or missing; faint_groups: groups in which it is nearly constant.
+    products, squared: Σ d_i d_j and Σ d_i² of two rewards, with d the distances from the means of the groups.
     """
 
     present: PerReward  # responses that have the reward
@@ -159,8 +162,8 @@ class LoggedSums(Generic[Number]):
 
 @dataclass(frozen=True)
 class Sums(Generic[Number]):
-    """Sums over responses and groups. A `Sums[Array]` holds them for each batch, on the last axis of its arrays; a
-    `Sums[float]` holds those of all batches together.
+    """Sums over responses and groups. A `Sums[Array]` holds them for each batch, or for each other piece of a run such
+    as a group, on the last axis of its arrays; a `Sums[float]` holds those of all batches together.
     """
 
     batch: Number

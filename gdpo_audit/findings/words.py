@@ -47,7 +47,8 @@ def weights_in_turn(phases: Sequence[tuple[int, Mapping[str, float | None]]]) ->
 
 
 def some(items: Iterable[object]) -> str:
-    """Return items as a list in words, which names about eight of them and counts the others.
+    """Return items as a list in words. Of more than nine items, only the first eight are named, and the others are
+    counted.
 
     >>> some([1, 2, 3]), some(range(20))
     ('1, 2 and 3', '0, 1, 2, 3, 4, 5, 6, 7 and 12 more')
