@@ -68,7 +68,8 @@ class AuditCallback(TrainerCallback):
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
         """Audit the last steps each time that `every` steps were logged; logs of evaluations do not count.
 
-        The trainer writes the rows of the present step only after this, so the next audit is the first to read them.
+        The trainer writes the rows of the present step only after this call, so the next audit is the first to read
+        them. Only the main process of the training audits.
         """
         evaluation = any(name.startswith("eval_") for name in logs or ())
         if self._logging or evaluation or not getattr(state, "is_world_process_zero", True):
