@@ -25,8 +25,9 @@ _HOPELESS = 50
 
 
 def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | None:
-    """Return a recipe whose method makes each of the first batches of a sample by itself, with weights that may differ
-    from batch to batch. The weights in it are those of the last of these batches.
+    """Return a recipe for a run whose weights may change at every batch: its method makes each of the first batches of
+    a sample that have an advantage other than 0, at most `_TRIED`, by itself. Its weights are those of the last of
+    them.
 
     None if there is no such method, or if the sample has fewer than two batches with an advantage other than 0. None
     too if the method divides by nothing and the log still does not show the scale of the weights.
@@ -43,14 +44,15 @@ def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | No
 def recipes_by_batch(
     run: Run, recipe: Recipe, batches: Sequence[int], bad: set[int], whole: set[int]
 ) -> dict[int, Recipe]:
-    """Return the recipe of each batch, by its number, if weights that change explain most of the batches that the run's
-    recipe does not; else {}.
+    """Return the recipe of each batch, by its number, if the weights change; {} if changing weights explain less than
+    three quarters of the batches in `bad`, or if so many batches stay unexplained that the search ends early.
 
     recipe: that of the run. batches: the numbers of all batches, in order. bad: the numbers of those that `recipe` does
     not explain. whole: the numbers of those that lack no rows.
 
-    A batch keeps the recipe of the batch before it as long as that recipe reproduces it, or as long as the log does not
-    show another one.
+    A batch has the latest of the last few recipes that reproduces it, or else a new one, solved for it alone or
+    together with batches before it, which then have the new one too. A batch without either, or one that lacks rows,
+    has the recipe of the batch before it.
     """
     by_batch, known = dict[int, Recipe](), [recipe]
     missed = 0
