@@ -62,9 +62,9 @@ def advise(report: AuditReport) -> list[Answer]:
     """Return a list of answers to what GDPO would change on the rewards of a report, one per respect, such as ties.
 
     The answer about the push on the primary reward decides, together with its forecast if the report's plan holds one;
-    the other answers explain it. Without a primary reward, those about other pushes and about the order are missing. A
-    report on a single reward, or on a column that mixes several, gets one answer, which says so. Raises InputError if
-    the argument is no report.
+    the other answers explain it. The answers about other pushes and about the order may be missing, as they are without
+    a primary reward. A report on a single reward, or on a column that mixes several, gets one answer, which says so.
+    Raises InputError if the argument is no report.
 
     >>> from gdpo_audit import audit, read_run
     >>> rows = [{"group": g, "right": a, "short": b} for g in range(40) for a, b in ((1, 0), (0, 1), (1, 1), (0, 0))]

@@ -161,10 +161,10 @@ def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
 
 
 def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
-    """Return the facts with what the advantages of a run show even though no known method makes them.
-
-    Their `by_themselves` is what shows without any recipe. If that includes no weights, `added` is a column of which a
+    """Return the facts with what the advantages of a run show even though no known method makes them. The member
+    `by_themselves` holds what shows without any recipe. If that includes no weights, `added` is a column of which a
     multiple was added to a method's advantages; if there is no such column, `pattern` is any other regularity, or None.
+    wanted: what was asked for.
     """
     by_themselves = shown(sample_of(f), f.rewards)
     if by_themselves.weights is not None:
@@ -187,10 +187,10 @@ def _recipes_of(f: Facts) -> dict[int, Recipe]:
 
 
 def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
-    """Return what the sums of a run are computed with, such as weights, as if one recipe made all of its advantages.
+    """Return what the sums of a run are computed with: weights, convention, primary reward and recipe.
 
-    recipe: None if it is not known; the weights are then those of the log or 1, and the convention is the framework's.
-    Weights that the caller asks for take the place of any others.
+    recipe: made all of the advantages, and gives the weights and the convention. If it is None, the weights are those
+    of the log or 1, and the convention is the framework's. Weights that the caller asks for replace any others.
     """
     made = run.weights or {} if recipe is None else dict(zip(run.rewards, recipe.weights, strict=True))
     method = wanted.method if wanted.method in COMPARED else "grpo"
@@ -208,9 +208,9 @@ def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
 
 
 def _solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | None]:
-    """Return the run, a sample of its tables, and the recipe found for the sample's advantages, or None for no recipe.
-
-    The run is returned in other groups, or read in another way, where only that gives the logged advantages.
+    """Return the run, a sample of its tables, and the recipe found for the sample's advantages, which may miss some of
+    them; None for no recipe. The run is returned in other groups, or read in another way, where only that gives the
+    logged advantages.
     """
     sample = run.sample
     recipe = _recipe(run, sample, wanted)

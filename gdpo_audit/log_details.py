@@ -1,4 +1,5 @@
-"""Details that the audit reads from a log beside its sums, so that findings do not have to open the log.
+"""Details that the audit reads from a log in addition to sums of its numbers, so that findings do not have to open the
+log.
 
 Each detail is read once for a run, and is a member of its `Facts`.
 """
@@ -47,7 +48,8 @@ def texts_of_worst_prompts(f: Facts) -> pl.DataFrame | None:
 
 
 def lengths_in_characters(f: Facts) -> LengthSums[Array] | None:
-    """Return sums for each batch that counts, such as the total, of the lengths of its completions in characters.
+    """Return for each batch that counts the sums over the lengths of its completions in characters, such as their
+    total.
 
     None where the log holds lengths in tokens, where it holds no texts of completions, or where it holds more responses
     than `CHARACTERS_OF`.

@@ -51,7 +51,7 @@ def change_of_primary(report: AuditReport) -> PushChange | None:
 
 
 def compared_methods(report: AuditReport) -> list[str]:
-    """Return the methods that GDPO is compared with: GRPO, and the method that runs if that is neither GRPO nor GDPO."""
+    """Return the methods that GDPO is compared with: GRPO, and the method that runs if it is neither GRPO nor GDPO."""
     return [m for m in report.methods if m == "grpo" or (m == report.run["method"] and m != "gdpo")]
 
 

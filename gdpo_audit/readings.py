@@ -97,7 +97,7 @@ def _readings(run: Run, clues: Clues) -> Iterator[Callable[[], Run]]:
     """Yield functions, each of which reads the log in another way and returns the run so read; the likeliest come
     first.
 
-    clues: rows of the log by which other groups and masks are found.
+    clues: rows of the log by which other groups are found, and masks, which say what rows to leave out.
     """
     for name in _clocks(run):
         yield partial(_in_steps_of, run, name)
@@ -145,8 +145,8 @@ def _masked(run: Run, mask: Mask, clues: Clues) -> Run:
     """Return the run read with a mask, which leaves out whole rows or only their advantages, and with an issue about
     it.
 
-    A reward that only says which rows the mask leaves out is left out itself. clues: rows of the log, with its columns
-    of 0 and 1, by which that shows.
+    A reward that only says which rows the mask leaves out, as its column equals the mask's column or is the opposite of
+    it, is left out too. clues: rows of the log, with its columns of 0 and 1, which are compared for that.
     """
     masking = clues.flags[f"{mask.column}"]
     flags = {name for name, flag in clues.flags.items() if _same_or_opposite(flag, masking)}

@@ -12,8 +12,8 @@ def rewards_and_prompts(responses: Sequence[str]) -> tuple[list[list[float]], li
     """Return the rewards of each response, and the number of the prompt that it answers, from 1.
 
     responses: for each response its rewards, as "10" or "0,0.5"; a "/" stands between the responses of two prompts.
-    Raises InputError for a text that is neither, for a prompt without a response, and for responses with different
-    numbers of rewards.
+    Raises InputError for any other text, for a prompt without a response, and for responses with different numbers of
+    rewards.
 
     >>> rewards_and_prompts(["10", "0,0.5", "/", "11"])
     ([[1.0, 0.0], [0.0, 0.5], [1.0, 1.0]], [1, 1, 2])
@@ -37,7 +37,9 @@ def rewards_and_prompts(responses: Sequence[str]) -> tuple[list[list[float]], li
 
 
 def _numbers(text: str, name: str) -> list[float]:
-    """Return the numbers in a text, which commas separate. Raises InputError; name: what they are, for the error."""
+    """Return the numbers in a text, which commas separate. Raises InputError for any other text. name: what the numbers
+    are, such as "weights", for the error.
+    """
     numbers = [parse_number(number) for number in text.split(",")]
     expected = "numbers with commas between them" + (", or 0s and 1s" if name.startswith("response") else "")
     expect(None not in numbers, name, expected, repr(text))

@@ -25,9 +25,9 @@ _HOPELESS = 50
 
 
 def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | None:
-    """Return a recipe for a run whose weights may change at every batch: its method makes each of the first batches of
-    a sample that have an advantage other than 0, at most `_TRIED`, by itself. Its weights are those of the last of
-    them.
+    """Return a recipe for a run whose weights may change at every batch. Its method makes each of the first batches of
+    a sample by itself, at most `_TRIED` batches with an advantage other than 0. Its weights are those of the last of
+    these batches.
 
     None if there is no such method, or if the sample has fewer than two batches with an advantage other than 0. None
     too if the method divides by nothing and the log still does not show the scale of the weights.
@@ -93,7 +93,7 @@ def recipes_by_batch(
 
 
 def most_common(recipes: Sequence[Recipe]) -> Recipe:
-    """Return the recipe that most batches have; of several that equally many have, the one that comes last. recipes:
+    """Return the recipe that occurs most often; of several that occur equally often, the one that comes last. recipes:
     one per batch.
     """
     count = Counter(recipes)
@@ -118,8 +118,8 @@ def _open(recipe: Recipe) -> bool:
 
 def _scaled_to(old: Recipe, new: Recipe, made: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Recipe:
     """Return the recipe `new` with its weights multiplied by one factor, so that as many of them as possible stay as
-    they were in the recipe `old`. It is unchanged if the log shows its scale, if no weight has the same sign in both,
-    or if it then no longer makes the advantages of the tables `made`.
+    they were in the recipe `old`. The recipe comes back unchanged if the log shows its scale, if no weight has the same
+    sign in both recipes, or if, multiplied, it no longer makes the advantages of the tables `made`.
     """
     pairs = [(x, y) for x, y in zip(old.weights, new.weights, strict=True) if x / (y or 1) > 0 and y]
     if not new.up_to_scale or not pairs:
@@ -127,7 +127,7 @@ def _scaled_to(old: Recipe, new: Recipe, made: Sequence[pl.DataFrame], rewards: 
 
     def kept(factor: float) -> tuple[int, float]:
         """Return how many weights stay as they were if the new ones are multiplied by a factor, and how near to 1 the
-        factor is, as a key to sort factors by.
+        factor is. Of two factors, the one with the larger pair is the better one.
         """
         return sum(abs(factor * y - x) <= 1e-3 * abs(x) for x, y in pairs), -abs(math.log(factor))
 

@@ -89,7 +89,7 @@ class Terms:
 
 def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
     """Return the terms that a method adds up: the z-scores of each reward if the method computes them, else each reward
-    minus the mean that the method subtracts, divided by nothing. log: the logged advantages; batch: the rewards.
+    minus the mean that the method subtracts, not divided by anything. log: the logged advantages; batch: the rewards.
     """
     count, groups, logged = len(batch.rewards), log.group_of_response, log.advantages
     formula, batch = method_for(method, batch)
@@ -287,8 +287,9 @@ def eps_of(c: Convention, method: str) -> float:
 
 
 def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tuple[float | None, float, float]:
-    """Return what the divisors of the units show of the scale of the weights: the factor that turns the direction into
-    weights, the relative error of this factor, and the share of the units that are divided as the method divides.
+    """Return what the divisors of the units, which are groups or batches, show of the scale of the weights: the factor
+    that turns the direction into weights, the relative error of this factor, and the share of the units that are
+    divided as the method divides.
 
     If the divisors show no scale, the factor is None and its error infinite.
     """

@@ -119,13 +119,12 @@ def _vectors(table: pl.DataFrame, rewards: Sequence[str], tokens: bool) -> pl.Da
 
 
 def _written(tables: Sequence[pl.DataFrame], rewards: int) -> dict[str, Any]:
-    """Return the reward vectors of a sample as a report holds them: a dict of lists, and of one number.
+    """Return the reward vectors of a sample as a report holds them: a dict of three lists and a number.
 
-    `vectors` lists all distinct vectors, with None for a missing reward. `batches` has a list for each batch, and in it
-    one for each group: [the numbers of its vectors, how often each came, the weight of each in the batch step], the
-    last of them only if it differs from how often they came. `float32` says of each batch whether its rewards are
-    float32 numbers. `groups` is the number of groups. tables: what `_vectors` returns; rewards: how many rewards there
-    are.
+    `vectors` lists all distinct vectors, with None for a missing reward. `batches` is a list of batches; a batch is a
+    list of groups; a group is three lists: the numbers of its vectors, how often each came, and their weights in the
+    batch step. A group lacks the third list if that equals the second. `float32` says of each batch whether its rewards
+    are float32 numbers. `groups` is the number of groups. tables: what `_vectors` returns; rewards: how many there are.
     """
     rows = pl.concat(tables).with_columns(pl.col("over").cast(pl.Int64))
     numbers: dict[tuple[float | None, ...], int] = {}

@@ -10,7 +10,7 @@ from gdpo_core._words import MISSING, count, listing, number, one_line, percent,
 def taught(report: AuditReport) -> list[str]:
     """Return sentences about a run, each only if the report knows it: how many responses taught nothing, because every
     advantage in their group is 0; for how many prompts this is so in all of their groups; and how the mean length of
-    the responses goes, and which rewards it is correlated with.
+    the responses goes, with its correlations with at most three rewards.
 
     The sentence about prompts is left out if there is no such prompt, or if none came more than once.
     """

@@ -62,8 +62,8 @@ def above_and_below(report: AuditReport) -> tuple[list[Section], list[Section]]:
 
 
 def _plan(report: AuditReport) -> Section:
-    """Return the section with the plan, and with the lines of configuration of each setting that was tried, the
-    recommended one first.
+    """Return the section with the plan. It also has the lines of configuration of each setting that was tried beside
+    the run as it was, those of the recommended setting first.
     """
     rows = sorted(report.plan[1:], key=lambda row: not row.recommended)
     lines = {row.do: row.lines or "# no lines are known" for row in rows}

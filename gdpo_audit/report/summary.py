@@ -354,8 +354,8 @@ def _of_reward(reward: ByRewardPart, several: bool) -> str:
 
 
 def what_if_table(w: WhatIf) -> Table:
-    """Return a table of the run as it was and under another setting: the method, the convention and the weights if they
-    differ, and each figure under both. The method is there in any case. w: both settings with their figures.
+    """Return a table of the run as it was and under another setting: the method, the convention if it differs, the
+    weights that differ, and each figure under both settings. w: both settings with their figures.
     """
     sides: list[dict[str, Any]] = [dict(w.before), dict(w.after)]
     rows = [["method", *(TITLES[side["method"]] for side in sides)]]

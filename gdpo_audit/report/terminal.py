@@ -57,11 +57,11 @@ def console_of(file: TextIO) -> Console:
 
 
 def print_report(console: Console, report: AuditReport, groups: int = 0) -> None:
-    """Print one report: what to do, why it has no forecast if that is so, what ran, the plan and the rewards, the
+    """Print one report: what to do, why there is no forecast if that is so, what ran, the plan and the rewards, the
     findings, and then all other sections but the formulas and the limits.
 
-    groups: the most groups that are printed for each finding, and at the end of the findings for punished answers,
-    which are above the group's mean of a reward and get an advantage of 0 or less; 0 for none.
+    groups: the most groups that are printed for each finding; 0 for none. If any are, at most as many groups with
+    punished answers follow the findings: answers above the group's mean of a reward with an advantage of 0 or less.
     """
     _paragraph(console, report.what_first, "bold")
     _paragraph(console, report.forecast_note)
