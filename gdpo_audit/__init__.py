@@ -1,4 +1,6 @@
-"""Audits of the logs of runs: `read_run` reads a log, `audit` judges it, `advise` says what to do."""
+"""Audits of the logs of runs: `read_run` reads a log, `audit` reports on it, and `advise` answers from the report
+whether GDPO would help.
+"""
 
 from gdpo_audit import report  # noqa: F401 (how a notebook shows what `audit` returns)
 from gdpo_audit.advice import advise

@@ -1,4 +1,4 @@
-"""Short answers to the question "Should I use GDPO?", from the report of an audit; the push decides."""
+"""Answers to the question "Should I use GDPO?", from the report of an audit, and the verdict; the push decides."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,10 @@ UNDONE = 2.0  # weights undo the scales if their largest ratio is at least so ma
 
 @dataclass(frozen=True)
 class Answer:
-    """The effect that GDPO has in one respect, such as ties: its key in EFFECTS, its title, and a sentence about it."""
+    """An answer to what GDPO would change in one respect, such as ties: its effect, a title, and a sentence. at,
+    scenario: the chapter of the page, and the scenario in the chapter Train, if any, that show it. headline: what the
+    verdict has to begin with; mostly empty. decides: whether the verdict goes by this respect.
+    """
 
     effect: str  # a key of EFFECTS
     title: str
@@ -58,9 +61,10 @@ def of_group(rewards: tuple[tuple[float, ...], ...], names: tuple[str, ...], wei
 def advise(report: AuditReport) -> list[Answer]:
     """Return a list of answers to what GDPO would change on the rewards of a report, one per respect, such as ties.
 
-    The answer about the push on the primary reward decides, together with its forecast if the report's plan holds one.
-    The answers about the order, the shares and the ties explain it. A report on a single reward, or on a column that
-    mixes several, gets one answer, which says so. Raises InputError if the argument is no report.
+    The answer about the push on the primary reward decides, together with its forecast if the report's plan holds one;
+    the other answers explain it. The answers about other pushes and about the order may be missing, as they are without
+    a primary reward. A report on a single reward, or on a column that mixes several, gets one answer, which says so.
+    Raises InputError if the argument is no report.
 
     >>> from gdpo_audit import audit, read_run
     >>> rows = [{"group": g, "right": a, "short": b} for g in range(40) for a, b in ((1, 0), (0, 1), (1, 1), (0, 0))]
@@ -76,8 +80,8 @@ def advise(report: AuditReport) -> list[Answer]:
 
 
 def verdict(judged: Sequence[Answer], caution: str = "") -> str:
-    """Return the verdict on GDPO to which all answers come together, in one or a few sentences. caution: words to put
-    before these, as where a log has too few groups to judge.
+    """Return the verdict on GDPO that follows from all answers, in one or a few sentences; words between two ** are
+    bold. judged: the answers. caution: words to put before the verdict, as where a log has too few groups to judge.
 
     >>> verdict([Answer("helps", "Ties", "", "lab"), Answer("nothing", "Conflict", "", "train")])
     '**Yes, for the ties.** None of these checks speaks against it.'
@@ -104,7 +108,7 @@ def verdict(judged: Sequence[Answer], caution: str = "") -> str:
 
 
 def priority(report: AuditReport) -> str:
-    """Return sentences that say that no normalisation puts the primary reward first; a weight or a gate may."""
+    """Return sentences that say that no normalisation puts the primary reward first, but a weight or a gate may."""
     first = report.run["primary"] or "the reward that matters most"
     return (
         f"No normalisation knows that **{first}** matters most. A larger weight on {first} helps. A gate makes sure "
@@ -116,12 +120,13 @@ def priority(report: AuditReport) -> str:
 
 
 def _held(report: AuditReport, better: int) -> str:
-    """Return a key of EFFECTS: the effect if GDPO makes a figure better (1) or worse (-1), or leaves it (0).
+    """Return GDPO's effect, a key of EFFECTS, on a figure that it makes better (1) or worse (-1), or that stays (0).
 
-    A figure that stays has the effect nothing. Else it depends on the push on the primary reward. Where that rises, a
-    better figure helps, and a worse one is mixed, as it may be worth it. Where the push stays, a better figure changes
-    nothing; where it falls, a better figure is mixed; in both cases a worse one hurts. Where the push is not known, as
-    without a primary reward, a better figure and a worse one are mixed.
+    A figure that stays has the effect "nothing". Else it depends on how GDPO moves the push on the primary reward:
+    the push rises: a better figure "helps"; a worse one is "mixed", as it may be worth it;
+    the push stays: a better figure changes "nothing"; a worse one "hurts";
+    the push falls: a better figure is "mixed"; a worse one "hurts";
+    the push is not known, as without a primary reward: both are "mixed".
     """
     change = change_of_primary(report)
     if change is None:
@@ -135,7 +140,8 @@ def _held(report: AuditReport, better: int) -> str:
 
 def _push(report: AuditReport) -> Answer:
     """Return the answer about the push on the primary reward, with a headline where the verdict must be no or stay
-    open.
+    open. The effect is unknown without a primary reward, and where the report finds that the advantages are upside
+    down.
     """
     first = report.run["primary"]
     if first is None:
@@ -162,10 +168,12 @@ def _push(report: AuditReport) -> Answer:
 
 
 def _with_forecast(report: AuditReport, change: PushChange) -> tuple[str, str, str]:
-    """Return GDPO's effect on the primary reward (a key of EFFECTS), a sentence on its forecast, and a headline.
+    """Return three things about the push on the primary reward: GDPO's effect on it (a key of EFFECTS), a sentence on
+    the forecast, empty without one, and a headline.
 
-    change: the change of the push on that reward. The sentence is empty without a forecast. The headline begins the
-    verdict if that must be no or stay open, and is empty otherwise.
+    change: the change of that push, whose sign gives the effect. If a forecast's interval lies below 0, the effect is
+    "hurts" all the same; if it does not exclude a loss, "helps" becomes "unknown". The headline begins the verdict if
+    that must be no or stay open, and is empty otherwise.
     """
     effect = {1: "helps", 0: "nothing", -1: "hurts"}[change.sign]
     less = f"**Not as it stands:** GDPO pushes {change.name} less than {NAMES[change.method]} does."
@@ -183,10 +191,12 @@ def _with_forecast(report: AuditReport, change: PushChange) -> tuple[str, str, s
 
 
 def _forecast(report: AuditReport, change: PushChange) -> tuple[float, float, float] | None:
-    """Return the forecast change of a reward under GDPO, and the lower and upper end of its interval; None without one.
+    """Return by how much the mean of a reward is forecast to change under GDPO, and the lower and the upper end of the
+    interval of that change; None if the plan holds no such forecast.
 
-    It is the forecast of the plan's row with GDPO, the run's weights and no gate. There is none if `change` compares
-    GDPO with another method than that of the plan's first row, which is the run as it was.
+    change: names the reward, and the method that GDPO is compared with. The forecast is that of the first row of the
+    plan with GDPO, no gate, and the weights of row 0, which is the run as it was. None also if row 0 has another method
+    than `change`, because the forecast is then no comparison with that method.
     """
     for row in report.plan[1:]:
         ran = report.plan[0]
@@ -198,7 +208,11 @@ def _forecast(report: AuditReport, change: PushChange) -> tuple[float, float, fl
 
 
 def _stop(report: AuditReport, change: PushChange) -> str:
-    """Return the headline that says why no method serves the primary reward; an empty one where some method may."""
+    """Return the headline that says why no method serves the primary reward; an empty one where some method may.
+
+    No method does if all weights or the weight of that reward are 0, if no compared method gives it a push above 0, or
+    if more than half of its pairs are in the wrong order under each. change: the change of the push on that reward.
+    """
     name, wrong = change.name, [_inversions(report, m) for m in (*compared_methods(report), "gdpo")]
     if not any(report.run["weights_used"].values()):
         return "**Not as it stands:** every reward has the weight 0, so the model learns nothing under any method."
@@ -238,16 +252,15 @@ def _evidence_of(report: AuditReport, finding: str) -> Mapping[str, object] | No
 
 
 def _inversions(report: AuditReport, method: str) -> float:
-    """Return the share of pairs in the wrong order under a method, of the pairs that differ in the primary reward.
-
-    NaN where no reward is primary, or where no pair differs in it.
+    """Return the share of pairs in the wrong order under a method, of the pairs that differ in the primary reward; NaN
+    where no reward is primary, or where no pair differs in it.
     """
     return nan_if_none(report.methods[method]["inversions"])
 
 
 def _order(report: AuditReport) -> Answer | None:
-    """Return the answer about pairs in the wrong order; None where no reward is primary, or the advantages are upside
-    down.
+    """Return the answer about pairs in the wrong order; None where no reward is primary, or where the report finds that
+    the advantages are upside down.
     """
     first = report.run["primary"]
     if first is None or _evidence_of(report, "advantages-upside-down"):
@@ -270,10 +283,9 @@ def _order(report: AuditReport) -> Answer | None:
 
 
 def _not_followed(report: AuditReport, effect: str, differs: bool) -> str:
-    """Return the sentence on how the push on the primary reward moves, and that training goes by the push. It is for an
-    answer whose figure GDPO changes although the effect is neither helps nor hurts; the text is empty for any other
-    answer, and where that push is not known.
-
+    """Return the sentence that says whether the push on the primary reward rises, stays or falls, and that training
+    goes by the push. An answer gets this sentence if GDPO changes its figure although the effect is neither helps nor
+    hurts. The text is empty for any other answer, and where the push is not known.
     effect: the effect in the answer, a key of EFFECTS; differs: whether GDPO changes its figure by enough to count.
     """
     change = change_of_primary(report)
@@ -375,7 +387,7 @@ def _conflict(report: AuditReport) -> Answer:
 
 
 def _noise(report: AuditReport) -> Answer:
-    """Return the answer that GDPO amplifies the noise of a nearly constant reward, or else that there is none."""
+    """Return the answer that GDPO amplifies the noise of a nearly constant reward, or that no reward is so constant."""
     title, loud = "Nearly constant noise", "GDPO amplifies it until it counts as much as its weight says"
     if evidence := _evidence_of(report, "reward-noise"):
         share = percent(cast(float, evidence["faint_groups"]))

@@ -1,4 +1,4 @@
-"""The audit of a run, from the tables of its log to a report: only this module knows in which order that is done."""
+"""The audit of a run: the order in which the tables of its log become facts, findings, a plan and a report."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -88,7 +88,7 @@ def audit(
 
 
 def _for_a_what_if(facts: Facts) -> Facts:
-    """Return the facts as a report keeps them: without the tables and summaries that only its making needs."""
+    """Return the facts as a report keeps them: without tables and summaries, which only its making needs."""
     return replace(facts, tables=(), by=(), examples=None, summary=None)
 
 
@@ -102,7 +102,7 @@ def gather(
     """Return the facts of a run, on which its findings and its report rest; arguments and errors are those of `audit`.
 
     Rewards that turn out not to count, such as those with weight 0, are left out, unless the advantages are then no
-    longer reproduced as before; and all else that a finding needs of the log is read.
+    longer reproduced as before. The facts hold all that findings need of the log.
     """
     expect(isinstance(run, Run), "run", "what gdpo_audit.read_run returns", type(run).__name__)
     expect(callable(engine), "engine", "a function that is called as map is", repr(engine))
@@ -130,10 +130,11 @@ def gather(
 
 
 def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
-    """Return the facts of a run in which all of its rewards count: solve the recipe of its advantages, then sum up its
-    batches.
+    """Return the facts of a run in which every reward counts. wanted: what was asked for. engine: as in `audit`.
 
-    wanted: the weights, primary reward and method that were asked for. engine: as in `audit`.
+    The recipe of the advantages is solved first, or one per batch where the weights change; then the batches are summed
+    up under it. Where no known method made the advantages, the sums take the weights that the advantages show, if any.
+    Batches that an evaluation or another method made are set apart.
     """
     run, sample, recipe = _solved(run, wanted)
 
@@ -160,10 +161,10 @@ def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
 
 
 def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
-    """Return the facts with what the advantages of a run show even though no known method makes them.
-
-    `by_themselves` holds what shows without any recipe. If it holds no weights, `added` is the column that was added to
-    the advantages, or, if there is none, `pattern` is what else is regular in them.
+    """Return the facts with what the advantages of a run show even though no known method makes them. The member
+    `by_themselves` holds what shows without any recipe. If that includes no weights, `added` is a column of which a
+    multiple was added to a method's advantages; if there is no such column, `pattern` is any other regularity, or None.
+    wanted: what was asked for.
     """
     by_themselves = shown(sample_of(f), f.rewards)
     if by_themselves.weights is not None:
@@ -174,10 +175,9 @@ def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
 
 
 def _recipes_of(f: Facts) -> dict[int, Recipe]:
-    """Return the recipe of each batch, by the number of the batch, where the weights of the run change.
-
-    Return {} if the run has no recipe, if a reward is missing from the log, if the recipe makes every batch that lacks
-    no rows, or if other weights do not explain most of the other batches.
+    """Return the recipe of each batch, by the number of the batch, where the weights of the run change. Return {} if
+    the run has no recipe, if a reward is missing from the log, if the recipe makes every batch that lacks no rows, or
+    if other weights do not explain three quarters of the batches that it does not make.
     """
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or not wrong.any() or f.lacks_a_reward:
@@ -187,10 +187,10 @@ def _recipes_of(f: Facts) -> dict[int, Recipe]:
 
 
 def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
-    """Return what the sums of a run are computed with, such as weights, as if one recipe made all of its advantages.
+    """Return what the sums of a run are computed with: weights, convention, primary reward and recipe.
 
-    recipe: None if it is not known; the weights are then those of the log or 1, and the convention is the framework's.
-    Weights that the caller asks for take the place of any others.
+    recipe: made all of the advantages, and gives the weights and the convention. If it is None, the weights are those
+    of the log or 1, and the convention is the framework's. Weights that the caller asks for replace any others.
     """
     made = run.weights or {} if recipe is None else dict(zip(run.rewards, recipe.weights, strict=True))
     method = wanted.method if wanted.method in COMPARED else "grpo"
@@ -208,9 +208,9 @@ def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
 
 
 def _solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | None]:
-    """Return the run, a sample of its tables, and the recipe found for the sample's advantages, or None for no recipe.
-
-    The run is returned in other groups, or read in another way, where only that gives the logged advantages.
+    """Return the run, a sample of its tables, and the recipe found for the sample's advantages, which may miss some of
+    them; None for no recipe. The run is returned in other groups, or read in another way, where only that gives the
+    logged advantages.
     """
     sample = run.sample
     recipe = _recipe(run, sample, wanted)
@@ -266,9 +266,8 @@ def _most_batches(recipe: Recipe, sample: Sequence[pl.DataFrame], rewards: Seque
 
 
 def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
-    """Return the recipe of the advantages in a sample, or None where none is found.
-
-    Of several methods that make the same advantages, it has the one that was meant to run, if that is among them.
+    """Return the recipe of the advantages in a sample, or None where none is found. If the method that was meant to run
+    makes all of these advantages too, the recipe names that method.
     """
     known = {**(run.weights or {}), **wanted.weights}
     hint = [known.get(name, 1.0) for name in run.rewards] if known.keys() & set(run.rewards) else None
@@ -283,7 +282,7 @@ def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | No
 
 
 def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
-    """Return the recipe solved without impossible groups: those of n with an advantage that is larger than √(n − 1).
+    """Return the recipe solved without impossible groups: groups of n in which an advantage is larger than √(n − 1).
 
     None if there is no such group, if such groups hold more than half of the advantages, or if no recipe makes all
     advantages that are possible.
@@ -317,7 +316,9 @@ def _reproduces(
 def _facts_of_summary(
     run: Run, summary: Summary, basis: Basis, wanted: Wanted, sample: Sequence[pl.DataFrame]
 ) -> Facts:
-    """Return the facts from the summary of a run. Batches that repeat the one before stand in `repeated_batches`."""
+    """Return the facts from the summary of a run; `sample` becomes their `tables`. Batches that repeat the one before
+    stand in `repeated_batches`. A last batch that was logged twice counts once.
+    """
     batches = summary.batches
     # TRL logs its last table to trackers twice, so the second of the two does not count.
     twice = len(batches.batch) > 1 and batches.step_last[-2] == batches.step[-1]
@@ -339,10 +340,8 @@ def _facts_of_summary(
 
 
 def _repeats_the_one_before(batches: Sums[Array]) -> Array:
-    """Return (batches,) whether each batch repeats the rows of the batch before it.
-
-    Batches in which no two responses differ never count as repeated, and small ones only where many batches are
-    repeated.
+    """Return (batches,) whether each batch repeats the rows of the batch before it. Batches in which no two responses
+    differ never count as repeated, and small ones only where many batches are repeated.
     """
     # Batches in which nothing differs are equal even if neither of them repeats the other.
     differs = batches.different_pairs > 0
@@ -355,7 +354,7 @@ def _without_foreign_batches(f: Facts) -> Facts:
     """Return the facts without the batches that an evaluation wrote over, or that another method made.
 
     These batches become `overwritten_batches`. The facts come back unchanged where there is no recipe, where the log
-    lacks a reward, where the recipe makes all whole batches, or where nothing is found that makes the others.
+    lacks a reward, where the recipe makes all batches that lack no rows, or where nothing explains the other batches.
     """
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or f.lacks_a_reward or not wrong.any():
@@ -380,11 +379,11 @@ def _without_foreign_batches(f: Facts) -> Facts:
 
 
 def _smaller_groups(f: Facts, tables: Sequence[pl.DataFrame]) -> int | None:
-    """Return the largest size, below that of the run's groups, of groups in which the recipe makes all advantages of
-    some batches, as evaluations have smaller groups.
+    """Return the largest group size below the run's own with which the recipe makes all advantages of some batches, as
+    an evaluation may have smaller groups. tables: the run's tables with only the rows of these batches.
 
-    tables: the rows of these batches. None where no size does, and where there is no recipe, groups have no fixed size
-    or a column names them.
+    Only sizes that divide the run's own are tried. None where no size fits, where there is no recipe, and where the
+    groups of the run have no fixed size or a column names them.
     """
     size, recipe = f.run.group_size, f.recipe
     if size is None or recipe is None or f.run.grouped_by_column:

@@ -1,4 +1,4 @@
-"""The facts of the groups with each value of a column, such as the task, beside the facts of the run: `--by COLUMN`."""
+"""Separate facts for each value of a column, such as each task, beside the facts of the whole run: `--by COLUMN`."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
@@ -20,12 +20,13 @@ LONGEST = 200  # the most characters of a value that are kept
 
 
 def by_value(f: Facts) -> tuple[ValueFacts, ...]:
-    """Return the facts of each value of the column `f.run.by`, in the order of the values.
+    """Return the facts of each value of the column `f.run.by`, in the natural order of the values; a missing value
+    comes last.
 
-    The `VALUES` values with the most groups have facts of their own; all rarer ones come last, taken together. () where
-    no column was chosen. The facts of a value are of the responses that have it; their advantages are those of their
-    whole batches. The log is read twice. A column that varies inside a group raises InputError if the caller asked for
-    it, and gives () if it was chosen by default.
+    Only the `VALUES` values with the most groups have facts of their own; all rarer ones follow at the end, taken
+    together. () where no column was chosen. The facts of a value are of the responses that have it, with advantages
+    that were computed for their whole batches. The log is read twice. Where a column varies inside a group, InputError
+    is raised if the caller asked for the column; if it was chosen by default, the result is ().
     """
     values = None
     with suppress(InputError) if f.run.by_default else nullcontext():
@@ -70,10 +71,11 @@ def _values(run: Run) -> pl.DataFrame:
 
 
 def _numbered(f: Facts, keys: pl.Series) -> Iterator[pl.DataFrame]:
-    """Yield tables with the rows of the batches that count, and a column `_value` with the number of the value that
-    each response has in the column `f.run.by`.
+    """Yield the rows of the batches that count, as tables with one more column, `_value`: a number for the value that a
+    response has in the column `f.run.by`.
 
-    The number is the place of the value's key in `keys`; every value that is not among them has the number `VALUES`.
+    keys: the keys of the values that have facts of their own. The number is the place of the value's key in `keys`;
+    every value that is not among them has the number `VALUES`.
     """
     numbers = pl.DataFrame({"key": keys, "_value": np.arange(len(keys))})
     for table in pieces(f.run.tables()):

@@ -24,9 +24,9 @@ class AuditCallback(TrainerCallback):
     """A callback that audits the last logged steps every few steps, and logs figures of the audit as `audit/…`.
 
     `report` is the report of the last audit. While the trainer runs, that is an audit of the last steps, so that it
-    shows when a reward dies; after training it is one of the whole run. The metrics have these names, where NAME is a
-    reward, and METHOD is the method that made the advantages (where the log does not show it: the one asked for, else
-    grpo):
+    shows when a reward becomes constant; after training it is one of the whole run. The metrics have these names, where
+    NAME is a reward, and METHOD is the method that made the advantages (where the log does not show it: the one asked
+    for, else grpo):
 
         audit/update_share/METHOD/NAME   the reward's share of the update
         audit/push/NAME                  how much the update raises the reward, from -1 to 1
@@ -68,7 +68,8 @@ class AuditCallback(TrainerCallback):
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
         """Audit the last steps each time that `every` steps were logged; logs of evaluations do not count.
 
-        The trainer writes the rows of the present step only after this, so the next audit is the first to read them.
+        The trainer writes the rows of the present step only after this call, so the next audit is the first to read
+        them. Only the main process of the training audits.
         """
         evaluation = any(name.startswith("eval_") for name in logs or ())
         if self._logging or evaluation or not getattr(state, "is_world_process_zero", True):

@@ -49,8 +49,8 @@ def _key(name: str) -> str:
 
 
 def run_explain(options: Options) -> None:
-    """Print every number of the computation that `gdpo explain` asks for; with --html, write a board. Raises
-    InputError.
+    """Print every number of the computation that `gdpo explain` asks for; with --html, also write the board of the
+    responses to a file. Raises InputError.
     """
     rewards, prompts = rewards_and_prompts(options["responses"])
     method, convention = _key(options["method"]), _key(options["convention"])
@@ -70,9 +70,10 @@ def run_explain(options: Options) -> None:
 
 
 def _write_board(file: Path, rewards: list[list[float]], prompts: list[int], explanation: Explanation) -> None:
-    """Write a `gdpo_core.board.Board` of some responses as an HTML file. prompts: the number of each response's prompt.
-    Raises InputError for several prompts, a missing reward, lengths that the convention needs and that are not given, a
-    file that cannot be written, and where the extra `board` is not installed.
+    """Write the board (`gdpo_core.board.Board`) of some responses as an HTML file. prompts: the number of each
+    response's prompt; explanation: gives weights, lengths, method and convention. Raises InputError for several
+    prompts, a missing reward, a file that cannot be written, without lengths that the convention needs, and without the
+    extra `board`.
     """
     many, missing = max(prompts), any(x != x for row in rewards for x in row)
     expect(many == 1, "--html", "the responses of one prompt", f"those of {many}")
@@ -194,7 +195,6 @@ def _audit_args(options: Options) -> dict[str, Any]:
 
 def _parse_fail_on(texts: Sequence[str] | None) -> frozenset[str]:
     """Return the severities and ids of findings in texts such as "warning,reward-dead"; a severity adds graver ones.
-
     Raises InputError for any other word.
 
     >>> sorted(_parse_fail_on(["warning,reward-dead", "conflict"])), _parse_fail_on(None)
@@ -250,9 +250,8 @@ def _audit_runs(
 
 
 def _real(name: str) -> str:
-    """Return the real path of a file, so that two names of one file compare equal.
-
-    name: in UTF-8, as a run spells the names of its files, whatever the locale is.
+    """Return the real path of a file, so that two names of one file compare equal. name: in UTF-8, as a run spells the
+    names of its files, whatever the locale is.
     """
     return os.path.realpath(os.fsdecode(name.encode("utf-8", "surrogateescape")))
 
@@ -317,7 +316,7 @@ def _targets(options: Options) -> dict[str, Path]:
 
 
 def _expect_spared(targets: Mapping[str, Path], files: Sequence[str], what: str) -> None:
-    """Raise InputError if a file to write is one of these files, which are read; what: what they are, for the error."""
+    """Raise InputError if a file to write is one of `files`, which are read. what: what they are, for the error."""
     for option, target in targets.items():
         expect(_real(str(target)) not in map(_real, files), option, f"another file than {what}", repr(str(target)))
 

@@ -24,12 +24,13 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
     """Return what differs between run a and run b, or between the runs a and the runs b.
 
     The runs of one side are repetitions: they have one method, and differ in their seeds. Ties, shares, pushes and
-    silent groups are those under the method of the side.
-    Of two runs, a figure is the mean over steps, or over rows of a few steps each if the run is long. Where all runs
-    share at least half of the steps of the shortest, and no step has two rows, only the shared steps count; of two runs
-    they are then compared pair by pair, so that a course that both share cancels.
-    Of several runs on each side, each run gives one mean; a figure is the mean of these, and its interval comes from
-    their spread.
+    silent groups are computed under the method of their side.
+    With one run on each side, a figure is the mean over its steps, or over rows of a few steps each if the run is long.
+    With several runs on each side, each run gives such a mean; a figure is the mean of these means, and its interval
+    comes from their spread.
+    Only the steps that all runs share count, if they are at least half of the steps of the shortest run and no step has
+    two rows; else all steps count. If only shared steps count, two single runs are compared step by step, so that a
+    course that both share cancels.
     Raises InputError for a side without a run, for a single run beside several, and for runs of one side by two
     methods.
     """
@@ -74,8 +75,8 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
 
 
 def _speeds(runs: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
-    """Return the speed at which each reward follows a push, over all runs together; () where one of the logs does not
-    tell it.
+    """Return the speed at which each reward follows a push, over all runs together; () where one of the logs, such as
+    one that is too short, tells no speeds.
     """
     try:
         return pooled_speeds(runs)
@@ -89,7 +90,8 @@ def _columns(
     """Yield the name of each figure, its reward, and its column in the steps of A and in those of B.
 
     The reward is None for a figure of all rewards together. both: the rewards that all runs have; method_a, method_b:
-    the methods of the two sides. runs: all reports; unless each tells ties, shares and pushes, these are left out.
+    the methods of the two sides. runs: all reports; ties, shares and pushes are left out unless every report tells
+    them.
     """
     for figure, what in (("mean", MEAN), ("constant groups", DEAD)):
         yield from ((figure, name, column(what, name), column(what, name)) for name in both)
@@ -103,7 +105,8 @@ def _columns(
 
 
 def _how_made(*sides: Sequence[AuditReport]) -> tuple[HowMade, ...]:
-    """Return what differs between two sides in how their runs were made: its name, and its value on either side.
+    """Return the things in which the runs of two sides were made differently: of each thing its name, and its value on
+    either side.
 
     Where the runs of one side differ from each other, all of their values are named.
     """

@@ -17,8 +17,8 @@ def audit_on_ray(path: Any, *, framework: str | None = None, what_if: Any = None
     """Return the report of `audit(read_run(path))`, computed by the workers of a Ray cluster.
 
     Where this process is connected to no cluster, one is started on this machine. framework: as in `read_run`; what_if:
-    as in `audit`; named: further arguments of either. Raises InputError as these do, if Ray is not installed, and if
-    it fails, as where the worker of one part has died for the third time.
+    as in `audit`; named: further arguments of either. Raises InputError where these two do, if Ray is not installed,
+    and if Ray fails, as where the worker of one part of the log has died for the third time.
     """
     engine = ray_engine()  # raises before the log is read in vain
     mine = {name: named.pop(name) for name in ("weights", "primary", "asked") if name in named}
@@ -43,10 +43,12 @@ def _ray() -> Any:
 
 
 def map_on_ray(function: Callable[[Any], Any], tables: Iterable[Any]) -> Iterator[Any]:
-    """Yield what a function returns for each part, in the order of the parts, as `map` does; Ray's workers compute it.
+    """Yield what a function returns for each of some tables, the parts of a log, in their order, as `map` does; Ray's
+    workers compute it.
 
-    Raises what the function itself raises, and InputError if Ray is not installed or fails, as where the worker of one
-    part has died for the third time.
+    Where this process is connected to no cluster, one is started on this machine. Raises what the function itself
+    raises, and InputError if Ray is not installed or fails, as where the worker of one part has died for the third
+    time.
     """
     ray = _ray()
     try:
@@ -68,7 +70,7 @@ def map_on_ray(function: Callable[[Any], Any], tables: Iterable[Any]) -> Iterato
 
 
 def _in_one_thread(function: Callable[[Any], Any], table: Any) -> Any:
-    """Return what a function returns for one part, with torch kept to one thread."""
+    """Return what a function returns for one table; torch is kept to one thread from then on."""
     import torch
 
     torch.set_num_threads(1)  # there are as many workers as cores, so more threads would only wait for each other

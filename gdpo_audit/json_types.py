@@ -97,7 +97,9 @@ class RewardPart(TypedDict):
 
 
 class MethodPart(TypedDict):
-    """The figures of one method on the rewards of the run; shares and means are those of `gdpo_core.collapse`."""
+    """The figures of one method on the rewards of the run, computed as `gdpo_core.collapse` does: shares of groups or
+    pairs, and `levels`, the mean number of distinct advantages in a group whose rewards differ.
+    """
 
     groups_with_ties: MaybeNaN
     tied_pairs: MaybeNaN
@@ -116,7 +118,9 @@ class WorstPromptPart(TypedDict):
 
 
 class PromptsPart(TypedDict):
-    """The prompts of a run over all of its steps, and how many of them were in silent groups under the run's method."""
+    """The prompts of a run over all of its steps, and how many of them had only silent groups, in which every advantage
+    is 0 under the run's method.
+    """
 
     prompts: int
     repeated: Annotated[int, Meta(description="Prompts that were seen at least twice.")]
@@ -156,9 +160,9 @@ class ForecastPart(TypedDict):
 class StepPart(TypedDict):
     """One step of a run, or a few steps together where the run has more than 200.
 
-    The further members are numbers or null. By reward they are mean:NAME, std:NAME, missing:NAME and dead:NAME; by
-    method ties:METHOD and silent:METHOD; by both share:METHOD:NAME and push:METHOD:NAME; by two rewards
-    correlation:NAME:NAME.
+    The further members are numbers or null. By reward they are mean:NAME, std:NAME, missing:NAME (how many responses
+    lack it) and dead:NAME (the share of groups in which it is constant); by method ties:METHOD and silent:METHOD
+    (shares of groups); by both share:METHOD:NAME and push:METHOD:NAME; by two rewards correlation:NAME:NAME.
     """
 
     step: int

@@ -1,4 +1,5 @@
-"""Details that the audit reads from a log beside its sums, so that findings do not have to open the log.
+"""Details that the audit reads from a log in addition to sums of its numbers, so that findings do not have to open the
+log.
 
 Each detail is read once for a run, and is a member of its `Facts`.
 """
@@ -20,8 +21,8 @@ CHARACTERS_OF = 200_000
 def pays_of_total(run: Run) -> list[float]:
     """Return what each reward behind a logged total may pay when it is passed, if the log holds only the total.
 
-    The numbers are a guess, all above 0, the largest first. Empty where each reward is logged, or where no small set of
-    such numbers makes all of the totals.
+    The numbers are a guess, all above 0, the largest first. Empty where the log holds each reward, or where no two to
+    five such numbers explain exactly the totals that occur.
     """
     if not run.total_only:
         return []
@@ -29,10 +30,11 @@ def pays_of_total(run: Run) -> list[float]:
 
 
 def texts_of_worst_prompts(f: Facts) -> pl.DataFrame | None:
-    """Return a table with a row for each prompt that wasted most responses in silent groups: `_place`, the place of its
-    first response in the log, and `text`, the start of the prompt.
+    """Return a table with the texts of the prompts that wasted most responses in silent groups, in which every
+    advantage is 0; it has at most ten rows, in the order of the log, and none if no response was wasted.
 
-    None where the log has no prompts, or does not show which groups are silent.
+    The columns are `_place`, which says where in the log the first response to the prompt stands, and `text`, the start
+    of the prompt. None where the log has no prompts, or where it is not known which groups were silent.
     """
     prompts = visited_prompts(f)
     if prompts is None:
@@ -46,9 +48,11 @@ def texts_of_worst_prompts(f: Facts) -> pl.DataFrame | None:
 
 
 def lengths_in_characters(f: Facts) -> LengthSums[Array] | None:
-    """Return the sums, by batch, of the lengths of the completions in characters, for the batches that count.
+    """Return for each batch that counts the sums over the lengths of its completions in characters, such as their
+    total.
 
-    None where the log holds lengths in tokens, no texts, or more responses than `CHARACTERS_OF`.
+    None where the log holds lengths in tokens, where it holds no texts of completions, or where it holds more responses
+    than `CHARACTERS_OF`.
     """
     if f.run.has_length or "length" not in f.run.extracts or f.totals.responses > CHARACTERS_OF:
         return None

@@ -26,7 +26,9 @@ class PushChange:
 
 
 def push_changes(report: AuditReport) -> list[PushChange]:
-    """Return the change of the push on each reward, for all rewards whose push is known under every compared method."""
+    """Return the change of the push on each reward. A reward is left out if its push is not known under GDPO or under a
+    method that GDPO is compared with.
+    """
     known = [
         (r["name"], {m: nan_if_none(r["push"][m]) for m in (*compared_methods(report), "gdpo")}) for r in report.rewards
     ]
@@ -49,10 +51,10 @@ def change_of_primary(report: AuditReport) -> PushChange | None:
 
 
 def compared_methods(report: AuditReport) -> list[str]:
-    """Return the methods that GDPO is compared with: GRPO, and the method that runs if it is neither of the two."""
+    """Return the methods that GDPO is compared with: GRPO, and the method that runs if it is neither GRPO nor GDPO."""
     return [m for m in report.methods if m == "grpo" or (m == report.run["method"] and m != "gdpo")]
 
 
 def nan_if_none(x: float | None) -> float:
-    """Return a number, and NaN for None."""
+    """Return a number as it is, and NaN for None."""
     return nan if x is None else x

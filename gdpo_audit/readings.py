@@ -34,8 +34,9 @@ def another_reading(run: Run, solve: Solve) -> Reading | None:
     """Read the log of a run in other ways until a known method makes all its advantages; return the run so read, a
     sample of it and the recipe of the sample's advantages.
 
-    None where there is no such reading, where all advantages are 0, or where the log cannot be read again. solve: a
-    function that returns the recipe that makes every advantage in a sample of a run, or None.
+    None where there is no such reading, where all advantages are 0, or where the log cannot be read again. A reading
+    whose recipe shows none of the weights does not count. solve: a function that returns the recipe that makes every
+    advantage in a sample of a run, or None.
     """
     if run._read_with is None or run._source.clues is None:
         return None
@@ -56,7 +57,8 @@ def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
     """Return the first column that was not read as a reward and has to be one: its name, and the recipe that makes all
     advantages if it is read as one.
 
-    None where no such column is found. solve: as in `another_reading`.
+    The recipe has to show all weights, and a weight other than 0 for the column. None where no such column is found.
+    solve: as in `another_reading`.
     """
     for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):
@@ -83,8 +85,8 @@ def added(run: Run, solve: Solve) -> Added | None:
 
 
 def share_adding_up(sample: list[pl.DataFrame]) -> float:
-    """Return the share of the groups of a sample in which the logged advantages add up to 0, but for round-off; missing
-    ones count as 0.
+    """Return the share of the groups of a sample in which the logged advantages add up to 0, but for round-off; a
+    missing advantage counts as 0.
     """
     table = pl.concat(sample)
     group = np.unique(table["group"].to_numpy(), return_inverse=True)[1]
@@ -95,7 +97,7 @@ def _readings(run: Run, clues: Clues) -> Iterator[Callable[[], Run]]:
     """Yield functions, each of which reads the log in another way and returns the run so read; the likeliest come
     first.
 
-    clues: rows of the log by which other groups and masks are found.
+    clues: rows of the log by which other groups are found, and masks, which say what rows to leave out.
     """
     for name in _clocks(run):
         yield partial(_in_steps_of, run, name)
@@ -121,7 +123,8 @@ def _not_read(run: Run) -> tuple[str, ...]:
 
 
 def _clocks(run: Run) -> list[str]:
-    """Return the columns that may number the steps of a log, because they rise along it or name its groups.
+    """Return the columns that may number the steps of a log, because they rise along it or name its groups; only
+    columns that the reader left out for one of these reasons are meant.
 
     Returns [] where the log has steps already.
     """
@@ -142,8 +145,8 @@ def _masked(run: Run, mask: Mask, clues: Clues) -> Run:
     """Return the run read with a mask, which leaves out whole rows or only their advantages, and with an issue about
     it.
 
-    A reward that only says which rows the mask leaves out is left out itself. clues: rows of the log, with its columns
-    of 0 and 1, by which that shows.
+    A reward that only says which rows the mask leaves out, as its column equals the mask's column or is the opposite of
+    it, is left out too. clues: rows of the log, with its columns of 0 and 1, which are compared for that.
     """
     masking = clues.flags[f"{mask.column}"]
     flags = {name for name, flag in clues.flags.items() if _same_or_opposite(flag, masking)}
@@ -168,12 +171,14 @@ def _without_zeros(run: Run, counts: bool) -> Run:
 
 
 def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: Recipe) -> Run:
-    """Return the run with more details in its issue about advantages of 0 that were left out; unchanged without such an
-    issue.
+    """Return the run with more details in its issue about rows that a mask leaves out because their advantage is 0;
+    unchanged without such an issue.
 
-    The details say what these rows have in common: most of them a value of a column that no other rows have, or all of
-    them an advantage of at most 0 under the recipe. They gain nothing if neither holds. clues: rows of the log, with
-    its columns of 0 and 1; sample: tables of the run; recipe: that of their advantages.
+    The details say what these rows have in common. "column" and "value": most of the rows have this value in this
+    column, and no other row has it. Else "below": under the recipe all of them get an advantage of at most 0, and no
+    logged advantage is below 0; this is looked at only where the rows count in their groups. Nothing is added if
+    neither holds. clues: rows of the log, with its columns of 0 and 1; sample: tables of the run; recipe: that of their
+    advantages.
     """
     masked = next((issue for issue in run.issues if issue.id == "masked" and issue.details["column"] is None), None)
     if masked is None:
@@ -193,11 +198,11 @@ def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: R
 
 
 def _mask_details(run: Run, reread: Run, mask: Mask) -> dict[str, object]:
-    """Return the details of the issue about a mask: the column and value of the rows that it leaves out, their number,
-    and that of all rows.
+    """Return the details of the issue about a mask: the "column" and the "value" of the rows that it leaves out, the
+    number of these "rows", and the number "of" all rows.
 
-    They also say whether the rows count in the statistics of their groups all the same. reread: the run read with the
-    mask.
+    The detail "counts" says whether the rows count in the statistics of their groups all the same. reread: the run read
+    with the mask.
     """
     rows = int(run._source.sizes["rows"].sum())
     left = rows - int(reread._source.sizes["rows"].sum())

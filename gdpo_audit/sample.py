@@ -23,7 +23,8 @@ from gdpo_core.ties import update_sums
 
 
 def score_sample(check: ConfigCheck, run: Run) -> SampleScore:
-    """Return the shares of the update and the pushes that a sample's rewards have under what a configuration runs.
+    """Return the shares of the update and the pushes that the rewards of a sample have under the method, weights and
+    convention of a configuration.
 
     check: the configuration as it was checked; run: the log of the sample. Raises InputError where the configuration
     does not tell its method, where the sample holds only a total, and where the weights do not fit its rewards.
@@ -83,11 +84,14 @@ def _convention(check: ConfigCheck, run: Run) -> tuple[Convention, bool]:
 
 
 def _weights(check: ConfigCheck, run: Run) -> tuple[dict[str, float], list[str]]:
-    """Return the weight of each reward of the sample, and sentences that say how the weights were assigned.
+    """Return the weight of each reward of the sample, by its name, and sentences that say how the weights were
+    assigned.
 
-    If the configuration gives no weights, each is 1. The weights that it gives are assigned by name if it names, with a
-    weight, all of the sample's rewards; else in the order of the sample's columns, or in alphabetical order if it names
-    no rewards. Raises InputError where the numbers of weights and rewards then differ.
+    If the configuration gives neither weights nor the names of rewards, each weight is 1; if it gives only names, each
+    of them has weight 1. If every reward of the sample is among the names that have a weight, compared as `_bare`
+    writes them, it takes the weight of its name, and no sentence is needed. Else the weights are assigned in the order
+    of the sample's columns, or, if the configuration names no rewards, in alphabetical order of the rewards. Raises
+    InputError where this cannot be done because there are not as many weights as rewards.
     """
     if check.rewards is None and check.weights is None:
         alone = "The configuration names no weights" if check.method == "gdpo" else "The weights stand in the score"

@@ -1,4 +1,4 @@
-"""Responses, weights and lengths as they are typed after `gdpo explain`."""
+"""Responses, weights and lengths as they are typed after `gdpo explain`, turned into numbers."""
 
 import re
 from collections.abc import Sequence
@@ -9,9 +9,11 @@ from gdpo_core._words import count
 
 
 def rewards_and_prompts(responses: Sequence[str]) -> tuple[list[list[float]], list[int]]:
-    """Return the rewards of each response, and the number of the prompt that it answers, from 1. Raises InputError.
+    """Return the rewards of each response, and the number of the prompt that it answers, from 1.
 
     responses: for each response its rewards, as "10" or "0,0.5"; a "/" stands between the responses of two prompts.
+    Raises InputError for any other text, for a prompt without a response, and for responses with different numbers of
+    rewards.
 
     >>> rewards_and_prompts(["10", "0,0.5", "/", "11"])
     ([[1.0, 0.0], [0.0, 0.5], [1.0, 1.0]], [1, 1, 2])
@@ -35,7 +37,9 @@ def rewards_and_prompts(responses: Sequence[str]) -> tuple[list[list[float]], li
 
 
 def _numbers(text: str, name: str) -> list[float]:
-    """Return the numbers in a text, which commas separate. Raises InputError; name: what they are, for the error."""
+    """Return the numbers in a text, which commas separate. Raises InputError for any other text. name: what the numbers
+    are, such as "weights", for the error.
+    """
     numbers = [parse_number(number) for number in text.split(",")]
     expected = "numbers with commas between them" + (", or 0s and 1s" if name.startswith("response") else "")
     expect(None not in numbers, name, expected, repr(text))
@@ -46,7 +50,8 @@ def numbers_of(text: str | None, name: str, size: int, thing: str) -> list[float
     """Return the numbers in a text, which commas separate; None for None. Raises InputError, also if there are not
     `size` of them.
 
-    name, thing: what the numbers are, and what has one of them each, for the errors.
+    name: what the numbers are, such as "weights"; thing: what each of them belongs to, such as "reward". Both are words
+    for the errors.
     """
     if text is None:
         return None

@@ -51,8 +51,8 @@ def line_of(outcome: AuditReport | InputError) -> str:
 def reports(
     path: str, audit_args: dict[str, Any], every: float = 1.0, **named: Any
 ) -> Iterator[AuditReport | InputError]:
-    """Yield the report of a log, and a new one after each change of its files; where it cannot be read, yield the
-    error.
+    """Yield the report of a log, and a new one after each change of its files. Where the log cannot be read, yield the
+    error instead.
 
     The iterator has no end. It looks at the files again after `every` seconds, or later, so that at most a tenth of the
     time goes into reading and auditing. audit_args: arguments of `audit`; named: arguments of `read_run`. Raises
@@ -74,7 +74,8 @@ def reports(
 def changed(path: str) -> Changed:
     """Return (size, time of the last change in nanoseconds) of each file at a path, by the name of the file.
 
-    path: a file, a directory, a pattern, or DATABASE::RUN; what SQLite writes beside a database counts too.
+    path: a file, a directory with all that is in it, a pattern, or DATABASE::RUN; the log that SQLite writes beside a
+    database counts too.
     """
     place = os.path.expanduser(path.partition("::")[0])  # a run of a database is named DATABASE::RUN
     names = Path(place).rglob("*") if os.path.isdir(place) else map(Path, [place, f"{place}-wal", *glob(place)])

@@ -17,7 +17,8 @@ _FITS = 1e-5  # the part of the advantages that a linear function of the columns
 @dataclass(frozen=True)
 class Added:
     """A column of which a multiple was added to the advantages that a recipe makes. times: the factor of the column.
-    over: the scope of the mean of the column that was subtracted from it before, "batch" or "group"; empty if none was.
+    over: "batch" or "group" if the mean of the column over each batch or group was subtracted from it first, else
+    empty.
     """
 
     column: str
@@ -30,12 +31,12 @@ Solve = Callable[[list[pl.DataFrame]], Recipe | None]  # returns the recipe that
 
 
 def added_column(tables: Sequence[pl.DataFrame], rewards: Sequence[str], column: str, solve: Solve) -> Added | None:
-    """Return how a column was added to the advantages of some tables, and the recipe that made these before; None if
-    adding the column does not explain them.
+    """Return how a column was added to the advantages of some tables, and the recipe that made them before that; None
+    if adding the column does not explain them.
 
-    Such advantages are, in each group, a linear function of the rewards and the column, in which the column has the
-    same factor in every group. tables: hold the column as one more reward, behind `rewards`. solve: returns the recipe
-    that makes every advantage of some tables, or None.
+    Such advantages are, in each group, a linear function of the rewards and the column, in which the column has one
+    factor in all groups. tables: hold the column as one more reward, behind `rewards`. solve: returns the recipe that
+    makes every advantage of some tables, or None; it is called with what is left once the column is taken off.
     """
     table = pl.concat(tables)
     times = _common_slope(table, [*rewards, column])
@@ -49,8 +50,10 @@ def added_column(tables: Sequence[pl.DataFrame], rewards: Sequence[str], column:
 
 
 def _common_slope(table: pl.DataFrame, names: Sequence[str]) -> float | None:
-    """Return the factor of the last of the named columns in the linear functions that make the advantages of each
-    group; None if too few groups show such a factor, if most of these do not agree on it, or if it is 0.
+    """Return the factor that the last of the named columns has in the advantages, if these are in each group a linear
+    function of the columns: the median over the groups, rounded to four digits.
+
+    None if fewer than `_LEAST` groups show the factor, if at most half of them have about the median, or if that is 0.
     """
     x, a = table.select(reward_columns(names)).to_numpy(), table["advantage"].to_numpy()
     group, slopes = table["group"].to_numpy(), list[float]()
@@ -73,8 +76,8 @@ def _common_slope(table: pl.DataFrame, names: Sequence[str]) -> float | None:
 
 
 def _without(table: pl.DataFrame, column: str, times: float, over: str) -> pl.DataFrame:
-    """Return the table with the multiple of the column taken off its advantages again. over: "batch" or "group", whose
-    mean was taken off the column before it was added, or "" for none.
+    """Return the table with `times` times the column taken off its advantages. over: "batch" or "group" if the mean of
+    the column over each batch or group was subtracted before it was added, "" if none was.
     """
     [name] = reward_columns([column])
     value = pl.col(name)

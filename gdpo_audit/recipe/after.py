@@ -1,4 +1,4 @@
-"""A search for recipes whose advantages were changed once more in each batch: whitened, or divided over other rows."""
+"""A search for recipes whose advantages were changed once more in each batch: whitened, or multiplied by a factor."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,14 +21,13 @@ def solve_after(
     tables: Sequence[pl.DataFrame], rewards: Sequence[str], framework: str, weights: Sequence[float] | None = None
 ) -> Recipe | None:
     """Return the recipe that makes every advantage of some tables, if each batch of them was changed once more at the
-    end; None if there is none, or if too few batches show it.
+    end, whitened or multiplied by a factor; None if there is none, or if too few batches show it.
 
-    framework: the id of the one whose conventions are tried first. weights: one per reward, taken where the log leaves
-    the weight open; 1 by default.
+    framework: the id of the framework whose conventions are tried first. weights: one per reward, taken where the log
+    leaves the weight open; 1 by default.
 
-    One such change comes with dynamic sampling: GDPO's batch step divides by the std of all rows of a batch, of which
-    the silent groups are dropped afterwards, so the logged rows differ by a factor from what they would be by
-    themselves.
+    A factor comes with dynamic sampling: GDPO's batch step divides by the std of all rows of a batch; the silent
+    groups, in which every advantage is 0, are dropped afterwards, so that the std of the logged rows is another one.
     """
     log = tensors_of(pl.concat(tables), rewards)
     live = log.batch_of_response[log.advantages.nan_to_num() != 0].unique()
@@ -47,9 +46,11 @@ def solve_after(
 def _attempt(
     log: Tensors, method: str, convention: str, after: str, wanted: torch.Tensor
 ) -> tuple[float, Recipe] | None:
-    """Return the largest error and the recipe of the simplest weights with which a method makes all advantages, if the
-    change `after` followed it; None if no weights do, if they are no round numbers, or if the log is too small to show
-    it. wanted: (rewards,) the weights to take where the log leaves them open.
+    """Return a pair: the largest error of a recipe, and the recipe, which makes all advantages if the change `after`, a
+    key of AFTER, followed the method.
+
+    The recipe has the simplest weights that do so. None if no weights do, if they are no round numbers, or if the log
+    is too small to show it. wanted: (rewards,) the weights to take where the log leaves them open.
     """
     terms = terms_of(log, log.read(ALL_CONVENTIONS[convention]), method)
     solution = solution_of(terms, log.batches)
@@ -64,8 +65,9 @@ def _attempt(
 
 
 def _with_rows(log: Tensors, recipe: Recipe) -> Recipe:
-    """Return the recipe with the fewest and the most rows over which its batch step must have run in a batch; unchanged
-    for another method than GDPO, or if the advantages do not show a whole number of rows.
+    """Return the recipe with `batch_rows`: over how many rows its batch step must have run, in the batch with the
+    fewest and in the batch with the most. The recipe is unchanged for another method than GDPO, and if in some batch
+    the advantages show no whole number of rows, or fewer than are logged.
     """
     if recipe.method != "gdpo":
         return recipe

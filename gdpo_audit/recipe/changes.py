@@ -25,8 +25,9 @@ _HOPELESS = 50
 
 
 def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | None:
-    """Return a recipe whose method makes each of the first batches of a sample by itself, with weights that may differ
-    from batch to batch. The weights in it are those of the last of these batches.
+    """Return a recipe for a run whose weights may change at every batch. Its method makes each of the first batches of
+    a sample by itself, at most `_TRIED` batches with an advantage other than 0. Its weights are those of the last of
+    these batches.
 
     None if there is no such method, or if the sample has fewer than two batches with an advantage other than 0. None
     too if the method divides by nothing and the log still does not show the scale of the weights.
@@ -43,14 +44,15 @@ def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | No
 def recipes_by_batch(
     run: Run, recipe: Recipe, batches: Sequence[int], bad: set[int], whole: set[int]
 ) -> dict[int, Recipe]:
-    """Return the recipe of each batch, by its number, if weights that change explain most of the batches that the run's
-    recipe does not; else {}.
+    """Return the recipe of each batch, by its number, if the weights change; {} if changing weights explain less than
+    three quarters of the batches in `bad`, or if so many batches stay unexplained that the search ends early.
 
     recipe: that of the run. batches: the numbers of all batches, in order. bad: the numbers of those that `recipe` does
     not explain. whole: the numbers of those that lack no rows.
 
-    A batch keeps the recipe of the batch before it as long as that recipe reproduces it, or as long as the log does not
-    show another one.
+    A batch has the latest of the last few recipes that reproduces it, or else a new one, solved for it alone or
+    together with batches before it, which then have the new one too. A batch without either, or one that lacks rows,
+    has the recipe of the batch before it.
     """
     by_batch, known = dict[int, Recipe](), [recipe]
     missed = 0
@@ -91,7 +93,7 @@ def recipes_by_batch(
 
 
 def most_common(recipes: Sequence[Recipe]) -> Recipe:
-    """Return the recipe that most batches have; of several that equally many have, the one that comes last. recipes:
+    """Return the recipe that occurs most often; of several that occur equally often, the one that comes last. recipes:
     one per batch.
     """
     count = Counter(recipes)
@@ -116,8 +118,8 @@ def _open(recipe: Recipe) -> bool:
 
 def _scaled_to(old: Recipe, new: Recipe, made: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Recipe:
     """Return the recipe `new` with its weights multiplied by one factor, so that as many of them as possible stay as
-    they were in the recipe `old`. It is unchanged if the log shows its scale, if no weight has the same sign in both,
-    or if it then no longer makes the advantages of the tables `made`.
+    they were in the recipe `old`. The recipe comes back unchanged if the log shows its scale, if no weight has the same
+    sign in both recipes, or if, multiplied, it no longer makes the advantages of the tables `made`.
     """
     pairs = [(x, y) for x, y in zip(old.weights, new.weights, strict=True) if x / (y or 1) > 0 and y]
     if not new.up_to_scale or not pairs:
@@ -125,7 +127,7 @@ def _scaled_to(old: Recipe, new: Recipe, made: Sequence[pl.DataFrame], rewards: 
 
     def kept(factor: float) -> tuple[int, float]:
         """Return how many weights stay as they were if the new ones are multiplied by a factor, and how near to 1 the
-        factor is, as a key to sort factors by.
+        factor is. Of two factors, the one with the larger pair is the better one.
         """
         return sum(abs(factor * y - x) <= 1e-3 * abs(x) for x, y in pairs), -abs(math.log(factor))
 

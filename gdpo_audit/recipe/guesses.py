@@ -50,11 +50,12 @@ def rms(x: Tensor) -> float:
 def along_direction(
     solution: Solution, wanted: Tensor, factor: float | None = None, error: float = math.inf
 ) -> list[Guess]:
-    """Return weights that point in the one direction that fits the log, each with its complexity: the simplest that
-    were found, if any, and then those that fit best.
+    """Return one or two guesses at the weights, in the one direction that fits the log: first the simplest round
+    numbers near it, if any were found, and then the numbers that fit best. Each guess is a pair of the weights and
+    their complexity, which says how odd the numbers are.
 
-    wanted: (rewards,) the weights to take where the log leaves them open. factor: what turns the direction into
-    weights, if the log shows their scale; error: the relative error of that factor.
+    wanted: (rewards,) the weights to take where the log leaves them open. factor: the number by which the direction is
+    multiplied to get weights, if the log shows their scale; error: the relative error of that factor.
     """
     direction = solution.directions[:, 0]
     scales = [float(largest) for largest in _LARGEST]
@@ -97,8 +98,8 @@ def _simple(scale: float, solution: Solution, wanted: Tensor) -> Guess | None:
     """Return the simplest weights near the direction of the solution times `scale`, and their complexity; None if one
     of the weights is near no simple number.
 
-    A number is near within three standard errors, but not if it is off by more than 2 % of the weight. Weights that the
-    log leaves open stay about as they are in `wanted`.
+    A number is near within three standard errors, but not if it is off by more than 2 % of the weight. A weight within
+    three standard errors of 0 becomes 0. Weights that the log leaves open stay about as they are in `wanted`.
     """
     weights = round_weights(solution.completed(scale * solution.directions[:, 0], wanted))
     numbers, complexity = list[float](), 1
@@ -116,10 +117,10 @@ def _simple(scale: float, solution: Solution, wanted: Tensor) -> Guess | None:
 
 def simple_near(x: float, tolerance: float) -> list[tuple[int, float]]:
     """Return the numbers of at most three digits and the simple fractions that lie within a relative tolerance of x,
-    the simplest first; [] if x is almost 0 or almost infinite.
+    the simplest first; [] if there are none, or if x is almost 0 or almost infinite.
 
-    Each is a pair of its complexity and the number. The complexity is 0 for 1 and −1, and else about the number of
-    digits.
+    Each is a pair of its complexity and the number. The complexity is 0 for 1 and −1, the number of digits for another
+    number, 2 for a third, and 4 for a fraction with another denominator, of which a few are tried.
 
     >>> simple_near(0.2500001, 1e-5), simple_near(0.333334, 1e-5), simple_near(0.1234567, 1e-5), simple_near(1.01, 0.05)
     ([(2, 0.25)], [(2, 0.3333333333333333)], [], [(0, 1.0), (3, 1.01)])
@@ -136,8 +137,8 @@ def simple_near(x: float, tolerance: float) -> list[tuple[int, float]]:
 
 
 def round_weights(weights: Tensor) -> tuple[float, ...]:
-    """Return weights rounded to eight digits, with exact zeros in place of round-off. With fewer digits the advantages
-    of large rewards would not be reproduced.
+    """Return weights rounded to eight significant digits, with exact zeros in place of round-off. With fewer digits the
+    advantages of large rewards would not be reproduced.
     """
     nothing = 1e-9 * weights.abs().max().item()  # round-off of a sum that is 0
     return tuple(0.0 if abs(w) <= nothing else float(f"{w:.8g}") for w in weights.tolist())
@@ -147,8 +148,9 @@ def round_weights(weights: Tensor) -> tuple[float, ...]:
 
 
 def is_plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float, equations: float) -> bool:
-    """Return whether someone may have chosen these weights. Weights of complexity 0 always pass: those that were asked
-    for, and those that are all 1.
+    """Return whether someone may have chosen the weights of a guess. Weights of complexity 0 always pass: those that
+    were asked for, and those that are all 1. Other weights fail if two known ones are too far apart, if the rewards
+    almost cancel each other, if eps would be more than a correction, or if fitted weights leave no equation to spare.
 
     unknown: the indices of the weights that the log does not show. eps: what the convention adds to the std. equations:
     what `degrees_of_freedom` returns.

@@ -134,8 +134,10 @@ class Tensors:
 
 def tensors_of(table: pl.DataFrame, rewards: Sequence[str]) -> Tensors:
     """Return the table of a run as tensors. rewards: the names of the rewards to take. The rows of a group, and those
-    of a batch, have to stand together. Without a column of advantages all are NaN. The lengths are None if they are not
-    logged, or if one of them is missing or no whole number from 1 on.
+    of a batch, have to stand together in the table.
+
+    Without a column of advantages, all advantages are NaN. The lengths are None if they are not logged, or if one of
+    them is missing or no whole number from 1 on.
     """
     values = torch.empty(len(rewards), len(table), dtype=torch.float64)  # (rewards, responses)
     for row, name in zip(values.numpy(), rewards, strict=True):
@@ -213,8 +215,9 @@ def compare_with(log: Tensors, method: str, batch: Batch, after: str = "") -> Co
 def _after(after: str, computed: Tensor, log: Tensors) -> tuple[Tensor, Tensor]:
     """Return the advantages as a last change of each batch leaves them, and the size of the factor of that change; each
     has a number per response.
-    after: a key of AFTER; computed: (responses,) the advantages before that change; log: says which responses have an
-    advantage, and shows the factor of each batch.
+
+    after: a key of AFTER, "whitened" or "factor". computed: (responses,) the advantages before that change. log: says
+    which responses have an advantage. A factor is fitted to the logged advantages of its batch.
     """
     index, there = log.batch_of_response, ~log.advantages.isnan() & computed.isfinite()
     count = computed.new_zeros(log.batches).index_add_(0, index, there.to(computed))

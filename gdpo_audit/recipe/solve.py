@@ -87,13 +87,13 @@ class Attempt:
 def solve(
     tables: Sequence[pl.DataFrame], rewards: Sequence[str], framework: str, weights: Sequence[float] | None = None
 ) -> Recipe | None:
-    """Return the recipe that reproduces most of the logged advantages in some tables; None if none comes near, or if no
-    table has advantages.
+    """Return the recipe that reproduces the logged advantages of the most batches in some tables; None if none does so
+    in enough of them, at least a third, or if no table has advantages.
 
-    framework: the id of the one whose conventions are tried first; another one raises InputError. weights: one per
-    reward, tried first. If the weights change during the run, the recipe has those of most batches. If several recipes
-    make the same advantages, the weights on which they do not agree are marked as unknown, unless they are the given
-    ones.
+    framework: the id of the framework whose conventions are tried first; an unknown id raises InputError. weights: one
+    per reward, tried first. If the weights change during the run, the recipe has those that fit the most batches. If
+    several recipes make the same advantages, weights on which they differ are marked as unknown, unless they were
+    given.
     """
     tables = [table for table in tables if "advantage" in table.columns]
     if not tables:
@@ -346,8 +346,8 @@ def _judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float
 
 
 def _agree(log: Tensors, chosen: Attempt, alternatives: Iterator[Attempt]) -> Recipe:
-    """Return the simplest recipe that makes the logged advantages, or the chosen one if these are rounded. What other
-    recipes that make the same advantages do not agree on is marked in it: weights as unknown, the scale and the
+    """Return the simplest recipe that makes the logged advantages, or the chosen one if the advantages are rounded.
+    What other recipes that make these advantages do not agree on is marked in it: weights as unknown, the scale and the
     convention as open. chosen: the attempt that was found; alternatives: attempts with any method and convention.
     """
     recipe, count = chosen.recipe, len(chosen.recipe.weights)

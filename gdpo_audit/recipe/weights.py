@@ -42,8 +42,8 @@ _DIVISOR_OFF = 1e-3
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms that a method adds up by weight, and its units: sets of responses whose sums are divided by the same
-    number.
+    """The terms that a method multiplies by the weights and adds up, and its units: sets of responses whose sums are
+    divided by one number.
     """
 
     x: Tensor  # (rewards, responses); 0 where the response takes no part
@@ -89,7 +89,7 @@ class Terms:
 
 def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
     """Return the terms that a method adds up: the z-scores of each reward if the method computes them, else each reward
-    minus the mean that the method subtracts, divided by nothing. log: the logged advantages; batch: the rewards.
+    minus the mean that the method subtracts, not divided by anything. log: the logged advantages; batch: the rewards.
     """
     count, groups, logged = len(batch.rewards), log.group_of_response, log.advantages
     formula, batch = method_for(method, batch)
@@ -147,8 +147,8 @@ class Solution:
 
 
 def solution_of(terms: Terms, batches: int) -> Solution:
-    """Return the weights on which most batches agree; batches that do not fit them are left out. If none fits,
-    all batches count that show anything. batches: how many there are.
+    """Return the weights that fit the most batches, with the batches that do not fit them left out. If none fits, all
+    batches count that show anything. batches: how many there are.
     """
     size = (terms.x.square().sum(1) / terms.included.sum().clamp(min=1)).sqrt()
     varying = size > 0
@@ -239,9 +239,12 @@ def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
 
 
 def _agreeing_batches(moments: _Moments) -> Tensor:
-    """Return (batches,) whether a batch fits the one direction that most batches fit.
+    """Return (batches,) whether a batch fits one direction of the weights: of the directions that are tried, the one
+    that the most batches fit. That may be only a few batches, or none.
 
-    Directions that are tried are the best ones of single batches, of a few batches together, and of all of them.
+    Tried are the best direction of all batches together, and those of 16 batches in a row, of 4 in a row and of single
+    batches, of each kind at most `_BATCHES_TRIED` from all over the run. Of several as good, the first in this order
+    wins.
     """
     every, orthogonal = moments.every, moments.orthogonal
     directions = []
@@ -262,9 +265,9 @@ def _agreeing_batches(moments: _Moments) -> Tensor:
 
 
 def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
-    """Return (…, rewards) the direction along which the smallest part of the rewards' variance is orthogonal to the
-    advantages a. every, orthogonal: (…, rewards, rewards) X'X of the terms X, and of the part of X that is orthogonal
-    to a.
+    """Return (…, rewards) the direction, of length 1, along which the smallest part of the rewards' variance is
+    orthogonal to the advantages a. every, orthogonal: (…, rewards, rewards) X'X of the terms X, and of the part of X
+    that is orthogonal to a.
     """
     value, vector = torch.linalg.eigh(every)
     root = value.clamp(min=0).rsqrt().masked_fill(value <= _NOTHING * value.sum(-1, keepdim=True), 0)
@@ -284,8 +287,9 @@ def eps_of(c: Convention, method: str) -> float:
 
 
 def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tuple[float | None, float, float]:
-    """Return what the divisors of the units show of the scale of the weights: the factor that turns the direction into
-    weights, the relative error of this factor, and the share of the units that are divided as the method divides.
+    """Return what the divisors of the units, which are groups or batches, show of the scale of the weights: the factor
+    that turns the direction into weights, the relative error of this factor, and the share of the units that are
+    divided as the method divides.
 
     If the divisors show no scale, the factor is None and its error infinite.
     """

@@ -29,7 +29,8 @@ _PLACE = 90_000
 
 
 def data_of(f: Facts, tables: Iterable[pl.DataFrame]) -> dict[str, Any] | str:
-    """Return the data from which answers.js computes other settings, or a sentence that says why there can be none.
+    """Return the data from which answers.js computes other settings, or a sentence that says why there can be none: the
+    log lacks a reward, the convention compares a response only with the others, or a single batch is too large.
 
     The data are the rewards of all groups of the run, or of whole batches from all over it if these are too many, and
     the setting and figures that the run had. tables: the tables of the run, read anew.
@@ -92,12 +93,13 @@ def _setting(f: Facts) -> dict[str, Any]:
 
 
 def _vectors(table: pl.DataFrame, rewards: Sequence[str], tokens: bool) -> pl.DataFrame:
-    """Return a table of the distinct reward vectors in each group: how often each came, and its weight in the batch
-    step.
+    """Return a table with a row for each distinct reward vector of each group.
 
-    The columns: batch, group, float32 (whether the batch holds such numbers; others are rounded), one per reward, n
-    (how often), over (the weight). tokens: whether the batch step weights by tokens; if not, or if a batch lacks
-    lengths, `over` is the number of responses.
+    Its columns are batch; group; float32, which says whether all rewards of the batch are float32 numbers; "0", "1" and
+    so on, the rewards of the vector; n, how many responses of the group have the vector; and over, the weight of these
+    responses in the batch step. In a batch that is not float32, rewards are rounded to `DIGITS` significant digits
+    first. tokens: whether the batch step weights responses by their tokens, so that `over` is the sum of their lengths;
+    if not, or if the batch lacks a length, `over` is n.
     """
     starts = starts_of(table["batch"].to_numpy())
     sizes = np.diff(starts, append=len(table))
@@ -117,13 +119,12 @@ def _vectors(table: pl.DataFrame, rewards: Sequence[str], tokens: bool) -> pl.Da
 
 
 def _written(tables: Sequence[pl.DataFrame], rewards: int) -> dict[str, Any]:
-    """Return the reward vectors of a sample, as a mapping from names to lists, in the form in which a report holds
-    them.
+    """Return the reward vectors of a sample as a report holds them: a dict of three lists and a number.
 
-    `vectors` lists all distinct vectors. `batches` lists by batch and group the numbers of the group's vectors, how
-    often each came, and its weight in the batch step if that is another number. `float32` says of each batch whether
-    its rewards are such numbers, and `groups` is the number of groups. tables: what `_vectors` returns; rewards: how
-    many rewards there are.
+    `vectors` lists all distinct vectors, with None for a missing reward. `batches` is a list of batches; a batch is a
+    list of groups; a group is three lists: the numbers of its vectors, how often each came, and their weights in the
+    batch step. A group lacks the third list if that equals the second. `float32` says of each batch whether its rewards
+    are float32 numbers. `groups` is the number of groups. tables: what `_vectors` returns; rewards: how many there are.
     """
     rows = pl.concat(tables).with_columns(pl.col("over").cast(pl.Int64))
     numbers: dict[tuple[float | None, ...], int] = {}

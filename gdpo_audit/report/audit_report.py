@@ -57,16 +57,17 @@ class AuditReport(ReportMembers, Displayed):
 
     @cached_property
     def groups(self) -> tuple[ExampleGroup, ...]:
-        """The groups that show a finding best, at most five for each, with their texts, which are read from the log at
-        first use.
+        """The groups that show a finding best, at most five for each finding. Their prompts and completions are read
+        from the log when this is first used.
         """
         return completed(self._groups, self._texts)
 
     @cached_property
     def answers(self) -> Mapping[str, Any] | str | None:
-        """The data from which a browser computes other settings, or a sentence that says why there are none.
+        """The data from which a browser computes other settings, or a sentence that says why there are none, as where
+        the log is no longer there. The log is read when this is first used, and the result is kept.
 
-        None for a report that was made without a log.
+        None for a report that was put together without the facts of a run, such as one that no call of `audit` made.
         """
         try:
             return None if self._facts is None else data_of(self._facts, self._facts.run.tables())
@@ -92,8 +93,8 @@ class AuditReport(ReportMembers, Displayed):
         weights: Mapping[str, float] | ArrayLike | None = None,
         convention: str | None = None,
     ) -> WhatIf:
-        """Compute the figures of the whole run under another method, other weights or another convention, beside its
-        own.
+        """Compute the figures of the whole run under another method, other weights or another convention, beside the
+        figures under the run's own.
 
         method: as in `gdpo_core.advantages`, except papo, saw and sa_mrpo. weights: {reward: weight}; a reward without
         one has that of the run. convention: a key of `gdpo_core.CONVENTIONS`. An argument that is not given stays as
@@ -119,9 +120,9 @@ class AuditReport(ReportMembers, Displayed):
         """Forecast what the mean of each reward would have come to under another setting, with an 80 % interval.
 
         method, weights: as in `what_if`. gate: {"reward": a, "on": b}, if reward a is to count only where b reaches
-        "threshold", by default its highest value, and to be "otherwise" elsewhere, by default its worst value. steps:
-        the number of steps over which the means are taken, by default as many as the log has. Raises InputError, also
-        for a log of fewer than 20 steps.
+        "threshold", by default its highest value, and to be "otherwise" elsewhere, by default its worst value, or 0 if
+        that is worse. steps: the number of steps over which the means are taken, by default as many as the log has.
+        Raises InputError, also for a log of fewer than 20 steps.
         """
         return forecast_of(self.facts_with_sample("forecast"), method, weights, gate, steps)
 
@@ -328,8 +329,8 @@ def _run(f: Facts) -> RunPart:
 
 
 def _listed(phases: Sequence[Phase]) -> Sequence[Phase]:
-    """Return the phases of a run whose weights change, at most `LISTED`: the first ones and the last one; [] for a
-    single phase.
+    """Return the phases of a run whose weights change, at most `LISTED`: the first ones and the last one. A phase is a
+    stretch of the run with constant weights; [] if there are fewer than two.
     """
     return [*phases[: LISTED - 1], *phases[LISTED - 1 :][-1:]] if len(phases) > 1 else []
 

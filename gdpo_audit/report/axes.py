@@ -15,8 +15,8 @@ LEFT, TOP, BOTTOM = 36, 18, 16  # the room around the plot for the numbers, the 
 class Axes:
     """The axes of a picture: where a step and a value stand in it, in pixels.
 
-    steps, values: the ends of both axes; width, height: of the whole picture; right: what is left free on its right
-    side.
+    steps, values: the two ends of the axis of steps, and of the axis of values; width, height: of the whole picture;
+    right: what is left free on its right side.
     """
 
     steps: tuple[float, float]
@@ -36,19 +36,19 @@ class Axes:
         return TOP + (self.height - TOP - BOTTOM) * (high - value) / (high - low)
 
     def point(self, step: float, value: float) -> str:
-        """Return the place of a step and a value as text, in the form in which the paths of SVG name points."""
+        """Return the place of a step and a value in the picture as the text "x,y", as the paths of SVG name points."""
         return f"{self.x(step):.1f},{self.y(value):.1f}"
 
     def line(self, steps: Sequence[float], series: Series) -> Html:
-        """Draw the course of a series, one number for each of some steps; it is interrupted where there is
-        no number.
+        """Draw the course of a series, which has one number for each of some steps, as a line; it breaks off where a
+        number is missing.
         """
         lines = ("L".join(self.point(*pair) for pair in stretch) for stretch in _stretches(steps, series))
         # h0 draws a point that stands alone as a dot.
         return tag("path", kind="course", d="".join(f"M{stretch}h0" for stretch in lines))
 
     def band(self, steps: Sequence[float], series: Series, spread: float) -> Html:
-        """Draw a band around the course of a series; spread: how far it reaches above and below."""
+        """Draw a band around the course of a series. spread: how far the band reaches above and below each number."""
         drawn = []
         for stretch in _stretches(steps, series):
             above = [self.point(step, value + spread) for step, value in stretch]

@@ -80,8 +80,8 @@ class PooledSpeed:
     """The speed at which one reward followed a push over several runs.
 
     speed: how far the logit of the reward's rate moved in a step for a push of 1. error: the standard error of the
-    speed. between: how far the speeds of the runs differ beyond their errors. by_run: the speed and its error in each
-    run; None where a run does not tell it.
+    speed. between: how far the speeds of the runs differ beyond their errors, as a standard deviation. by_run: the
+    speed and its error in each run; None where a run does not tell it.
     """
 
     reward: str
@@ -140,8 +140,8 @@ class Changes:
 
 
 def headline(c: Changes) -> str:
-    """Return in a few sentences how the runs were made differently, and which of their figures clearly differ; before
-    them, for a run of few groups, a sentence that warns of that.
+    """Return in a few sentences how the runs were made differently, and which of their figures clearly differ. If a run
+    has few groups, a sentence that warns of that comes first.
     """
     names = [s.name for s in c.settings] + ["rewards"] * bool(c.rewards_of_a or c.rewards_of_b)
     made = f"differ in {listing(names)}" if names else "were made the same way"
@@ -210,7 +210,7 @@ def _row(x: Change, unit: str) -> list[str]:
 
 
 def figure_name(x: Change) -> str:
-    """Return the name of a figure, with that of its reward if it is of one."""
+    """Return the name of a figure; of a figure of one reward, with the name of the reward."""
     return f"{x.figure} of {x.reward}" if x.reward else x.figure
 
 

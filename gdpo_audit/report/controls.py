@@ -40,9 +40,9 @@ def depth(title: str, *content: object) -> Html:
 def slider_ends(report: AuditReport, weights: Sequence[float]) -> tuple[float, float]:
     """Return the lower and the upper end of the sliders of the weights.
 
-    Between the ends lie 0 and 1, twice each weight of the run, and about 1.2 times each weight that the report names:
-    those of the plan, and, unless they are far too large to use, those above which no pair is in the wrong order.
-    weights: those of the run.
+    Between the ends lie 0 and 1, twice each weight of the run, and about 1.2 times each other weight that the report
+    names. These are the weights of the plan, and the weights above which no pair is in the wrong order, unless they are
+    far too large to use. weights: those of the run.
     """
     named = [w for row in report.plan for w in row.weights.values()]
     for finding in report.findings:
@@ -57,9 +57,9 @@ def slider_ends(report: AuditReport, weights: Sequence[float]) -> tuple[float, f
 def answers(report: AuditReport, say: Callable[[str], str] = str) -> Html:
     """Return the controls for other settings, beside the figures of the run; answers.js computes what they do.
 
-    Where nothing can be computed it is a sentence that says why, and for a report without its log it is empty. say:
-    rewrites a sentence of the audit for the place where it is shown, as the page has controls where a terminal has
-    options.
+    Where nothing can be computed, a sentence that says why stands in their place; for a report without its log, the
+    result is empty. say: rewrites a sentence of the audit for the place where it is shown, as the page has controls
+    where a terminal has options.
     """
     data = report.answers if comparable(report) else not_comparable(report)
     if data is None:

@@ -45,7 +45,7 @@ class Course:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The least and the largest number that the picture has to hold, with the band around the course."""
+        """The least and the largest number that the picture has to hold, the band around the course included."""
         numbers = present(self.series) or [0.0]
         return min(numbers) - self.spread, max(numbers) + self.spread
 
@@ -132,7 +132,8 @@ def _axes(
     """Return the axes of each picture, by the index of the reward and the name of the figure.
 
     All pushes have the same axes, and so have all shares; means have the same axes where their rewards are of one size.
-    steps: the first and the last; rewards: the courses of each reward; sizes: the class of its size, from `alike`.
+    steps: the first and the last step; rewards: the courses of each reward; sizes: for each reward the number of the
+    class of its size, as `alike` returns it.
     """
     axes = {}
     for of_figure in zip(*rewards, strict=True):
@@ -150,8 +151,8 @@ def _axes(
 
 
 def _picture(name: str, drawn: Course, axes: Axes, steps: Sequence[int], heading: Html | None = None) -> Html:
-    """Draw the course of one figure of a reward. name: that of the reward; steps: those of the course's numbers;
-    heading: stands above the picture in place of the figure's name and its numbers.
+    """Draw the course of one figure of a reward. name: the name of the reward; steps: the step of each number; heading:
+    stands above the picture in place of the figure's name and heading.
     """
     heading = heading or tag("text", f"{drawn.figure} ", tag("tspan", drawn.heading, kind="value"), x=0, y=11)
     lines = [axes.frame()]
@@ -228,7 +229,7 @@ def forecast_picture(forecast: Forecast, name: str, logged: pl.DataFrame | None 
 
 
 def no_forecast(forecast: Forecast, name: str) -> Html:
-    """Return the sentence that says why a reward has no forecast; empty if it has one."""
+    """Return the sentence that says why a reward has no forecast; empty if the reward has one."""
     told = forecast.rewards[name]
     if told.difference is not None:
         return Html()

@@ -18,10 +18,10 @@ MEANING = (
 
 
 def group_tables(report: AuditReport, finding: Finding, most: int = MOST, clipped: int = 60) -> list[Table]:
-    """Return tables of the first groups that show a finding, at most `most`.
+    """Return tables of the groups that show a finding best, one for each group, at most `most`.
 
-    Empty where no group shows it, and for every finding after the first with the same id. clipped: the most characters
-    of an answer; a prompt may have three times as many.
+    Empty where no group shows the finding. If several findings have one id, only the first of them has tables. clipped:
+    the most characters of an answer; a prompt may have three times as many.
     """
     first = next(earlier for earlier in report.findings if earlier.id == finding.id)
     return _tables(report, finding.id, most, clipped) if finding is first else []
@@ -37,8 +37,8 @@ def punished_tables(report: AuditReport, most: int = 1, clipped: int = 60) -> li
 
 
 def _tables(report: AuditReport, finding: str, most: int, clipped: int) -> list[Table]:
-    """Return tables of the first groups that a report holds for a finding, by its id; most, clipped: as in
-    `group_tables`.
+    """Return tables of the first groups that a report holds for a finding. finding: its id; most: the most tables;
+    clipped: as in `group_tables`.
     """
     groups = [group for group in report.groups if group.finding == finding]
     return [group_table(report, group, clipped) for group in groups[:most]]
@@ -47,9 +47,10 @@ def _tables(report: AuditReport, finding: str, most: int, clipped: int) -> list[
 def group_table(report: AuditReport, group: ExampleGroup, clipped: int = 60) -> Table:
     """Return a table of one group with a row for each answer: its rewards, and its advantages.
 
-    These are the logged one, if there is one, and those of this group alone under GRPO, GDPO and the run's method. In a
-    group of more than MANY answers, equal ones share a row; after ROWS rows, one row says how many are left out.
-    clipped: the most characters of an answer; a prompt may have three times as many.
+    The advantages are the logged one, if there is one, and those that GRPO, GDPO and the run's method give this group
+    by itself. In a group of more than MANY answers, answers with the same rewards and logged advantage share a row;
+    after ROWS rows, one row says how many are left out. clipped: the most characters of an answer; a prompt may have
+    three times as many.
     """
     methods = list(dict.fromkeys(["grpo", "gdpo", group.method]))
     head = ["response", *map(one_line, group.names), *["logged"] * bool(group.logged), *(NAMES[m] for m in methods)]

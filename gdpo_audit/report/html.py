@@ -1,5 +1,5 @@
-"""Reports as HTML: as a fragment for any page, or as one file that needs no network, with controls for
-other settings.
+"""Reports and comparisons of runs as HTML: as a fragment for any page, or as one file that needs no network. A file
+with a report has controls for other settings.
 """
 
 import json
@@ -91,8 +91,9 @@ def body(report: AuditReport, asks: Html | str = "") -> Html:
 def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say: Say = str) -> Html:
     """Return what the page shows of a report at first, down to its findings, as HTML.
 
-    It is in the order of `body`, with buttons that copy lines. guide: returns a link to what the page itself says about
-    a finding; asks: what stands before the findings; say: rewrites a sentence of the audit for the page.
+    The parts stand in the order of `body`; lines of configuration have a button that copies them, and findings are
+    closed. guide: returns a link to what the page itself says about a finding; asks: what stands before the findings;
+    say: rewrites a sentence of the audit for the page.
     """
     cards = []
     for finding in report.findings:
@@ -135,7 +136,7 @@ def what_if(w: WhatIf) -> Html:
 
 
 def _first(report: AuditReport, say: Say = str) -> Html:
-    """Return what comes first in a report: what to do, what ran, and the picture of pushes and shares; say: as in
+    """Return what comes first in a report: what to do, what ran, and the picture that `opening` draws; say: as in
     `front`.
     """
     head, _, more = say(report.what_first).partition(". ")
@@ -167,8 +168,8 @@ def _with_lines(fact: str) -> Html:
 
 
 def _table(t: Table) -> Html:
-    """Return a table of a report as HTML, with its title, its note and a fold on its columns, and without its columns
-    of block characters.
+    """Return a table of a report as HTML: its title, its cells, its note, and a fold that explains its columns. Columns
+    of block characters, which draw courses in a terminal, are left out.
 
     A table that is `deep` is folded on a phone.
     """
@@ -182,7 +183,9 @@ def _table(t: Table) -> Html:
 
 
 def _lines(fix: str | None) -> Html:
-    """Return lines of configuration as HTML, in a box that the keyboard reaches; empty without lines."""
+    """Return lines of configuration as HTML, in a box that can be reached with the Tab key, so that a reader without a
+    mouse can scroll it. Empty for None and for "".
+    """
     return tag("pre", tag("code", fix), tabindex=0) if fix else Html()
 
 
@@ -245,8 +248,8 @@ def _groups(report: AuditReport, finding: Finding) -> Html:
 
 
 def _opened(title: str, tables: Sequence[Table], label: str) -> Html:
-    """Return a fold with tables of groups, which opens on a click; empty without tables. label: its title for a screen
-    reader.
+    """Return a fold with tables of groups, which opens on a click; empty without tables. label: the title of the fold
+    for a screen reader.
     """
     groups = []
     for t in tables:

@@ -1,4 +1,6 @@
-"""The picture that opens a report: the push and share of each reward, and the forecast of the primary one."""
+"""The picture that opens a report: the push on each reward, its share of the update, and the forecast of the primary
+one.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,18 +29,18 @@ class Bars:
 
 
 def opening(report: AuditReport) -> Html:
-    """Draw the bars of all rewards, and beside them the forecast of the primary reward, or its course without a
-    forecast.
+    """Draw the bars of the rewards, at most `DRAWN`, and beside them the forecast of the primary reward, or the course
+    of its mean if there is no forecast.
 
-    Empty where neither is known.
+    Empty where there are neither bars nor a picture of the primary reward.
     """
     figures = [figure for figure in (_bars(report), _primary(report)) if figure]
     return tag("div", *figures, kind="opening") if figures else Html()
 
 
 def _primary(report: AuditReport) -> Html:
-    """Draw the forecast of the primary reward under the recommended setting; without a forecast, the course of its
-    mean, with the reason below.
+    """Draw the forecast of the primary reward under the recommended setting. Without a forecast, draw the course of its
+    mean, and write below it why there is no forecast.
 
     Empty without a primary reward, and where a log of a single step leaves nothing to draw.
     """
@@ -77,8 +79,8 @@ def bars_of(report: AuditReport) -> list[Bars]:
 
 
 def _bars(report: AuditReport) -> Html:
-    """Draw a table with two cells of bars for each of the first `DRAWN` rewards, its push and its share of the update;
-    empty where `bars_of` returns nothing.
+    """Draw a table with a row for each of the first `DRAWN` rewards, and two cells of bars in it: for its push, and for
+    its share of the update. Empty where `bars_of` returns nothing.
     """
     drawn = bars_of(report)
     if not drawn:

@@ -1,4 +1,4 @@
-"""Sentences and tables of a report on prompts that taught nothing, and on the length of the responses."""
+"""Sentences and tables of a report on responses and prompts that taught nothing, and on the length of the responses."""
 
 from gdpo_audit.json_types import PromptsPart
 from gdpo_audit.report.audit_report import AuditReport
@@ -8,8 +8,11 @@ from gdpo_core._words import MISSING, count, listing, number, one_line, percent,
 
 
 def taught(report: AuditReport) -> list[str]:
-    """Return sentences on how much of the run taught nothing, as every advantage of a group was 0, and on how long its
-    completions are, as far as that is known.
+    """Return sentences about a run, each only if the report knows it: how many responses taught nothing, because every
+    advantage in their group is 0; for how many prompts this is so in all of their groups; and how the mean length of
+    the responses goes, with its correlations with at most three rewards.
+
+    The sentence about prompts is left out if there is no such prompt, or if none came more than once.
     """
     sentences, responses, prompts = [], report.run["silent_responses"], report.prompts
     if responses:
@@ -39,7 +42,9 @@ def taught(report: AuditReport) -> list[str]:
 
 
 def _silent_prompts(prompts: PromptsPart) -> str:
-    """Say for how many prompts every group was silent, of all prompts and of those that came more than once."""
+    """Return the sentence that says for how many prompts every group had only advantages of 0; it also says so of the
+    prompts that came more than once, unless it holds for all prompts.
+    """
     silent, every, repeated = prompts["silent"], prompts["prompts"], prompts["repeated"]
     which = f"{count(silent)} of {count(every, 'prompt')}"
     if silent == every:

@@ -27,7 +27,7 @@ _SHOWN = 12  # the most items of a list that are written out
 
 
 def value(x: object) -> str:
-    """Return the value of a piece of evidence as short text.
+    """Return the value of a piece of evidence as short text; of a list or a dict, at most 12 items are written out.
 
     >>> value([1, 0.333333]), value({"a": None}), value(True), value([])
     ('1, 0.3333', 'a –', 'yes', 'none')
@@ -158,7 +158,9 @@ def _mixes_rewards(report: AuditReport) -> bool:
 
 
 def not_comparable(report: AuditReport) -> str:
-    """Return the sentence that says why a report that is not `comparable` has no ties and no shares of the update."""
+    """Return the sentence that says why a report has no ties and no shares of the update; it is meant for a report that
+    is not `comparable`.
+    """
     if _mixes_rewards(report):
         return (
             "The log does not hold each reward in a column of its own, so this report cannot tell ties, shares of the "
@@ -322,8 +324,9 @@ def correlations_table(report: AuditReport) -> Table | None:
 
 
 def by_table(report: AuditReport) -> Table | None:
-    """Return a table with a row for each value of the report's column `by`: how many groups it has, the share that is
-    silent, and each reward's mean and share of the update; None without such a column.
+    """Return a table with a row for each value of the report's column `by`: how many groups it has, the share of them
+    that is silent, with a primary reward the share of pairs in the wrong order, and each reward's mean and share of the
+    update. None without such a column.
     """
     if not report.by:
         return None
@@ -351,8 +354,8 @@ def _of_reward(reward: ByRewardPart, several: bool) -> str:
 
 
 def what_if_table(w: WhatIf) -> Table:
-    """Return a table of the run as it was and under another setting: the method, the convention and the weights that
-    differ, and each figure under both. w: both settings with their figures.
+    """Return a table of the run as it was and under another setting: the method, the convention if it differs, the
+    weights that differ, and each figure under both settings. w: both settings with their figures.
     """
     sides: list[dict[str, Any]] = [dict(w.before), dict(w.after)]
     rows = [["method", *(TITLES[side["method"]] for side in sides)]]

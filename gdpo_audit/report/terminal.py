@@ -1,4 +1,4 @@
-"""Audit reports, and the numbers of one computation, printed in a terminal as text and tables."""
+"""Reports, comparisons of runs, checks of configurations and single computations, printed in a terminal."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -31,8 +31,8 @@ _COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}  # th
 
 
 def show(reports: Sequence[AuditReport], file: TextIO, groups: int = 0) -> None:
-    """Print some reports, for each finding with at most `groups` of the groups that show it best; file: where they are
-    printed.
+    """Print some reports, and with each finding at most `groups` of the groups that show it best; by default none.
+    file: where they are printed.
     """
     console = console_of(file)
     for report in reports:
@@ -57,9 +57,11 @@ def console_of(file: TextIO) -> Console:
 
 
 def print_report(console: Console, report: AuditReport, groups: int = 0) -> None:
-    """Print one report: what to do, what ran, the findings, and all sections but the formulas and the limits.
+    """Print one report: what to do, why there is no forecast if that is so, what ran, the plan and the rewards, the
+    findings, and then all other sections but the formulas and the limits.
 
-    groups: the most groups that are printed for each finding.
+    groups: the most groups that are printed for each finding; 0 for none. If any are, at most as many groups with
+    punished answers follow the findings: answers above the group's mean of a reward with an advantage of 0 or less.
     """
     _paragraph(console, report.what_first, "bold")
     _paragraph(console, report.forecast_note)
@@ -151,8 +153,8 @@ def _paragraph(console: Console, words: str, style: str = "") -> None:
 
 
 def _table(console: Console, table: Table) -> None:
-    """Print the rows of a table that a terminal shows, in several parts below each other if the screen is too narrow,
-    and below them what the table means.
+    """Print the rows of a table that a terminal shows, and below them what the table means. If the screen is too
+    narrow, the table is printed in several parts below each other, each with some of the columns.
     """
     widths = [_width(table, k) for k in range(len(table.head))]
     for nth, columns in enumerate(_columns_that_fit(widths, console.width)):
@@ -277,10 +279,10 @@ def _notes(e: Explanation, ties: Sequence[Sequence[int]]) -> Iterator[str]:
 
 
 def _steps(e: Explanation, rows: Sequence[int], group: int) -> Table:
-    """Return a table of the responses of one prompt: a column for each step of the computation, and below it, or in
-    columns beside it if each response has its own, the mean and std that normalised it.
+    """Return a table of the responses of one prompt with a column for each step of the computation.
 
-    rows: the indices of these responses; group: the index of the prompt.
+    The mean and std that normalised a step stand below its column, or in columns of their own if each response has its
+    own. rows: the indices of these responses; group: the index of the prompt.
     """
     rewards = [f"r{k + 1}" for k in range(len(e.weights))]
     columns = {name: [raw(x) for x in e.rewards[rows, k].tolist()] for k, name in enumerate(rewards)}

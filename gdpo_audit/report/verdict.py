@@ -61,8 +61,9 @@ def what_ran(f: Facts) -> str:
 
 
 def _off_by(f: Facts) -> str:
-    """Return in words how far the advantages that the recipe makes are from the logged ones, at most. Groups in which
-    no reward differs are an exception, with words of their own, where the log holds large round-off for them.
+    """Return in words how far the advantages that the recipe makes are at most from the logged ones. If the log holds
+    large round-off for groups in which no reward differs, such groups are left out of this, and words about them
+    follow.
     """
     up, logged = Context(prec=1, rounding=ROUND_UP), f.totals.logged
     residue = int(logged.residue_groups)
@@ -78,9 +79,8 @@ def _off_by(f: Facts) -> str:
 
 
 def what_first(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> str:
-    """Return in sentences what the owner of a run should do first.
-
-    That is to mend the log, to follow the plan or to decide something; or they say that nothing asks for a change.
+    """Return in sentences what the owner of a run should do first: mend the log, follow the plan or decide something.
+    If nothing asks for a change, the sentences say that.
     """
     errors = [x.to_do for x in findings if x.severity == "error"]
     urgent = errors[:1] or [x.to_do for x in findings if x.severity == "warning" and KINDS[x.id].first][:1]
@@ -92,7 +92,8 @@ def what_first(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -
 
 def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
     """Yield sentences with the questions that only the owner of the run can decide: which reward is primary, if none is
-    and a setting of the plan moves a push, and whether one should count only where another is high enough.
+    and a setting of the plan moves a push; and for each gate in the plan, whether one reward should count only where
+    another is high enough.
     """
     if f.basis.primary is None and plan:
         now = plan[0].push
@@ -140,5 +141,5 @@ def caution(f: Facts) -> str:
 
 
 def logged_count(f: Facts) -> int:
-    """Return the number of logged advantages, also of batches that an evaluation or another method made."""
+    """Return the number of logged advantages, those of batches that an evaluation or another method made included."""
     return int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())
