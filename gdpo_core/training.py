@@ -343,21 +343,20 @@ def _sgd(lr: float) -> Callable[[Tensor], Tensor]:
     return lambda gradient: lr * gradient
 
 
-def _adam(lr: float, decay: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Callable[[Tensor], Tensor]:
+def _adam(lr: float) -> Callable[[Tensor], Tensor]:
     """Return a function from a gradient to Adam's step, as ascent; it has to be called with one gradient after another.
 
-    lr: the learning rate; decay: how much remains in a step of the running means of the gradient and of its square;
-    eps: a number that is added to the divisor. Source: arXiv 1412.6980, algorithm 1.
+    lr: the learning rate. Source: arXiv 1412.6980, algorithm 1, with the decays and the eps that it recommends.
     """
     first, second, steps = torch.zeros(()), torch.zeros(()), 0
 
     def step(gradient: Tensor) -> Tensor:
         nonlocal first, second, steps
         steps += 1
-        first = decay[0] * first + (1 - decay[0]) * gradient
-        second = decay[1] * second + (1 - decay[1]) * gradient.square()
-        unbiased = (second / (1 - decay[1] ** steps)).sqrt()
-        return lr * first / (1 - decay[0] ** steps) / (unbiased + eps)
+        first = 0.9 * first + (1 - 0.9) * gradient
+        second = 0.999 * second + (1 - 0.999) * gradient.square()
+        unbiased = (second / (1 - 0.999**steps)).sqrt()
+        return lr * first / (1 - 0.9**steps) / (unbiased + 1e-8)
 
     return step
 
