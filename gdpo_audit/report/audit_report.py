@@ -25,7 +25,7 @@ from gdpo_audit.logs.texts import Texts, no_texts
 from gdpo_audit.report.answers import data_of
 from gdpo_audit.report.document import ReportMembers
 from gdpo_audit.report.verdict import caution, logged_count, what_first, what_ran
-from gdpo_core._errors import InputError
+from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core._html import Displayed
 from gdpo_core._inputs import ArrayLike
 from gdpo_core._json import jsonable
@@ -197,7 +197,7 @@ class AuditReport(ReportMembers, Displayed):
         """Return the report as plain lists, numbers and text, ready for JSON; NaN and infinity become None.
 
         groups: whether the groups that show a finding best are in it, with their texts; a number lets in at most so
-        many groups of each finding, of which there are five at most.
+        many groups of each finding, of which there are five at most. Raises InputError for any other value.
         """
         report = {"schema": 1, "verdict": self.verdict, "source": self.source, "run": self.run, "rewards": self.rewards}
         report |= {
@@ -209,8 +209,10 @@ class AuditReport(ReportMembers, Displayed):
             "prompts": self.prompts,
             "lengths": self.lengths,
         }
+        known = isinstance(groups, bool) or (is_whole(groups) and groups >= 0)
+        expect(known, "groups", "True, False or a whole number from 0", repr(groups))
         if groups:
-            most = MOST if groups is True else groups
+            most = MOST if groups is True else min(groups, MOST)
             report["groups"] = self.groups_table().group_by("finding", maintain_order=True).head(most).to_dicts()
         if self.alternative is not None:
             report["what_if"] = self.alternative
