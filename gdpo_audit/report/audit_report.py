@@ -29,6 +29,7 @@ from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core._html import Displayed
 from gdpo_core._inputs import ArrayLike
 from gdpo_core._json import jsonable
+from gdpo_core._words import count
 
 CORRELATED = 8  # the most rewards whose correlations a report holds
 
@@ -44,6 +45,7 @@ class AuditReport(ReportMembers, Displayed):
     the verdict.
     caution: the first words of what_first where the log has too few groups to judge; else empty.
     alternative: the run under another setting, where one was asked for.
+    Creating one raises InputError for a finding whose row the plan does not have.
     """
 
     steps: pl.DataFrame
@@ -54,6 +56,11 @@ class AuditReport(ReportMembers, Displayed):
     _facts: Facts | None = field(default=None, repr=False, compare=False)  # None where the log cannot be read once more
     _groups: tuple[ExampleGroup, ...] = field(default=(), repr=False)
     _texts: Texts = field(default=no_texts, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for finding in self.findings:
+            known = finding.row is None or finding.row < len(self.plan)
+            expect(known, "findings, row", f"a row of the plan, which has {count(len(self.plan), 'row')}", finding.row)
 
     @cached_property
     def groups(self) -> tuple[ExampleGroup, ...]:
