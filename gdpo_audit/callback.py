@@ -8,7 +8,7 @@ from gdpo_audit.auditing import audit
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.summary import shown_method
-from gdpo_core._errors import InputError, expect, fault_of, is_fault, is_whole, reason
+from gdpo_core._errors import InputError, expect_count, fault_of, is_fault, reason
 
 try:
     from transformers import Trainer, TrainerCallback
@@ -59,7 +59,7 @@ class AuditCallback(TrainerCallback):
         asked: str | None = None,
         **named: Any,
     ) -> None:
-        expect(is_whole(every) and every > 0, "every", "a positive whole number", repr(every))
+        expect_count(every, "every")
         self.trainer, self.path, self.every, self.named = trainer, path, every, named
         self.audit_args: dict[str, Any] = {"weights": weights, "primary": primary, "asked": asked}
         self.report: AuditReport | None = None

@@ -1,11 +1,14 @@
 """The error that bad input raises, and the sentence for an error that is no fault of the input."""
 
-from numbers import Integral
-from typing import TypeGuard
+from math import inf
+from numbers import Integral, Real
+from sys import float_info
+from typing import Any, TypeGuard
 
 from gdpo_core._words import clip, printable
 
 _REPORT = "please report it as an issue of the repository that you have gdpo from (--debug prints the traceback)"
+_LARGEST_COUNT = 999_999_999  # the most things of one kind that an argument may count; no run has as many
 _LONGEST = 2000  # the most characters of an error; a name or a value in a log can have millions
 
 
@@ -46,6 +49,27 @@ def expect(condition: bool, name: str, expected: str, got: object) -> None:
 def is_whole(value: object) -> TypeGuard[int]:
     """Return whether a value is an integer of Python or of numpy; True and False are no integers here."""
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_finite(value: object) -> TypeGuard[float]:
+    """Return whether a value is a real number in the range of float64; NaN, True and False are none here.
+
+    >>> is_finite(2), is_finite(float("inf")), is_finite(10**400), is_finite("2")
+    (True, False, False, False)
+    """
+    size: Any = abs(value) if isinstance(value, Real) and not isinstance(value, bool) else inf
+    return bool(size <= float_info.max)
+
+
+def expect_count(value: object, name: str) -> None:
+    """Raise InputError unless `value` is a whole number from 1 to 999,999,999; name: the name of the argument.
+
+    >>> expect_count(2.5, "group_size")
+    Traceback (most recent call last):
+    gdpo_core.InputError: group_size: expected a whole number from 1 to 999,999,999, got 2.5
+    """
+    fits = is_whole(value) and 1 <= value <= _LARGEST_COUNT
+    expect(fits, name, f"a whole number from 1 to {_LARGEST_COUNT:,}", repr(value))
 
 
 def expect_index(value: object, count: int, name: str, things: str) -> None:

@@ -53,7 +53,7 @@ def _tensor(values: Any, name: str, expected: str) -> Tensor:
 
 
 def _culprit(values: Any, error: Exception) -> str:
-    """Return words for what cannot become a tensor: the first of the nested values that is no number, or else `error`.
+    """Return words for what cannot become a tensor: the first nested value that is no number of 64 bits, or `error`.
 
     values: a list or another argument of a caller; error: what torch or numpy raised for it.
     """
@@ -62,8 +62,12 @@ def _culprit(values: Any, error: Exception) -> str:
         value = nested.pop()
         if isinstance(value, list | tuple):
             nested += reversed(value)
-        elif value is not values and not isinstance(value, int | float):
+        elif isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63):
+            continue
+        elif value is not values:
             return f"{kind} with {type(value).__name__} {value!r}"
+        elif isinstance(value, int | str):
+            return f"{kind} {value!r}"
     return f"{kind}: {error}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from decimal import ROUND_UP, Context
 from string import Template
 
-from gdpo_core._errors import expect
+from gdpo_core._errors import expect, is_finite
 from gdpo_core.frameworks import FRAMEWORKS
 
 
@@ -115,6 +115,8 @@ def gate(
     lines = FRAMEWORKS[framework].lines
     for name, value in (("reward", reward), ("on", on)):
         expect(value in rewards, name, f"one of {', '.join(rewards)}", repr(value))
+    for name, number in (("threshold", threshold), ("otherwise", otherwise)):
+        expect(is_finite(number), name, "a finite number", repr(number))
     worst = float(Context(prec=3, rounding=ROUND_UP).create_decimal(f"{otherwise:.6g}")) + 0.0
     says = f"{reward} counts only where {on} reaches {threshold:g}"
     says += f"\n# {worst}: no better than its worst penalty so far" * bool(worst)

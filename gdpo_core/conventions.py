@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal, get_args, get_type_hints
 
-from gdpo_core._errors import expect
+from gdpo_core._errors import expect, is_finite
 
 # The names of the methods. The first three are compared in every report; the others can have made a log.
 NAMES = {
@@ -58,9 +58,10 @@ class Convention:
         expect(type(self.ddof) is int and self.ddof in (0, 1), "ddof", "0 or 1", repr(self.ddof))
         for name in ("group_eps", "grpo_eps", "batch_eps"):
             value = getattr(self, name)
-            fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
-            unset = name == "grpo_eps" and value is None
-            expect(fits or unset, name, "a finite number that is not negative", repr(value))
+            if name == "grpo_eps" and value is None:
+                continue
+            expect(is_finite(value) and value >= 0, name, "a finite number that is not negative", repr(value))
+            object.__setattr__(self, name, float(value))
         for name, kind in get_type_hints(type(self)).items():
             value, choices = getattr(self, name), get_args(kind)
             if kind is bool:

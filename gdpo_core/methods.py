@@ -8,15 +8,15 @@ Symbols: r rewards, w weights, s weighted sum, z normalised rewards, A advantage
 rewards; G is the group of a prompt's rollouts, B the whole batch.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Unpack
 
 import torch
 from torch import Tensor
 
-from gdpo_core._errors import expect, expect_index
+from gdpo_core._errors import expect, expect_index, is_finite
 from gdpo_core._groups import Batch, Options, make_batch, with_options
 from gdpo_core._inputs import ArrayLike
 from gdpo_core._reductions import skipping_missing
@@ -250,9 +250,11 @@ def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float
     for name, value in (("reward", reward), ("on", on)):
         expect_index(value, r.shape[-1], name, "rewards")
     expect(reward % r.shape[-1] != on % r.shape[-1], "on", "another reward than the one it gates", repr(on))
-    expect(isinstance(threshold, Real) and threshold == threshold, "threshold", "a number", repr(threshold))
+    fits = is_finite(threshold) or (isinstance(threshold, float) and math.isinf(threshold))
+    expect(fits, "threshold", "a number in the range of float64", repr(threshold))
     gate, gated = r[..., on], r[..., reward]
-    r[..., reward] = torch.where(gate >= threshold, gated, torch.where(gate.isnan(), gate, torch.zeros_like(gated)))
+    elsewhere = torch.where(gate.isnan(), gate, torch.zeros_like(gated))
+    r[..., reward] = torch.where(gate >= float(threshold), gated, elsewhere)
     return r
 
 

@@ -85,12 +85,12 @@ class Scenario:
         return replace(self.setup, p0=tuple(rates)) if self.from_marks else self.setup
 
 
-def medians(run: TrainingRun, learnt: float = LEARNT) -> list[float]:
-    """Return, for each coin or arm, the lower median over seeds of the epoch at which its probability reaches `learnt`.
+def medians(run: TrainingRun) -> list[float]:
+    """Return, for each coin or arm, the lower median over seeds of the epoch at which its probability reaches LEARNT.
 
     A seed in which the probability never gets there counts as infinity.
     """
-    return run.steps_to(learnt).median(0).values.tolist()
+    return run.steps_to(LEARNT).median(0).values.tolist()
 
 
 def alike(a: float, b: float) -> bool:

@@ -8,14 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 from numbers import Real
-from sys import float_info
 from typing import Any, TypedDict, Unpack, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gdpo_core._errors import InputError, expect, is_whole
+from gdpo_core._errors import InputError, expect, is_finite, is_whole
 from gdpo_core._groups import Batch, batch_of
 from gdpo_core._inputs import ArrayLike, shows_keywords_of
 from gdpo_core._reductions import over_axes, weighted
@@ -31,6 +30,7 @@ MATCHES = (True, False, PUBLISHED)  # the values of `match_scale`
 LARGE_GROUPS = Convention(name="large groups", source="the limit of the paper's formulas", ddof=0)
 
 _MOST_DRAWS = 2**26  # the most responses that an epoch may draw
+_MOST_EPOCHS = 2**26  # the most epochs of all seeds together, whose probabilities are kept in memory
 _MOST_OUTCOMES = 4096  # the most outcomes of the infinite-group limit; each coin and each noisy reward doubles them
 
 
@@ -133,9 +133,10 @@ class Setup:
             expect(is_whole(count) and count > 0, name, "a whole number above 0", repr(count))
         draws = prod(self.shape)
         expect(draws <= _MOST_DRAWS, "seeds", f"seeds × prompts × rollouts of at most {_MOST_DRAWS}", str(draws))
+        length = self.seeds * self.epochs
+        expect(length <= _MOST_EPOCHS, "epochs", f"seeds × epochs of at most {_MOST_EPOCHS}", str(length))
         expect(is_whole(self.seed) and 0 <= self.seed < 2**63, "seed", "a whole number from 0", repr(self.seed))
-        is_rate = isinstance(self.lr, Real) and not isinstance(self.lr, bool) and 0 < self.lr <= float_info.max
-        expect(is_rate, "lr", "a finite number above 0", repr(self.lr))
+        expect(is_finite(self.lr) and self.lr > 0, "lr", "a finite number above 0", repr(self.lr))
         known = isinstance(self.optimizer, str) and self.optimizer in OPTIMIZERS
         expect(known, "optimizer", f"one of {', '.join(OPTIMIZERS)}", repr(self.optimizer))
         known = isinstance(self.match_scale, bool | str) and self.match_scale in MATCHES
@@ -343,21 +344,20 @@ def _sgd(lr: float) -> Callable[[Tensor], Tensor]:
     return lambda gradient: lr * gradient
 
 
-def _adam(lr: float, decay: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Callable[[Tensor], Tensor]:
+def _adam(lr: float) -> Callable[[Tensor], Tensor]:
     """Return a function from a gradient to Adam's step, as ascent; it has to be called with one gradient after another.
 
-    lr: the learning rate; decay: how much remains in a step of the running means of the gradient and of its square;
-    eps: a number that is added to the divisor. Source: arXiv 1412.6980, algorithm 1.
+    lr: the learning rate. Source: arXiv 1412.6980, algorithm 1, with the decays and the eps that it recommends.
     """
     first, second, steps = torch.zeros(()), torch.zeros(()), 0
 
     def step(gradient: Tensor) -> Tensor:
         nonlocal first, second, steps
         steps += 1
-        first = decay[0] * first + (1 - decay[0]) * gradient
-        second = decay[1] * second + (1 - decay[1]) * gradient.square()
-        unbiased = (second / (1 - decay[1] ** steps)).sqrt()
-        return lr * first / (1 - decay[0] ** steps) / (unbiased + eps)
+        first = 0.9 * first + (1 - 0.9) * gradient
+        second = 0.999 * second + (1 - 0.999) * gradient.square()
+        unbiased = (second / (1 - 0.999**steps)).sqrt()
+        return lr * first / (1 - 0.9**steps) / (unbiased + 1e-8)
 
     return step
 

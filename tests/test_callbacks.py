@@ -152,7 +152,7 @@ def test_a_fault_is_one_warning_and_never_an_error(callbacks, tmp_path, made, fa
 
 
 def test_what_the_caller_gives_wrong_is_refused_at_once(callbacks):
-    with pytest.raises(gc.InputError, match="every: expected a positive whole number, got 0"):
+    with pytest.raises(gc.InputError, match="every: expected a whole number from 1 to 999,999,999, got 0"):
         callbacks.AuditCallback(every=0)
 
 

@@ -283,6 +283,18 @@ def test_weights_batch_and_log_of_a_script_with_variables_and_arrays():
     assert old.lines == ("trainer.rollout_data_dir=rollouts",)  # which has no use_v1
 
 
+def test_a_shell_variable_is_extended():
+    script = (
+        "W=1.0; W+=' 0.5'\nN=1\nN+=6\nexport BETA+=0.1\nARGS='--rlhf_type grpo'\nARGS+=' --reward_funcs a b'\n"
+        "swift rlhf $ARGS --reward_weights $W --beta $BETA --num_generations $N\n"
+    )
+    check = gc.check_config({"a.sh": script})
+    assert (check.method, check.rewards, check.weights, check.group_size) == ("grpo", ("a", "b"), (1.0, 0.5), 16)
+    assert check.unread == ("beta = $BETA (a.sh:7)",)  # which the script's caller may have set
+    maybe = gc.check_config({"a.sh": script.replace("N+=6", "if [ $X ]; then N+=6; fi")})
+    assert maybe.unread == ("beta = $BETA (a.sh:7)", "num_generations = $N (a.sh:7)")
+
+
 def test_several_files_are_one_configuration_and_a_command_goes_over_values():
     values = (
         "grpo:\n  num_prompts_per_step: 4\n  adv_estimator:\n    name: gdpo\n    use_leave_one_out_baseline: false\n"

@@ -248,6 +248,7 @@ def test_a_recommendation_without_a_forecast_says_what_that_would_take(capsys):
         ({"gate": {"reward": "a", "on": "a"}}, "forecast, gate: expected"),
         ({"gate": "a"}, "forecast, gate: expected"),
         ({"gate": {"reward": "a", "on": "b", "threshold": "x"}}, "forecast, gate, threshold: expected a finite number"),
+        ({"gate": {"reward": "a", "on": "b", "otherwise": 10**400}}, "forecast, gate, otherwise: expected a finite"),
     ],
 )
 def test_what_cannot_be_asked_is_one_sentence(simulated, given, words):

@@ -325,7 +325,14 @@ def test_json_holds_groups_only_beside_the_option(capsys, tied):
     whole = report.to_dict(groups=True)["groups"]
     assert "groups" not in report.to_dict() and len(whole) == len(report.groups)
     assert asked == [g for f in (*FINDINGS, PUNISHED) for g in [g for g in whole if g["finding"] == f][:2]]
+    assert report.to_dict(groups=10**30)["groups"] == whole
     assert asked[0]["completions"] and json.dumps(whole, allow_nan=False)
+
+
+@pytest.mark.parametrize("groups", [-1, 2.5, "3", None])
+def test_what_is_no_number_of_groups_is_refused(tied, groups):
+    with pytest.raises(gc.InputError, match=r"^groups: expected True, False or a whole number from 0, got "):
+        ga.audit(read_run(tied)).to_dict(groups)
 
 
 def test_rewards_of_few_bits_tie_in_the_list_as_in_the_log(tmp_path):

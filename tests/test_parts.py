@@ -229,6 +229,7 @@ def test_every_reader_gives_the_parts(tmp_path, capsys, monkeypatch):
     ("log", "parts", "message"),
     [
         ([0, 1], {"a": -1}, "parts, 'a': expected a pay above 0, at most 1e30, got -1"),
+        ([0, 1], {"a": 10**400}, "parts, 'a': expected a pay above 0, at most 1e30, got 1"),
         ([0, 1], {"a": float("nan")}, "parts, 'a': .* got nan"),
         ([0, 1], {"a": True}, "parts, 'a': .* got True"),
         ([0, 1], {"a": "1"}, "parts, 'a': .* got '1'"),

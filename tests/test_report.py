@@ -3,11 +3,13 @@ audit's numbers.
 """
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from io import StringIO
 from pathlib import Path
 
 import audited
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -165,6 +167,21 @@ def test_any_name_leaves_a_page_that_parses(name):
     page = Page(drawn.body(report))
     assert len(page.all("table")) > 1
     drawn.body(report).encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"severity": "bad"}, "severity: expected error, warning or info, got 'bad'"),
+        ({"evidence": None}, "evidence: expected a mapping from names to figures, got NoneType"),
+        ({"row": -1}, "row: expected a row of the plan, from 0, or None, got -1"),
+        ({"row": 4}, "findings, row: expected a row of the plan, which has 0 rows, got 4"),
+    ],
+)
+def test_a_finding_that_no_report_can_show_is_refused(change, sentence):
+    report = audited.report()
+    with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
+        replace(report, findings=(msgspec.structs.replace(report.findings[0], **change),))
 
 
 def test_nothing_to_report_on_is_an_error():

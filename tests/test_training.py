@@ -408,6 +408,7 @@ SAID = (
     (gc.train, NOISE_ALONE | {"scale": [1, 1, 1]}, "scale", "2 numbers, as many as p0, got [1.0, 1.0, 1.0]"),
     (gc.train, NOISE_ALONE | {"gate": (2, 0)}, "gate", "an index of 2 rewards, got 2"),
     (gc.train, {"seeds": 10**12}, "seeds", "seeds × prompts × rollouts of at most"),
+    (gc.train, {"epochs": 10**30}, "epochs", "seeds × epochs of at most"),
     (gc.mean_field, {"p0": [0.5] * 13}, "p0", "at most 4096 outcomes, got 8192"),
     (gc.mean_field, {"p0": [0.5] * 12, "noise": [1, *[0] * 11]}, "p0", "got 8192"),
 )

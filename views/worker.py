@@ -5,7 +5,6 @@ import multiprocessing
 import os
 import re
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import fields
@@ -50,33 +49,27 @@ def start(function: Callable[[Connection], None]) -> tuple[BaseProcess, Connecti
     return process, ours
 
 
-def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = lambda: None) -> Any:
+def call(function: Callable[..., Any], *args: Any) -> Any:
     """Return what the function returns for these arguments, computed in a process of its own; at most two processes run
     one function at once, and further calls wait.
 
     Raises the InputError of the function, and InputError too where the function fails otherwise, or where its process
-    dies or takes too long. check: called ten times a second meanwhile; an error that it raises ends the process.
+    dies or takes too long.
     """
-    slots = _slots[function]
-    while not slots.acquire(timeout=0.1):
-        check()
-    ours, theirs = _context.Pipe(duplex=False)
-    process = _context.Process(target=_run, args=(theirs, function, args), daemon=True)
-    try:
-        process.start()
-        theirs.close()
-        ends = time.monotonic() + SECONDS
-        while not ours.poll(0.1) and time.monotonic() < ends:
-            check()
-        returned, outcome = ours.recv() if ours.poll() else (False, InputError(LIMIT_EXCEEDED))
-    except (EOFError, OSError) as error:  # the process died, or could not be started
-        room = f"server: expected room for one more process, got {error}"
-        returned, outcome = False, InputError(room if isinstance(error, OSError) else LIMIT_EXCEEDED)
-    finally:
-        if process.pid:
-            process.kill()
-            process.join()
-        slots.release()
+    with _slots[function]:
+        ours, theirs = _context.Pipe(duplex=False)
+        process = _context.Process(target=_run, args=(theirs, function, args), daemon=True)
+        try:
+            process.start()
+            theirs.close()
+            returned, outcome = ours.recv() if ours.poll(SECONDS) else (False, InputError(LIMIT_EXCEEDED))
+        except (EOFError, OSError) as error:  # the process died, or could not be started
+            room = f"server: expected room for one more process, got {error}"
+            returned, outcome = False, InputError(room if isinstance(error, OSError) else LIMIT_EXCEEDED)
+        finally:
+            if process.pid:
+                process.kill()
+                process.join()
     if not returned:
         raise outcome
     return outcome

@@ -5,6 +5,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from gdpo_core._errors import expect, is_whole
+from gdpo_core._words import listing
+
 SEVERITIES = ("error", "warning", "info")
 LISTED = 100  # steps in a report or in the evidence of a finding
 
@@ -38,3 +41,11 @@ class Finding(Struct, frozen=True, kw_only=True):
         str, Meta(description="The chapter of the page, or the section of docs/audit.md, about it.")
     ] = ""
     links: Annotated[tuple[Link, ...], Meta(description="In the paper, and in the framework's documentation.")] = ()
+
+    def __post_init__(self) -> None:
+        """Raise InputError for a severity, evidence or row that no report could show."""
+        expect(self.severity in SEVERITIES, "severity", listing(SEVERITIES, "or"), repr(self.severity))
+        named = isinstance(self.evidence, Mapping)
+        expect(named, "evidence", "a mapping from names to figures", type(self.evidence).__name__)
+        numbered = self.row is None or (is_whole(self.row) and self.row >= 0)
+        expect(numbered, "row", "a row of the plan, from 0, or None", repr(self.row))

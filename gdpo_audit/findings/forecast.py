@@ -16,7 +16,7 @@ from gdpo_audit.findings.logged_groups import LoggedGroups, what_is_lacking
 from gdpo_audit.findings.trials import Gate, Trial
 from gdpo_audit.findings.what_if import TRIED_METHODS
 from gdpo_audit.json_types import ForecastPart, GatePart
-from gdpo_core._errors import InputError, expect, is_whole
+from gdpo_core._errors import InputError, expect, is_finite, is_whole
 from gdpo_core._html import Displayed
 from gdpo_core._inputs import weights_by_name, width
 from gdpo_core._json import jsonable
@@ -231,8 +231,7 @@ def _gate(f: Facts, gate: object) -> Gate:
         expect(differs, "forecast, gate", "two rewards that differ in the log", f"{f.rewards[i]}, which has one value")
     threshold, otherwise = asked.get("threshold", f.highest(opens)), asked.get("otherwise", f.worst(k))
     for name, value in (("threshold", threshold), ("otherwise", otherwise)):
-        number = isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value)
-        expect(number, f"forecast, gate, {name}", "a finite number", repr(value))
+        expect(is_finite(value), f"forecast, gate, {name}", "a finite number", repr(value))
     return Gate(k, opens, float(threshold), float(otherwise))
 
 

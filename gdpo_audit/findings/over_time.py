@@ -137,8 +137,8 @@ def changed_at(steps: Sequence[int], series: Series) -> int | None:
     return int(known[before[at]][0]) if errors[at] > CHANGED * noise(x) + 1e-9 * abs(x).max() else None
 
 
-def sparkline(series: Series, between: tuple[float, float] | None = None, width: int = 10) -> str:
-    """Draw a series in at most `width` block characters, each for one number or for the mean of a few; "" without
+def sparkline(series: Series, between: tuple[float, float] | None = None) -> str:
+    """Draw a series in at most ten block characters, each for one number or for the mean of a few; "" without
     numbers. Steps without a number are skipped.
 
     between: the lowest and the highest number of the scale, by default those of what is drawn; numbers beyond them are
@@ -148,7 +148,7 @@ def sparkline(series: Series, between: tuple[float, float] | None = None, width:
     ('▁▃▆█', '▄▄', '▅█', '')
     """
     values = present(series)
-    means = [piece.mean() for piece in np.array_split(values, min(width, len(values)))] if values else []
+    means = [piece.mean() for piece in np.array_split(values, min(10, len(values)))] if values else []
     low, high = between or (min(means, default=0.0), max(means, default=0.0))
     if high - low <= 1e-9 * max(abs(low), abs(high)):
         return "▄" * len(means)

@@ -368,14 +368,14 @@ def _total(
         beside = [name for name in clear if name != total]
         for parts in (plain, beside, *([*plain, *more] for more in further)):
             score = weights_of(table, parts, flags, total) if len(parts) > 1 else None
-            if score is not None and score.exact and score.parts > 1 and score.spare > 0:
+            if score is not None and score.exact and score.counted > 1 and score.spare > 0:
                 return total, parts, score
     odd = sum_of_others(table, clear)
     if odd is None:
         return None
     parts = [name for name in clear if name != odd]
     score = weights_of(table, parts, flags, odd)
-    fits = score is not None and score.exact and score.parts > 1 and score.spare > 0 and bool(score.weights)
+    fits = score is not None and score.exact and score.counted > 1 and score.spare > 0 and bool(score.weights)
     return (odd, parts, score) if score is not None and fits else None
 
 

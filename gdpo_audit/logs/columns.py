@@ -13,7 +13,7 @@ from gdpo_audit.logs.names import reward_options
 from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_audit.logs.tables import Table, is_number_type
 from gdpo_audit.logs.window import Steps, validate_window
-from gdpo_core._errors import is_whole
+from gdpo_core._errors import expect_count
 from gdpo_core._words import listing
 
 REWARDS = 100  # the most rewards: the work grows with their pairs, and no run has as many
@@ -78,9 +78,8 @@ class ReadOptions:
         if twice is not None:
             refuse("columns", "a column of its own for each", f"{twice!r} twice")
         size = self.group_size
-        refuse_unless(
-            size is None or (is_whole(size) and size > 0), "group_size", "a positive whole number", repr(size)
-        )
+        if size is not None:
+            expect_count(size, "group_size")
         plain = {
             "rewards": reward_names(self.rewards),
             "group": groups if groups is None or len(groups) > 1 else groups[0],

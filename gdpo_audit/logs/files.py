@@ -134,7 +134,7 @@ def format_of(file: LogFile) -> str:
         return "parquet"
     start = file.start(4096)
     refuse_unless(len(start) > 0, file.name, "a log", "an empty file")
-    refused = next((form for magic, form in REFUSED.items() if start.startswith(magic)), None)
+    refused = next((words for magic, words in REFUSED.items() if start.startswith(magic)), None)
     if refused is not None:
         refuse(file.name, "a log", refused)
     name = unpacked_name(file.name).lower()

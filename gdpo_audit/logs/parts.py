@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from numbers import Real
 
 import numpy as np
 import polars as pl
@@ -13,6 +12,7 @@ from gdpo_audit.logs.json_values import expect_names
 from gdpo_audit.logs.names import ROWS_OF_A_FILE, reward_column, reward_columns
 from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_audit.logs.run import Rows, Run
+from gdpo_core._errors import is_finite
 from gdpo_core._words import listing, number
 
 MOST = 12  # the most parts, whose passes have 4,096 sums
@@ -34,8 +34,8 @@ def validate_parts(parts: Mapping[str, float]) -> dict[str, float]:
     for name, pay in parts.items():
         if name == "":
             refuse("parts", "a name for each part", "one called ''")
-        fits = isinstance(name, str) and isinstance(pay, Real) and not isinstance(pay, bool)
-        refuse_unless(fits and 0 < float(pay) <= 1e30, f"parts, {name!r}", "a pay above 0, at most 1e30", repr(pay))
+        fits = isinstance(name, str) and is_finite(pay) and 0 < pay <= 1e30
+        refuse_unless(fits, f"parts, {name!r}", "a pay above 0, at most 1e30", repr(pay))
     return {name: float(pay) for name, pay in parts.items()}
 
 

@@ -58,9 +58,9 @@ def refuse_unless(condition: bool, where: str, expected: str, got: object) -> No
     The texts of the error are made in any case. So a loop over the records of a log tests its condition itself, and
     calls `refuse` only for the record that is wrong.
 
-    >>> refuse_unless(2 < 1, "group_size", "a positive whole number", "-3")
+    >>> refuse_unless(2 < 1, "group", "the name of a column", "-3")
     Traceback (most recent call last):
-    gdpo_core.InputError: group_size: expected a positive whole number, got -3
+    gdpo_core.InputError: group: expected the name of a column, got -3
     """
     if not condition:
         refuse(where, expected, got)

@@ -27,7 +27,7 @@ class Score:
     exact: bool
     weights: Mapping[str, float] | None  # of each reward that varies; None if not exact, or if other weights fit too
     error: float  # the largest difference of the total from the weighted sum
-    parts: int  # the number of independent rewards whose weight is not 0
+    counted: int  # the number of independent rewards whose weight is not 0
     spare: int  # how many more different rows there are than any column would fit
     explained: float  # the share of the total's variance that the rewards explain
     fitted: Mapping[str, float] | None = None  # the weights that come nearest; None where exact, or where several do
@@ -73,7 +73,7 @@ def weights_of(
         weights = next((r for r in rounded if _error(x, total, np.array(r)) <= allowed), w.tolist())
     elif (inside := _inside_groups(columns, independent, score)) is not None:
         weights, counted = inside, sum(map(bool, inside))
-        fit = replace(fit, exact=True, error=0.0, parts=counted, spare=_SPARE, explained=1.0)
+        fit = replace(fit, exact=True, error=0.0, counted=counted, spare=_SPARE, explained=1.0)
     else:
         return replace(fit, fitted=None if dependent else _fitted(x, rest, w, independent))
     if any(name not in flags for name in dependent):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from gdpo_audit.logs.refusals import refuse, refuse_unless
-from gdpo_core._errors import is_whole
+from gdpo_core._errors import expect_count, is_whole
 from gdpo_core._words import count
 
 Steps = tuple[int | None, int | None]  # the first and the last step; None: as far as the log goes
@@ -14,18 +14,21 @@ Steps = tuple[int | None, int | None]  # the first and the last step; None: as f
 def validate_window(steps: object, last: object) -> tuple[Steps | None, int | None]:
     """Return the arguments `steps` and `last` of `read_run`, in whole numbers; one that is None stays None.
 
-    Raises InputError if both are given, and for anything but a first and a last step, or a positive number of steps.
+    Raises InputError if both are given, and for anything but a first and a last step of 64 bits, or a number of steps
+    from 1 to 999,999,999.
     """
-    refuse_unless(last is None or (is_whole(last) and last > 0), "last", "a positive whole number of steps", repr(last))
+    if last is not None:
+        expect_count(last, "last")
+        refuse_unless(steps is None, "last", "none beside steps", repr(last))
     if steps is None:
         return None, None if last is None else int(last)  # type: ignore[call-overload]
-    if last is not None:
-        refuse("last", "none beside steps", repr(last))
     wanted = "the first and the last step, (100, 150), of which one may be None"
     pair = steps if isinstance(steps, Sequence) and not isinstance(steps, str) and len(steps) == 2 else (None, None)
     whole = all(end is None or is_whole(end) for end in pair) and any(end is not None for end in pair)
     refuse_unless(whole, "steps", wanted, repr(steps))
     low, high = (None if end is None else int(end) for end in pair)
+    in_64_bits = all(end is None or abs(end) < 2**63 for end in (low, high))
+    refuse_unless(in_64_bits, "steps", "steps of at most 64 bits", repr(steps))
     in_order = low is None or high is None or low <= high
     refuse_unless(in_order, "steps", "a first step that is not after the last", f"{low} and {high}")
     return (low, high), None

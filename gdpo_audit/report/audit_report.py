@@ -25,10 +25,11 @@ from gdpo_audit.logs.texts import Texts, no_texts
 from gdpo_audit.report.answers import data_of
 from gdpo_audit.report.document import ReportMembers
 from gdpo_audit.report.verdict import caution, logged_count, what_first, what_ran
-from gdpo_core._errors import InputError
+from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core._html import Displayed
 from gdpo_core._inputs import ArrayLike
 from gdpo_core._json import jsonable
+from gdpo_core._words import count
 
 CORRELATED = 8  # the most rewards whose correlations a report holds
 
@@ -44,6 +45,7 @@ class AuditReport(ReportMembers, Displayed):
     the verdict.
     caution: the first words of what_first where the log has too few groups to judge; else empty.
     alternative: the run under another setting, where one was asked for.
+    Creating one raises InputError for a finding whose row the plan does not have.
     """
 
     steps: pl.DataFrame
@@ -54,6 +56,11 @@ class AuditReport(ReportMembers, Displayed):
     _facts: Facts | None = field(default=None, repr=False, compare=False)  # None where the log cannot be read once more
     _groups: tuple[ExampleGroup, ...] = field(default=(), repr=False)
     _texts: Texts = field(default=no_texts, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for finding in self.findings:
+            known = finding.row is None or finding.row < len(self.plan)
+            expect(known, "findings, row", f"a row of the plan, which has {count(len(self.plan), 'row')}", finding.row)
 
     @cached_property
     def groups(self) -> tuple[ExampleGroup, ...]:
@@ -198,7 +205,7 @@ class AuditReport(ReportMembers, Displayed):
         """Return the report as plain lists, numbers and text, ready for JSON; NaN and infinity become None.
 
         groups: whether the groups that show a finding best are in it, with their texts; a number lets in at most so
-        many groups of each finding, of which there are five at most.
+        many groups of each finding, of which there are five at most. Raises InputError for any other value.
         """
         report = {"schema": 1, "verdict": self.verdict, "source": self.source, "run": self.run, "rewards": self.rewards}
         report |= {
@@ -210,8 +217,10 @@ class AuditReport(ReportMembers, Displayed):
             "prompts": self.prompts,
             "lengths": self.lengths,
         }
+        known = isinstance(groups, bool) or (is_whole(groups) and groups >= 0)
+        expect(known, "groups", "True, False or a whole number from 0", repr(groups))
         if groups:
-            most = MOST if groups is True else groups
+            most = MOST if groups is True else min(groups, MOST)
             report["groups"] = self.groups_table().group_by("finding", maintain_order=True).head(most).to_dicts()
         if self.alternative is not None:
             report["what_if"] = self.alternative

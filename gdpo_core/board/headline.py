@@ -59,7 +59,7 @@ def _of_right_and_wrong(facts: Facts) -> Iterator[str]:
     right, level, name = facts.right or (), facts.chosen.level, facts.chosen.name
     wrong = [i for i in facts.pile if not right[i]]
     passed = [i for i in facts.pile if right[i]]
-    these = f"{_answers(len(wrong), 'wrong')} from {_ones(len(passed), 'right')}"
+    these = f"{_answers(len(wrong), 'wrong')} from {_right_ones(len(passed))}"
     if max(level[i] for i in wrong) < min(level[i] for i in passed):
         yield f"{facts.base.name} cannot tell {these}."
         yield f"{facts.base.name} ties right and wrong answers; {name} does not."
@@ -123,13 +123,13 @@ def _answers(many: int, kind: str) -> str:
     return f"a {kind} answer" if many == 1 else f"{word(many)} {kind} answers"
 
 
-def _ones(many: int, kind: str) -> str:
-    """Return words for a number of right or wrong answers, for use where the word “answers” stands before.
+def _right_ones(many: int) -> str:
+    """Return words for a number of right answers, for use where the word “answers” stands before.
 
-    >>> _ones(1, "right"), _ones(3, "right")
+    >>> _right_ones(1), _right_ones(3)
     ('a right one', 'three right ones')
     """
-    return f"a {kind} one" if many == 1 else f"{word(many)} {kind} ones"
+    return "a right one" if many == 1 else f"{word(many)} right ones"
 
 
 def _none(many: int) -> str:

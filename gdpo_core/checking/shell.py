@@ -108,13 +108,16 @@ def _assign(words: list[_Word], script: _Script) -> list[_Word]:
     """Return the words of a command without the assignments before it, and give the script's variables their values.
 
     The result is empty for a command that only declares variables, such as export. A variable that has a value, and
-    gets a different one inside an if, for or case, is then unknown (`LOST`).
+    gets a different one inside an if, for or case, is then unknown (`LOST`). So is one that NAME+= extends where the
+    script has not given it a value before.
     """
     declared = bool(words) and words[0].text in {"export", "local", "declare", "readonly", "typeset"}
     rest = words[1:] if declared else words
     while rest and (name := _ASSIGNED.match(rest[0].text)):
         value, key = rest[0].text[name.end() :], name[1]
         known = script.variables.get(key)
+        if name[0].endswith("+="):
+            value = LOST if known is None or len(known) + len(value) > _LONGEST else known + value
         uncertain = script.depth > 0 and known is not None and known != value
         script.variables[key] = LOST if uncertain else value
         rest = rest[1:]

@@ -49,8 +49,8 @@ def cases() -> list[tuple[Case, Case]]:
         (
             Case(
                 "A continuous reward stands beside a rare mark",
-                f"and matters more than it does. In Train it is learnt in {_in_epochs('dense', 1)}. The cost falls on "
-                f"the mark, which takes {_in_epochs('dense', 0)}; Train goes by the reward that is learnt last.",
+                f"and matters more than it does. In Train it is learnt in {_epochs_of_dense(1)}. The cost falls on "
+                f"the mark, which takes {_epochs_of_dense(0)}; Train goes by the reward that is learnt last.",
                 "train",
                 "dense",
             ),
@@ -120,12 +120,12 @@ def _pairs() -> prompts.Pairs:
     return prompts.pairs(prompts.marks_of(data, prompts.Choice()))
 
 
-def _in_epochs(scenario: str, coin: int) -> str:
-    """Return words on how many epochs each method takes to learn a coin of a scenario, with steps of equal size.
+def _epochs_of_dense(coin: int) -> str:
+    """Return words on how many epochs each method takes to learn a coin of the scenario `dense`, with equal steps.
 
-    coin: its number.
+    coin: the coin's number, from 0.
     """
-    sketch = cards.load(ROOT / "data")[1]["sketches"][scenario]["equal"]
+    sketch = cards.load(ROOT / "data")[1]["sketches"]["dense"]["equal"]
     return f"{count(sketch['gdpo']['steps'][coin], 'epoch')} under GDPO and {sketch['grpo']['steps'][coin]} under GRPO"
 
 
