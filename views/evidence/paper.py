@@ -1,4 +1,4 @@
-"""The paper's result tables: where GDPO is ahead, and where GRPO is."""
+"""The paper's result tables without their averages: where GDPO is ahead, and where GRPO is."""
 
 from gdpo_core._words import count, decimal, listing, signed
 from views.html import Cell, Html, callout, join, table, tag
