@@ -14,8 +14,7 @@ PROMPTS, MODELS = 963, 71  # of the published answers
 
 
 def spread(file: Path, choice: Choice) -> Spread:
-    """Return, for two shares of the chapter Evidence, the lowest and the highest value over 100 draws of as many
-    answers.
+    """Return the lowest and the highest value of two shares of the chapter Evidence over 100 draws of as many answers.
 
     The shares are those of prompts with a tie, by method, and of broken ties in the wrong order; the result is that of
     `gdpo_core.bfcl.prompts.spread`. It is computed in another process, and kept for all visitors. file: the published

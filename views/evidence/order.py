@@ -101,7 +101,10 @@ def section(choice: Choice, first: Pairs) -> Html:
 
 
 def enough(choice: Choice, first: Pairs) -> str:
-    """Return sentences on the weight of correctness above which no pair is in the wrong order; "" if there is no pair.
+    """Return sentences on the weight of correctness above which no pair is in the wrong order; "" if there are no
+    pairs.
+
+    first: all pairs of a right and a wrong answer to one prompt.
     """
     pairs = int(first.count.sum())
     if not pairs:
@@ -177,8 +180,7 @@ def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
 
 
 def curves(choice: Choice, first: Pairs) -> list:
-    """Return a chart for each kind of pair in `weight_rows`: the share in the wrong order by the weight of correctness.
-    """
+    """Return a chart per kind of pair in `weight_rows`: the share in the wrong order by the weight of correctness."""
     among = {BROKEN: first.broken()}
     needed = {
         counted: {m: first.sufficient_weight(m, among.get(counted)) for m in lines}

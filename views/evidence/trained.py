@@ -42,7 +42,7 @@ def coins() -> Html:
 
 
 def all_curves() -> Html:
-    """Return, for each set-up, a row of charts, one per reward, below what the coins had predicted of the set-up."""
+    """Return a row of charts per set-up, one chart per reward, below what the coins had predicted of the set-up."""
     experiment = load()
     key = (
         "The lines are medians over seeds of the share that passes, and the bands reach from quartile to quartile. The "
@@ -86,8 +86,7 @@ def _says(experiment: Experiment) -> list[str]:
 
 
 def _surprise(experiment: Experiment, comparison: Comparison) -> str:
-    """Return a sentence on a prediction that did not hold: what the coins said, and which method is ahead by how much.
-    """
+    """Return a sentence on a prediction that did not hold: what the coins said, and which method leads by how much."""
     difference = comparison.measured.mean
     method = NAMES["gdpo" if difference > 0 else "grpo"]
     return (

@@ -121,9 +121,9 @@ def deeds(board: Board, task: Task) -> set[str]:
     """Return which of two deeds, things that the Lab asks a reader to try, are done on the board: "tie" and "order".
 
     "tie" is done if GDPO ties answers with different marks, though it ties none with the marks as graded. "order" is
-    done if correctness weighs other than 1, there are right and wrong answers, and GDPO puts no wrong answer above a
-    right one. Neither is done if the board shows another method than GDPO. Both are read off the drawing of the board,
-    so that a flip of a mark waits for no further computation.
+    done if correctness has another weight than 1, there are right and wrong answers, and GDPO puts no wrong answer
+    above a right one. Neither is done if the board shows another method than GDPO. Both are read off the drawing of the
+    board, so that a flip of a mark waits for no further computation.
     """
     if board.method != "gdpo":
         return set()
@@ -162,8 +162,7 @@ def program(state: State) -> str:
 
 
 def choice(tasks: tuple[Task, ...], page: Nav) -> mo.ui.radio:
-    """Return the control that chooses a task. At first it is at the task that the address names, or at the first task.
-    """
+    """Return the control that chooses a task, at the task that the address names, or else at the first task."""
     titles = {task.id: task.title for task in tasks}
     linked = titles[page.given("lab-task", titles, next(iter(titles)))]
     label = tag("span", "Where", kind="segments large")
