@@ -22,7 +22,7 @@ DEEDS = {
     "judge": "let your run decide, not the Lab.",
 }
 LONGEST = 600  # characters of one value; an address that holds more was not made here
-# The page's own version, marimo's own keys, and those a Space's frame adds.
+# Keys of the page's own version, of marimo, and of the frame of a Space.
 FOREIGN = {"v", "theme", "session_id", "access_token", "refresh_token", "file", "show-chrome", "logs", "at", "embed"}
 
 
@@ -115,7 +115,7 @@ def _short(value: float) -> str:
     return f"{value:g}" if float(f"{value:g}") == value else repr(value)
 
 
-NUMBERS = numbers(-LARGEST, LARGEST)  # of one answer
+NUMBERS = numbers(-LARGEST, LARGEST)  # the marks of one answer
 RUN_TEXTS = ("group_size", "rewards", "group", "parts", "weights")
 CONTROLS = {
     "lab-task": Control(None),

@@ -8,7 +8,7 @@ from gdpo_core.successors import TITLES as NAMES
 
 ORDERS = {"right": "right order", "tied": "tied", "wrong": "wrong order"}  # of a pair of a right and a wrong answer
 INK = "currentColor"  # of the page, dark or light
-Lines = Mapping[str, Mapping[float, float]]  # by method, by what is on the x axis: a share
+Lines = Mapping[str, Mapping[float, float]]  # by method and by x, a share or a push
 
 
 def bars_of_pairs(rows: Sequence[Mapping]) -> tuple[dict[str, list[dict]], str]:
@@ -17,8 +17,8 @@ def bars_of_pairs(rows: Sequence[Mapping]) -> tuple[dict[str, list[dict]], str]:
 
     The data have two tables. "pieces" has a row per piece, with its colour and with its start and end on the bar, from
     0 to 1. "heads" has a row per bar, with its name and its shares in words. rows: a dict per piece, in the order in
-    which they are drawn, with method (an id) and of, which together name the bar, order (a key of ORDERS) and share
-    (from 0 to 1).
+    which they are drawn. Its keys are "method" (an id) and "of" (words for the kind of pair), which together name the
+    bar, "order" (a key of ORDERS) and "share" (from 0 to 1).
     """
     drawn: dict[str, list[dict]] = {}
     for row in rows:

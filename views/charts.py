@@ -30,10 +30,12 @@ def learning(
 
     For each method a thick line shows the median of the runs, a band their spread, and a thin line the infinite-group
     limit. rows: as `views.train.runs.curves` returns them, for this coin alone; title: of the panel; methods: their
-    titles; upright: the title of the upright axis; bottom: the probability at which that axis begins. marks: a dict for
-    each method that learns the coin, the fastest first, as `views.train.panels` makes them. It has the method's title,
-    the epoch at which the coin is learnt, and the place of that number: beside which epoch, and in which slot (0 left
-    of it, 1 right of it, 2 right of slot 1).
+    titles; upright: the title of the upright axis; bottom: the probability at which that axis begins.
+
+    marks: a dict for each method that learns the coin, the fastest first. The keys are method (its title), epoch (at
+    which the coin is learnt), learnt (the probability that counts as learnt), and the place of the number of that
+    epoch: beside which epoch ("beside"), and left of it, right of it, or right of another number there ("slot" 0, 1 or
+    2).
     """
     ends = (
         ", ".join(f"{mark['method']} after {count(mark['epoch'], 'epoch')}" for mark in marks)

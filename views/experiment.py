@@ -13,8 +13,8 @@ from gdpo_core.intervals import half_width
 from views.html import ROOT
 
 TABLE, PREDICTIONS = ROOT / "data" / "experiments.parquet", ROOT / "experiments" / "predictions.json"
-PARAMETERS, ANSWERS = 199_392, 96  # of the model, and per step; experiments/ trains it, tests hold both against it
-SMALLEST = 0.01  # of a mean pass rate; a difference below it is none
+PARAMETERS, ANSWERS = 199_392, 96  # of the model, and of a step; tests compare both with experiments/
+SMALLEST = 0.01  # a smaller difference of mean pass rates counts as none
 SAME = "no difference"  # a prediction; the others are "faster" and "slower"
 VERDICTS = ("held", "did not hold", "no difference seen")
 
@@ -59,7 +59,7 @@ class Experiment:
     """The runs of the small language model, the predictions about them, and the comparison of each prediction with the
     runs.
 
-    predictions: the content of experiments/predictions.json.
+    runs: a row per set-up, method, seed and step; predictions: the content of experiments/predictions.json.
     """
 
     runs: pl.DataFrame  # a row per set-up, method, seed and step
@@ -107,9 +107,9 @@ def paired_difference(first: Sequence[float], second: Sequence[float]) -> Differ
 def verdict(prediction: str, difference: Difference, smallest: float = SMALLEST) -> str:
     """Return the verdict on a prediction, one of VERDICTS: "held", "did not hold" or "no difference seen".
 
-    "faster" and "slower" held if the whole interval of the difference is on that side of 0. "no difference" held if the
-    whole interval is nearer to 0 than `smallest`. A prediction that did not hold so is one with "no difference seen" if
-    the interval contains 0, and otherwise one that "did not hold". prediction: what was said of GDPO against GRPO;
+    "faster" held if the whole interval of the difference is above 0, "slower" if it is below 0, and "no difference" if
+    the whole interval is nearer to 0 than `smallest`. If the prediction did not hold, the verdict is "no difference
+    seen" where the interval contains 0, and else "did not hold". prediction: what was said of GDPO against GRPO;
     difference: GDPO − GRPO as measured.
 
     >>> verdict("faster", Difference(0.05, 0.01, 0.09, 10)), verdict("no difference", Difference(0.05, 0.01, 0.09, 10))

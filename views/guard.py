@@ -18,8 +18,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from views import assets, memory, sessions
 
 LOG = logging.getLogger("uvicorn.error")
-BODY, SMALL = sessions.LARGEST * 4 // 3 + 65536, 2**20  # bytes: files travel as base64; taken where memory is scarce
-SECONDS = 30  # without a byte of a body, after which the request is refused
+# The most bytes of a body, whose files travel as base64, and the most bytes that are taken where memory is scarce.
+BODY, SMALL = sessions.LARGEST * 4 // 3 + 65536, 2**20
+SECONDS = 30  # so long without a byte of its body, a request is refused
 INLINE = re.compile(rb"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", re.DOTALL)  # marimo's, which the policy names
 POLICY = (
     "default-src 'self'; script-src 'self'{}; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -50,7 +51,7 @@ def dressed(path: str, start: Message, body: bytes) -> Message:
     """
     headers = MutableHeaders(scope=start)
     headers.update(HEADERS)
-    del headers["access-control-allow-origin"]  # the builder's, for every origin
+    del headers["access-control-allow-origin"]  # marimo sets it, for every origin
     if assets.HASHED.fullmatch(path) and start["status"] == 200:
         headers["cache-control"] = "public, max-age=31536000, immutable"
         for name in NOT_OF_FILES:
@@ -76,7 +77,9 @@ class Body:
         length = headers.get("content-length", "")
         self.receive, self.declared = receive, length.isdecimal()
         self.size = int(length) if self.declared else 0
-        self.coming = BODY if "transfer-encoding" in headers else self.size  # of unknown length: the most
+        self.coming = (
+            BODY if "transfer-encoding" in headers else self.size
+        )  # a body of unknown length may be the largest
         self.most, self.too_large = BODY, sessions.TOO_LARGE
         self.late = self.whole = False
 

@@ -10,8 +10,9 @@ from http import HTTPStatus
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-HEAD, SECONDS = 2**16, 10  # bytes and time of a head
-LINE, LINES = 8000, 100  # bytes of a line and lines: no more than the library of the WebSockets takes
+HEAD, SECONDS = 2**16, 10  # the most bytes of a head, and the most seconds
+# The most bytes of a line and the most lines in the head of a WebSocket: its library takes no more.
+LINE, LINES = 8000, 100
 LOG = logging.getLogger("uvicorn.error")
 
 
@@ -21,7 +22,7 @@ class BoundedHeads(HttpToolsProtocol):
     """
 
     _timer: TimerHandle | None = None  # runs while a head is awaited
-    _bytes = _last = 0  # bytes of that head that have come so far, and those of the last message
+    _bytes = _last = 0  # bytes of that head so far, and bytes that came last
 
     def connection_made(self, transport: BaseTransport) -> None:
         """Begin a connection. If no byte comes for as long as uvicorn keeps an idle connection, it is closed."""
@@ -68,8 +69,8 @@ class BoundedHeads(HttpToolsProtocol):
         self._refuse(HTTPStatus.REQUEST_URI_TOO_LONG, f"expected at most {LINES} lines of {LINE} bytes for a WebSocket")
 
     def _await_head(self, seconds: float) -> None:
-        """Wait for the end of a head: unless it comes within `seconds`, the request is refused with 408. An earlier
-        wait ends.
+        """Wait `seconds` for the end of a head, in place of any earlier wait. If it does not come, the request is
+        refused with 408; if no byte has come, the connection is only closed.
         """
         self._end_of_head()
         why = f"expected a head within {SECONDS} s"

@@ -30,8 +30,8 @@ _promised = 0  # bytes that are reserved now
 
 @contextmanager
 def reserved(size: int) -> Iterator[bool]:
-    """Reserve memory for the upload and the audit of files of `size` bytes, six times that size, and yield whether it
-    is there.
+    """Reserve six times `size` bytes of memory, enough for the upload and the audit of files of that size, and yield
+    whether so much is free.
 
     The memory is free again at the end of the `with`. If there is not enough, nothing is reserved.
     """

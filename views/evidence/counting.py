@@ -13,7 +13,7 @@ from views import charts, html
 from views.html import Html, callout, join, table, tag
 
 NAMES = {method: ALL_NAMES[method] for method in COMPARED}
-REWARDS, ROLLOUTS = 2, 4  # the number that stays while the other grows, as in the paper's Fig. 3
+REWARDS, ROLLOUTS = 2, 4  # each stays while the other grows, as in the paper's Fig. 3
 TO_ROLLOUTS, TO_REWARDS = 16, 8
 PAPER_ROLLOUTS, PAPER_REWARDS = 11, 6  # where GDPO's curves end in the paper's Fig. 3; GRPO's curves go on
 BY_ROLLOUTS = tuple((rollouts, REWARDS) for rollouts in range(2, TO_ROLLOUTS + 1))
@@ -46,7 +46,9 @@ def section() -> Html:
 
 
 def title() -> str:
-    """Return the title of the fold: how many groups GRPO and GDPO tell apart with the most marks of the first chart."""
+    """Return the title of the fold: how many groups of ROLLOUTS answers with TO_REWARDS marks there are, and how many
+    sets of advantages GRPO and GDPO give them.
+    """
     most = count_groups(BY_REWARDS[-1])
     groups = (
         f"{ROLLOUTS} answers with {TO_REWARDS} marks each form {count(gc.count_groups(*BY_REWARDS[-1]))} different "
@@ -57,7 +59,9 @@ def title() -> str:
 
 
 def _ends() -> str:
-    """Return the paragraph on what it means to tell groups apart, with the numbers at the right ends of both charts."""
+    """Return the paragraph on what it means to tell groups apart, with the numbers at the right ends of both charts of
+    `section`.
+    """
     return (
         "Two groups look the same to a method if their answers get the same advantages: what differed between them is "
         f"lost. {' '.join(map(_at, (BY_REWARDS[-1], BY_ROLLOUTS[-1])))} A finer resolution does not put pairs in the "

@@ -18,9 +18,9 @@ from views import charts, html
 from views.experiment import PARAMETERS
 from views.html import Cell, Html, join, prose, table, tag
 
-FROM = 50  # steps of the log that the forecasts shown were made from
+FROM = 50  # the forecasts that are shown were made from so many first steps of a log
 GATED = "gated"  # the set-up in which conciseness counts only where correctness passes
-_EVERY = 5  # steps of a point of a curve
+_EVERY = 5  # a point of a curve stands for so many steps
 
 
 @lru_cache(maxsize=1)

@@ -16,7 +16,7 @@ ALL = "all pairs"
 
 
 def weights_said(choice: Choice) -> str:
-    """Return words for the weights of a choice that follow the word "with" in a sentence."""
+    """Return words for the weights of a choice, to stand after the word "with" in a sentence."""
     return "equal weights" if choice.weight == 1 else f"correctness weighing {choice.weight:g}"
 
 

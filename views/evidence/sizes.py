@@ -81,7 +81,9 @@ def _says(lines: dict[str, Lines], choice: Choice) -> str:
 
 
 def curves_table(sizes: Mapping[int, SizeShares]) -> Html:
-    """Return a table of the shares that `shares` returns, a row per group size and a column per curve."""
+    """Return a table of the shares that `shares` returns, a row per group size and a column per curve; "–" stands for a
+    size that a curve leaves out.
+    """
     lines = shares(sizes)
     columns = [by_method[m] for by_method in lines.values() for m in by_method]
     rows = [[size, *(percent(column.get(size), 1) for column in columns)] for size in sizes]

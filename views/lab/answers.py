@@ -102,7 +102,7 @@ def controls(task: Task, state: State, why: bool = False) -> dict[str, Any]:
 def defaults(first: Task, task: Task) -> Mapping[str, Any]:
     """Return the values that the address leaves out, by control, while the board shows the answers to `task`.
 
-    They are the state of the untouched board of `task`, and as the task `first`, which an address without a task has.
+    They are the state of the untouched board of `task`, and `first`, the task of an address that names no task.
     """
     return controls(task, grade_answers(task).state) | {"lab-task": first.id}
 
@@ -128,7 +128,7 @@ def deeds(board: Board, task: Task) -> set[str]:
     if board.method != "gdpo":
         return set()
     wrong, pairs = board.drawing["wrong_first"]
-    # With the marks as graded, GDPO ties none.
+    # The deed counts only where GDPO ties nothing as long as the marks are as graded.
     tied = board.drawing["ties"][1] and not draw(grade_answers(task).state)["ties"][1]
     ordered = board.weights[0] != 1 and pairs > 0 == wrong
     return {name for name, done in {"tie": tied, "order": ordered}.items() if done}

@@ -144,7 +144,7 @@ def link(
     """Return a tuple of what `Nav.write` needs: the two mappings of `address`, and a Python program that prints the
     numbers of the report.
 
-    The program is "" without a log or a report. The first four arguments are those of `address`.
+    The program is "" without a log or a report. sample, corrected, primary, log: as in `address`.
     """
     prints = program(log, report, corrected["weights"] or "") if log and report else ""
     return *address(sample, corrected, log, primary), prints

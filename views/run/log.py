@@ -19,7 +19,12 @@ How = tuple[tuple[str, Any], ...]  # arguments of read_run as pairs; what is not
 
 @dataclass(frozen=True)
 class Log:
-    """A log that was read: a sample, or the files that a reader uploaded."""
+    """A log that was read: a sample, or the files that a reader uploaded.
+
+    named: a line that says which log it is; how: arguments of `read_run` as pairs; sample: None for the reader's files;
+    files: the reader's files by name, None for a sample; report: that of the reader's files with no weights and no
+    primary reward, or the InputError of the audit, None for a sample.
+    """
 
     run: Run
     named: str  # a line that says which log it is

@@ -9,7 +9,11 @@ REAL = "A real trainer ({}) wrote this log with a tiny random model: the log is 
 
 @dataclass(frozen=True)
 class Sample:
-    """A log that comes with the page: its files in data/samples, its origin, and the reward that matters most."""
+    """A log that comes with the page.
+
+    path: its file or folder in data/samples; source_note: sentences on where it comes from, in which text between two
+    ** is bold; primary: the reward that matters most, None if none is known.
+    """
 
     title: str
     path: str  # in data/samples

@@ -35,7 +35,7 @@ from views.train.runs import BOTH_METHODS, NAMES, ROOM, program, train
 from views.train.words import TITLES, counts, probability
 
 POINTS = 32  # of a small curve
-WEIGHTS = (4.0, 2.0, 1.0, 0.9, 0.5, 0.25, 0.125)  # of being concise, in the table of weights
+WEIGHTS = (4.0, 2.0, 1.0, 0.9, 0.5, 0.25, 0.125)  # of conciseness, in the table of weights
 ROWS = {
     "faster": f"▲ {FASTER}",
     "same": f"= {SAME}",
@@ -352,7 +352,7 @@ def weights_table(file: File, scenario: Scenario, setup: Setup) -> Html | str:
 
 
 def _result(p: float, here: bool) -> Html:
-    """Return a cell of that table: which answer wins, and the final probability of the right answer.
+    """Return a cell of `weights_table`: which answer wins, and the final probability of the right answer.
 
     p: that probability; here: whether the reader's set-up has the weight of this cell.
     """

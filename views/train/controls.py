@@ -33,7 +33,7 @@ NOISIEST = 10.0
 OPTIMIZERS = ("sgd", "adam")
 # The labels, for screen readers alone, of two controls whose options explain themselves: words, and a class.
 LABELS = (("How the methods are compared", "segments unseen"), ("Add a third method", "unseen"))
-REST = 0.05  # the probability at which, in the conflict, the answer starts that is neither right nor concise
+REST = 0.05  # where rewards conflict, the start of the answer that is neither right nor concise
 
 
 def pass_rates(marks: Sequence[Sequence[float]]) -> tuple[float, ...]:
@@ -174,7 +174,7 @@ def _aligned(label: str) -> Html:
 def _slider(name: str, value: float, kind: str, reward: str) -> mo.ui.slider:
     words = tag(
         "span", kind, tag("span", f" of {reward}", kind="unseen"), kind="reward-label"
-    )  # the row names it for who sees
+    )  # the row itself names the reward for readers who see
     steps = sorted({*STEPS[name], value})
     return mo.ui.slider(steps=steps, value=value, label=words, debounce=True, show_value=True)
 
@@ -227,7 +227,7 @@ def setup_of(scenario: Scenario, comparison: str, values: Mapping[str, Any], lab
         starts, pays = as_coins(lab)
         values = {**values, "start": starts, "pays": pays, "weights": lab.weights}
     start = tuple(values["start"])
-    if scenario.setup.comparison != "equal":  # it is about one comparison, and has a control for it
+    if scenario.setup.comparison != "equal":  # such a scenario has a control of its own for it
         comparison = values["compare"]
     return replace(
         scenario.setup,

@@ -19,7 +19,7 @@ from gdpo_core.training import TrainingRun
 from views import worker
 
 BOTH_METHODS = ("grpo", "gdpo")
-NAMES = {m: TITLES[m] for m in (*COMPARED, *SUCCESSORS) if not ALL_METHODS[m].by_order}  # no coin comes first
+NAMES = {m: TITLES[m] for m in (*COMPARED, *SUCCESSORS) if not ALL_METHODS[m].by_order}  # no coin is the first
 THIRD = {m: name for m, name in NAMES.items() if m not in BOTH_METHODS}
 BAND = (0.05, 0.95)  # quantiles over seeds between which a band is drawn
 ROOM = 1.5  # a small picture ends at so many times the epoch at which the slowest method has learnt its coins

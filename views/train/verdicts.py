@@ -76,7 +76,7 @@ def _capital(words: str) -> str:
 
 
 def _epochs(key: str, steps: float, unit: bool = False) -> Html:
-    """Return a number of epochs in the colour of the method `key`; unit: whether the word "epochs" follows."""
+    """Return a number of epochs in the colour of the method `key`; unit: whether "epoch" or "epochs" follows."""
     return join(method(key, f"{steps:g}"), f" epoch{'' if steps == 1 else 's'}" if unit else "")
 
 

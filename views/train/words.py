@@ -72,7 +72,7 @@ def caption(setup: Setup) -> str:
 
 
 def counts(comparison: str, kinds: Sequence[str], cards: int, uncounted: int) -> Html:
-    """Return sentences on in how many of our set-ups of coins GDPO is faster, slower or no different under a
+    """Return sentences that say in how many of our set-ups of coins GDPO is faster, slower or no different under a
     comparison.
 
     kinds: the verdicts on the set-ups that count, which are those not about a single, other comparison; cards: how many

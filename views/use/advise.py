@@ -60,7 +60,7 @@ def section(advice: Sequence[Answer], report: AuditReport | None, lab: State | N
 
 
 def _of_paper(lab: State) -> str:
-    """Return a note that the checks follow the paper's formulas, while the Lab shows the convention of a trainer."""
+    """Return a note that the checks follow the paper's formulas, while the Lab shows those of another convention."""
     here = CONVENTIONS[lab.convention].name
     return f"These checks follow the paper's formulas. The Lab now shows those of {here}, which may differ from them."
 
