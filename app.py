@@ -63,9 +63,9 @@ def lab_tasks(page):
     # Four requests with twelve answers each, written by hand and marked by three programs.
     tasks = html.loaded(load_tasks, DATA / "tasks")
     lab_task = answers.choice(tasks, page)
-    # The state of the board for the chapters that follow it: it is set when the reader leaves the Lab, so that a flip
-    # runs none of their cells.
-    graded = answers.grade_answers(tasks[0]).state  # of the first task as it opens, of which Train has a card
+    # The state of the board for the chapters that follow the board. It is set when the reader leaves the Lab, so that a
+    # flip of a mark runs none of their cells.
+    graded = answers.grade_answers(tasks[0]).state  # the board of the first task as it opens; Train has a card of it
     shown, publish = mo.state(graded)
     touched, touch = mo.state(0)
     did, do = mo.state(frozenset())  # the deeds that the board has shown as done
@@ -81,8 +81,8 @@ def lab_rewards(board_to_read):
     weights = board_to_read.weights
     convention = gc.CONVENTIONS[board_to_read.convention]
     lengths = board_to_read.state.lengths  # in tokens; here a character stands for one
-    # These are gc.explain(rewards, method, weights=weights, convention=convention) and gc.collapse, which the board has
-    # computed already.
+    # The board has already computed gc.explain(rewards, method, weights=weights, convention=convention) and
+    # gc.collapse.
     grpo = board_to_read.explain("grpo")  # adds the rewards, then normalises
     gdpo = board_to_read.explain("gdpo")  # normalises each reward, then adds
     board_ties = {method: board_to_read.collapse(method) for method in ("grpo", "gdpo")}
@@ -102,7 +102,7 @@ def lab_by_hand(convention, gdpo, grpo, rewards, weights):
     z = normalise(rewards)  # (4)
     z_total = z @ w  # (5)
     gdpo_by_hand = normalise(z_total)  # (6)
-    if convention == gc.PAPER:  # the others change a divisor or a mean
+    if convention == gc.PAPER:  # other conventions change a divisor or a mean
         assert (grpo_by_hand - grpo.advantages).abs().max() < 1e-5
         assert (gdpo_by_hand - gdpo.advantages).abs().max() < 1e-5
     show(depth.side_by_side(total, grpo_by_hand, z, z_total, gdpo_by_hand))
@@ -231,7 +231,7 @@ def train_files(train_open):
     # The set-ups of Train and their small pictures. A scenario and the controls make a `setup`, which makes runs, whose
     # curves are drawn.
     mo.stop(not train_open())
-    from views import train  # with Altair
+    from views import train  # imports Altair
 
     scenarios, pictures = html.loaded(train.cards.load, DATA)
     return pictures, scenarios, train
@@ -239,7 +239,7 @@ def train_files(train_open):
 
 @app.cell
 def train_choices(page, scenarios, train):
-    # The controls that stay when another set-up is chosen. The values in a link belong to the set-up that it names.
+    # These controls stay when another set-up is chosen. The values in a link belong to the set-up that the link names.
     linked = page.given("train-scenario", scenarios, next(iter(scenarios)))
     as_linked = train.controls.linked_values(scenarios[linked], page)
     comparison, third = train.controls.for_all(page, scenarios[linked])
@@ -317,7 +317,7 @@ def train_further(comparison, controls, reset, third, train):
 
 @app.cell
 def train_weights(pictures, scenario, setup, train):
-    # A table for the conflict: where the right answer ends at other weights of being concise.
+    # Where rewards conflict, a table says how the right answer ends at other weights of being concise.
     show(html.div("weighed", train.cards.weights_table(pictures, scenario, setup)) if setup.arms else "")
     return
 
@@ -430,7 +430,7 @@ def evidence_data(evidence_open):
     # what the push foretells came true when a small language model was trained.
     mo.stop(not evidence_open())
     from gdpo_core.bfcl import prompts
-    from views import draws, evidence  # with Altair, which takes as long as all else that a first visitor waits for
+    from views import draws, evidence  # imports Altair, which takes as long as all else that a first visitor waits for
 
     verdicts = html.loaded(prompts.load_once, DATA / "bfcl_rewards.parquet")  # (prompts, models, graders)
     return draws, evidence, prompts, verdicts
@@ -453,8 +453,8 @@ def evidence_ties(choice, evidence, outcomes, verdicts):
 def evidence_marks(answers_drawn, correctness_weight, draw_number, graders, prompts, verdicts):
     choice = prompts.Choice(answers_drawn.value, draw_number.value, tuple(graders.value), correctness_weight.value)
     marks = prompts.marks_of(verdicts, choice.weighing(1))  # (prompts, answers, rewards)
-    first = prompts.pairs(marks)  # of a right and a wrong answer: from which weight on the right one is first
-    # The ties of each method, and the outcome of each prompt.
+    first = prompts.pairs(marks)  # of a right and a wrong answer, with the weight that orders them
+    # These are the ties of each method, and the outcome of each prompt.
     ties = {method: gc.collapse(marks, method, weights=choice.weights) for method in ("grpo", "gdpo")}
     outcomes = prompts.outcomes(marks, ties)
     return choice, first, marks, outcomes, ties
@@ -476,8 +476,8 @@ def evidence_squares(verdicts):
 
 @app.cell
 def evidence_ask(page, verdicts):
-    # A reader opens a prompt by its square, by its name, or by a step to the next one. A value from three sources is a
-    # state.
+    # A reader opens a prompt by its square, by its name, or by a step to the next one. Because the name can come from
+    # three cells, it is a state.
     chosen_prompt, ask_prompt = mo.state(page.given("evidence-prompt", verdicts.tasks))
     return ask_prompt, chosen_prompt
 
@@ -943,7 +943,8 @@ def chapter(ask_scenario, doors, nav):
     return (at,)
 
 
-# A chapter's link: the values of its controls, those values while untouched, and the program of the chapter's numbers.
+# A chapter's link holds the values of its controls, the values that the address leaves out, and a program that prints
+# the chapter's numbers.
 
 
 @app.cell

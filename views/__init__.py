@@ -1,1 +1,1 @@
-"""Views of the page: functions from plain data to what the cells of app.py draw."""
+"""The chapters of the page, as functions from plain data to what app.py's cells draw, and the parts of the server."""

@@ -1,4 +1,5 @@
-"""The address of the page, whose query holds the state of all controls: how each value is written and read back.
+"""The address of the page: its query holds the values of the controls, and this module says how each value is written
+and read back. CONTROLS has all controls, CHAPTERS the chapters, and DEEDS what a reader may try.
 
 A control that is untouched stays out of the address. A value that cannot be read is ignored, and the page says so.
 """
@@ -21,13 +22,14 @@ DEEDS = {
     "judge": "let your run decide, not the Lab.",
 }
 LONGEST = 600  # characters of one value; an address that holds more was not made here
-# The page's own version, marimo's own keys, and those a Space's frame adds.
+# Keys of the page's own version, of marimo, and of the frame of a Space.
 FOREIGN = {"v", "theme", "session_id", "access_token", "refresh_token", "file", "show-chrome", "logs", "at", "embed"}
 
 
 @dataclass(frozen=True)
 class Control:
-    """One parameter of the address: its default, how its value is read from text, and how it is written as text.
+    """One control of the page as a parameter of its address: the default, and how a value is read from text and written
+    as text.
 
     default: the value that the address leaves out; None where the chapter decides it, for example from its task or
     scenario. read: raises ValueError for a text that does not fit.
@@ -39,17 +41,18 @@ class Control:
 
 
 def number(low: float, high: float, default: float, kind: Callable[[float], Any] = float) -> Control:
-    """Return the control of one number, which `kind` converts when it is read.
+    """Return the control of one number from `low` to `high`, with its default.
 
-    Reading a number below `low` or above `high` raises ValueError.
+    Reading any other text raises ValueError. kind: converts the number when it is read, for example `round`.
     """
     return Control(default, lambda text: kind(_number(text, low, high)), _short)
 
 
 def numbers(low: float, high: float) -> Control:
-    """Return the control of several numbers, which stand in the address with "_" between them; it has no default.
+    """Return the control of several numbers from `low` to `high`; in the address "_" stands between them.
 
-    Reading a number below `low` or above `high` raises ValueError. The chapter checks how many numbers there are.
+    Reading any other text raises ValueError. The control has no default, and does not limit how many numbers there are:
+    the chapter checks that.
     """
     return Control(
         None,
@@ -59,17 +62,23 @@ def numbers(low: float, high: float) -> Control:
 
 
 def choice(*options: str) -> Control:
-    """Return the control of one of several words, the first by default; reading another raises ValueError."""
+    """Return the control of one word out of `options`. The first of them is the default; reading any other word raises
+    ValueError.
+    """
     return Control(options[0], lambda text: options[options.index(text)])
 
 
 def words(*options: str) -> Control:
-    """Return the control of several of these words, as a tuple, empty by default; reading another raises ValueError."""
+    """Return the control of several words out of `options`: a tuple, empty by default. In the address "_" stands
+    between the words. Reading any other word raises ValueError.
+    """
     return Control((), lambda text: tuple(options[options.index(word)] for word in text.split("_")), "_".join)
 
 
 def _marks(text: str) -> tuple[tuple[float, ...], ...]:
-    """Return the rows of marks that a text holds in the form of `write_marks`. Raises ValueError for another form."""
+    """Return the marks that a text holds, a row per answer. Raises ValueError for a text that `write_marks` does not
+    write.
+    """
     if "_" in text:
         return tuple(map(NUMBERS.read, text.split("~")))
     rows = tuple(tuple(map(int, row)) for row in text.split(".") if row and set(row) <= {"0", "1"})
@@ -79,7 +88,10 @@ def _marks(text: str) -> tuple[tuple[float, ...], ...]:
 
 
 def write_marks(rows: tuple[tuple[float, ...], ...]) -> str:
-    """Return the marks of all answers as text: rows of 0 and 1 joined by dots, rows with other numbers joined by ~.
+    """Return the marks of all answers as text.
+
+    If each mark is 0 or 1, a row is written as its digits, and dots stand between the rows. If any mark is another
+    number, "_" stands between the marks of a row, and "~" between the rows.
 
     >>> write_marks(((1, 0), (0, 1))), write_marks(((1, 0.25), (0, 1)))
     ('10.01', '1_0.25~0_1')
@@ -97,11 +109,13 @@ def _number(text: str, low: float, high: float) -> float:
 
 
 def _short(value: float) -> str:
-    """Return a number as short as it can be written without a change of its value."""
+    """Return a number as text: with six significant digits if these give it exactly, and otherwise with all that it
+    needs.
+    """
     return f"{value:g}" if float(f"{value:g}") == value else repr(value)
 
 
-NUMBERS = numbers(-LARGEST, LARGEST)  # of one answer
+NUMBERS = numbers(-LARGEST, LARGEST)  # the marks of one answer
 RUN_TEXTS = ("group_size", "rewards", "group", "parts", "weights")
 CONTROLS = {
     "lab-task": Control(None),
@@ -139,10 +153,12 @@ CONTROLS = {
 
 
 def read(params: Mapping[str, str | list[str]]) -> tuple[dict[str, Any], bool]:
-    """Return the values that the query of an address holds, by control, and whether anything in it was not understood.
+    """Return two things about the query of an address: the values that it holds, and whether any part was not
+    understood.
 
-    params: the query, a text or a list of texts by key, of which the last counts. Keys that other programs add are
-    skipped.
+    The values are by control, a key of CONTROLS. A part is not understood if its key is none of CONTROLS, if it has
+    more than LONGEST characters, or if its value cannot be read; it is then left out of the values. Keys that other
+    programs add are skipped. params: a text or a list of texts by key; the last text of a list counts.
 
     >>> read({"lab-pays": "1_10_100", "evidence-draw": "7", "at": "lab"})
     ({'lab-pays': (1.0, 10.0, 100.0), 'evidence-draw': 7}, False)
@@ -165,10 +181,10 @@ def read(params: Mapping[str, str | list[str]]) -> tuple[dict[str, Any], bool]:
 
 
 def write(values: Mapping[str, Any], untouched: Mapping[str, Any]) -> dict[str, str]:
-    """Return the values as text, by control, as the address holds them; "" for a value that the address leaves out.
+    """Return each value as its text in the address, by control; "" stands for a value that the address leaves out.
 
-    The address leaves out None and the value of an untouched control. untouched: the values of untouched controls, by
-    control, where they are not the defaults of CONTROLS.
+    The address leaves out None, and a value that the control has while it is untouched. values: by control, a key of
+    CONTROLS; untouched: the values of untouched controls, by control, where they are not the defaults of CONTROLS.
 
     >>> write({"evidence-draw": 7, "evidence-group": 12, "lab-weights": (1.0, 2.5, 1.0)}, {})
     {'evidence-draw': '7', 'evidence-group': '', 'lab-weights': '1_2.5_1'}

@@ -1,4 +1,6 @@
-"""The looks and helpers that all charts share: data put in, the colours of methods, fonts, axes and titles."""
+"""The helpers that give all charts the same look: colours, dashes and shapes of methods, fonts, axes and titles. Two
+more helpers put data into a chart.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -40,14 +42,19 @@ class Filled:
 
 
 def filled(spec: Mapping[str, Any], description: str, **rows: list[dict]) -> Filled:
-    """Return a specification with its description for screen readers, and with the rows of each named table put in."""
+    """Return a chart of a Vega-Lite specification, with a description for screen readers and with data.
+
+    rows: tables of data, each as a list of rows; its keyword is the name by which the specification refers to the
+    table.
+    """
     return Filled({**spec, "description": description, "datasets": {**spec.get("datasets", {}), **rows}})
 
 
 def coloured(labels: alt.Chart, names: Sequence[str], **place: float) -> list[alt.Chart]:
-    """Return a layer per method, which writes the labels of that method in its colour.
+    """Return one layer of text per method, in the colour of that method.
 
-    names: titles of methods; place: further options of the text.
+    labels: a chart with the texts of all methods, whose data have the title of the method in the column "method";
+    names: titles of methods; place: further options of `mark_text`, such as dx.
     """
     return [
         labels.transform_filter(alt.datum.method == name).mark_text(
@@ -58,9 +65,10 @@ def coloured(labels: alt.Chart, names: Sequence[str], **place: float) -> list[al
 
 
 def encodings(names: Sequence[str], field: str = "method:N") -> tuple[alt.Color, alt.StrokeDash, alt.Shape]:
-    """Return the encodings of colour, dash and shape by which a chart tells these methods apart.
+    """Return a tuple of three encodings, colour, dash and shape, by which a chart tells methods apart.
 
-    names: titles of methods; any other name is drawn in grey. field: the column that holds them.
+    names: titles of methods; any other name gets the grey, the dash and the shape of GRPO without std. field: the
+    column with these names, and its type as Altair writes it.
     """
     looks = [LOOKS.get({name: m for m, name in NAMES.items()}.get(name, ""), GREY) for name in names]
 
@@ -75,8 +83,9 @@ def encodings(names: Sequence[str], field: str = "method:N") -> tuple[alt.Color,
 
 
 def typed(chart: alt.LayerChart, title: str, description: str) -> alt.LayerChart:
-    """Return the chart with a title and a description, as wide as its container, 210 px high, in the page's font and
-    without a grid.
+    """Return the chart with this title and this description, in the looks of the page.
+
+    It is as wide as its container and 210 px high, has the page's font and no grid, and its menu only saves a picture.
     """
     meta = {"embedOptions": {"actions": SAVE, "renderer": "svg", "ast": True}}
     return (

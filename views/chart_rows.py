@@ -8,15 +8,17 @@ from gdpo_core.successors import TITLES as NAMES
 
 ORDERS = {"right": "right order", "tied": "tied", "wrong": "wrong order"}  # of a pair of a right and a wrong answer
 INK = "currentColor"  # of the page, dark or light
-Lines = Mapping[str, Mapping[float, float]]  # by method, by what is on the x axis: a share
+Lines = Mapping[str, Mapping[float, float]]  # by method and by x, a share or a push
 
 
 def bars_of_pairs(rows: Sequence[Mapping]) -> tuple[dict[str, list[dict]], str]:
-    """Return the data of a bar chart, and a text that describes it; a bar has a piece for each share above 0.
+    """Return the data of a bar chart, and a text that describes the chart. Each bar is divided into pieces, one for
+    each share above 0.
 
-    The data have two tables: "pieces", a row per piece with its colour and where it begins and ends, from 0 to 1, and
-    "heads", a row per bar with its name and the shares in words. rows: a dict per piece, in the order in which they are
-    drawn, with method and of (which name the bar), order (a key of ORDERS) and share (from 0 to 1).
+    The data have two tables. "pieces" has a row per piece, with its colour and with its start and end on the bar, from
+    0 to 1. "heads" has a row per bar, with its name and its shares in words. rows: a dict per piece, in the order in
+    which they are drawn. Its keys are "method" (an id) and "of" (words for the kind of pair), which together name the
+    bar, "order" (a key of ORDERS) and "share" (from 0 to 1).
     """
     drawn: dict[str, list[dict]] = {}
     for row in rows:
@@ -38,20 +40,24 @@ def bars_of_pairs(rows: Sequence[Mapping]) -> tuple[dict[str, list[dict]], str]:
 
 
 def points_of_lines(lines: Lines, now: float, labels: list[dict]) -> dict[str, list[dict]]:
-    """Return the data of a chart of lines in three tables: "lines" and "now", a row per point, and "labels" as given.
+    """Return the data of a chart of lines as three tables: "lines", "now" and "labels".
 
-    lines: by method and by x, a share or a push. now: the x that is chosen; the table "now" holds the points there, or
-    that x alone where no line has one. labels: the rows of the texts beside the lines.
+    "lines" has a row per point, with x, method (its title) and share, rounded to four decimals. "now" has the same
+    rows, but only those at the x `now`, or a single row with that x alone where no line has a point there. "labels" are
+    as given. lines: by method and by x, a share or a push; now: the x that is chosen; labels: the rows of the texts
+    beside the lines.
     """
     rows = [{"x": x, "method": NAMES[m], "share": round(y, 4)} for m, line in lines.items() for x, y in line.items()]
     return {"lines": rows, "now": [row for row in rows if row["x"] == now] or [{"x": now}], "labels": labels}
 
 
 def moved_apart(ends: list[dict], top: float) -> list[dict]:
-    """Return the labels of the ends of lines, from the lowest up, each moved up where it would cover the one below it.
+    """Return the labels of the ends of lines, from the lowest up, each moved up where it would cover the label below
+    it.
 
-    ends: a row per label with its "count", the height at which its line ends; the rows that are returned have, as "at",
-    the height at which the label stands. top: the height of the whole axis.
+    ends: a row per label, whose "count" is the height at which its line ends. The rows that are returned also have
+    "at", the height at which the label stands: at least 8.5 % of `top` above the label below. top: the height of the
+    whole axis.
     """
     placed: list[dict] = []
     for row in sorted(ends, key=lambda row: row["count"]):

@@ -25,13 +25,17 @@ LEFT, RIGHT = 50, 14
 def learning(
     rows: Sequence[Mapping], marks: Sequence[Mapping], title: str, methods: tuple[str, ...], upright: str, bottom: float
 ) -> Filled:
-    """Draw the probability of a coin or answer by epoch: each method's median, band and limit, and when it is learnt.
+    """Draw the probability of one coin or answer by epoch: lines and bands per method, and the epoch at which it is
+    learnt.
 
-    rows: of one coin, as `views.train.runs.curves` returns them; marks: as `views.train.panels` makes them, a dict for
-    each method that learns the coin, in the order in which they learn it, with the method's name, the epoch at which it
-    has learnt the coin, and where the number of that epoch stands: beside which epoch, and in which slot (0 left of it,
-    1 right of it, 2 right of slot 1); title: of the panel; methods: their names; upright: the title of the upright
-    axis; bottom: the probability at which that axis begins.
+    For each method a thick line shows the median of the runs, a band their spread, and a thin line the infinite-group
+    limit. rows: as `views.train.runs.curves` returns them, for this coin alone; title: of the panel; methods: their
+    titles; upright: the title of the upright axis; bottom: the probability at which that axis begins.
+
+    marks: a dict for each method that learns the coin, the fastest first. The keys are method (its title), epoch (at
+    which the coin is learnt), learnt (the probability that counts as learnt), and the place of the number of that
+    epoch: beside which epoch ("beside"), and left of it, right of it, or right of another number there ("slot" 0, 1 or
+    2).
     """
     ends = (
         ", ".join(f"{mark['method']} after {count(mark['epoch'], 'epoch')}" for mark in marks)
@@ -48,13 +52,18 @@ def learning(
 
 
 def _inked(colour: str) -> str:
-    """Return a colour for text, mixed with the ink of the page, dark or light, so that it can be read on its paper."""
+    """Return a colour for text: the given one mixed with the ink of the page, so that it can be read on a dark or light
+    page.
+    """
     return f"color-mix(in oklab, {colour} 74%, {INK})"
 
 
 @lru_cache(maxsize=32)
 def _panel(methods: tuple[str, ...], upright: str) -> dict:
-    """Return the specification of the panels of `learning`, without data; methods, upright: as in `learning`."""
+    """Return the specification of a chart of `learning`, without data. It is built once for the same arguments.
+
+    methods, upright: as in `learning`.
+    """
     color, dash, shape = encodings(methods)
     # Taken from the data, the domain would be the extent of all layers, and some layers have no data.
     epochs = alt.Scale(domain=[0, alt.ExprRef("end")], nice=False)
@@ -97,9 +106,10 @@ def _panel(methods: tuple[str, ...], upright: str) -> dict:
 
 
 def who_comes_first(rows: Sequence[Mapping]) -> Filled:
-    """Draw a bar per method and kind of pair, divided into the shares of its pairs: right order, tied, wrong order.
+    """Draw bars of pairs of a right and a wrong answer, each divided into the shares in the right order, tied, and in
+    the wrong order.
 
-    rows: as for `bars_of_pairs`.
+    A bar stands for a method and a kind of pair. rows: as for `bars_of_pairs`.
     """
     bars, description = bars_of_pairs(rows)
     return filled(_bars(len(bars["heads"])), f"{description}.", **bars)
@@ -107,7 +117,9 @@ def who_comes_first(rows: Sequence[Mapping]) -> Filled:
 
 @lru_cache(maxsize=4)
 def _bars(many: int) -> dict[str, Any]:
-    """Return the specification of `who_comes_first` with `many` bars, without their data."""
+    """Return the specification of `who_comes_first` with `many` bars, without their data. It is built once per number
+    of bars.
+    """
     y = alt.Y("bar:N", axis=None, sort=None, scale=alt.Scale(paddingInner=0.64, paddingOuter=0.32))
     x = alt.X("at:Q", axis=None, scale=alt.Scale(domain=[0, 1]))
     looks = alt.Color("colour:N", scale=None), alt.Opacity("opacity:Q", scale=None)
@@ -127,10 +139,11 @@ HEAVIEST = 6.5  # the weight of correctness at which its slider ends
 
 
 def by_weight(lines: Lines, counted: str, now: float, none: Mapping[str, str]) -> Filled:
-    """Draw the share of pairs in the wrong order by the weight of correctness, a line per method.
+    """Draw the share of pairs in the wrong order by the weight of correctness, a line per method, with a rule at weight
+    `now`.
 
-    lines: by method and by weight, that share; 1 is among the weights; counted: words for the pairs; now: the weight
-    that is chosen; none: by method, the weight above which the share is 0, as text.
+    lines: by method and by weight, that share; 1 is among the weights; counted: words for the pairs; none: by method,
+    the weight above which the share is 0, as text, for a label; a method that is left out gets no label.
     """
     most = max(share for line in lines.values() for share in line.values())
     top = 1.0 if most > 0.3 else max(0.05, ceil(20 * most) / 20)
@@ -160,7 +173,7 @@ def _by_weight() -> alt.X:
 def push_by_weight(lines: Lines, now: float) -> Filled:
     """Draw the push on correctness by the weight of correctness, on an axis from 0 to 1, with a rule at weight `now`.
 
-    lines: by method, of which there are two, and by weight, the push; 1 and HEAVIEST are among the weights.
+    lines: for each of two methods, the push by weight; 1 and HEAVIEST are among the weights.
     """
     at_both_ends = ", ".join(
         f"{NAMES[m]} {signed(line[1.0])} at weight 1, {signed(line[HEAVIEST])} at {HEAVIEST:g}"
@@ -188,9 +201,9 @@ def _pushes(methods: tuple[str, ...]) -> dict[str, Any]:
 
 
 def by_group_size(lines: Lines, title: str, now: int) -> Filled:
-    """Draw the share that the title names by group size, a line per method, with an upright rule at the size `now`.
+    """Draw a share by the number of answers per prompt, a line per method, with an upright rule at the number `now`.
 
-    lines: by method and by group size, that share.
+    lines: by method and by group size, the share, from the smallest size to the largest; title: words for the share.
     """
     sizes = list(next(iter(lines.values())))
     last = sizes[-1]
@@ -210,10 +223,12 @@ def by_group_size(lines: Lines, title: str, now: int) -> Filled:
 
 
 def _shares(methods: Sequence[str], x: alt.X, top: float, axis_title: str, written: str = ".1%") -> alt.LayerChart:
-    """Return a chart without data: a line of shares per method, its label, and an upright rule at the x chosen now.
+    """Return a chart without data: a line of shares per method with a label beside it, and an upright rule at the
+    chosen x.
 
-    x: the horizontal axis, whose title a tooltip shows as `axis_title`; top: the end of the upright axis, which begins
-    at 0; written: the format of a share in a tooltip. The tables of its data are those of `points_of_lines`.
+    The chart takes its data from the tables that `points_of_lines` returns. methods: their ids; x: the horizontal axis;
+    axis_title: what a tooltip calls x; top: the end of the upright axis, which begins at 0; written: the format of a
+    share in a tooltip.
     """
     ticks = alt.Axis(format="%" if written.endswith("%") else "~f", values=[0, top / 2, top])
     y = alt.Y("share:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=ticks)
@@ -231,10 +246,10 @@ def _shares(methods: Sequence[str], x: alt.X, top: float, axis_title: str, writt
 
 
 def counts(groups: Mapping[int, Mapping[str, int]], title: str, grows: str, paper: int, top: int) -> alt.LayerChart:
-    """Draw how many groups each method tells apart, by the number of rewards or of answers.
+    """Draw how many groups each method tells apart, by the number of rewards or by the number of answers.
 
     groups: by that number and by method, how many groups are told apart; grows: words for what the number counts;
-    paper: the number at which the paper's curve of GDPO ends; top: the end of the upright axis.
+    paper: the number at which GDPO's curve ends in the paper, where a rule stands; top: the end of the upright axis.
     """
     rows = [{"size": n, "method": NAMES[m], "count": c} for n, row in groups.items() for m, c in row.items()]
     sizes = list(groups)
@@ -263,7 +278,8 @@ def counts(groups: Mapping[int, Mapping[str, int]], title: str, grows: str, pape
 def trained(rows: Sequence[Mapping], reward: str, words: str) -> Filled:
     """Draw the pass rate of one reward by step under GRPO and GDPO: the median over seeds, and a band of quartiles.
 
-    rows: dicts with method (its name), step, median, low and high; words: the verdict on what was predicted.
+    rows: dicts with method (its title), step, median, low and high; reward: its name, the title of the chart; words:
+    the verdict on what was predicted, for the description.
     """
     ends = {row["method"]: f"{row['method']} {percent(row['median'])}" for row in rows}
     last = max(row["step"] for row in rows)
@@ -277,7 +293,7 @@ def trained(rows: Sequence[Mapping], reward: str, words: str) -> Filled:
 
 @lru_cache(maxsize=8)
 def _rates(reward: str) -> dict[str, Any]:
-    """Return the specification of `trained` for a reward, without data."""
+    """Return the specification of `trained` for a reward, without data. It is built once per reward."""
     x = alt.X("step:Q", title="step", scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=3, format="d"))
     scale, ticks = alt.Scale(domain=[0.3, 1]), alt.Axis(format="%", values=[0.5, 0.75, 1])
     color, dash, _ = encodings([NAMES[m] for m in ("grpo", "gdpo")])
@@ -314,10 +330,11 @@ def speeds(rows: Sequence[Mapping]) -> alt.LayerChart:
 
 
 def courses(rows: Sequence[Mapping], words: str) -> Filled:
-    """Draw three courses of a reward: the forecasts for the run as it ran and under a setting, and what was measured.
+    """Draw three courses of a reward by step: its forecast for the run as it ran, its forecast under another setting,
+    and its measured mean under that setting.
 
-    rows: dicts with line ("as it ran", "forecast" or "came"), step and rate; words: the reward, and after a colon its
-    forecast and what came.
+    rows: dicts with line ("as it ran", "forecast" or "came", which is the measured one), step and rate; words: the name
+    of the reward, then ": ", then its forecast and what was measured.
     """
     title = {"text": words.partition(": ")[0], "subtitle": words.partition(": ")[2]}
     return filled(_courses() | {"title": title}, f"{words}.", lines=list(rows))
@@ -325,7 +342,7 @@ def courses(rows: Sequence[Mapping], words: str) -> Filled:
 
 @lru_cache(maxsize=1)
 def _courses() -> dict[str, Any]:
-    """Return the specification of `courses`, without data and title."""
+    """Return the specification of `courses`, without data and title. It is built once."""
     x = alt.X("step:Q", title="step", scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=3, format="d"))
     y = alt.Y(
         "rate:Q",
@@ -347,10 +364,10 @@ def _courses() -> dict[str, Any]:
 
 
 def plain(rows: pl.DataFrame, mark: str, title: str, x: str, y: str, color: str) -> alt.LayerChart:
-    """Draw a table as bars, sorted by the column x, the largest on top, or as lines, on an upright axis from 0 to 1.
+    """Draw a table as bars or as lines. The largest bar is on top; the upright axis of lines reaches from 0 to 1.
 
-    mark: "bar" or "line"; x, y, color: names of columns. A value of `color` that is the name of a method is drawn in
-    that method's colour, any other in grey.
+    mark: "bar" or "line"; x, y, color: names of columns. For bars, y names them and x is their length; for lines, y is
+    the height. A value of `color` that is the title of a method gets that method's colour, any other grey.
     """
     colour, _, _ = encodings(rows[color].unique(maintain_order=True).to_list(), f"{color}:N")
     upright = alt.Y(f"{y}:N", sort="-x") if mark == "bar" else alt.Y(f"{y}:Q").scale(domain=[0, 1])

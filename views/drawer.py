@@ -1,6 +1,7 @@
-"""The process that draws the board, so that nothing else that the server does holds a drawing up.
+"""A process of its own that draws the board, so that nothing else that the server does holds a drawing up.
 
-A drawing makes some 500 calls of torch, each of which lets another thread run and then waits for the interpreter.
+A drawing makes some 500 calls of torch. In the server's own process each call would let another thread run, and then
+wait for the interpreter.
 """
 
 import contextlib
@@ -39,7 +40,8 @@ def stop() -> None:
 def drawn(state: State) -> dict:
     """Return what `gdpo_core.board.drawing.draw` returns for a state of the board, computed in the process that draws.
 
-    Where that process is gone or late, another one is started, and this process computes the drawing itself.
+    The last 1024 drawings are kept. If the process that draws is gone or takes longer than `SECONDS`, another one is
+    started, and the calling process computes this drawing itself.
     """
     with _turn:
         try:

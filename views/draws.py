@@ -1,6 +1,5 @@
-"""The ranges of the shares of ties in Evidence over other random draws of answers, computed in another process.
-
-For 24 answers per prompt that takes half a second.
+"""The ranges of two shares of the chapter Evidence over many random draws of answers: of prompts with a tie, and of
+broken ties in the wrong order. They are computed in another process, for 24 answers per prompt in half a second.
 """
 
 from dataclasses import replace
@@ -15,11 +14,11 @@ PROMPTS, MODELS = 963, 71  # of the published answers
 
 
 def spread(file: Path, choice: Choice) -> Spread:
-    """Return the lowest and the highest value of two shares of Evidence over other draws of as many answers.
+    """Return the lowest and the highest value of two shares of the chapter Evidence over 100 draws of as many answers.
 
-    The shares are those of prompts with a tie, by method, and of broken ties in the wrong order, as
-    `gdpo_core.bfcl.prompts.spread` returns them; they are computed once for all visitors. file: the published verdicts;
-    choice: what is chosen in Evidence, of which the seed does not matter.
+    The shares are those of prompts with a tie, by method, and of broken ties in the wrong order; the result is that of
+    `gdpo_core.bfcl.prompts.spread`. It is computed in another process, and kept for all visitors. file: the published
+    verdicts; choice: what is chosen in Evidence; its seed does not matter.
     """
     return _of_any_draw(file, replace(choice, seed=0))
 
@@ -30,5 +29,7 @@ def _of_any_draw(file: Path, choice: Choice) -> Spread:
 
 
 def compute(file: Path, choice: Choice) -> Spread:
-    """Return what `spread` returns, computed in this process and anew at each call; workers run it."""
+    """Return what `spread` returns, computed in the calling process and anew at each call; `spread` runs it in another
+    process.
+    """
     return prompts.spread(prompts.load_once(file), choice)

@@ -13,15 +13,17 @@ from gdpo_core.intervals import half_width
 from views.html import ROOT
 
 TABLE, PREDICTIONS = ROOT / "data" / "experiments.parquet", ROOT / "experiments" / "predictions.json"
-PARAMETERS, ANSWERS = 199_392, 96  # of the model, and per step; experiments/ trains it, tests hold both against it
-SMALLEST = 0.01  # of a mean pass rate; a difference below it is none
+PARAMETERS, ANSWERS = 199_392, 96  # of the model, and of a step; tests compare both with experiments/
+SMALLEST = 0.01  # a smaller difference of mean pass rates counts as none
 SAME = "no difference"  # a prediction; the others are "faster" and "slower"
 VERDICTS = ("held", "did not hold", "no difference seen")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The mean of the differences of paired runs, with its 95 % interval, from low to high, and the number of pairs."""
+    """The mean of the differences of paired runs, the ends `low` and `high` of its 95 % interval, and the number of
+    pairs.
+    """
 
     mean: float
     low: float
@@ -36,11 +38,12 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A prediction about one reward of a set-up, and what the runs of that set-up showed.
+    """A prediction about one reward in one set-up of the small language model, and what the runs of that set-up showed.
 
-    prediction: "faster", "slower" or "no difference", of GDPO against GRPO; coins: GDPO − GRPO of the mean pass rate in
-    a training of coins in place of the model, from which the prediction was made; measured: GDPO − GRPO of the mean
-    pass rate over all steps of the runs, paired by seed; verdict: one of VERDICTS.
+    prediction: how fast GDPO learns the reward in comparison with GRPO: "faster", "slower" or "no difference". coins,
+    measured: the mean pass rate under GDPO less that under GRPO. `coins` is from a training of coins, and the
+    prediction was made from it; `measured` is from the runs of the model, over all their steps, paired by seed.
+    verdict: one of VERDICTS.
     """
 
     setup: str
@@ -53,14 +56,18 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Experiment:
-    """The runs of the small language model, the predictions about them, and the comparison of each with the runs."""
+    """The runs of the small language model, the predictions about them, and the comparison of each prediction with the
+    runs.
+
+    runs: a row per set-up, method, seed and step; predictions: the content of experiments/predictions.json.
+    """
 
     runs: pl.DataFrame  # a row per set-up, method, seed and step
     predictions: Mapping[str, Any]
     comparisons: tuple[Comparison, ...]
 
     def ahead(self, method: str, least: float = 0.0) -> list[Comparison]:
-        """Return the comparisons in which a method is ahead by `least` or more and whose interval leaves out 0.
+        """Return the comparisons in which a method is ahead by `least` or more, and whose interval does not contain 0.
 
         method: "grpo" or "gdpo"; least: a difference of mean pass rates, from 0 to 1.
         """
@@ -98,10 +105,12 @@ def paired_difference(first: Sequence[float], second: Sequence[float]) -> Differ
 
 
 def verdict(prediction: str, difference: Difference, smallest: float = SMALLEST) -> str:
-    """Return one of VERDICTS on a prediction: whether it held, did not hold, or no difference was seen.
+    """Return the verdict on a prediction, one of VERDICTS: "held", "did not hold" or "no difference seen".
 
-    prediction: "faster", "slower" or "no difference", of GDPO against GRPO; difference: GDPO − GRPO as measured;
-    smallest: the size below which a difference counts as none.
+    "faster" held if the whole interval of the difference is above 0, "slower" if it is below 0, and "no difference" if
+    the whole interval is nearer to 0 than `smallest`. If the prediction did not hold, the verdict is "no difference
+    seen" where the interval contains 0, and else "did not hold". prediction: what was said of GDPO against GRPO;
+    difference: GDPO − GRPO as measured.
 
     >>> verdict("faster", Difference(0.05, 0.01, 0.09, 10)), verdict("no difference", Difference(0.05, 0.01, 0.09, 10))
     ('held', 'did not hold')
@@ -117,7 +126,8 @@ def verdict(prediction: str, difference: Difference, smallest: float = SMALLEST)
 def hold(table: pl.DataFrame, predictions: Mapping[str, Any]) -> list[Comparison]:
     """Return the comparison of each prediction with the runs, in the order of the predictions.
 
-    table: a row per set-up, method, seed and step, with a column per reward; predictions: what predictions.json holds.
+    table: the runs, a row per set-up, method, seed and step, with a column per reward; predictions: the content of
+    experiments/predictions.json.
     """
     rows = []
     for setup in predictions["setups"]:
@@ -131,9 +141,10 @@ def hold(table: pl.DataFrame, predictions: Mapping[str, Any]) -> list[Comparison
 
 
 def means_by_seed(table: pl.DataFrame, setup: str, reward: str) -> pl.DataFrame:
-    """Return a table with the columns seed, grpo and gdpo: a run's mean of `reward` over all its steps, by method.
+    """Return a table with the columns seed, grpo and gdpo: under each method, the mean of `reward` over all steps of
+    the run with that seed.
 
-    It has a row for each seed with which both methods ran. table: as in `hold`; setup: the name of a set-up.
+    The table has a row for each seed with which both methods ran. table: as in `hold`; setup: the name of a set-up.
     """
     runs = table.filter(pl.col("setup").cast(pl.String) == setup).group_by("seed", pl.col("method").cast(pl.String))
     means = runs.agg(pl.col(reward).cast(pl.Float64).mean())

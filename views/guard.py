@@ -18,8 +18,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from views import assets, memory, sessions
 
 LOG = logging.getLogger("uvicorn.error")
-BODY, SMALL = sessions.LARGEST * 4 // 3 + 65536, 2**20  # bytes: files travel as base64; taken where memory is scarce
-SECONDS = 30  # without a byte of a body, after which the request is refused
+# The most bytes of a body, whose files travel as base64, and the most bytes that are taken where memory is scarce.
+BODY, SMALL = sessions.LARGEST * 4 // 3 + 65536, 2**20
+SECONDS = 30  # so long without a byte of its body, a request is refused
 INLINE = re.compile(rb"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", re.DOTALL)  # marimo's, which the policy names
 POLICY = (
     "default-src 'self'; script-src 'self'{}; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -41,15 +42,16 @@ HEADERS = {
 
 
 def dressed(path: str, start: Message, body: bytes) -> Message:
-    """Return the start of an answer (status and headers) with our headers set and unwanted ones removed.
+    """Return the start of an answer, which is its status and headers, with our headers set and unwanted ones removed.
 
-    The content security policy allows the scripts that marimo wrote into the page. Files with a hash in their name are
-    to be kept for a year instead and get no policy, nor does an answer with status 304. path: of the request; body: the
-    first bytes of the answer, in which these scripts stand.
+    An answer gets a content security policy, which allows the scripts that marimo wrote into the page. Two kinds of
+    answers get none: those with status 304, and files with a hash in their name, which browsers are told to keep for a
+    year. path: of the request; body: the first bytes of the answer's body, which hold those scripts. `start` itself is
+    changed.
     """
     headers = MutableHeaders(scope=start)
     headers.update(HEADERS)
-    del headers["access-control-allow-origin"]  # the builder's, for every origin
+    del headers["access-control-allow-origin"]  # marimo sets it, for every origin
     if assets.HASHED.fullmatch(path) and start["status"] == 200:
         headers["cache-control"] = "public, max-age=31536000, immutable"
         for name in NOT_OF_FILES:
@@ -62,10 +64,12 @@ def dressed(path: str, start: Message, body: bytes) -> Message:
 
 
 class Body:
-    """The body of a request as it arrives, which is refused if it is larger than uploads may be, or stops for too long.
+    """The body of a request as it arrives. It is refused if it is larger than uploads may be, or if no byte comes for
+    `SECONDS`.
 
-    size: the bytes that are declared, or that have come so far; coming: the most bytes that may come; most: the bytes
-    above which the body is refused; late: whether it stopped for too long; whole: whether all of it has come.
+    size: the bytes that the header content-length declares, or, without it, the bytes that have come so far; coming:
+    the most bytes that may come; most: the bytes above which the body is refused; late: whether no byte came for too
+    long; whole: whether all of it has come.
     """
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
@@ -73,7 +77,9 @@ class Body:
         length = headers.get("content-length", "")
         self.receive, self.declared = receive, length.isdecimal()
         self.size = int(length) if self.declared else 0
-        self.coming = BODY if "transfer-encoding" in headers else self.size  # of unknown length: the most
+        self.coming = (
+            BODY if "transfer-encoding" in headers else self.size
+        )  # a body of unknown length may be the largest
         self.most, self.too_large = BODY, sessions.TOO_LARGE
         self.late = self.whole = False
 
@@ -86,7 +92,9 @@ class Body:
 
     @contextlib.contextmanager
     def room(self) -> Iterator[None]:
-        """Reserve memory for the body inside `with`; where too little is left, more than `SMALL` bytes are refused."""
+        """Reserve memory for a body of more than `SMALL` bytes, until the `with` ends. If too little memory is left, a
+        body of more than `SMALL` bytes is refused.
+        """
         with memory.reserved(self.coming) if SMALL < self.coming <= BODY else contextlib.nullcontext(True) as fits:
             if not fits:
                 self.most, self.too_large = SMALL, sessions.NO_ROOM
@@ -98,12 +106,18 @@ class Body:
         return {"type": "http.disconnect"} if self.refusal else message
 
     async def drop(self) -> None:
-        """Read and drop the rest of a refused body of at most BODY bytes, lest a browser report a broken connection."""
+        """Read and drop the rest of a refused body, so that the browser gets the refusal and does not report a broken
+        connection.
+
+        The rest is read only as long as the body has at most BODY bytes.
+        """
         while not self.whole and self.size <= BODY:
             await self._receive()
 
     async def _receive(self) -> Message:
-        """Return the next message of the client and count its bytes; `http.disconnect` if none comes in `SECONDS`."""
+        """Return the next message of the client, and count its bytes; return `http.disconnect` if none comes within
+        `SECONDS`.
+        """
         try:
             async with asyncio.timeout(None if self.whole else SECONDS):
                 message = await self.receive()
@@ -117,8 +131,8 @@ class Body:
 def refused(scope: Scope) -> tuple[int, str] | None:
     """Return the status and the reason with which a request is refused before marimo sees it; None where it may pass.
 
-    Refused are WebSockets other than marimo's own, those of other pages or without a session, new notebooks, and files
-    that do not have a name that marimo gives.
+    Refused with 404 are WebSockets other than marimo's own, requests for new notebooks, and requests for files by a
+    name that marimo does not give. Refused with 403 are WebSockets that come from another page or name no session.
     """
     path, query = scope["path"], QueryParams(scope.get("query_string", b""))
     socket = scope["type"] == "websocket"
@@ -131,7 +145,11 @@ def refused(scope: Scope) -> tuple[int, str] | None:
 
 
 def blamed(error: BaseException | None) -> int:
-    """Return the status of the answer to an error of marimo: 4xx where a client's request caused it, else 500."""
+    """Return the status with which to answer a request in which marimo raised an error.
+
+    It is 400 for a body that marimo could not decode, the error's own status if that is 4xx, and otherwise 500. The
+    errors behind the error are looked at too, and the first that fits counts.
+    """
     while error:
         if isinstance(error, msgspec.MsgspecError):
             return 400
@@ -142,7 +160,9 @@ def blamed(error: BaseException | None) -> int:
 
 
 class Exchange:
-    """One request and its answer, which is the app's with our headers, or a refusal in one sentence."""
+    """One request and its answer. The answer is the app's, with our headers, or a refusal, which gives the reason in
+    one sentence.
+    """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope, self.receive, self.send = scope, receive, send
@@ -153,7 +173,9 @@ class Exchange:
         self.who = f"{client}: {scope.get('method', 'WebSocket')} {scope['path']!r:.80}"
 
     async def refuse(self, status: int, why: str) -> None:
-        """Answer the request with a status and a reason, and log both; a WebSocket is closed instead."""
+        """Answer the request with a status and a reason, or close it if it is a WebSocket; log the status and the
+        reason.
+        """
         LOG.warning("%s: %d %s", self.who, status, why)
         if self.scope["type"] == "websocket":
             return await self.send({"type": "websocket.close"})  # is answered 403
@@ -161,9 +183,10 @@ class Exchange:
         await JSONResponse({"detail": why}, status, headers)(self.scope, self.receive, self.send)
 
     async def pass_on(self, message: Message) -> None:
-        """Send a message of the app's answer, unless the body is refused or the app failed before its answer began.
+        """Send a message of the app's answer to the client, with exceptions.
 
-        The start of the answer is kept until the first bytes of the answer's body are there.
+        The start of the answer is kept until the first bytes of its body are there. Nothing is sent if the body of the
+        request is refused, or if the app answers with 500 or more: `ask` then refuses the request.
         """
         if message["type"] == "http.response.start":
             self.start = message
@@ -183,8 +206,10 @@ class Exchange:
         await self.send(dressed(self.scope["path"], self.start, first))
 
     async def ask(self, app: ASGIApp) -> None:
-        """Let the app answer the request; refuse it where the body is refused, or where the start of an answer came
-        from the app but could not be sent, because the app failed.
+        """Let the app answer the request, and refuse the request in two cases.
+
+        It is refused if its body is, and if the app began an answer that was not sent: that answer had a status of 500
+        or more, or the app failed before the body of its answer. An error of the app's own, with status 500, is logged.
         """
         status = 500
         try:
@@ -203,16 +228,20 @@ class Exchange:
 
 
 class Guard:
-    """An app in front of another one: it sets headers on the other's answers, and refuses some requests itself.
+    """An app that stands in front of another app: it sets headers on that app's answers, and refuses some requests
+    itself.
 
-    Each refusal, its own or the other app's, is one line in the log; a WebSocket that the other app refuses is not.
+    Each answer with a status of 400 or more is one line in the log, whether the guard refused the request or the app
+    behind it did. The log has no line where that app refuses a WebSocket.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one HTTP request or WebSocket; other events go to the app as they are."""
+        """Answer one HTTP request or WebSocket; any other event, such as the start of the server, goes to the app
+        behind as it is.
+        """
         if scope["type"] not in ("http", "websocket"):
             return await self.app(scope, receive, send)
         exchange = Exchange(scope, receive, send)

@@ -1,4 +1,5 @@
-"""Limits of the head of a request, which uvicorn does not bound: at most 64 kB, and all of it within ten seconds.
+"""Limits of the head of a request, which uvicorn does not bound: at most 64 kB, and all of it within ten seconds. A
+head that opens a WebSocket may have 100 lines of 8000 bytes.
 
 uvicorn's fast parser joins an endless head in quadratic time, so that one client could keep the server from all others.
 """
@@ -9,19 +10,22 @@ from http import HTTPStatus
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-HEAD, SECONDS = 2**16, 10  # bytes and time of a head
-LINE, LINES = 8000, 100  # bytes of a line and lines: no more than the library of the WebSockets takes
+HEAD, SECONDS = 2**16, 10  # the most bytes of a head, and the most seconds
+# The most bytes of a line and the most lines in the head of a WebSocket: its library takes no more.
+LINE, LINES = 8000, 100
 LOG = logging.getLogger("uvicorn.error")
 
 
 class BoundedHeads(HttpToolsProtocol):
-    """uvicorn's protocol of one connection, which is closed if the head of a request is too long or too slow."""
+    """uvicorn's protocol of one connection, with limits: a request whose head is too long or too slow is refused, and
+    the connection closed.
+    """
 
     _timer: TimerHandle | None = None  # runs while a head is awaited
-    _bytes = _last = 0  # bytes of that head that have come so far, and those of the last message
+    _bytes = _last = 0  # bytes of that head so far, and bytes that came last
 
     def connection_made(self, transport: BaseTransport) -> None:
-        """Begin a connection, and wait for its first head as long as an idle connection is kept."""
+        """Begin a connection. If no byte comes for as long as uvicorn keeps an idle connection, it is closed."""
         super().connection_made(transport)  # type: ignore[arg-type]
         self._await_head(self.timeout_keep_alive)  # a browser also opens connections that it may never use
 
@@ -31,7 +35,9 @@ class BoundedHeads(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse the bytes that came, and refuse the request if its head is too long by now."""
+        """Parse the bytes that came. If they belong to a head that has more than HEAD bytes by now, refuse the request
+        with 431.
+        """
         self._last = len(data)
         self._bytes += self._last
         super().data_received(data)
@@ -39,27 +45,33 @@ class BoundedHeads(HttpToolsProtocol):
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"expected a head of {HEAD} bytes at most")
 
     def on_message_begin(self) -> None:
-        """Begin a request, whose head has to be there within `SECONDS`."""
+        """Begin a request; if its head is not complete within `SECONDS`, the request is refused."""
         super().on_message_begin()
         self._bytes = self._last
         self._await_head(SECONDS)
 
     def on_headers_complete(self) -> None:
-        """End the wait for a head. Raises ValueError, which uvicorn answers with 400, where the head is too long."""
+        """End the wait for a head. Raises ValueError, which uvicorn answers with 400, if the head has more than HEAD
+        bytes.
+        """
         self._end_of_head()
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD:
             raise ValueError
         super().on_headers_complete()
 
     def handle_websocket_upgrade(self) -> None:
-        """Hand a request over to the library of the WebSockets, or refuse it if its head has more than that allows."""
+        """Hand a request for a WebSocket over to the library of WebSockets. If the head has more or longer lines than
+        that library takes, refuse the request with 414.
+        """
         longest = max(len(self.url), *(len(name) + len(value) for name, value in self.headers))
         if longest <= LINE and len(self.headers) <= LINES:
             return super().handle_websocket_upgrade()
         self._refuse(HTTPStatus.REQUEST_URI_TOO_LONG, f"expected at most {LINES} lines of {LINE} bytes for a WebSocket")
 
     def _await_head(self, seconds: float) -> None:
-        """Refuse the request unless its head ends within so many seconds."""
+        """Wait `seconds` for the end of a head, in place of any earlier wait. If it does not come, the request is
+        refused with 408; if no byte has come, the connection is only closed.
+        """
         self._end_of_head()
         why = f"expected a head within {SECONDS} s"
         self._timer = self.loop.call_later(seconds, self._refuse, HTTPStatus.REQUEST_TIMEOUT, why)
@@ -71,7 +83,7 @@ class BoundedHeads(HttpToolsProtocol):
         self._timer = None
 
     def _refuse(self, status: HTTPStatus, why: str) -> None:
-        """Close the connection; if a head had begun, log the reason and send it with the status before that."""
+        """Close the connection. If bytes of a head had come, first log the reason, and send it with the status."""
         self._end_of_head()
         if self.transport.is_closing():
             return

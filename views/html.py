@@ -1,4 +1,4 @@
-"""The HTML of the page: what a cell shows, verdicts, folds, charts, and content that is drawn late."""
+"""The HTML of the page: the output of a cell, paragraphs, framed boxes, folds, charts, and content that comes late."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -18,7 +18,7 @@ __all__ = ["Cell", "Html", "Row", "join", "prose", "table", "tag", "text"]
 
 
 def element(x: object) -> Html:
-    """Return as HTML a control, a chart or anything else that marimo draws; a text is escaped.
+    """Return a control, a chart or anything else that marimo draws as HTML; a text is escaped.
 
     >>> element(mo.Html("<i>a</i>")), element("a < b")
     (Markup('<i>a</i>'), Markup('a &lt; b'))
@@ -54,7 +54,7 @@ def paragraphs(*sentences: str) -> Html:
 
 
 def callout(*sentences: str) -> Html:
-    """Return sentences, such as a verdict, in a framed box, as the paragraphs that `paragraphs` makes of them.
+    """Return sentences, such as a verdict, in a framed box, each as a paragraph that `paragraphs` makes.
 
     >>> callout("a < b")
     Markup('<div class="callout"><p>a &lt; b</p></div>')
@@ -65,7 +65,8 @@ def callout(*sentences: str) -> Html:
 def fold(title: object, *content: object) -> Html:
     """Return content folded away under a title that opens it.
 
-    content: pieces, or functions that return them, which are called once the fold is open.
+    content: pieces of content, or functions without arguments that return one; such a function is called once the fold
+    is open.
 
     >>> fold("more", "a < b")
     Markup('<details class="fold"><summary>more</summary><div>a &lt; b</div></details>')
@@ -84,12 +85,16 @@ def opener(title: str, opened: bool = False) -> mo.ui.switch:
 
 
 def charts(drawn: Iterable[object], kind: str = "") -> Html:
-    """Return charts side by side, or below each other where there is no room; kind: a second class of their div."""
+    """Return charts side by side, or below each other where there is no room. kind: a second CSS class of the div
+    around them.
+    """
     return tag("div", *(tag("div", element(chart)) for chart in drawn), kind=f"charts {kind}".strip())
 
 
 def board_or_reason(make: Callable[[], AnyWidget]) -> mo.ui.anywidget | mo.Html:
-    """Return as a control the board that `make` returns, or, if `make` raises InputError, its message in a box."""
+    """Return the board that `make` returns, as a control; if `make` raises InputError, return a box with its message
+    instead.
+    """
     try:
         return mo.ui.anywidget(make())
     except InputError as error:
@@ -102,7 +107,9 @@ def points(sentences: Iterable[object]) -> Html:
 
 
 def loaded(load: Callable[[Path], Any], path: Path) -> Any:
-    """Return what `load` reads from one of our own files; on an InputError, stop the cell, which says why."""
+    """Return what `load` reads from one of our own files. If it raises InputError, stop the cell, which then shows the
+    reason.
+    """
     try:
         return load(path)
     except InputError as error:
@@ -110,7 +117,10 @@ def loaded(load: Callable[[Path], Any], path: Path) -> Any:
 
 
 def div(kind: str, *content: object, **attributes: object) -> Html:
-    """Return content, texts or what `element` takes, in a `<div>` with the class `kind` and these attributes."""
+    """Return content in a `<div>` with the class `kind` and these attributes.
+
+    content: pieces, each a text or anything that `element` takes.
+    """
     return tag("div", *map(element, content), kind=kind, **attributes)
 
 
@@ -132,7 +142,8 @@ def lesson() -> Html:
 def footer(paper: str) -> Html:
     """Return the last line of the page: links to the paper, the code and how to cite, and the licence.
 
-    paper: the address of the paper. On a Hugging Face Space the code is a link to its files.
+    paper: the address of the paper. The code is a link, to the files of the Space, on a Hugging Face Space alone;
+    elsewhere the name app.py stands there.
     """
     space = os.environ.get("SPACE_ID", "")
     code = tag("a", "Code", href=f"https://huggingface.co/spaces/{space}/tree/main") if space else text("Code: app.py")

@@ -30,9 +30,10 @@ _promised = 0  # bytes that are reserved now
 
 @contextmanager
 def reserved(size: int) -> Iterator[bool]:
-    """Reserve memory for the upload and the audit of files of `size` bytes, and yield whether there is so much.
+    """Reserve six times `size` bytes of memory, enough for the upload and the audit of files of that size, and yield
+    whether so much is free.
 
-    The memory is free again at the end of the `with`. Where there is not enough, nothing is reserved.
+    The memory is free again at the end of the `with`. If there is not enough, nothing is reserved.
     """
     global _promised
     needed = COPIES * size
@@ -48,18 +49,20 @@ def reserved(size: int) -> Iterator[bool]:
 
 @functools.cache
 def limit() -> tuple[int, Path | None, int]:
-    """Return how many bytes this process and its children may hold, the control group with that limit, and its version.
+    """Return the memory limit of this process and its children as a tuple: bytes, control group, and cgroup version.
 
-    Where no control group limits them to less, the three are half of the machine's memory, None and 0.
+    It is the lowest limit of a control group. If none is lower than half of the machine's memory, the tuple is that
+    half, None and 0. It is found out once.
     """
     limits = [(psutil.virtual_memory().total // 2, None, 0), *_limits()]
     return min(limits, key=lambda memory_limit: memory_limit[0])
 
 
 def held() -> int:
-    """Return how many bytes the server and its workers hold, or the whole control group where one limits them.
+    """Return how many bytes of memory are in use.
 
-    In a control group, cached files that the system may drop do not count.
+    If a control group sets the limit, all that the group uses counts, except cached files that the system may drop.
+    Otherwise the server and its workers count, the workers without the memory that they share.
     """
     _, group, version = limit()
     if group:
@@ -77,9 +80,11 @@ def held() -> int:
 
 
 def tend() -> None:
-    """Start a thread that keeps automatic garbage collections short and gives memory back while the process lives.
+    """Start a thread that looks after memory while the process lives: it keeps automatic garbage collections short, and
+    gives free memory back.
 
-    Before that, limit glibc to `ARENAS` arenas where it is there, and freeze all living objects.
+    Before that, limit the C library glibc, where it is in use, to `ARENAS` arenas of memory, and exempt all living
+    objects from garbage collection.
     """
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).mallopt(ARENA_MAX, ARENAS)
@@ -88,9 +93,10 @@ def tend() -> None:
 
 
 def _tend() -> None:
-    """Freeze all living objects every few seconds, so that automatic collections skip them: they took up to 0.3 s.
+    """Look after memory forever: every few seconds collect recent garbage, and freeze what is alive.
 
-    Memory is given back a minute after the last time if a session has ended since, and otherwise after ten minutes.
+    Automatic garbage collections, which took up to 0.3 s, skip frozen objects. All free memory is given back (see
+    `give_back`) a minute after the last time if a session has ended since then, and otherwise after ten minutes.
     """
     given = time.monotonic()
     while True:
@@ -105,7 +111,9 @@ def _tend() -> None:
 
 
 def give_back() -> None:
-    """Collect all garbage, hand free memory to the system, and freeze what is alive, so that collections skip it."""
+    """Collect all garbage, hand free memory to the system, and freeze the objects that are alive, so that automatic
+    garbage collections skip them.
+    """
     gc.unfreeze()
     gc.collect()
     gc.freeze()
@@ -114,7 +122,8 @@ def give_back() -> None:
 
 
 def _limits() -> list[tuple[int, Path | None, int]]:
-    """Return the memory limits of this process's control group and of those above it: bytes, path and cgroup version.
+    """Return the memory limits of this process's control group and of the groups above it, each as bytes, path and
+    cgroup version.
 
     Control groups without a limit are left out; the list is empty where there are no control groups.
     """

@@ -1,5 +1,5 @@
-"""The bar at the top of the page: the five chapters, the address with the state of all controls, and for each chapter a
-program that prints its numbers, to copy.
+"""The bar at the top of the page: it leads to the five chapters, keeps the state of all controls in the address, and
+offers for each chapter a program to copy that prints the numbers of the chapter.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,7 +20,9 @@ HERE = Path(__file__).parent
 class Nav(anywidget.AnyWidget):
     """The bar at the top of the page, which also keeps the address.
 
-    at: the chapter that is shown; asked: the query of the link by which the reader went there. The browser sets both.
+    The browser sets two traits. at: the chapter that is shown; asked: the query of the link by which the reader went
+    there, without "at", a text by key. The arguments are the query of the address that the reader opened, and whether
+    the page runs in `marimo edit`.
     """
 
     _esm = (HERE / "nav.js").read_text(encoding="utf-8")
@@ -57,10 +59,11 @@ class Nav(anywidget.AnyWidget):
     def given(
         self, key: str, options: Collection[Any] | None = None, default: Any = None, many: int | None = None
     ) -> Any:
-        """Return the value that the address held for a control at first, or the default where it held none that fits.
+        """Return the value that the address held for a control when the page was opened, or the default.
 
-        options: the values that fit, by default any; many: how many numbers there have to be; default: by default the
-        control's own in CONTROLS. A value that does not fit sets `unread`.
+        The default counts where the address held no value, or one that does not fit; the latter also sets `unread`.
+        options: the values that fit, by default all; many: how many numbers the value has to have, by default any;
+        default: None for the control's own in CONTROLS.
         """
         value = self._given.get(key)
         if value is not None and (options is None or value in options) and (many is None or len(value) == many):
@@ -71,10 +74,11 @@ class Nav(anywidget.AnyWidget):
     def write(
         self, chapter: str, values: Mapping[str, Any], untouched: Mapping[str, Any] | None = None, program: str = ""
     ) -> None:
-        """Put the values of a chapter's controls into the address, and keep the program that prints its numbers.
+        """Put the values of a chapter's controls into the address, and keep the program that prints the chapter's
+        numbers.
 
-        values: by control; untouched: the values that the address leaves out, by control, where they are not the
-        defaults of CONTROLS.
+        values: by control, a key of CONTROLS; untouched: the values that the address leaves out, by control, where they
+        are not the defaults of CONTROLS; program: its text.
         """
         with self.hold_sync():
             self.controls = self.controls | address.write(values, untouched or {})
@@ -83,7 +87,8 @@ class Nav(anywidget.AnyWidget):
     def deed(self, name: str, done: bool) -> Html:
         """Return the line that says what a reader may try, with a tick once that has been done.
 
-        name: a key of DEEDS; done: whether it is done now. A deed stays done, and the address remembers it.
+        name: a key of DEEDS; done: whether the reader has done it now. A deed that was done once stays done, and the
+        address remembers it. `finished` gets its sentence when it is done for the first time.
         """
         if done and name not in self._done:
             self._done.add(name)

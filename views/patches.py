@@ -20,9 +20,10 @@ import msgspec
 
 
 def apply(at_end: Callable[[], None] = lambda: None) -> None:
-    """Make all seven changes inside marimo; from then on `at_end` is called whenever a session ends.
+    """Make all seven changes inside marimo. From then on `at_end` is called whenever a session ends.
 
-    A change that needs a name which this version of marimo lacks is left out; the page then costs more.
+    If this version of marimo lacks a name or a file that a change needs, that change is left out; the page then costs
+    more.
     """
     ends = functools.partial(forget_sessions, at_end)
     for change in (ends, refuse_unknown, cache_entry_points, decode_once, render_once, cache_cells, send_no_editor):
@@ -31,9 +32,9 @@ def apply(at_end: Callable[[], None] = lambda: None) -> None:
 
 
 def forget_sessions(at_end: Callable[[], None] = lambda: None) -> None:
-    """Make marimo free what a session held when the session ends, and call `at_end` then.
+    """Make marimo free the memory of a session when the session ends, and then call `at_end`.
 
-    Otherwise 1.3 MB per visitor stay in memory, and all uploads.
+    Without this change 1.3 MB per visitor stay in memory, and all uploads.
     """
     lifecycle = import_module("marimo._runtime.kernel_lifecycle")
     end = lifecycle.teardown_kernel
@@ -91,8 +92,8 @@ def decode_once() -> None:
 def render_once() -> None:
     """Make marimo turn a text of Markdown into HTML once, not for each visitor and each copy of a control.
 
-    Doing that again took 20 of the 73 ms in which the chapter Train is drawn. A text with footnotes is still turned
-    each time, because each of its footnotes gets another number.
+    Repeating it took 20 of the 73 ms in which the chapter Train is drawn. The last 1024 results are kept. A text with
+    footnotes is still turned into HTML each time, because its footnotes get other numbers each time.
     """
     md = import_module("marimo._output.md")
     anew, once = md._render_markdown, functools.lru_cache(1024)(md._render_markdown)
@@ -103,7 +104,7 @@ def cache_cells() -> None:
     """Make marimo parse and compile the page's cells once, not three times a visitor: 460 of the 536 ms of an arrival.
 
     The fields of a cell that a session changes are made anew for each session, the same ones as in marimo's
-    `App.clone`.
+    `App.clone`. What a cell imports is gathered once per cell, not at each run of any cell.
     """
     parse, compiler, runtime, cells = (
         import_module(f"marimo.{name}") for name in ("_ast.parse", "_ast.compiler", "_runtime.runtime", "_ast.cell")

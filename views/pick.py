@@ -13,10 +13,11 @@ HERE = Path(__file__).parent
 
 
 class Pick(anywidget.AnyWidget):
-    """A picture, `html`, whose elements with a `data-id` can be chosen; `chosen` is the `data-id` of the chosen one.
+    """A picture whose parts a reader can choose, one at a time: the elements of `html` that have a `data-id`.
 
-    A reader chooses with a click, Enter or the space bar, and moves among these elements, which have one tab stop
-    together, with the arrows. The picture is not a chart of Vega's, whose marks cannot be focused.
+    `chosen` is the `data-id` of the chosen element, "" for none. A click, Enter or the space bar chooses. All these
+    elements share one tab stop, and the arrow keys lead from one to the next. The picture is no chart of Vega's, whose
+    marks cannot be focused.
     """
 
     _esm = (HERE / "pick.js").read_text(encoding="utf-8")
@@ -29,7 +30,9 @@ class Pick(anywidget.AnyWidget):
 
     @traitlets.validate("chosen")
     def _chosen(self, proposal: Any) -> str:
-        """Return the proposed `data-id`, "" for none. Raises TraitError where no element of the picture has it."""
+        """Return the proposed `data-id`, "" for none. Raises TraitError if there is a picture and no element of it has
+        that `data-id`.
+        """
         chosen = proposal["value"]
         if chosen and self.html and f'data-id="{chosen}"' not in self.html:
             raise traitlets.TraitError(f"chosen: expected a part of the picture, got {chosen!r:.80}")

@@ -1,7 +1,8 @@
-"""The imports and the random orders that the process from which all workers are forked makes once for all of them.
+"""Preparations that are made once for all workers, in the process from which they are forked: imports, and the random
+orders from which Evidence draws answers.
 
-Of the libraries that compute, that process may use torch alone: polars would start threads, which a fork loses and for
-which its children would wait.
+That process may compute with torch alone. polars would start threads, which a fork loses and for which the forked
+processes would wait.
 """
 
 import gdpo_audit.advice  # noqa: F401 (of_group runs in workers)

@@ -1,4 +1,4 @@
-"""The result tables of the paper, every cell of them: where GDPO is ahead, and where GRPO is."""
+"""The results that the paper reports in its tables, without their averages: where GDPO is ahead, and where GRPO is."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,9 +12,10 @@ FILE = Path(__file__).parent.parent / "data" / "paper_results.csv"
 
 @dataclass(frozen=True)
 class Result:
-    """One cell of the paper's tables: what training with each method led to, in percent.
+    """One cell of the paper's tables: a figure in percent before training, and after training with each method.
 
-    better: whether "higher" or "lower" is better; base: the value before training; grpo, gdpo: the values after it.
+    better: whether a "higher" or a "lower" figure is better; base: the figure before training; grpo, gdpo: the figures
+    after training with that method.
     """
 
     experiment: str
@@ -29,7 +30,7 @@ class Result:
 
     @property
     def ahead(self) -> float:
-        """The number of percentage points by which GDPO is better than GRPO; below 0 where GRPO is better."""
+        """The percentage points by which GDPO is better than GRPO, to two decimals; below 0 where GRPO is better."""
         return round((self.gdpo - self.grpo) * (1 if self.better == "higher" else -1), 2)
 
     @property
@@ -48,13 +49,15 @@ class Result:
 
 @lru_cache(maxsize=1)
 def results() -> tuple[Result, ...]:
-    """Return all cells of the paper's tables, in the order of the file, which is read once."""
+    """Return all cells of data/paper_results.csv, in the order of that file, which is read once."""
     read = pl.read_csv(FILE, schema_overrides=dict.fromkeys(("base", "grpo", "gdpo"), pl.Float64))
     return tuple(Result(**row) for row in read.with_columns(pl.col("setting").fill_null("")).to_dicts())
 
 
 def ahead(cells: tuple[Result, ...]) -> dict[str, list[Result]]:
-    """Return the cells by the method that is ahead, under the keys "grpo", "equal" and "gdpo"."""
+    """Return the cells in three lists by the method that is ahead, under the keys "grpo", "equal" and "gdpo", in this
+    order.
+    """
     return {leader: [cell for cell in cells if cell.leader == leader] for leader in ("grpo", "equal", "gdpo")}
 
 

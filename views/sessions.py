@@ -1,4 +1,5 @@
-"""Limits for one visitor of the server: bytes of files, names of sessions, and WebSockets from this page alone.
+"""Limits for the visitors of the server: how many bytes of files each may upload, how many names of sessions a client
+may use, and WebSockets from this page alone. A session may begin only once everything is imported.
 
 marimo gives a session a name of six letters; anyone who guesses the name sees what its visitor has set.
 """
@@ -27,9 +28,10 @@ may_begin = threading.Event()  # set once everything is imported that the cells 
 
 
 def forbids(scope: Scope) -> str:
-    """Return why a page may not open this WebSocket, or "" if it may: the page is of this host and names a session.
+    """Return why a WebSocket may not be opened, or "" if it may.
 
-    A client that names no origin passes as one of this host.
+    It may if its page is of this host and it names a session. A client that names no origin counts as a page of this
+    host.
     """
     headers, query = Headers(scope=scope), QueryParams(scope.get("query_string", b""))
     origin, hosts = headers.get("origin"), (headers.get(name, "") for name in ("host", "x-forwarded-host"))
@@ -39,15 +41,16 @@ def forbids(scope: Scope) -> str:
 
 
 def _host(name: str) -> str:
-    """Return the name of a host in lower case, without the usual ports."""
+    """Return the name of a host in lower case, without the port if that is 80 or 443."""
     return name.lower().removesuffix(":443").removesuffix(":80")
 
 
 def awaited(app: ASGIApp) -> ASGIApp:
-    """Return the app, behind which a session waits, its WebSocket open and silent, until `may_begin` is set.
+    """Return the app with a wait in front of it: a session begins only once `may_begin` is set.
 
-    marimo looks into torch when a session begins, and breaks where another thread has imported torch by half. The
-    WebSocket is opened at once because a browser gives up waiting for it after some seconds.
+    Until then its WebSocket is open and silent. It is opened at once because a browser gives up waiting for it after
+    some seconds. marimo looks into torch when a session begins, and breaks if another thread has imported only half of
+    torch.
     """
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,9 +74,10 @@ def awaited(app: ASGIApp) -> ASGIApp:
 
 
 def limited(app: ASGIApp) -> ASGIApp:
-    """Return the app, which answers 429 for an hour to a client that names a hundred sessions in a minute.
+    """Return the app with a limit: a client that names a hundred sessions in a minute gets the status 429 for an hour.
 
-    Both times begin with the first of these names. Of more than `CLIENTS` clients the first are forgotten.
+    The minute and the hour both begin with the first of these names. A client is an IP address. Once there are more
+    than `CLIENTS` clients, the one that came first is forgotten.
     """
     clients: dict[str, tuple[float, frozenset[str]]] = {}  # since when, which names
 

@@ -1,4 +1,4 @@
-"""Addresses of the paper, its authors' code and the prompts, which the bar and the chapters share.
+"""The addresses that the bar and the chapters share: the paper, its authors' code, and the benchmark with the prompts.
 
 The first entry of SOURCES leads to the chapter that says what computes the page.
 """

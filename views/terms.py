@@ -11,7 +11,9 @@ _ENTRY = re.compile(r"- \*\*([^*]+)\*\*(?: \(([^)]+)\))? — (.+)")  # term, oth
 
 @cache
 def glossary() -> dict[str, str]:
-    """Return the sentences of docs/glossary.md, by term and by each other name of a term; {} where there is no file."""
+    """Return the sentences of docs/glossary.md, by term and by each other name of a term; {} if there is no such file.
+    The file is read once.
+    """
     file = Path(__file__).parent.parent / "docs" / "glossary.md"
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     return {
@@ -24,9 +26,10 @@ def glossary() -> dict[str, str]:
 
 
 def term(name: str, shown: str = "") -> Html:
-    """Return a term with its sentence of the glossary as a tip; a name that the glossary lacks has no tip.
+    """Return a term as HTML, with its sentence of the glossary as a tip; a term that the glossary lacks has no tip.
 
-    shown: the text that stands on the page, such as a plural; by default the name.
+    name: a term or another name of one in docs/glossary.md; shown: the text that stands on the page, such as a plural,
+    by default the name.
 
     >>> term("policy", "policies")
     Markup('<dfn class="term" tabindex="0" data-tip="What is trained: the rule that gives every possible answer to a prompt its probability.">policies</dfn>')

@@ -1,4 +1,6 @@
-"""Processes with limits of time and memory, for work that may hang or crash: reading an upload, or a long training."""
+"""Processes with limits of time and memory, for work that may hang or crash: reading an upload, or a long training. A
+function for a process without limits is here too, and the functions that the processes run.
+"""
 
 import contextlib
 import multiprocessing
@@ -29,10 +31,10 @@ _context.set_forkserver_preload(["views.worker", "views.preload"])  # once, with
 
 
 def _told(name: str) -> dict[str, Any]:
-    """Return what multiprocessing tells a new process, without the order to import the main module.
+    """Return what multiprocessing tells a new process of this name, without the order to import the main module.
 
-    marimo makes the notebook the main module, so that each worker would import app.py and all of marimo: a second of
-    CPU time in place of 30 ms. name: of the process.
+    That module is app.py, because marimo runs it as such. Each worker would import it with all of marimo: a second of
+    CPU time in place of 30 ms.
     """
     return {key: value for key, value in _all_told(name).items() if not key.startswith("init_main")}
 
@@ -41,7 +43,11 @@ _all_told, spawn.get_preparation_data = spawn.get_preparation_data, _told
 
 
 def start(function: Callable[[Connection], None]) -> tuple[BaseProcess, Connection]:
-    """Start a process that runs `function(pipe)` and ends with this one; return it and our end of the pipe."""
+    """Start a process that runs `function` with one end of a pipe, and return the process and the other end of the
+    pipe.
+
+    The new process has no limits, and ends with the calling one at the latest.
+    """
     ours, theirs = _context.Pipe()
     process = _context.Process(target=function, args=(theirs,), daemon=True)
     process.start()
@@ -76,7 +82,9 @@ def call(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def elsewhere(function: Callable[..., Any], *args: Any) -> Any:
-    """Return what the function returns for these arguments, computed by `call` or, if that raises InputError, here."""
+    """Return what the function returns for these arguments, computed by `call`; if that raises InputError, by the
+    calling process.
+    """
     try:
         return call(function, *args)
     except InputError:
@@ -86,10 +94,11 @@ def elsewhere(function: Callable[..., Any], *args: Any) -> Any:
 def audit_upload(
     files: dict, how: dict, weights: dict | None, primary: str | None
 ) -> tuple[Run, AuditReport | InputError]:
-    """Return the `Run` of a log, without its tables, and its report or the InputError that says why there is none.
+    """Return a tuple: the `Run` of a log without its tables, and the report, or, in its place, the InputError of the
+    audit.
 
-    files: contents by name; how: further arguments of `read_run`; weights, primary: arguments of `audit`. Raises
-    InputError where the log cannot be read.
+    Raises InputError if the log cannot be read. files: contents by name; how: further arguments of `read_run`; weights,
+    primary: arguments of `audit`.
     """
     run = read_run(files, **how)
     facts = Run(**{f.name: getattr(run, f.name) for f in fields(run) if not f.name.startswith("_")})
@@ -100,18 +109,19 @@ def audit_upload(
 
 
 def train_probabilities(setup: Setup, method: str, limit: bool) -> np.ndarray:
-    """Return the probabilities of a set-up's coins or arms by epoch, trained by a method. Raises InputError.
+    """Return the probabilities of a set-up's coins or arms by epoch, trained by one method. Raises InputError.
 
-    limit: whether to follow the infinite-group limit, (epochs + 1, coins or arms), in place of the runs of all seeds,
-    (seeds, epochs + 1, coins or arms).
+    limit: False returns the runs of all seeds, (seeds, epochs + 1, coins or arms); True returns the infinite-group
+    limit instead, (epochs + 1, coins or arms).
     """
     return (setup.mean_field(method) if limit else setup.train(method).p).numpy()
 
 
 def _run(pipe: Connection, function: Callable[..., Any], args: tuple) -> None:
-    """Run the function in this process under the limits, and send whether it returned, and its result or InputError.
+    """Run a function in this process under the limits, and send a pair through the pipe: whether it returned, and its
+    result or an InputError.
 
-    A fault of the function is sent as InputError, but an error that comes from the limits ends the process.
+    An error of the function is sent as InputError. An error that comes from the limits ends the process instead.
     """
     if os.name == "posix":  # on Windows there is the limit of time alone
         import resource
@@ -132,5 +142,5 @@ def _run(pipe: Connection, function: Callable[..., Any], args: tuple) -> None:
 
 
 def _is_of_limits(error: BaseException) -> bool:
-    """Return whether an error comes from the limits of this process, which each library reports in another way."""
+    """Return whether an error comes from the limits of this process, which libraries report in different ways."""
     return isinstance(error, MemoryError | OSError) or bool(re.search("memory|thread", str(error)))

@@ -1,4 +1,6 @@
-"""The chapter Evidence: real prompts, what breaking their ties is worth, and whether training bears it out."""
+"""The chapter Evidence: real prompts, what it is worth to break their ties, and whether forecasts come true in
+training.
+"""
 
 from views.evidence import (
     about,

@@ -31,7 +31,9 @@ def source_note(data: Published) -> Html:
 
 
 def readings() -> Html:
-    """Return the paragraphs on what each choice of a grader means, the default first."""
+    """Return the paragraphs on which graders can give each mark and what each of them asks for, the default grader
+    first.
+    """
     return paragraphs(
         "Each mark has a default and alternatives. An answer without a readable call fails the default of all.",
         "**Correctness**, by default: exactly the needed calls, with accepted values once they are read as the "

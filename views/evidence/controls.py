@@ -7,9 +7,10 @@ from views.nav import Nav
 
 
 def draw(page: Nav, models: int) -> tuple[mo.ui.slider, mo.ui.number]:
-    """Return a slider for the answers per prompt and a field for the number of the draw, at the values of the address.
+    """Return two controls at the values of the address: a slider for the answers per prompt, and a field for the number
+    of the draw.
 
-    models: how many answers each prompt has.
+    models: how many answers each prompt has in all, which is the most that the slider can take.
     """
     answers = min(page.given("evidence-group"), models)
     return (

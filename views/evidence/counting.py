@@ -1,4 +1,6 @@
-"""The number of groups, of all that can occur, to which each method gives different advantages."""
+"""The number of groups that each method tells apart, that is, to which it gives different advantages, of all groups
+that can occur.
+"""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -11,7 +13,7 @@ from views import charts, html
 from views.html import Html, callout, join, table, tag
 
 NAMES = {method: ALL_NAMES[method] for method in COMPARED}
-REWARDS, ROLLOUTS = 2, 4  # the number that stays while the other grows, as in the paper's Fig. 3
+REWARDS, ROLLOUTS = 2, 4  # each stays while the other grows, as in the paper's Fig. 3
 TO_ROLLOUTS, TO_REWARDS = 16, 8
 PAPER_ROLLOUTS, PAPER_REWARDS = 11, 6  # where GDPO's curves end in the paper's Fig. 3; GRPO's curves go on
 BY_ROLLOUTS = tuple((rollouts, REWARDS) for rollouts in range(2, TO_ROLLOUTS + 1))
@@ -21,13 +23,18 @@ Size = tuple[int, int]  # rollouts, rewards
 
 @lru_cache(maxsize=64)
 def count_groups(size: Size) -> dict[str, int]:
-    """Return how many groups of this size each method tells apart, by method; size: answers and marks per answer."""
+    """Return how many of all groups of one size each method tells apart, by method, in the order of NAMES.
+
+    size: the number of answers and the number of marks per answer.
+    """
     return {method: gc.count_distinct(method, *size) for method in NAMES}
 
 
 @lru_cache(maxsize=1)
 def section() -> Html:
-    """Return both charts, by marks and by answers, below a paragraph on the numbers at their right ends."""
+    """Return two charts of how many groups each method tells apart, by the number of marks and by the number of
+    answers. They stand below a paragraph on the numbers at their right ends, and are made once.
+    """
     marks, answers = (
         {size[k]: count_groups(size) for size in counts} for k, counts in ((1, BY_REWARDS), (0, BY_ROLLOUTS))
     )
@@ -39,7 +46,9 @@ def section() -> Html:
 
 
 def title() -> str:
-    """Return the title of the fold: how many groups GRPO and GDPO tell apart with the most marks of the first chart."""
+    """Return the title of the fold: how many groups of ROLLOUTS answers with TO_REWARDS marks there are, and how many
+    sets of advantages GRPO and GDPO give them.
+    """
     most = count_groups(BY_REWARDS[-1])
     groups = (
         f"{ROLLOUTS} answers with {TO_REWARDS} marks each form {count(gc.count_groups(*BY_REWARDS[-1]))} different "
@@ -50,7 +59,9 @@ def title() -> str:
 
 
 def _ends() -> str:
-    """Return the paragraph on what it means to tell groups apart, with the numbers at the right ends of both charts."""
+    """Return the paragraph on what it means to tell groups apart, with the numbers at the right ends of both charts of
+    `section`.
+    """
     return (
         "Two groups look the same to a method if their answers get the same advantages: what differed between them is "
         f"lost. {' '.join(map(_at, (BY_REWARDS[-1], BY_ROLLOUTS[-1])))} A finer resolution does not put pairs in the "
@@ -71,7 +82,9 @@ def _at(size: Size) -> str:
 
 
 def tables() -> Html:
-    """Return the numbers of both charts as two tables, with how many different groups there are of each size."""
+    """Return the numbers of both charts of `section` as two tables, with the number of all different groups of each
+    size.
+    """
     return tag(
         "div",
         _table(BY_REWARDS, 1, "marks", f"{ROLLOUTS} answers"),
@@ -83,8 +96,8 @@ def tables() -> Html:
 def _table(sizes: Sequence[Size], k: int, label: str, fixed: str) -> Html:
     """Return a table of how many groups each method tells apart, with a row per size.
 
-    k: which number of a size grows from row to row, 0 for answers or 1 for marks; label, fixed: words for that number
-    and for the other one.
+    sizes: pairs of answers and marks, one of which grows from row to row; k: the index of the one that grows, 0 for
+    answers or 1 for marks; label: its name; fixed: words for the other one.
     """
     rows = [[size[k], *map(count, count_groups(size).values()), count(gc.count_groups(*size))] for size in sizes]
     return table([label, *NAMES.values(), "different groups"], rows, "figures", f"{fixed}; exact")

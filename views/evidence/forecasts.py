@@ -1,4 +1,6 @@
-"""Forecasts of what each setting does to the small language model, committed before training, and what it showed."""
+"""Forecasts of what a setting, a method with weights and perhaps a gate, does to the rewards of the small language
+model. They were committed before training, and stand beside what training showed.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -16,17 +18,18 @@ from views import charts, html
 from views.experiment import PARAMETERS
 from views.html import Cell, Html, join, prose, table, tag
 
-FROM = 50  # steps of the log that the forecasts shown were made from
+FROM = 50  # the forecasts that are shown were made from so many first steps of a log
 GATED = "gated"  # the set-up in which conciseness counts only where correctness passes
-_EVERY = 5  # steps of a point of a curve
+_EVERY = 5  # a point of a curve stands for so many steps
 
 
 @lru_cache(maxsize=1)
 def load() -> list[dict[str, Any]]:
-    """Return a row, which is a dict, for each reward of every setting that was trained.
+    """Return a row, which is a dict, for each reward of every setting that was trained. The files are read once.
 
-    A row holds the forecast as experiments/forecasts.json has it, the title of the set-up, what was measured ("came"),
-    and whether that lies in the interval of the forecast ("held").
+    A row holds the forecast from the first `FROM` steps of a log as experiments/forecasts.json has it, the title of the
+    set-up ("title"), what was measured ("came"), and whether that lies in the interval of the forecast ("held", see
+    `held`).
     """
     came = what_came(pl.read_parquet(RUNS))
     rows = [x for x in json.loads(FORECASTS.read_text(encoding="utf-8")) if x["from_steps"] == FROM]
@@ -40,12 +43,17 @@ def _key(row: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def held(row: Mapping[str, Any]) -> bool | None:
-    """Return whether the measured change lies in the interval of the forecast; None where no forecast could be made."""
+    """Return whether the measured change lies in the interval of the forecast; None where no forecast could be made.
+
+    row: a dict with low and high, the ends of the interval, None without a forecast, and came, the measured change.
+    """
     return None if row["low"] is None else row["low"] <= row["came"] <= row["high"]
 
 
 def section() -> Html:
-    """Return the third question of the chapter and its answer, how many forecasts held; links lead to its heading."""
+    """Return the third question of the chapter with its answer, how many forecasts held. Links of the page lead to the
+    heading.
+    """
     return join(
         tag("h2", "Do forecasts from a log come true in training?", kind="section", id="trained"),
         tag("p", prose(how_many_held(load())), kind="answer"),
@@ -76,9 +84,10 @@ def how_many_held(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def picture(rows: Sequence[Mapping[str, Any]]) -> Html:
-    """Draw a dot per forecast, the forecast change to the right, the measured one upwards; a reader can choose a dot.
+    """Draw a dot per forecast: its place from left to right is the forecast change, its height the measured one.
 
-    rows: as `load` returns them. The picture is not a chart of Vega's, whose marks cannot be focused.
+    A reader can choose a dot. rows: as `load` returns them. The picture is not a chart of Vega's, whose marks cannot be
+    focused.
     """
     drawn = points(rows)
     ends = [min(min(p["low"], p["came"]) for p in drawn), max(max(p["high"], p["came"]) for p in drawn)]
@@ -115,7 +124,10 @@ def picture(rows: Sequence[Mapping[str, Any]]) -> Html:
 
 
 def _point(p: Mapping[str, Any], at: Callable[[float], float]) -> Html:
-    """Draw a dot with its interval; p: as `points` returns it; at: from percentage points to per cent of an axis."""
+    """Draw a dot of the picture with the interval of its forecast.
+
+    p: a dict as `points` returns it; at: turns percentage points into a place on an axis, in per cent of its length.
+    """
     x = at(p["difference"])
     place = f"left: {x}%; bottom: {at(p['came'])}%; --low: {round(at(p['low']) - x, 2)}; "
     place += f"--wide: {round(at(p['high']) - at(p['low']), 2)}"
@@ -125,21 +137,21 @@ def _point(p: Mapping[str, Any], at: Callable[[float], float]) -> Html:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all dots of the picture, one of which an address may hold."""
+    """Return the names of all dots of the picture; the address may hold one of them."""
     return tuple(p["id"] for p in points(load()))
 
 
 def widest_miss() -> str:
-    """Return the name of the dot whose forecast is furthest from what was measured; its curves are shown at first."""
+    """Return the name of the dot whose forecast is furthest from what was measured. Its curves are shown at first."""
     return max(points(load()), key=lambda p: abs(p["difference"] - p["came"]))["id"]
 
 
 def points(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a dict for each dot of the picture, which stands for a row of `load` that has a forecast.
+    """Return a dict for each dot of the picture. A dot stands for a row of `load`; a row without a forecast has none.
 
-    The dict holds difference, low, high and came in percentage points, the name of the dot ("id"), words for the
-    set-up, the setting and the reward ("what"), the forecast and what came in words ("said"), and whether it held
-    ("held").
+    The keys are difference (the forecast change), low and high (the ends of its interval) and came (the measured
+    change), all in percentage points; id, the name of the dot; what, words for set-up, setting and reward; said, the
+    forecast and the measured change in words; and held, whether the measured change lies in the interval.
     """
     numbers = ("difference", "low", "high", "came")
     return [
@@ -152,7 +164,11 @@ def points(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def words(row: Mapping[str, Any]) -> str:
-    """Return words for the forecast of a row, with its interval, and for what was measured, in percentage points."""
+    """Return words for the forecast change of a row, with its interval, and for the measured change, in percentage
+    points.
+
+    A row without a forecast is called open.
+    """
     if row["low"] is None:
         return f"open; measured {signed(100 * row['came'], 1)}"
     low, high = (signed(100 * row[name], 1) for name in ("low", "high"))
@@ -160,9 +176,11 @@ def words(row: Mapping[str, Any]) -> str:
 
 
 def speeds() -> list[dict[str, Any]]:
-    """Return a dict per reward and run: how fast the reward follows a push, and one standard error to either side.
+    """Return a dict per reward and run: how fast the reward follows a push, and that speed less and plus one standard
+    error.
 
-    The keys are setup, reward, speed, low, high and row, which is the name of the run's setting.
+    The keys are setup, reward, speed, low, high, and row, the name of the run's setting. A speed is how far the logit
+    of the reward's mean moves in a step at a push of 1.
     """
     rows = pl.read_csv(SPEEDS).to_dicts()
     return [
@@ -173,9 +191,10 @@ def speeds() -> list[dict[str, Any]]:
 
 
 def curves(name: str) -> Html:
-    """Draw two forecast courses and the measured one for each reward under the setting of a dot.
+    """Draw a chart for each reward under the setting of a dot, with three courses: two forecast ones and the measured
+    one.
 
-    The forecasts are those for the run left as it was and for the setting. name: of the dot, one of `names`.
+    The forecasts are for the run left as it was, and for the setting. name: of the dot, one of `names`.
     """
     setup, setting, chosen = name.split("~")
     rows = [row for row in load() if (row["setup"], row["row"]) == (setup, setting)]
@@ -192,7 +211,11 @@ def curves(name: str) -> Html:
 
 
 def _lines(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the points of the three courses of a row of `load`, as `charts.courses` takes them."""
+    """Return the points of the three courses of a row of `load`, as `charts.courses` takes them.
+
+    A point of the measured course is the mean of five steps and of all seeds; the forecast courses have every fifth
+    step.
+    """
     setup, setting, reward = _key(row)
     came = _runs().filter(setup=setup, row=setting, reward=reward)
     means = came.group_by((pl.col("step") - 1) // _EVERY * _EVERY).agg(pl.col("mean").cast(pl.Float64).mean())
@@ -216,12 +239,16 @@ def _steps() -> int:
 
 @lru_cache(maxsize=1)
 def _runs() -> pl.DataFrame:
-    """Return what was measured: setup, row (the setting), seed, step, reward and its mean, read once."""
+    """Return what was measured, read once: a table with setup, row (the setting), seed, step, reward and the reward's
+    mean.
+    """
     return pl.read_parquet(RUNS).with_columns(pl.col("setup", "row", "reward").cast(pl.String))
 
 
 def speeds_fold() -> Html:
-    """Return the chart of the speeds, drawn once the reader comes near; on a phone it is folded behind a title."""
+    """Return the chart of the speeds of all runs, drawn once the reader comes near. On a phone it is folded behind a
+    title, and elsewhere it is open without the title.
+    """
     return _html.fold("How fast does each reward follow a push?", html.lazily(speeds_section), kind="section")
 
 
@@ -231,7 +258,11 @@ def speeds_section() -> Html:
 
 
 def speeds_said() -> str:
-    """Return a paragraph on the range of the set-ups' median speeds, reward by reward, gated conciseness apart."""
+    """Return a paragraph on how far apart the set-ups are in speed, by reward. A set-up's speed is the median of its
+    runs'.
+
+    Conciseness that counts only where correctness passes is named apart.
+    """
     medians = pl.read_csv(SPEEDS).group_by("reward", "setup").agg(pl.col("speed").median())
     free, gated = medians.filter(pl.col("setup") != GATED), medians.filter(setup=GATED, reward=REWARDS[2])
     each = (free.filter(reward=reward)["speed"] for reward in REWARDS)

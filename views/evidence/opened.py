@@ -1,4 +1,6 @@
-"""One prompt that the reader opened: its ties in words, its answers in a table, and as a board."""
+"""One prompt that the reader opened: its request, its ties in words, its answers in a table, and its answers as a
+board.
+"""
 
 from collections.abc import Mapping
 
@@ -27,9 +29,10 @@ def unknown_prompt(data: Published, asked: str) -> Html | str:
 
 
 def prompt(data: Published, choice: Choice, marks: Tensor, ties: Mapping[str, gc.Collapse], name: str) -> Html:
-    """Return one prompt: its name, its request, a right answer, a sentence on its ties, and a row per kind of answer.
+    """Return one prompt as HTML: its name, its request with a right answer, sentences on its ties, and a table of its
+    answers.
 
-    marks: (prompts, answers, rewards) of the drawn answers to all prompts; ties: by method, the collapse of these
+    marks: (prompts, answers, rewards) of the drawn answers to all prompts; ties: by method, the `Collapse` of these
     marks; name: of the prompt.
     """
     number, size = data.tasks.index(name), choice.group_size
@@ -41,7 +44,8 @@ def prompt(data: Published, choice: Choice, marks: Tensor, ties: Mapping[str, gc
 
 
 def _kinds(choice: Choice, marks: Tensor) -> Html:
-    """Return a table with a row per kind of answer, a kind being answers with the same marks.
+    """Return a table with a row per kind of answer, a kind being answers with the same marks; the kinds that pass
+    correctness come first.
 
     A row says how many answers there are of this kind, their marks, and their advantage under GRPO and GDPO, computed
     as if the prompt were a batch of its own. marks: (answers, rewards) of one prompt.
@@ -72,7 +76,7 @@ def board(data: Published, choice: Choice, marks: Tensor, name: str) -> Board:
 def _says(choice: Choice, marks: Tensor, level: Mapping[str, list[int]]) -> str:
     """Return the sentences on the ties of one prompt.
 
-    marks: (answers, rewards); level: by method, the rank of each answer's advantage, the same rank for a tie.
+    marks: (answers, rewards); level: by method, the rank of each answer's advantage; tied answers have one rank.
     """
     mixes = len(marks.unique(dim=0))
     if mixes == 1:
@@ -94,7 +98,8 @@ def _says(choice: Choice, marks: Tensor, level: Mapping[str, list[int]]) -> str:
 
 
 def _none_broken(tied: int) -> str:
-    """Return a sentence on why GDPO breaks no tie of a right and a wrong answer: GRPO has none, or GDPO keeps them all.
+    """Return a sentence on why GDPO breaks no tie of a right and a wrong answer: GRPO has no such tie, or GDPO keeps
+    them all.
 
     tied: how many such ties GRPO has.
     """

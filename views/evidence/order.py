@@ -1,4 +1,7 @@
-"""The order of a right and a wrong answer: which gets the larger advantage, and at which weight of correctness."""
+"""The order of a right and a wrong answer: which of them gets the larger advantage, and from which weight of
+correctness on it is the right one. In all functions here `first` stands for all pairs of a right and a wrong answer to
+one prompt.
+"""
 
 from math import ceil
 
@@ -13,12 +16,13 @@ ALL = "all pairs"
 
 
 def weights_said(choice: Choice) -> str:
-    """Return words for the weights of a choice that follow the word "with" in a sentence."""
+    """Return words for the weights of a choice, to stand after the word "with" in a sentence."""
     return "equal weights" if choice.weight == 1 else f"correctness weighing {choice.weight:g}"
 
 
 def ties_and_pairs(choice: Choice, first: Pairs) -> str:
-    """Return sentences on how many ties of right and wrong answers GDPO breaks, and how many pairs it orders wrongly.
+    """Return sentences on how many ties of a right and a wrong answer GDPO breaks, and on how many of all such pairs
+    are in the wrong order under each method.
 
     first: all pairs of a right and a wrong answer to one prompt.
     """
@@ -38,7 +42,9 @@ def _stand(n: int) -> str:
 
 
 def _ties_said(choice: Choice, first: Pairs) -> str:
-    """Return a sentence on how many of GRPO's ties of a right and a wrong answer GDPO breaks, and how they end."""
+    """Return a sentence on how many ties of a right and a wrong answer GRPO has, how many of them GDPO breaks, and in
+    which order the broken ties end.
+    """
     tied = first.order("grpo", choice.weight).tied
     broken = first.order("gdpo", choice.weight, first.broken(choice.weight))
     if not tied:
@@ -53,7 +59,10 @@ def _ties_said(choice: Choice, first: Pairs) -> str:
 
 
 def _end(broken: Order) -> str:
-    """Return the end of a sentence, for after a comma, on how many of the broken ties end in the wrong order."""
+    """Return the end of a sentence, without its comma and full stop, on how many broken ties end in the wrong order.
+
+    broken: the counts of the ties that GDPO breaks, at least one.
+    """
     wrong, pairs = broken.wrong, broken.pairs
     if not wrong:
         return "and none in the wrong order" if pairs > 1 else "and not in the wrong order"
@@ -63,7 +72,10 @@ def _end(broken: Order) -> str:
 
 
 def title(choice: Choice, first: Pairs) -> str:
-    """Return the title of the fold: how broken ties end, or, without any, how many pairs are in the wrong order."""
+    """Return the title of the fold: in what share of the ties that GDPO breaks the wrong answer comes first.
+
+    If GDPO breaks no tie, the title has the share of all pairs in the wrong order under each method.
+    """
     broken = first.order("gdpo", choice.weight, first.broken(choice.weight))
     if not broken.pairs:
         grpo, gdpo = (first.wrong(m, choice.weight) for m in ("grpo", "gdpo"))
@@ -81,13 +93,19 @@ def title(choice: Choice, first: Pairs) -> str:
 
 
 def section(choice: Choice, first: Pairs) -> Html:
-    """Return charts of the order of right and wrong answers, at the chosen weight and by weight, below sentences."""
+    """Return charts of the order of right and wrong answers, at the chosen weight and by weight. They stand below the
+    sentences of `enough`.
+    """
     drawn = [charts.who_comes_first(first_rows(choice, first)), *curves(choice, first)]
     return join(tag("div", paragraphs(enough(choice, first)), kind="says"), html.charts(drawn, "small"))
 
 
 def enough(choice: Choice, first: Pairs) -> str:
-    """Return sentences on the weight of correctness above which no pair is in the wrong order; "" without a pair."""
+    """Return sentences on the weight of correctness above which no pair is in the wrong order; "" if there are no
+    pairs.
+
+    first: all pairs of a right and a wrong answer to one prompt.
+    """
     pairs = int(first.count.sum())
     if not pairs:
         return ""
@@ -108,9 +126,9 @@ def enough(choice: Choice, first: Pairs) -> str:
 
 
 def _enough_for_all(needed: dict[str, float]) -> str:
-    """Return the end of a sentence on which weights are enough under each method.
+    """Return the end of a sentence, on which weights of correctness put all pairs in the right order under each method.
 
-    needed: by the method's name, the weight above which no pair is in the wrong order; the largest is at least 1.
+    needed: by the method's title, the weight above which no pair is in the wrong order; the largest is at least 1.
     """
     above = listing(f"above {up(weight)} under {name}" for name, weight in needed.items() if weight >= 1)
     always = "".join(f"; under {name} every weight from 1 on is enough" for name, w in needed.items() if w < 1)
@@ -129,7 +147,8 @@ def up(needed: float) -> str:
 def first_rows(choice: Choice, first: Pairs) -> list[dict]:
     """Return the rows of `charts.who_comes_first`: dicts with of, method, order and share, one per piece of a bar.
 
-    There is a bar for the ties that GDPO breaks, if it breaks any, and one per method for all pairs.
+    Pairs are ordered at the chosen weight of correctness. The first bar is for the ties that GDPO breaks, if it breaks
+    any. Then come a bar for GRPO and one for GDPO, of all pairs, if there is a pair.
     """
     broken = first.broken(choice.weight)
     bars = [("the {} that it breaks", "tie", "gdpo", broken)] if broken.any() else []
@@ -146,10 +165,11 @@ def first_rows(choice: Choice, first: Pairs) -> list[dict]:
 
 
 def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
-    """Return the share of pairs in the wrong order, by the kind of pair, the method, and the weight of correctness.
+    """Return the share of pairs in the wrong order, by the kind of pair, then by method, then by the weight of
+    correctness.
 
-    The kinds are BROKEN, the pairs that GRPO ties and GDPO does not at equal weights, under GDPO alone, and ALL, under
-    GDPO and GRPO; BROKEN is left out where there is no such pair.
+    There are two kinds. BROKEN has the pairs that GRPO ties and GDPO does not at equal weights; its shares are GDPO's
+    alone. ALL has all pairs, with shares of GDPO and GRPO. BROKEN is left out if it has no pair.
     """
     drawn = {BROKEN: (("gdpo",), first.broken()), ALL: (("gdpo", "grpo"), None)}
     return {
@@ -160,7 +180,7 @@ def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
 
 
 def curves(choice: Choice, first: Pairs) -> list:
-    """Return a list of charts, one for each kind of pair: its share in the wrong order by the weight of correctness."""
+    """Return a chart per kind of pair in `weight_rows`: the share in the wrong order by the weight of correctness."""
     among = {BROKEN: first.broken()}
     needed = {
         counted: {m: first.sufficient_weight(m, among.get(counted)) for m in lines}
@@ -173,7 +193,7 @@ def curves(choice: Choice, first: Pairs) -> list:
 
 
 def weights_table(first: Pairs) -> Html:
-    """Return a table of the shares in the wrong order that `weight_rows` returns, a row per weight of correctness."""
+    """Return a table of the shares of `weight_rows`, with a row for each weight of PUSH_WEIGHTS."""
     columns = weight_rows(first)
     heads = [f"{m.upper()}, {counted}" for counted, lines in columns.items() for m in lines]
     lines = [line for by_method in columns.values() for line in by_method.values()]

@@ -1,4 +1,4 @@
-"""The paper's result tables: where GDPO is ahead, and where GRPO is."""
+"""The paper's result tables without their averages: where GDPO is ahead, and where GRPO is."""
 
 from gdpo_core._words import count, decimal, listing, signed
 from views.html import Cell, Html, callout, join, table, tag
@@ -36,7 +36,7 @@ def _says() -> str:
 
 
 def _note() -> str:
-    """Return the note on how to read the table."""
+    """Return the note on how to read the table of the paper's results."""
     gated = sum(cell.setting == "length counts only if right" for cell in results())
     return (
         "Reported by the paper (arXiv 2601.05242), not measured by us. Points: percentage points in favour of the "
@@ -48,7 +48,9 @@ def _note() -> str:
 
 
 def results_table() -> Html:
-    """Return a table of every cell, bold where GRPO is ahead, and a note on how to read it."""
+    """Return a table of every cell, in which the CSS class "ahead" marks those where GRPO is ahead, and a note on the
+    table.
+    """
     head = ["", "what is better", "before training", "GRPO", "GDPO", "ahead"]
     rows = [
         [

@@ -1,4 +1,6 @@
-"""The push on each mark, on the published answers: how much the update raises it, by the weight of correctness."""
+"""The push on each mark, which is how much an update on the published answers raises the mark, by the weight of
+correctness.
+"""
 
 from collections.abc import Iterable
 
@@ -13,8 +15,11 @@ from views.html import Html, join, paragraphs, table, tag
 
 
 def section(data: Published, choice: Choice, first: Pairs) -> Html:
-    """Return the second question of the chapter, with its answer: which method pushes correctness more, and how many
-    ties GDPO breaks and orders wrongly. first: all pairs of a right and a wrong answer to one prompt.
+    """Return the second question of the chapter with its answer, and a note on what a push is.
+
+    The answer says which method pushes correctness more, how many ties of a right and a wrong answer GDPO breaks, and
+    how many of all such pairs each method puts in the wrong order. first: all pairs of a right and a wrong answer to
+    one prompt.
     """
     says = tag("div", paragraphs(pushes_in_words(data, choice), order.ties_and_pairs(choice, first)), kind="says")
     note = tag("p", MEANING, kind="note")
@@ -22,7 +27,9 @@ def section(data: Published, choice: Choice, first: Pairs) -> Html:
 
 
 def pushes_in_words(data: Published, choice: Choice) -> str:
-    """Return sentences on how strongly each method pushes correctness, and the other marks, at the chosen weight."""
+    """Return sentences on how strongly GRPO and GDPO push each mark at the chosen weight of correctness, correctness
+    first.
+    """
     grpo, gdpo = (pushes(data, choice)[m] for m in ("grpo", "gdpo"))
     weights = order.weights_said(choice)
     if signed(grpo[0]) == signed(gdpo[0]):
@@ -38,7 +45,7 @@ def pushes_in_words(data: Published, choice: Choice) -> str:
 
 
 def curve(data: Published, choice: Choice) -> list:
-    """Return a list of one chart: the push on correctness by the weight of correctness, a line per method."""
+    """Return a list of one chart: the push on correctness under GRPO and GDPO by the weight of correctness."""
     weights = sorted({*PUSH_WEIGHTS, choice.weight})
     lines = {
         m: {w: by_reward[0] for w, by_reward in by_weight.items()}
@@ -48,7 +55,7 @@ def curve(data: Published, choice: Choice) -> list:
 
 
 def curve_table(data: Published, choice: Choice) -> Html:
-    """Return a table of the push on every mark under every method, a row per weight of correctness."""
+    """Return a table of the push on every mark under GRPO and GDPO, with a row for each weight of PUSH_WEIGHTS."""
     columns = _by_weight(data, choice, PUSH_WEIGHTS)
     heads = [f"{NAMES[m]}, push on {name}" for m in columns for name in REWARDS]
     rows = [
@@ -59,7 +66,10 @@ def curve_table(data: Published, choice: Choice) -> Html:
 
 
 def _by_weight(data: Published, choice: Choice, weights: Iterable[float]) -> dict[str, dict[float, tuple[float, ...]]]:
-    """Return the push on each mark, by method and then by the weight of correctness; 1 has to be among the weights."""
+    """Return the push on each mark under GRPO and GDPO, by method and then by the weight of correctness.
+
+    weights: those weights; 1 has to be among them.
+    """
     by_weight = {w: pushes(data, choice.weighing(w)) for w in weights}
     return {
         m: {w: pushes_by_method[m] for w, pushes_by_method in by_weight.items()} for m in NAMES if m in by_weight[1.0]

@@ -54,7 +54,11 @@ def ties(data: Published, choice: Choice, result: Outcomes) -> Html:
 
 @lru_cache(maxsize=64)
 def unlike(data: Published, choice: Choice) -> str:
-    """Return the end of a sentence: how many prompts have a tie under each method at the unequal weights UNLIKE."""
+    """Return the end of a sentence: in how many prompts GRPO and GDPO would tie answers at the weights UNLIKE, which
+    all differ.
+
+    choice: which answers are drawn and how they are graded; its own weights do not count.
+    """
     marks = marks_of(data, choice)
     grpo, gdpo = outcomes(marks, ties_of(marks, UNLIKE)).tied.values()
     rarely = (
@@ -66,8 +70,10 @@ def unlike(data: Published, choice: Choice) -> str:
 
 
 def draws_said(choice: Choice, most: int, spread: Spread) -> str:
-    """Return sentences on what other draws of as many answers give. most: how many answers each prompt has; spread: the
-    range of the shares over such draws.
+    """Return sentences on the range of the shares of ties and of wrong orders over many draws of as many answers.
+
+    most: how many answers each prompt has; spread: those ranges. If all answers are drawn, a sentence says that no
+    other draw is possible.
     """
     if choice.group_size == most:
         return f"All {most} answers to each prompt are here, so that another draw changes nothing."
@@ -100,11 +106,12 @@ def between(low: float, high: float) -> str:
 def link(
     choice: Choice, kind: str, prompt: str, forecast: str, shown_first: str
 ) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """Return the values of the chapter's controls, the values that the address leaves out, and a program.
+    """Return a tuple of what `Nav.write` needs: the values of the chapter's controls, the values that the address
+    leaves out, and a program.
 
-    Both kinds of values are by control; the program prints the chapter's shares. kind: the outcome whose squares
-    are highlighted; prompt: the name of the open prompt; forecast: the name of the chosen dot; shown_first: the dot
-    that is shown where none is chosen.
+    The first two are mappings by the control's key in the address. The program is Python and prints the chapter's
+    shares. kind: the outcome whose squares are highlighted; prompt: the name of the open prompt; forecast: the name of
+    the chosen dot; shown_first: the dot that is shown where none is chosen.
     """
     values = {
         "evidence-group": choice.group_size,

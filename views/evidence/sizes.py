@@ -1,4 +1,6 @@
-"""The shares of prompts and pairs with a tie, and of broken ties in the wrong order, by answers per prompt."""
+"""Three shares by the number of answers per prompt: of prompts with a tie, of tied pairs, and of broken ties in the
+wrong order.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,8 +20,9 @@ Lines = dict[str, dict[int, float]]  # by method, by group size
 def shares(sizes: Mapping[int, SizeShares]) -> dict[str, Lines]:
     """Return three shares as curves: by words for what is counted, then by method, then by group size.
 
-    Counted are prompts with a tie, tied pairs of answers with different marks, and, for GDPO alone, broken ties in the
-    wrong order. The last leaves out sizes at which no tie is broken.
+    In this order they are the share of prompts with a tie, the share of pairs of answers with different marks that tie,
+    and, for GDPO alone, the share of broken ties in the wrong order. The last curve leaves out sizes at which GDPO
+    breaks no tie.
     """
     wrong = {n: size_share.wrong for n, size_share in sizes.items() if size_share.wrong is not None}
     return {
@@ -54,7 +57,11 @@ def section(sizes: Mapping[int, SizeShares], choice: Choice) -> Html:
 
 
 def _says(lines: dict[str, Lines], choice: Choice) -> str:
-    """Return the sentences on how the shares of ties and of broken ties change; lines: as `shares` returns them."""
+    """Return the sentences on how the share of prompts with a tie, and that of broken ties in the wrong order, change
+    with the group size.
+
+    lines: as `shares` returns them.
+    """
     grpo, gdpo = (lines["prompts with a tie"][m] for m in BOTH_METHODS)
     first, last, top = min(grpo), max(grpo), max(gdpo, key=lambda size: gdpo[size])
     start, most, end = (percent(gdpo[size], 1) for size in (first, top, last))
@@ -74,7 +81,9 @@ def _says(lines: dict[str, Lines], choice: Choice) -> str:
 
 
 def curves_table(sizes: Mapping[int, SizeShares]) -> Html:
-    """Return a table of the shares that `shares` returns, a row per group size and a column per curve."""
+    """Return a table of the shares that `shares` returns, a row per group size and a column per curve; "–" stands for a
+    size that a curve leaves out.
+    """
     lines = shares(sizes)
     columns = [by_method[m] for by_method in lines.values() for m in by_method]
     rows = [[size, *(percent(column.get(size), 1) for column in columns)] for size in sizes]

@@ -1,4 +1,6 @@
-"""The picture with a square per prompt, coloured by what happens to its ties, and a legend that can highlight some."""
+"""The picture with a square per prompt, coloured by the outcome, which is what happens to the prompt's ties. A legend
+can highlight the squares of one outcome.
+"""
 
 from functools import lru_cache
 
@@ -34,7 +36,10 @@ SAID = {
 
 
 def sort_prompts(data: Published, outcomes: Outcomes) -> list[str]:
-    """Return the names of the prompts in the order of their squares: by category, then by outcome."""
+    """Return the names of the prompts in the order of their squares: by category, then by outcome, then as in the data.
+
+    Categories stand in the order in which the data begin with them, and outcomes in that of OUTCOMES.
+    """
     kinds = list(dict.fromkeys(data.categories))
     happens = outcomes.outcome.tolist()
     at = sorted(range(len(data.tasks)), key=lambda i: (kinds.index(data.categories[i]), happens[i], i))
@@ -42,7 +47,10 @@ def sort_prompts(data: Published, outcomes: Outcomes) -> list[str]:
 
 
 def neighbours(data: Published, outcomes: Outcomes, name: str) -> tuple[str, str]:
-    """Return the names of the prompts whose squares stand before and after this one; the first follows the last."""
+    """Return the names of two prompts: those whose squares stand before and after the square of the prompt `name`.
+
+    After the last square comes the first, and before the first the last.
+    """
     names = sort_prompts(data, outcomes)
     at = names.index(name)
     return names[at - 1], names[(at + 1) % len(names)]
@@ -61,7 +69,10 @@ def squares(data: Published, outcomes: Outcomes, kind: str) -> Html:
 
 
 def _block(title: str, inside: dict[int, list[str]]) -> Html:
-    """Draw the squares of one category; inside: names of prompts by the number of their outcome."""
+    """Draw the squares of one category of prompts under its title.
+
+    inside: the names of its prompts, by the index of their outcome in OUTCOMES.
+    """
     many = sum(map(len, inside.values()))
     runs = [_run(OUTCOMES[n], names, title) for n, names in inside.items()]
     head = tag("p", tag("b", title), tag("span", count(many, "prompt")), aria_hidden="true")
@@ -69,7 +80,10 @@ def _block(title: str, inside: dict[int, list[str]]) -> Html:
 
 
 def _run(outcome: str, names: list[str], title: str) -> Html:
-    """Draw the squares of the prompts of a category that have one outcome; title: of the category."""
+    """Draw the squares of those prompts of a category that have one outcome.
+
+    outcome: its name in OUTCOMES; names: of the prompts; title: of the category, for screen readers.
+    """
     drawn = join(*(_square(name, outcome) for name in names))
     return tag("span", drawn, kind=outcome, role="group", aria_label=f"{title}: {SAID[outcome]}")
 
@@ -80,9 +94,10 @@ def _square(name: str, outcome: str) -> Html:
 
 
 def legend(outcomes: Outcomes, answers: int) -> Html:
-    """Draw the legend: a line for prompts in which GRPO ties answers, and one for the others, with a count per outcome.
+    """Draw the legend: a line for prompts in which GRPO ties answers, and a line for the others, with a count per
+    outcome.
 
-    answers: how many answers each prompt has.
+    answers: how many answers are drawn for each prompt.
     """
     counts, texts = outcomes.counts, {name: text.format(answers=answers) for name, text in LEGEND.items()}
     more = outcomes.wrong - counts["wrong"]
@@ -95,10 +110,10 @@ def legend(outcomes: Outcomes, answers: int) -> Html:
 def _line(
     title: str, names: tuple[str, ...], counts: dict[str, int], texts: dict[str, str], notes: dict[str, str]
 ) -> Html:
-    """Draw a line of the legend with the outcomes `names`; counts, texts, notes: by outcome.
+    """Draw a line of the legend: its title, and an entry for each of the outcomes `names`.
 
-    The outcome "gdpo" is left out where no prompt has it, and the line with "untied" ends with an entry for all
-    prompts.
+    The outcome "gdpo" is left out if no prompt has it. The line with "untied" ends with an entry for all prompts.
+    counts, texts, notes: by outcome, the number of prompts, words for the outcome, and a tip, if it has one.
     """
     there = [name for name in names if counts[name] or name != "gdpo"]
     chips = [_chip(name, counts[name], texts[name], notes.get(name)) for name in there]
@@ -108,7 +123,10 @@ def _line(
 
 
 def _chip(name: str, n: int, text: str, note: str | None = None) -> Html:
-    """Draw the entry of an outcome in the legend, which a reader can choose; the outcome "" is that of all prompts."""
+    """Draw the entry of an outcome in the legend, which a reader can choose; the outcome "" stands for all prompts.
+
+    n: how many prompts have the outcome; text: words for it; note: a tip.
+    """
     swatch = tag("span", tag("i"), kind=f"swatch {name}", aria_hidden="true") if name else ""
     inside = swatch, tag("b", count(n)), f" {text}"
     return tag("span", *inside, kind="chip", data_id=name, role="radio", title=note, aria_label=f"{count(n)}: {text}")

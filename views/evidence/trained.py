@@ -1,4 +1,6 @@
-"""The runs of a small language model under TRL's own trainer, beside what the coins of Train had predicted of them."""
+"""The runs of a small language model under TRL's own trainer, beside what the coins of the chapter Train had predicted
+of them.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +15,7 @@ from views.experiment import ANSWERS, PARAMETERS, SAME, VERDICTS, Comparison, Ex
 from views.html import Cell, Html, callout, join, paragraphs, table, tag
 
 FIRST_LEAST = 0.02  # the smallest difference as it was before two runs of the tuning set-up; see experiments/README.md
-STEPS = 5  # of a point of a curve
+STEPS = 5  # a point of a curve stands for so many steps
 # experiments/predictions.json has the rule as it was committed before the runs.
 RULE = (
     "For each set-up and reward we compare mean pass rates over all steps (of conciseness without the gate, too): the "
@@ -33,12 +35,14 @@ def title() -> str:
 
 
 def coins() -> Html:
-    """Return what the coins of Train had predicted of five set-ups and what came: in words, in a table, as curves."""
+    """Return what the coins of the chapter Train had predicted of five set-ups, and what the runs showed: in words, in
+    a table, and as curves.
+    """
     return join(callout(*_says(load())), results_table(), all_curves())
 
 
 def all_curves() -> Html:
-    """Return a row of charts per set-up, one per reward, under what the coins had predicted of that set-up."""
+    """Return a row of charts per set-up, one chart per reward, below what the coins had predicted of the set-up."""
     experiment = load()
     key = (
         "The lines are medians over seeds of the share that passes, and the bands reach from quartile to quartile. The "
@@ -48,7 +52,9 @@ def all_curves() -> Html:
 
 
 def _says(experiment: Experiment) -> list[str]:
-    """Return the paragraphs on how many predictions held, and on those that did not."""
+    """Return paragraphs: how many predictions held, in how many comparisons each method leads, and a sentence on each
+    prediction that did not hold.
+    """
     many, least = len(experiment.comparisons), experiment.predictions["smallest_difference"]
     held, not_held, unseen = (
         [comparison for comparison in experiment.comparisons if comparison.verdict == word] for word in VERDICTS
@@ -80,7 +86,7 @@ def _says(experiment: Experiment) -> list[str]:
 
 
 def _surprise(experiment: Experiment, comparison: Comparison) -> str:
-    """Return a sentence on a prediction that did not hold."""
+    """Return a sentence on a prediction that did not hold: what the coins said, and which method leads by how much."""
     difference = comparison.measured.mean
     method = NAMES["gdpo" if difference > 0 else "grpo"]
     return (
@@ -109,20 +115,22 @@ def interval(comparison: Comparison) -> str:
 
 
 def _signed(x: float) -> str:
-    """Return a difference as text in percentage points, with a second decimal where it is too small for one."""
+    """Return a difference of shares as text with its sign, in percentage points with one decimal; with two if it is
+    below 0.05 points.
+    """
     return signed(100 * x, 1 if abs(x) >= 0.0005 else 2)
 
 
 def points(x: float) -> str:
-    """Return a difference of shares as text in percentage points, to a tenth, without the word "points"."""
+    """Return a difference of shares as text in percentage points, with one decimal and without the word "points"."""
     return decimal(100 * x, 1)
 
 
 def curves(experiment: Experiment, comparison: Comparison) -> list[dict[str, Any]]:
     """Return the points of the curves of a comparison's reward: a dict per method and per STEPS successive steps.
 
-    The keys are method (its name), step (the last of these steps), and median, low and high: the median over seeds of
-    the reward's pass rate in these steps, and its quartiles.
+    The keys are method (its title), step (the last of these steps), median, low and high. They are the median over
+    seeds of the reward's pass rate in these steps, and its quartiles, all rounded to four decimals.
     """
     rates = experiment.runs.filter(setup=comparison.setup).with_columns((pl.col("step") - 1) // STEPS * STEPS + STEPS)
     means = rates.group_by("method", "seed", "step").agg(
@@ -152,7 +160,9 @@ def limits() -> Html:
 
 
 def results_table() -> Html:
-    """Return a table of every prediction, with the differences of coins and runs, above the rule for a verdict."""
+    """Return a table of every prediction, with the difference GDPO − GRPO of the coins and of the runs, and the rule
+    for a verdict below it.
+    """
     experiment = load()
     rows = [
         [

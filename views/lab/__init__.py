@@ -1,1 +1,1 @@
-"""The Lab: the board with the answers to a task, and what lies below it."""
+"""The chapter Lab: the board with the answers to a task, and what lies below the board."""

@@ -25,9 +25,9 @@ ONES = (1.0,) * len(REWARDS)
 
 @dataclass(frozen=True)
 class GradedAnswers:
-    """The answers to a task with their marks and the graders' reasons, both (answers, rewards).
+    """The answers to a task, with the mark that each grader gave each answer and the grader's reason.
 
-    They stand in the order of GDPO's advantages, the highest first.
+    The answers stand in the order of GDPO's advantages, the highest first. marks, reasons: (answers, rewards).
     """
 
     answers: tuple[str, ...]
@@ -36,13 +36,19 @@ class GradedAnswers:
 
     @property
     def state(self) -> State:
-        """The state of the board of these answers before a reader touches it, with their characters as lengths."""
+        """The state of the board of these answers before a reader touches it. The length of an answer is its number of
+        characters.
+        """
         return State(self.marks, ONES, ONES, lengths=tuple(map(len, self.answers)), names=REWARDS)
 
 
 @lru_cache(maxsize=16)
 def grade_answers(task: Task) -> GradedAnswers:
-    """Grade the answers to a task, and return them with their marks, from GDPO's highest advantage to its lowest."""
+    """Grade the answers to a task, and return them with their marks and reasons.
+
+    They stand in the order of GDPO's advantages at equal weights, the highest first; GRPO's advantages decide where
+    GDPO ties answers. The last 16 results are kept.
+    """
     grades = grade_all(task)
     marks = tuple(grade.vector for grade in grades)
     order = draw(State(marks, ONES, ONES))["order"]
@@ -54,7 +60,8 @@ def grade_answers(task: Task) -> GradedAnswers:
 
 
 def board(task: Task, first: Task, page: Nav) -> Board:
-    """Return the board of a task's answers, in the state that the address holds if the address is of this task.
+    """Return the board of a task's answers. It is in the state that the address holds if the address is of this task,
+    and otherwise untouched.
 
     A value of the address that does not fit the board is ignored, and the page says so. first: the task of an address
     that names no task.
@@ -83,7 +90,10 @@ def board(task: Task, first: Task, page: Nav) -> Board:
 
 
 def controls(task: Task, state: State, why: bool = False) -> dict[str, Any]:
-    """Return the values of the Lab's controls, by control; why: whether each bar shows what each reward adds to it."""
+    """Return the values of the Lab's controls, by their keys in the address.
+
+    why: whether each bar of the board shows what each reward adds to the answer's advantage.
+    """
     return {"lab-task": task.id, "lab-why": "yes" if why else ""} | {
         f"lab-{name}": getattr(state, name) for name in ("marks", "pays", "weights", "convention", "method")
     }
@@ -92,40 +102,42 @@ def controls(task: Task, state: State, why: bool = False) -> dict[str, Any]:
 def defaults(first: Task, task: Task) -> Mapping[str, Any]:
     """Return the values that the address leaves out, by control, while the board shows the answers to `task`.
 
-    They are the task `first`, which an address that names no task has, and the state of the untouched board of `task`.
+    They are the state of the untouched board of `task`, and `first`, the task of an address that names no task.
     """
     return controls(task, grade_answers(task).state) | {"lab-task": first.id}
 
 
 def link(board: Board, task: Task, first: Task) -> tuple[dict[str, Any], Mapping[str, Any], str]:
-    """Return the values of the Lab's controls, the values that the address leaves out, and a program.
+    """Return a tuple of what `Nav.write` needs: the values of the Lab's controls, the values that the address leaves
+    out, and a program.
 
-    Both kinds of values are by control; the program prints the board's numbers. first: the task of an
-    address that names no task.
+    The first two are mappings by the control's key in the address. The program is Python and prints the numbers of the
+    board. first: the task of an address that names no task.
     """
     return controls(task, board.state, board.why), defaults(first, task), program(board.state)
 
 
 def deeds(board: Board, task: Task) -> set[str]:
-    """Return which of the two things that the Lab suggests are done on the board: "tie" and "order".
+    """Return which of two deeds, things that the Lab asks a reader to try, are done on the board: "tie" and "order".
 
-    "tie": GDPO ties answers with different marks, and ties none with the marks as graded. "order": with a weight of
-    correctness other than 1, GDPO puts no wrong answer above a right one, and there are answers of both sorts. Neither
-    is done where the board shows another method. Both are read off drawings, so that no flip of a mark waits for
-    another computation.
+    "tie" is done if GDPO ties answers with different marks, though it ties none with the marks as graded. "order" is
+    done if correctness has another weight than 1, there are right and wrong answers, and GDPO puts no wrong answer
+    above a right one. Neither is done if the board shows another method than GDPO. Both are read off the drawing of the
+    board, so that a flip of a mark waits for no further computation.
     """
     if board.method != "gdpo":
         return set()
     wrong, pairs = board.drawing["wrong_first"]
-    # With the marks as graded, GDPO ties none.
+    # The deed counts only where GDPO ties nothing as long as the marks are as graded.
     tied = board.drawing["ties"][1] and not draw(grade_answers(task).state)["ties"][1]
     ordered = board.weights[0] != 1 and pairs > 0 == wrong
     return {name for name, done in {"tie": tied, "order": ordered}.items() if done}
 
 
 def program(state: State) -> str:
-    """Return a Python program that prints, for a state of the board, the advantages and shares of the update under GRPO
-    and under the method that the board shows. It has 15 lines for twelve answers.
+    """Return a Python program that prints the advantages and the shares of the update for a state of the board.
+
+    It prints them under GRPO and under the method beside it on the board, and has 15 lines for twelve answers.
     """
     options = "" if state.convention == "paper" else f', convention=gc.CONVENTIONS["{state.convention}"]'
     if gc.CONVENTIONS[state.convention].last_step == "tokens":
@@ -150,7 +162,7 @@ def program(state: State) -> str:
 
 
 def choice(tasks: tuple[Task, ...], page: Nav) -> mo.ui.radio:
-    """Return the control that chooses a task, at first the one that the address names, else the first."""
+    """Return the control that chooses a task, at the task that the address names, or else at the first task."""
     titles = {task.id: task.title for task in tasks}
     linked = titles[page.given("lab-task", titles, next(iter(titles)))]
     label = tag("span", "Where", kind="segments large")

@@ -23,7 +23,11 @@ RULES = {"grpo": "GRPO: add the ratings", "gdpo": "GDPO: normalise, then add"}
 
 
 def sliders(page: Nav) -> mo.ui.array:
-    """Return a slider per rating, at the value of the address, rounded, or at the shipped rating where it has none."""
+    """Return a slider per rating, one book after another.
+
+    A slider stands at the rating in the address, rounded and brought onto its scale, or at the shipped rating if the
+    address has no ratings.
+    """
     ratings = page.given("lab-books", default=RATINGS, many=len(RATINGS))
     named = [(f"{title}: {name}", *bounds) for title in TITLES for name, bounds in SCALES.items()]
     return mo.ui.array(
@@ -37,7 +41,10 @@ def sliders(page: Nav) -> mo.ui.array:
 
 
 def shelf(sliders: Sequence[object]) -> Html:
-    """Return a table of books with their sliders, one per rating, below a paragraph on what the table shows."""
+    """Return a table of the books below a paragraph on what it shows; a row has the sliders of a book, one per rating.
+
+    sliders: those of all books, one book after another.
+    """
     scales = listing([f"{name} from {low} to {high}" for name, (low, high) in SCALES.items()])
     sentence = (
         f"Each of these {word(len(TITLES))} books is an answer, and its ratings are the rewards: {scales}. GRPO adds "
@@ -51,7 +58,8 @@ def shelf(sliders: Sequence[object]) -> Html:
 
 
 def ranking(ratings: Sequence[float]) -> Html:
-    """Return the rankings of both methods side by side, below a sentence on which books each method puts first.
+    """Return the order of the books under GRPO beside that under GDPO, below a sentence on which books each method puts
+    first.
 
     ratings: of all books, one book after another.
     """
@@ -65,7 +73,10 @@ def ranking(ratings: Sequence[float]) -> Html:
 
 
 def _verdict(collapses: dict[str, gc.Collapse]) -> str:
-    """Return a sentence on which books each method puts first; collapses: by method, those of the books."""
+    """Return a sentence on which books GRPO puts first, and which GDPO does.
+
+    collapses: by method, the `Collapse` of the books' ratings; GRPO has to come before GDPO.
+    """
     levels = [collapse.level.tolist() for collapse in collapses.values()]
     grpo, gdpo = ([t for t, n in zip(TITLES, level, strict=True) if n == max(level)] for level in levels)
     if grpo != gdpo:
@@ -83,9 +94,10 @@ def _puts_first(titles: list[str]) -> str:
 
 
 def _list(rows: list[list[float]], method: str, collapse: gc.Collapse) -> Html:
-    """Return the books in a method's order, with places, advantages and ties.
+    """Return the books as a list in a method's order, each with its place, its advantage and a mark if it is tied.
 
-    rows: (books, ratings); collapse: what the method makes of them.
+    rows: (books, ratings); collapse: the `Collapse` of these ratings under the method. Books of one advantage share a
+    place.
     """
     advantages, level = gc.advantages(rows, method).tolist(), collapse.level.tolist()
     order = sorted(range(len(rows)), key=lambda i: (-level[i], i))

@@ -1,6 +1,5 @@
-"""The depth below the board: how answers are marked, all conventions, and the paper's Fig. 2.
-
-The figure is computed with and without GDPO's batch step.
+"""The folds below the board: the formulas with a computation step by step, how answers are marked, every convention,
+and the paper's Fig. 2, which is computed with and without GDPO's batch step.
 """
 
 from functools import lru_cache
@@ -15,16 +14,16 @@ from views.html import ROOT, Html, div, join, points, prose, table, tag
 
 
 def equations() -> str:
-    """Return the paper's equations with every symbol named: a section of docs/library.md, as Markdown."""
+    """Return a section of docs/library.md as Markdown: the paper's equations with every symbol named."""
     text = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
     return text.partition("## The formulas\n")[2].partition("\n## ")[0]
 
 
 def side_by_side(total: Tensor, grpo: Tensor, z: Tensor, z_total: Tensor, gdpo: Tensor) -> Html:
-    """Return GRPO's and GDPO's computation side by side in a table, a row per answer.
+    """Return a table of GRPO's computation beside GDPO's, a row per answer.
 
-    total: weighted sums of rewards; grpo, gdpo: advantages; z: (answers, rewards) normalised rewards; z_total: their
-    weighted sums. All but z are (answers,).
+    total: the weighted sums of the rewards, (answers,); grpo, gdpo: the advantages, (answers,); z: the normalised
+    rewards, (answers, rewards); z_total: the weighted sums of z, (answers,).
     """
     rows = zip(total, grpo, z, z_total, gdpo, strict=True)
     head = ["answer", "(1) sum", "(2) GRPO", *(f"(4) z {k}" for k in range(1, len(z[0]) + 1)), "(5) sum", "(6) GDPO"]
@@ -33,7 +32,7 @@ def side_by_side(total: Tensor, grpo: Tensor, z: Tensor, z_total: Tensor, gdpo: 
 
 
 def grading() -> Html:
-    """Return a sentence on the answers, and a list of what each mark asks of one."""
+    """Return a sentence on where the answers come from, and a list of what an answer has to be to pass each mark."""
     marks = (
         "correctness: the answer makes the right calls, with accepted values. Values are converted to the documented "
         "type before they are compared, so a number may be written as text. The requests have the format of BFCL, a "
@@ -57,10 +56,10 @@ ONE_MARK, BOTH_MARKS = ((0, 0), (1, 0)), ((0, 0), (1, 1))  # the paper's Fig. 2:
 
 
 def conventions(state: State, answer: int) -> Html:
-    """Return a table of one answer's advantage under every convention, by GRPO and by the chosen method, and sentences
-    on the convention of the board.
+    """Return a table of one answer's advantages, a row per convention, and sentences on the convention of the board.
 
-    The sentences say what that convention does where the formulas leave a choice. answer: the answer's number, from 0.
+    A row has the advantage under GRPO and that under the method beside it on the board. The sentences say what the
+    board's convention does where the paper's formulas leave a choice. answer: the answer's number, from 0.
     """
 
     def row(c: gc.Convention) -> list[str]:
@@ -89,7 +88,9 @@ def conventions(state: State, answer: int) -> Html:
 
 
 def _by_tokens() -> str:
-    """Return a sentence on the conventions that weigh answers by tokens, and what a token is here; "" if none does."""
+    """Return a sentence on the conventions that weigh answers by their tokens, and on what counts as a token here; ""
+    if no convention does.
+    """
     names = [c.name for c in gc.CONVENTIONS.values() if c.last_step == "tokens"]
     weigh = "weighs" if len(names) == 1 else "weigh"
     return f"{listing(names)} {weigh} answers by their tokens; here each character counts as one." if names else ""
@@ -106,10 +107,11 @@ def _advantage(state: State, method: str, c: gc.Convention, answer: int) -> str:
 
 @lru_cache(maxsize=1)
 def figure_two() -> Html:
-    """Return a table of the advantages in the paper's Fig. 2, under GRPO and under GDPO before and after its batch
-    step, and a paragraph on it.
+    """Return a table of the advantages in the paper's Fig. 2 under GRPO and GDPO, and a paragraph on it. It is made
+    once.
 
-    Each prompt of the figure has two answers: the first passes no mark, the second one mark or both.
+    Each prompt of the figure has two answers: the first passes no mark, the second one mark or both. GDPO is shown
+    before its batch step and after it: with each prompt alone in its batch, and with both prompts in one.
     """
     both = [ONE_MARK, BOTH_MARKS]
     rows = {
@@ -136,9 +138,10 @@ def figure_two() -> Html:
 
 
 def _second(rewards: object, method: str = "gdpo", prompt: int | None = None, before: bool = False) -> float:
-    """Return the advantage of the second answer to a prompt; before: whether GDPO's batch step is left out.
+    """Return the advantage of the second answer to a prompt under a method.
 
-    prompt: the number of that prompt; None where the rewards are of one prompt, without an axis of prompts.
+    rewards: (answers, rewards) if `prompt` is None, and otherwise (prompts, answers, rewards), in which case `prompt`
+    is the number of the prompt; before: whether GDPO's batch step is left out.
     """
     e = gc.explain(rewards, method)
     a = e.weighted_sums if before else e.advantages

@@ -1,4 +1,4 @@
-"""The chapter Your run: the reader chooses a log, which is read and audited, and whose report is shown."""
+"""The chapter Your run: the reader chooses a log, the log is read and audited, and the report on it is shown."""
 
 from views.run import choose, groups, log, show
 

@@ -1,4 +1,6 @@
-"""The controls with which a reader tries another setting on the whole run; the browser computes what follows."""
+"""The controls with which a reader tries another setting, such as another method or other weights, on the whole run.
+The browser computes the figures that change.
+"""
 
 import anywidget
 import marimo as mo
@@ -19,9 +21,9 @@ export default { render };
 
 
 class Ask(anywidget.AnyWidget):
-    """The controls of a setting and the figures under it, as in a report's HTML file.
+    """The controls of a setting and the figures below them, as they stand in a report's HTML file.
 
-    `html` holds both, and the data from which the browser computes the figures.
+    `html` holds the controls, the figures, and the data from which the browser computes the figures.
     """
 
     _esm = report.SCRIPT + _RENDER
@@ -29,9 +31,10 @@ class Ask(anywidget.AnyWidget):
 
 
 def controls(audit: AuditReport) -> Html:
-    """Return the controls with which another setting is tried on a report's run; empty for a report without its log.
+    """Return the controls with which a reader tries another setting on the run of a report.
 
-    Where no other setting can be computed, a sentence that says why stands in their place.
+    If no other setting can be computed, a sentence that says why stands in their place. The result is empty for a
+    report without its log.
     """
     asks = report.asking(audit, on_page)
     return element(mo.ui.anywidget(Ask(html=f"{report.STYLE}{asks}"))) if asks else asks

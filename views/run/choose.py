@@ -1,4 +1,6 @@
-"""Controls of the chapter Your run: files or a sample, how the log is read, and the reward that matters most."""
+"""The controls of the chapter Your run: which files or which sample, how the log is read, and which reward matters
+most. The values of these controls in the address are here too.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -51,8 +53,8 @@ FILES = (
 def sample(page: Nav, files: Sequence[Any]) -> mo.ui.dropdown:
     """Return the dropdown of the log to show: the reader's files, if there are any, and all samples.
 
-    Its value is a Sample, or None for the reader's files. Chosen at first are the files, else the sample that the
-    address names, else the first sample.
+    Its value is a Sample, or None for the reader's files. If there are files, they are chosen at first; if not, the
+    sample that the address names, or else the first sample.
     """
     linked = _BY_ID[page.given("run-sample", list(_BY_ID), SAMPLES[0].id)].title
     yours = {"your files" if len(files) > 1 else "your file": None} if files else {}
@@ -61,16 +63,16 @@ def sample(page: Nav, files: Sequence[Any]) -> mo.ui.dropdown:
 
 
 def upload() -> mo.ui.file:
-    """Return the control that takes the reader's files."""
+    """Return the control that takes the reader's files, each of at most the size that all files together may have."""
     most = f"{sessions.LARGEST / 1e6:.0f}\u00a0MB"
     label = f"**Drop the files of your run here**, or a zip of their folder, of at most {most}."
     return mo.ui.file(multiple=True, kind="area", max_size=sessions.LARGEST, label=label)
 
 
 def area(files: mo.ui.file, log: Log | None) -> mo.Html:
-    """Return the control for files with the name of the log that is shown, and an empty line for a refusal.
+    """Return the control for files, with the name of the log that is shown and a line that is empty at first.
 
-    nav.js fills that line where the files are too large.
+    nav.js writes into that line that files are too large. log: None where no log could be read.
     """
     says = f"{sessions.TOO_LARGE}. The page stays as it was."
     refused = tag("p", "", kind="refused", role="alert", data_most=sessions.LARGEST, data_says=says)
@@ -79,9 +81,10 @@ def area(files: mo.ui.file, log: Log | None) -> mo.Html:
 
 
 def corrections(page: Nav, sample: Sample | None) -> mo.ui.dictionary:
-    """Return the controls with which the reader corrects how a log is read and weighed, by what they correct.
+    """Return the controls with which the reader corrects how a log is read and what its rewards weigh.
 
-    They have the values of the address if the address is of this sample; otherwise they are empty.
+    They are "framework" and one for each key of TEXTS. They have the values of the address if the address is of this
+    sample; otherwise they are empty. sample: None for the reader's own files.
     """
     here = is_linked(page, sample)
     by_id = {key or "": title for title, key in FRAMEWORKS.items()}
@@ -104,8 +107,8 @@ def corrections_fold(corrections: mo.ui.dictionary) -> mo.Html:
 def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
     """Return the dropdown of the reward that matters most, in which the reader may also choose none.
 
-    Chosen at first is the reward that the address names, if the address is of this sample, and else the primary reward
-    of the sample, if it has one.
+    If the log is a sample and the address is of this sample, the reward that the address names is chosen at first.
+    Otherwise it is the sample's own primary reward, if it has one; for the reader's own files none is chosen.
     """
     rewards = list(log.run.rewards) if log else []
     chosen = _known(log)
@@ -118,10 +121,11 @@ def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
 def address(
     sample: Sample | None, corrected: Mapping[str, str | None], log: Log | None, primary: str | None
 ) -> tuple[dict[str, str | None], dict[str, str]]:
-    """Return the values of the chapter's controls, and the values that the address leaves out, both by control.
+    """Return two mappings by control: the values of the chapter's controls, and the values that the address leaves out.
 
-    The controls' values are all None for an upload, of which the address tells nothing. It leaves out the first sample
-    and the reward that is known to matter most. corrected: the values of `corrections`.
+    For the reader's own files, of which the address tells nothing, the values of all controls are None. The values that
+    are left out are the first sample and the reward that is known to matter most in the log. sample, corrected,
+    primary: the values of the controls, `corrected` those of `corrections`; log: None where no log could be read.
     """
     values = {f"run-{key}": text or "" for key, text in corrected.items()}
     values |= {"run-primary": primary or NO_PRIMARY} if log else {}
@@ -137,20 +141,23 @@ def link(
     log: Log | None,
     report: AuditReport | None,
 ) -> tuple[dict[str, str | None], dict[str, str], str]:
-    """Return both mappings of `address`, and a program that prints the report's numbers, "" without a report.
+    """Return a tuple of what `Nav.write` needs: the two mappings of `address`, and a Python program that prints the
+    numbers of the report.
 
-    corrected: the values of `corrections`.
+    The program is "" without a log or a report. sample, corrected, primary, log: as in `address`.
     """
     prints = program(log, report, corrected["weights"] or "") if log and report else ""
     return *address(sample, corrected, log, primary), prints
 
 
 def _known(log: Log | None) -> str:
-    """Return the reward that is known to matter most in a log, or NO_PRIMARY."""
+    """Return the name of the reward that is known to matter most in a log; NO_PRIMARY if none is known or there is no
+    log.
+    """
     return (log.primary if log else None) or NO_PRIMARY
 
 
 def is_linked(page: Nav, sample: Sample | None) -> bool:
-    """Return whether the address is of this sample; an address that names no known sample is of the first one."""
+    """Return whether the address is of this sample. An address that names no known sample is of the first sample."""
     named = page.given("run-sample", default=SAMPLES[0].id)
     return sample is _BY_ID.get(named, SAMPLES[0])

@@ -55,7 +55,7 @@ def to_csv(numbers: pl.DataFrame) -> bytes:
 def neutral(cells: Iterable[object]) -> list[object]:
     """Return the cells with an apostrophe before each text that a spreadsheet would run as a formula.
 
-    Source: OWASP's "CSV Injection". Numbers stay as they are, also with a sign.
+    Numbers stay as they are, also those with a sign. Source: OWASP's "CSV Injection".
 
     >>> neutral(["=1+1", "@SUM(A1)", "-length", "a=b", -1.5, None])
     ["'=1+1", "'@SUM(A1)", "'-length", 'a=b', -1.5, None]

@@ -1,4 +1,4 @@
-"""The groups of a log that show a finding best, of which the reader opens one on the board."""
+"""Groups of a log as examples of what the audit found; the reader opens one of them on a board."""
 
 import marimo as mo
 
@@ -16,8 +16,8 @@ from views.html import div, element, show, tag
 def choice(audit: AuditReport | None) -> mo.ui.dropdown:
     """Return the dropdown of the groups that show the findings of a report best, in the order of the findings.
 
-    Groups of a finding that the report does not have come last. The dropdown has no options without a report, or where
-    no group shows a finding.
+    A group whose finding is not among those of the report comes last. The first group is chosen at first. The dropdown
+    is empty without a report, or if no group shows a finding.
     """
     ids = [finding.id for finding in audit.findings] if audit else []
     groups = sorted(audit.groups if audit else (), key=lambda g: ids.index(g.finding) if g.finding in ids else 99)
@@ -26,9 +26,9 @@ def choice(audit: AuditReport | None) -> mo.ui.dropdown:
 
 
 def board(group: ExampleGroup, audit: AuditReport) -> Board:
-    """Return the board of a group's answers with its logged advantages, if it has any.
+    """Return the board of a group's answers, with its logged advantages if it has any.
 
-    The board computes by the group's convention, or by the paper's where a board has no such convention. Raises
+    The board follows the convention of the group, or the paper's formulas if boards lack that convention. Raises
     InputError if no board can show the group.
     """
     return Board(
@@ -44,9 +44,10 @@ def board(group: ExampleGroup, audit: AuditReport) -> Board:
 
 
 def group_view(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.anywidget | mo.Html | None) -> mo.Html:
-    """Return the dropdown of the groups, the chosen group's prompt and its board in a fold; empty if none is chosen.
+    """Return a fold with the dropdown of the groups, and the prompt and the board of the chosen group; empty if none is
+    chosen.
 
-    drawn: the board, or a sentence on why there is none.
+    choice: that dropdown; drawn: the board, or a sentence on why there is none.
     """
     group = choice.value
     if audit is None or group is None:

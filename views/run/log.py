@@ -1,4 +1,6 @@
-"""The reading and the audit of a log: of a reader's files in another process, of a sample once for all visitors."""
+"""The reading and the audit of a log: of a reader's files in another process, of a sample once for all visitors. A
+program that does both is here too.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +19,12 @@ How = tuple[tuple[str, Any], ...]  # arguments of read_run as pairs; what is not
 
 @dataclass(frozen=True)
 class Log:
-    """A log that was read: a sample, or the files that a reader uploaded."""
+    """A log that was read: a sample, or the files that a reader uploaded.
+
+    named: a line that says which log it is; how: arguments of `read_run` as pairs; sample: None for the reader's files;
+    files: the reader's files by name, None for a sample; report: that of the reader's files with no weights and no
+    primary reward, or the InputError of the audit, None for a sample.
+    """
 
     run: Run
     named: str  # a line that says which log it is
@@ -37,8 +44,8 @@ def parse_corrections(
 ) -> How:
     """Return the arguments of `read_run` that the reader corrected, as pairs of a name and a value.
 
-    The arguments are the values of the controls, of which those with other names are passed over; an empty text
-    corrects nothing. Raises InputError for a text that cannot be read.
+    A text is what the reader typed into one control; an empty text corrects nothing. Other controls, such as the one
+    for weights, are passed over. Raises InputError for a text that cannot be read.
 
     >>> parse_corrections(None, "8", "correctness, style")
     (('group_size', 8), ('rewards', ('correctness', 'style')))
@@ -60,11 +67,12 @@ def arguments(how: How) -> dict[str, Any]:
 
 
 def read(sample: Sample | None, uploads: Sequence[Any] = (), **corrected: Any) -> Log:
-    """Return the log of a sample, or, if `sample` is None, the log in uploaded files. Only the latter has its report,
-    or in its place the InputError of the audit.
+    """Return the log of a sample, or, if `sample` is None, the log in the reader's files.
 
-    uploads: objects with `name` and `contents`; corrected: the arguments of `parse_corrections`. Raises InputError,
-    also where the uploads are too large together or for the server, or two of them have the same name.
+    The reader's files are also audited, with no weights and no primary reward: the log then holds the report, or the
+    InputError of the audit in its place. uploads: the files, objects with `name` and `contents`; corrected: the
+    arguments of `parse_corrections`. Raises InputError if the log cannot be read, if the files are too large together
+    or for the server's memory, and if two of them have the same name.
     """
     how = parse_corrections(**corrected)
     if sample:
@@ -88,7 +96,9 @@ def read(sample: Sample | None, uploads: Sequence[Any] = (), **corrected: Any) -
 
 @lru_cache(8)
 def _of_sample(sample: Sample, how: How) -> Log:
-    """Return the log of a sample, read once for all visitors."""
+    """Return the log of a sample, read once for all visitors; the last 8 logs are kept. how: as `parse_corrections`
+    returns it.
+    """
     return Log(read_run(sample.files(), **arguments(how)), f"This is a sample: “{sample.title}”.", how, sample)
 
 
@@ -102,9 +112,11 @@ def named_weights(text: str) -> dict[str, float] | None:
 
 
 def audit_log(log: Log, primary: str | None, weights: str) -> AuditReport:
-    """Return the report of a log; the audit of a sample is computed once for all visitors. Raises InputError.
+    """Return the report on a log. Raises InputError, also the one that stands in a log in place of its report.
 
-    primary: the reward that matters most, if any; weights: a text as `named_weights` reads it.
+    The audit of a sample is made once for all visitors. The reader's files are read and audited again, in another
+    process, if there is a primary reward or a weight. primary: the reward that matters most, if any; weights: a text as
+    `named_weights` reads it.
     """
     given = named_weights(weights)
     if log.sample:

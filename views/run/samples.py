@@ -9,7 +9,11 @@ REAL = "A real trainer ({}) wrote this log with a tiny random model: the log is 
 
 @dataclass(frozen=True)
 class Sample:
-    """A log that comes with the page: its files in data/samples, its origin, and the reward that matters most."""
+    """A log that comes with the page.
+
+    path: its file or folder in data/samples; source_note: sentences on where it comes from, in which text between two
+    ** is bold; primary: the reward that matters most, None if none is known.
+    """
 
     title: str
     path: str  # in data/samples
@@ -28,7 +32,11 @@ class Sample:
 
 
 def _trained(title: str, path: str, method: str) -> Sample:
-    """Return the sample of a real run of our small model under `method`; both such runs share checkpoint and seed."""
+    """Return the sample of a real run of our small language model, trained with TRL under `method`, the name of GRPO or
+    GDPO. The runs of both methods have the same checkpoint and seed.
+
+    path: the folder of the log in data/samples.
+    """
     note = (
         f"**A real run**: TRL's trainer with **{method}** on a small language model of our own. Correctness and style "
         "pay 1, conciseness pays 5. These are the first steps of the run; Evidence has whole runs."

@@ -1,4 +1,6 @@
-"""Content of the chapter Your run: whose log it is, its report, and the way to what explains a finding."""
+"""Content of the chapter Your run: where a log comes from, its report, files to download, and links to what explains a
+finding.
+"""
 
 from collections.abc import Iterable
 
@@ -24,7 +26,8 @@ _AT = {title: key for key, title in CHAPTERS.items()}
 
 
 def progress_note(doing: str, files: Iterable[bytes]) -> None:
-    """Show a line such as "Reading your files …" as the cell's output for now, if the files are large.
+    """Show a line such as "Reading your files …" as the output of the cell until the cell ends; do nothing for small
+    files.
 
     doing: the first word of that line; files: the contents of the files.
     """
@@ -33,7 +36,9 @@ def progress_note(doing: str, files: Iterable[bytes]) -> None:
 
 
 def source_note(log: Log) -> mo.Html:
-    """Return the line on where a sample comes from; empty for the reader's own files, whose control names them."""
+    """Return the line on where a sample comes from. It is empty for the reader's own files, which the control for files
+    names.
+    """
     return show(tag("p", prose(log.sample.source_note), kind="whose")) if log.sample else show()
 
 
@@ -43,7 +48,9 @@ def refusal(error: InputError) -> mo.Html:
 
 
 def front(audit: AuditReport) -> mo.Html:
-    """Return the front of a report: what to do, what ran and its picture, the plan, the rewards, and the findings."""
+    """Return the front of a report: what to do, what ran with a picture, the plan, the rewards, other settings to try,
+    and the findings.
+    """
     drawn = report.front(audit, guide, controls(audit), on_page)
     return show(report.STYLE, tag("h2", "The report", kind="unseen"), drawn)  # its own headings begin with h3
 
@@ -63,7 +70,9 @@ def downloads_line(log: Log, audit: AuditReport) -> mo.Html:
 
 
 def guide(finding: Finding) -> Html:
-    """Return a link to the chapter or the part of one that explains a finding, and the terms of the glossary for it."""
+    """Return links for a finding: to the chapter, or the part of a chapter, that explains it, and to the terms of the
+    glossary that it needs.
+    """
     place = KINDS[finding.id]
     kind, _, name = place.place.partition(", ")
     if kind == "page":

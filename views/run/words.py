@@ -1,4 +1,6 @@
-"""The audit's sentences in the words of the page, which names its controls in place of options of the command line."""
+"""Sentences of the audit in the words of the page: they name controls of the page in place of options of the command
+line.
+"""
 
 import re
 
@@ -50,13 +52,21 @@ def on_page(sentence: str) -> str:
 
 
 def _rewards(match: re.Match[str]) -> str:
-    """Return the names in a row of options `--reward NAME`, and the control of the page that takes them."""
+    """Return words in place of a row of options `--reward NAME`: the names, and the control of the page that takes
+    them.
+
+    match: of the whole row in a sentence.
+    """
     names = [name.strip("'") for name in re.findall(rf"--reward[ =]({_NAME})", match[0])]
     return f"{', '.join(names)} (in “{TEXTS['rewards'][0]}”)"
 
 
 def _given(match: re.Match[str]) -> str:
-    """Return words for the control that replaces an option, with the option's value unless that is a placeholder."""
+    """Return words in place of an option of the command line: the control of the page, and the option's value.
+
+    The value is left out if it is the placeholder N or if there is none. match: of the option, with the word before it
+    as its group 1 and the value as its group 2.
+    """
     option = re.sub(r"^.*?--|[ =].*", "", match[0], flags=re.DOTALL)
     lead = {None: "", ": ": " in "}.get(match[1], "in ")
     value = (match[2] or "N").strip("'")

@@ -1,5 +1,5 @@
-"""The cards of the set-ups, each with a small picture, and the table of weights of the conflict. data/gallery.json
-holds the numbers of both, and a test recomputes them.
+"""The cards of the set-ups, each with a small picture, and the table of weights for the set-ups in which rewards
+conflict. data/gallery.json holds the numbers of both, and a test recomputes them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ from views.train.runs import BOTH_METHODS, NAMES, ROOM, program, train
 from views.train.words import TITLES, counts, probability
 
 POINTS = 32  # of a small curve
-WEIGHTS = (4.0, 2.0, 1.0, 0.9, 0.5, 0.25, 0.125)  # of being concise, in the table of weights
+WEIGHTS = (4.0, 2.0, 1.0, 0.9, 0.5, 0.25, 0.125)  # of conciseness, in the table of weights
 ROWS = {
     "faster": f"▲ {FASTER}",
     "same": f"= {SAME}",
@@ -53,11 +53,13 @@ WIDTH, HEIGHT = 160, 22
 
 
 def sketch(setup: Setup) -> dict:
-    """Train both methods, and return what a small picture shows of them.
+    """Train GRPO and GDPO, and return the numbers of a small picture, a sketch, as a dict.
 
-    The dict holds "epochs", the epochs of the points, and a dict per method: "steps", the median epochs at which the
-    coins are learnt, None for never; "curve", the median probability of the coin that it learns last, or of the right
-    answer where the policy has arms; and "last", the probability of the first coin or of the right answer at the end.
+    "epochs" has at most POINTS epochs, from 0 to ROOM times the epoch at which both methods have learnt the coin that
+    is followed, or to the last epoch. Each method follows the coin that it learns last, or the right answer if the
+    policy has arms. There is a dict per method: "steps", the median epochs at which the coins are learnt, None for
+    never; "curve", the median probability, at "epochs", of what the method follows; and "last", the final median
+    probability of the first coin or of the right answer.
     """
     runs = train(setup)
     steps = {m: medians(run) for m, run in runs.items()}
@@ -81,9 +83,10 @@ def sketch(setup: Setup) -> dict:
 class File(TypedDict):
     """The content of data/gallery.json.
 
-    rates: the starting pass rates in the scenario of the Lab's answers; sketches: what `sketch` returns, by scenario
-    and comparison; weights: by scenario, comparison and method, a list for each of WEIGHTS and then for the gate, with
-    the final probability of the right answer and the epochs until it is learnt, None for never.
+    rates: the starting pass rates in the scenario of the Lab's answers. sketches: what `sketch` returns, by scenario
+    and by comparison. weights: results of the scenarios with arms, by scenario, comparison and method: a pair for each
+    of WEIGHTS and a last one for the gate, of the final probability of the right answer and the epochs until it is
+    learnt, None for never.
     """
 
     rates: list[float]
@@ -93,8 +96,9 @@ class File(TypedDict):
 
 @lru_cache(maxsize=2)
 def load(data: Path) -> tuple[dict[str, Scenario], File]:
-    """Return the scenarios by id, and the file of their pictures, both from the directory `data`. Raises InputError
-    where a file cannot be read, or where the pictures are not those of all scenarios.
+    """Return the scenarios by id, and the content of gallery.json, both from the folder `data`. They are read once.
+
+    Raises InputError if a file cannot be read, or if the sketches are not those of all scenarios.
     """
     scenarios = {scenario.id: scenario for scenario in load_scenarios(data / "scenarios.json")}
     path = data / "gallery.json"
@@ -107,10 +111,11 @@ def load(data: Path) -> tuple[dict[str, Scenario], File]:
 def link(
     scenario: Scenario, setup: Setup, methods: Sequence[str], values: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """Return the values of the chapter's controls, the values that the address leaves out, and a program.
+    """Return a tuple of what `Nav.write` needs: the values of the chapter's controls, the values that the address
+    leaves out, and a program.
 
-    Both kinds of values are by control; the program prints the results of the set-up. values: of the controls of the
-    scenario, by name.
+    The first two are mappings by the control's key in the address. The program is Python and prints the results of the
+    set-up. methods: GRPO, GDPO and perhaps a third method; values: of the controls of the scenario, by name.
     """
     third = methods[len(BOTH_METHODS)] if len(methods) > len(BOTH_METHODS) else ""
     names = {"train-scenario": scenario.id, "train-compare": setup.comparison, "train-method": third}
@@ -126,7 +131,7 @@ def link(
 
 
 def kind(sketch: Mapping[str, Any], arms: bool) -> str:
-    """Return the verdict that a sketch shows: one of VERDICTS, or one of ENDS if the policy has arms."""
+    """Return the verdict on a sketch: one of VERDICTS, or one of ENDS if the policy has arms."""
     if arms:
         return verdict_on_arms(*(sketch[m]["last"] for m in BOTH_METHODS))
     return verdict_on_coins(*(_never(sketch[m]["steps"]) for m in BOTH_METHODS))
@@ -138,7 +143,7 @@ def _never(steps: Sequence[int | None]) -> list[float]:
 
 
 def label(sketch: Mapping[str, Any], arms: bool) -> str:
-    """Return the verdict of a sketch in a few words.
+    """Return the verdict on a sketch in a few words; "1.9× faster" compares the epochs until the last coin is learnt.
 
     >>> label({"grpo": {"steps": [37, 14]}, "gdpo": {"steps": [20, 20]}}, False)
     'GDPO 1.9× faster'
@@ -155,7 +160,9 @@ def label(sketch: Mapping[str, Any], arms: bool) -> str:
 
 
 def _in_short(sketch: Mapping[str, Any], arms: bool) -> str:
-    """Return those words of a verdict that the title of its row of cards does not say; "" where that says all."""
+    """Return the words that a card adds to the title of its row, which already tells the kind of verdict: "1.9×", "only
+    GDPO" or "neither gets there", and with arms "both" or "GDPO alone". They are "" for no difference.
+    """
     ending, words = kind(sketch, arms), label(sketch, arms).split()
     if arms:
         return ending.removeprefix("right under ")
@@ -164,9 +171,9 @@ def _in_short(sketch: Mapping[str, Any], arms: bool) -> str:
 
 
 def _spark(sketch: Mapping[str, Any], arms: bool) -> Html:
-    """Draw each method's curve of a sketch, and a line between the epochs at which the two methods have learnt.
+    """Draw each method's curve of a sketch, and a line between the epochs at which GRPO and GDPO have learnt.
 
-    That line is left out where neither method is faster, or where one never learns.
+    The line is left out if neither method is faster, or if one never learns.
     """
     low, end = min(0.6, *(min(sketch[m]["curve"]) for m in BOTH_METHODS)), sketch["epochs"][-1]
 
@@ -187,6 +194,8 @@ def _spark(sketch: Mapping[str, Any], arms: bool) -> Html:
 
 def facts(scenario: Scenario) -> str:
     """Return in a few words what a reader needs to predict how a set-up ends: starts, pays, weights, noise and so on.
+
+    What has its default, such as equal weights, is left out.
 
     >>> facts(load(Path("data"))[0]["varying"])
     'start 0.02, 0.1 · pay 1, 6 · noise 0, 1'
@@ -209,10 +218,11 @@ Guesses = Mapping[str, str | None]
 
 
 def sketches(scenarios: Mapping[str, Scenario], file: File, comparison: str, lab: State) -> Sketches:
-    """Return the sketch of each scenario, by its id, under a comparison, or under the one that the scenario is about.
+    """Return the sketch of each scenario, by its id, under a comparison; a scenario about one comparison has that one.
 
-    The scenario of the Lab's answers is trained anew where these changed. file: as `load` returns it; lab: the state of
-    the Lab's board.
+    The sketches come from `file`, which is as `load` returns it. Only the scenario of the Lab's answers is trained
+    anew, if marks, pays or weights of the Lab differ from those for which the file was made. lab: the state of the
+    Lab's board.
     """
     by_scenario = {}
     for s in scenarios.values():
@@ -225,20 +235,23 @@ def sketches(scenarios: Mapping[str, Scenario], file: File, comparison: str, lab
 
 
 def is_of_another_comparison(scenario: Scenario, comparison: str) -> bool:
-    """Return whether a scenario is about one comparison, and that is not this one."""
+    """Return whether a scenario is about a single comparison, and that comparison is not `comparison`."""
     return scenario.setup.comparison not in ("equal", comparison)
 
 
 def kinds(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str) -> list[str]:
-    """Return the verdicts on all set-ups of coins, except those that are about another comparison."""
+    """Return the verdicts on the set-ups of coins, without those set-ups that are about a single, other comparison.
+
+    shown: the sketch of each scenario, by its id.
+    """
     counted = [s for s in scenarios.values() if not s.setup.arms and not is_of_another_comparison(s, comparison)]
     return [kind(shown[s.id], False) for s in counted]
 
 
 def summary(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str, score: str | None) -> Html:
-    """Return a paragraph on how the set-ups end, or, for a reader who predicts, the score.
+    """Return a paragraph on how the set-ups end, or, for a reader who predicts, on how many predictions were right.
 
-    score: "" until something was predicted; None where the reader does not predict.
+    shown: the sketches; score: that sentence; "" while nothing is predicted, None for a reader who does not predict.
     """
     if score is not None:
         return tag("p", score or "Choose a set-up and say how it ends; then its curves come.", role="status")
@@ -249,8 +262,8 @@ def summary(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str,
 def gallery(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str, guesses: Guesses | None) -> Html:
     """Return all cards, in a row per verdict, or, for a reader who predicts, in one row that tells no verdict.
 
-    Set-ups with arms have a row of their own in either case. shown: the sketches; guesses: what the reader predicted,
-    by scenario, None for nothing yet; where the reader does not predict, `guesses` itself is None.
+    Set-ups with arms have a row of their own in either case. shown: the sketches, by scenario; guesses: what the reader
+    predicted, by scenario, with None or "" where nothing is predicted yet; None for a reader who does not predict.
     """
     places: dict[str, list[Html]] = {name: [] for name in ("guessed", *ROWS)}
     for s in scenarios.values():
@@ -265,8 +278,9 @@ def gallery(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str,
 def _card(s: Scenario, drawn: Mapping[str, Any], comparison: str, guesses: Guesses | None) -> Html:
     """Return the card of a set-up: its title, and a small picture with the verdict.
 
-    For a reader who predicts, facts about the set-up stand in place of the picture, and, once it is predicted, the
-    verdict and whether the prediction was right. s: the scenario; drawn: its sketch.
+    For a reader who predicts there is no picture. The card has facts about the set-up until the reader has predicted
+    it, and then the verdict and whether the prediction was right. s: the scenario; drawn: its sketch; guesses: as in
+    `gallery`.
     """
     arms = bool(s.setup.arms)
     another_comparison = is_of_another_comparison(s, comparison)
@@ -284,7 +298,9 @@ def _card(s: Scenario, drawn: Mapping[str, Any], comparison: str, guesses: Guess
 
 
 def score(scenarios: Mapping[str, Scenario], shown: Sketches, guesses: Guesses) -> str:
-    """Return a sentence on how many predictions were right; "" where nothing was predicted."""
+    """Return a sentence on how many predictions were right; "" while nothing is predicted. The arguments are as in
+    `gallery`.
+    """
     guessed = [s for s in scenarios.values() if guesses[s.id]]
     right = sum(kind(shown[s.id], bool(s.setup.arms)) == guesses[s.id] for s in guessed)
     if not guessed:
@@ -297,11 +313,11 @@ def score(scenarios: Mapping[str, Scenario], shown: Sketches, guesses: Guesses) 
 
 
 def weights_table(file: File, scenario: Scenario, setup: Setup) -> Html | str:
-    """Return a table of which answer wins under each method at each weight of conciseness, and with the gate, with
-    sentences below it. The right answer wins with a final probability of LEARNT or more, a wrong one where that of the
-    right one is 1 − LEARNT or less.
+    """Return a table of which answer wins at each weight of conciseness and with the gate, a row per method, and
+    sentences.
 
-    The result is empty where the reader changed anything of the scenario besides weights, gate and comparison.
+    The right answer wins if its final probability is LEARNT or more, and a wrong one if that probability is 1 − LEARNT
+    or less. The result is empty if the reader changed anything in the scenario but weights, gate and comparison.
     """
     as_shipped = replace(scenario.setup, match_scale=setup.match_scale, weights=None, gate=None)
     if replace(setup, weights=None, gate=None) != as_shipped:
@@ -336,16 +352,20 @@ def weights_table(file: File, scenario: Scenario, setup: Setup) -> Html | str:
 
 
 def _result(p: float, here: bool) -> Html:
-    """Return the cell of a final probability of the right answer; here: whether the reader's set-up has this weight."""
+    """Return a cell of `weights_table`: which answer wins, and the final probability of the right answer.
+
+    p: that probability; here: whether the reader's set-up has the weight of this cell.
+    """
     name, sign = ("right", "✓") if p >= LEARNT else ("wrong", "✗") if p <= 1 - LEARNT else ("open", "~")
     return tag("span", tag("b", sign), tag("small", probability(p)), kind=f"{name}{' here' if here else ''}")
 
 
 def _largest(cells: Sequence[Sequence[Any]]) -> float | None:
-    """Return the largest of WEIGHTS at which, as at every smaller one, the right answer wins; None if there is none.
+    """Return the largest of WEIGHTS up to which the right answer wins at each weight; None if it does not win at the
+    smallest.
 
-    It wins with a final probability of LEARNT or more. cells: for each of WEIGHTS, and last for the gate, a list whose
-    first item is the final probability of the right answer.
+    To win, it needs a final probability of LEARNT or more. cells: pairs as in `File`, one for each of WEIGHTS and a
+    last one for the gate; the first number of a pair is that probability.
     """
     largest = None
     for weight, (p, _) in zip(reversed(WEIGHTS), reversed(cells[:-1]), strict=True):

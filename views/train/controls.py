@@ -1,4 +1,6 @@
-"""The controls of Train: their values in a scenario and in the address, and the set-up that they describe."""
+"""The controls of Train: their values in a scenario and in the address, how they are drawn, and the set-up that they
+describe.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -31,11 +33,13 @@ NOISIEST = 10.0
 OPTIMIZERS = ("sgd", "adam")
 # The labels, for screen readers alone, of two controls whose options explain themselves: words, and a class.
 LABELS = (("How the methods are compared", "segments unseen"), ("Add a third method", "unseen"))
-REST = 0.05  # the probability at which, in the conflict, the answer starts that is neither right nor concise
+REST = 0.05  # where rewards conflict, the start of the answer that is neither right nor concise
 
 
 def pass_rates(marks: Sequence[Sequence[float]]) -> tuple[float, ...]:
-    """Return the share of answers that passes each mark, but at least 0.5 / n and at most 1 − 0.5 / n, of n answers.
+    """Return the share of answers that passes each mark, but at least 0.5 / n and at most 1 − 0.5 / n for n answers.
+
+    The shares are rounded to four decimals. marks: (answers, rewards).
 
     >>> pass_rates([[1, 0], [1, 0], [0, 0], [1, 0]])
     (0.75, 0.125)
@@ -45,10 +49,11 @@ def pass_rates(marks: Sequence[Sequence[float]]) -> tuple[float, ...]:
 
 
 def as_coins(lab: State) -> tuple[list[float], list[float]]:
-    """Return the starting probabilities and the pays of the coins that stand for the Lab's marks, one per mark.
+    """Return two lists, the starting probabilities and the pays of the coins that stand for the Lab's marks, one per
+    mark.
 
-    A mark with other values than 0 and 1 becomes a coin that starts at one half, with a pay that gives its reward the
-    same standard deviation.
+    A mark of 0 and 1 becomes a coin that starts at its pass rate and has its pay. A mark with other values becomes a
+    coin that starts at one half, with a pay that gives the reward the same standard deviation.
     """
     starts, pays = list(pass_rates(lab.marks)), list(lab.pays)
     for k, mark in enumerate(zip(*lab.marks, strict=True)):
@@ -58,7 +63,7 @@ def as_coins(lab: State) -> tuple[list[float], list[float]]:
 
 
 def scenario_values(scenario: Scenario) -> dict[str, Any]:
-    """Return the values that the controls have in an unchanged scenario, by name."""
+    """Return the values that the controls have in an unchanged scenario, by the name of the control."""
     s, ones = scenario.setup, (1.0,) * scenario.setup.rewards
     return {
         "start": s.p0[:1] if s.arms else s.p0,  # of arms, only that of the right answer
@@ -73,9 +78,11 @@ def scenario_values(scenario: Scenario) -> dict[str, Any]:
 
 
 def linked_values(scenario: Scenario, page: Nav) -> dict[str, Any]:
-    """Return the values of the controls, by name: those of the address, else the scenario's.
+    """Return the values of a scenario's controls, by name: those of the address, or the scenario's where the address
+    has none.
 
-    A value of the address that a control cannot take gives way to the scenario's or to the nearest that it can take.
+    A value of the address that a control cannot take is replaced by the scenario's value, or by the nearest value that
+    the control can take.
     """
     values, arms = scenario_values(scenario), bool(scenario.setup.arms)
     for name in ("start", "pays", "weights"):
@@ -97,9 +104,11 @@ def linked_values(scenario: Scenario, page: Nav) -> dict[str, Any]:
 
 
 def for_all(page: Nav, linked: Scenario) -> tuple[mo.ui.radio, mo.ui.dropdown]:
-    """Return two controls at the values of the address: how the methods are compared, and which third method is shown.
+    """Return two controls that stay as they are when another scenario is chosen: how methods are compared, and the
+    third method that is shown.
 
-    Both stay as they are when another scenario is chosen. linked: the scenario that the address names.
+    They have the values of the address. If the scenario `linked`, which the address names, is about a single
+    comparison, the first control is at "equal", because the value in the address is that scenario's own.
     """
     compare = page.given("train-compare") if linked.setup.comparison == "equal" else "equal"
     titles = {title: name for name, title in TITLES.items()}
@@ -114,17 +123,19 @@ def for_all(page: Nav, linked: Scenario) -> tuple[mo.ui.radio, mo.ui.dropdown]:
 
 
 def question(scenario: Scenario) -> mo.ui.radio:
-    """Return the control that asks how a scenario ends; its options are the possible verdicts."""
+    """Return the control that asks how a scenario ends. Its options are the possible verdicts, of which none is chosen
+    at first.
+    """
     asked, answers = QUESTIONS[bool(scenario.setup.arms)]
     label = tag("span", asked, kind="question")
     return mo.ui.radio({words: kind for kind, words in answers.items()}, label=label, inline=True)
 
 
 def elements(scenario: Scenario, values: Mapping[str, Any]) -> mo.ui.dictionary:
-    """Return the controls of a scenario at these values, both by name.
+    """Return the controls of a scenario, by name. values: their values, by name.
 
-    The scenario of the Lab's answers has no controls for starts, pays and weights, which are the Lab's. Only one with
-    arms has a gate, only one without has noise, and only one about a single comparison has a control for it here.
+    Some controls exist for some scenarios only: starts, pays and weights unless they are the Lab's, a gate with arms,
+    noise without arms, and "compare" if the scenario is about a single comparison.
     """
     made: dict[str, Any] = {}
     names = rewards(scenario)
@@ -163,20 +174,24 @@ def _aligned(label: str) -> Html:
 def _slider(name: str, value: float, kind: str, reward: str) -> mo.ui.slider:
     words = tag(
         "span", kind, tag("span", f" of {reward}", kind="unseen"), kind="reward-label"
-    )  # the row names it for who sees
+    )  # the row itself names the reward for readers who see
     steps = sorted({*STEPS[name], value})
     return mo.ui.slider(steps=steps, value=value, label=words, debounce=True, show_value=True)
 
 
 def rewards(scenario: Scenario) -> list[str]:
-    """Return the names of a scenario's rewards, also of those that are noise alone."""
+    """Return the names of a scenario's rewards, including rewards that are noise alone."""
     if scenario.setup.arms:
         return ["being right", "being concise"]
     return [*scenario.coins, *["noise"] * (scenario.setup.rewards - len(scenario.coins))]
 
 
 def panel(scenario: Scenario, controls: Mapping[str, Any]) -> mo.Html:
-    """Return a row of sliders per reward, or, for the scenario of the Lab's answers, a link to the Lab."""
+    """Return the sliders of start, pay and weight, a row per reward. The scenario of the Lab's answers has a link to
+    the Lab instead.
+
+    controls: the elements of the scenario, by name.
+    """
     if scenario.from_marks:
         link = tag("a", "Change them in the Lab →", href="?at=lab")
         sentence = "Starts, pays and weights are those of the Lab; a score is a coin that spreads as it does. "
@@ -190,7 +205,11 @@ def panel(scenario: Scenario, controls: Mapping[str, Any]) -> mo.Html:
 
 
 def further(controls: Mapping[str, Any], compare: mo.ui.radio, third: mo.ui.dropdown, reset: mo.ui.button) -> mo.Html:
-    """Return the controls that concern all rewards in a line, and those that few readers need in a fold below it."""
+    """Return the controls that concern all rewards in a line, and those that few readers need in a fold below it.
+
+    controls: the elements of the scenario, by name; compare, third: as `for_all` returns them; reset: the button that
+    brings the values of the scenario back.
+    """
     line = [controls.get("compare", compare), *(controls[name] for name in ("gate",) if name in controls)]
     few = [controls[name] for name in ("optimizer", *SIZES, *NUMBERS)] + list(controls.get("noise", []))
     more = fold("Optimizer, noise, groups, seeds, epochs", div("few", *few))
@@ -198,16 +217,17 @@ def further(controls: Mapping[str, Any], compare: mo.ui.radio, third: mo.ui.drop
 
 
 def setup_of(scenario: Scenario, comparison: str, values: Mapping[str, Any], lab: State) -> Setup:
-    """Return the `Setup` that the values of the controls describe.
+    """Return the `Setup` that the values of a scenario's controls describe.
 
-    comparison: how the methods are compared; a scenario about one comparison has a control of its own for that.
-    lab: the state of the Lab's board, which gives the scenario of the Lab's answers its starts, pays and weights.
+    comparison: how the methods are compared; a scenario about a single comparison takes the one in `values` instead.
+    values: by name; lab: the state of the Lab's board, from which the scenario of the Lab's answers takes starts, pays
+    and weights.
     """
     if scenario.from_marks:
         starts, pays = as_coins(lab)
         values = {**values, "start": starts, "pays": pays, "weights": lab.weights}
     start = tuple(values["start"])
-    if scenario.setup.comparison != "equal":  # it is about one comparison, and has a control for it
+    if scenario.setup.comparison != "equal":  # such a scenario has a control of its own for it
         comparison = values["compare"]
     return replace(
         scenario.setup,
@@ -222,12 +242,15 @@ def setup_of(scenario: Scenario, comparison: str, values: Mapping[str, Any], lab
 
 
 def _unless_all(untouched: float, values: Sequence[float]) -> tuple[float, ...] | None:
-    """Return the values as a tuple; None where each of them is `untouched`."""
+    """Return the values as a tuple of floats; None if each of them is `untouched`."""
     return None if all(x == untouched for x in values) else tuple(map(float, values))
 
 
 def link_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a scenario's controls as values of the address, by the names that these have there."""
+    """Return the values of a scenario's controls as the address holds them, by the control's key in the address.
+
+    "train-more" holds the values of several controls in a row: optimizer, sizes, epochs, learning rate and noise.
+    """
     more = tuple(float(values[name]) for name in (*SIZES, *NUMBERS))
     noise = values.get("noise", (0.0, 0.0))  # a scenario with arms has no noise
     return {

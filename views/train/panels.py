@@ -24,7 +24,7 @@ ROOM = 0.085  # the width of a number, as a share of the epochs
 def draw(scenario: Scenario, setup: Setup, runs: Runs, limits: Mapping[str, Tensor]) -> Html:
     """Return a chart per coin or answer, side by side, all with the same axes.
 
-    runs, limits: by method, the runs and the probabilities in the infinite-group limit.
+    runs: by method; limits: by method, the probabilities in the infinite-group limit, (epochs + 1, coins or answers).
     """
     rows = curves(scenario.coins, runs, limits, every=-(-setup.epochs // POINTS))
     names = tuple(NAMES[m] for m in runs)
@@ -42,10 +42,11 @@ def draw(scenario: Scenario, setup: Setup, runs: Runs, limits: Mapping[str, Tens
 
 
 def _marks(there: Sequence[tuple[float, str]], epochs: int) -> list[dict]:
-    """Return a dict per method that learns a coin: the epoch at which it has, and where that number stands.
+    """Return a dict per method that learns a coin: the epoch at which it has learnt the coin, and where that number
+    stands.
 
     The keys are those that `charts.learning` takes. A number never stands on the upright line of another method. there:
-    epoch and name of each such method, the fastest first.
+    pairs of the epoch and the method's title, the fastest method first; epochs: how many were trained.
     """
     marks = [
         {"method": name, "epoch": epoch, "learnt": LEARNT, "beside": epoch, "slot": min(n, 1)}
@@ -65,7 +66,7 @@ def key(methods: Sequence[str]) -> Html:
 
 
 def _swatch(method: str) -> Html:
-    """Return a short piece of a method's line with its mark."""
+    """Return a picture of a short piece of a method's line with the method's mark on it."""
     look = _theme.LOOKS.get(method, _theme.LOOKS["grpo_no_std"])
     line = tag("path", d="M0 6H30", stroke=look.colour, stroke_width=2.5, stroke_dasharray=look.dashes)
     mark = tag("path", d=look.shape, fill=look.colour, transform="translate(15 6) scale(5)")
@@ -75,6 +76,8 @@ def _swatch(method: str) -> Html:
 def medians_table(scenario: Scenario, setup: Setup, methods: Sequence[str]) -> mo.Html:
     """Return a table of the median epochs at which each coin or answer is learnt, with a row for each comparison and
     each of these methods.
+
+    Every comparison is trained, whichever one `setup` has.
     """
     rows = []
     for comparison, title in TITLES.items():

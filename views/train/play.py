@@ -11,11 +11,12 @@ HERE = Path(__file__).parent
 
 
 class Play(anywidget.AnyWidget):
-    """The button that plays the curves: once by itself when they are first seen, and then each time it is pressed. The
-    counter shows the current epoch while they play, and the last one otherwise.
+    """The button that plays the curves of Train, and a counter of epochs. The curves play once when they are first
+    seen, and then each time the button is pressed.
 
-    The whole curves are always drawn. While they play, `theme.css` hides what lies right of the current epoch, on wide
-    screens alone, never on paper, and not for a reader who asked for reduced motion.
+    The counter shows the current epoch while they play, and the last one otherwise. The whole curves are always drawn;
+    while they play, `theme.css` hides what lies right of the current epoch. Nothing plays on a narrow screen or for a
+    reader who asked for reduced motion, and paper has the whole curves.
     """
 
     _esm = (HERE / "play.js").read_text(encoding="utf-8")

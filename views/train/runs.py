@@ -1,4 +1,6 @@
-"""Training runs and infinite-group limits, each computed once for all visitors by set-up and method, and their rows."""
+"""Training runs and infinite-group limits, each computed once for all visitors by set-up and method. Their curves as
+rows of a table, and a program that prints their results, are here too.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +19,7 @@ from gdpo_core.training import TrainingRun
 from views import worker
 
 BOTH_METHODS = ("grpo", "gdpo")
-NAMES = {m: TITLES[m] for m in (*COMPARED, *SUCCESSORS) if not ALL_METHODS[m].by_order}  # no coin comes first
+NAMES = {m: TITLES[m] for m in (*COMPARED, *SUCCESSORS) if not ALL_METHODS[m].by_order}  # no coin is the first
 THIRD = {m: name for m, name in NAMES.items() if m not in BOTH_METHODS}
 BAND = (0.05, 0.95)  # quantiles over seeds between which a band is drawn
 ROOM = 1.5  # a small picture ends at so many times the epoch at which the slowest method has learnt its coins
@@ -30,7 +32,8 @@ Runs = Mapping[str, TrainingRun]
 def run(setup: Setup, method: str) -> TrainingRun:
     """Train one method in another process, so that no visitor's click waits for it, and return the runs of all seeds.
 
-    Raises InputError where the set-up or the method is refused.
+    Results are kept for the last KEPT pairs of set-up and method. Raises InputError if the set-up or the method is
+    refused.
 
     >>> run(Setup((0.5, 0.5), epochs=3, seeds=2), "gdpo").p.shape
     torch.Size([2, 4, 2])
@@ -40,14 +43,19 @@ def run(setup: Setup, method: str) -> TrainingRun:
 
 @lru_cache(KEPT)
 def limit(setup: Setup, method: str) -> Tensor:
-    """Return the probabilities in a method's infinite-group limit, (epochs + 1, coins or arms). Raises InputError."""
+    """Return the probabilities in a method's infinite-group limit, (epochs + 1, coins or arms), computed in another
+    process.
+
+    Results are kept for the last KEPT pairs of set-up and method. Raises InputError.
+    """
     return torch.from_numpy(worker.call(worker.train_probabilities, setup, method, True))
 
 
 def each(compute: Callable[..., Any], methods: Sequence[str], p0: Sequence[float], **options: Any) -> dict[str, Any]:
-    """Return compute(method, p0, **options) by method, computed in other processes and once for all visitors.
+    """Return what compute(method, p0, **options) gives for each method, by method.
 
-    compute: `gdpo_core.train` or `gdpo_core.mean_field`. Raises InputError, as these functions do.
+    It is computed in other processes, and once for all visitors. compute: `gdpo_core.train` or `gdpo_core.mean_field`.
+    Raises InputError, as these functions do.
     """
     kept = {gc.train: run, gc.mean_field: limit}[compute]
     setup = Setup(tuple(p0), **{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()})
@@ -56,20 +64,28 @@ def each(compute: Callable[..., Any], methods: Sequence[str], p0: Sequence[float
 
 
 def further_options(setup: Setup) -> dict[str, Any]:
-    """Return the arguments of `gdpo_core.train` that make a set-up, by name, except p0, scale, weights and epochs."""
+    """Return the fields of a set-up, by name, except p0, scale, weights and epochs. They are arguments of
+    `gdpo_core.train`.
+    """
     return {name: value for name, value in vars(setup).items() if name not in ("p0", "scale", "weights", "epochs")}
 
 
 def train(setup: Setup, methods: Sequence[str] = BOTH_METHODS) -> Runs:
-    """Train each method from the same start with the same seeds, and return the runs by method. Raises InputError."""
+    """Train each method from the same start with the same seeds, and return the runs by method, in the order of
+    `methods`.
+
+    Raises InputError.
+    """
     return each(gc.train, methods, **vars(setup))
 
 
 def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every: int = 1) -> list[dict]:
-    """Return a dict per coin or answer, method and epoch, with its probability in the runs and in the limit.
+    """Return a dict per method, coin or answer, and epoch: the coin's probability in the runs and in the infinite-group
+    limit.
 
-    The keys are of (the coin), method (its name), epoch, median, low and high (the ends of the band over seeds) and
-    limit. coins: their names; limits: by method, (epochs + 1, coins); every: the number of epochs between two rows.
+    The keys are of (the coin's name), method (its title), epoch, median, low and high (the ends of the band over seeds)
+    and limit. Probabilities are rounded to four decimals. coins: the names; runs: by method; limits: by method, (epochs
+    + 1, coins); every: 1 for all epochs, n for every nth.
     """
     rows = []
     for m, trained in runs.items():

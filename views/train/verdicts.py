@@ -1,4 +1,6 @@
-"""The verdict of Train on the runs that it shows: sentences that follow from the medians and hold for every set-up."""
+"""The verdict of Train on the runs that it shows, in sentences. They follow from the runs' medians over seeds, and hold
+for every set-up that a reader may choose.
+"""
 
 from collections.abc import Mapping, Sequence
 from math import inf
@@ -14,7 +16,8 @@ Steps = Mapping[str, Sequence[float]]  # by method, the median epoch at which ea
 
 
 def result(setup: Setup, coins: Sequence[str], runs: Runs) -> Html:
-    """Return the verdict on runs as a paragraph: a sentence in bold, further sentences, and one on each third method.
+    """Return the verdict on runs as a paragraph: a sentence in bold, further sentences, and one on each method besides
+    GRPO and GDPO.
 
     coins: the names of the coins or answers; runs: by method.
     """
@@ -28,9 +31,9 @@ def result(setup: Setup, coins: Sequence[str], runs: Runs) -> Html:
 
 
 def learnable(setup: Setup) -> list[int]:
-    """Return the numbers of the coins that a method can learn: those whose weight and pay are not 0.
+    """Return the numbers, from 0, of the coins that a method can learn: those whose weight and pay are not 0.
 
-    Where coins fall together, all can be learnt as soon as one of them can.
+    If one draw sometimes decides for all coins (`together`), all can be learnt as soon as one of them can.
 
     >>> learnable(Setup((0.5, 0.5), weights=(0, 1))), learnable(Setup((0.5, 0.5), weights=(0, 1), together=0.5))
     ([1], [0, 1])
@@ -73,12 +76,12 @@ def _capital(words: str) -> str:
 
 
 def _epochs(key: str, steps: float, unit: bool = False) -> Html:
-    """Return a number of epochs in the colour of the method `key`; unit: whether the word "epochs" follows."""
+    """Return a number of epochs in the colour of the method `key`; unit: whether "epoch" or "epochs" follows."""
     return join(method(key, f"{steps:g}"), f" epoch{'' if steps == 1 else 's'}" if unit else "")
 
 
 def _left(coins: Sequence[str]) -> str:
-    """Return a sentence that neither method can learn these coins, and why; "" without coins."""
+    """Return a sentence that these coins are not learnt, because their reward does not count; "" without coins."""
     them = "it" if len(coins) == 1 else "them"
     return f"The reward of {_named(coins)} does not count, so neither method trains {them}." if coins else ""
 
@@ -107,7 +110,10 @@ def _pace(steps: Steps, every: str) -> Html:
 
 
 def _apart(steps: Steps, names: Sequence[str]) -> list[Html]:
-    """Return a sentence for each coin that one method learns clearly sooner than the other; names: of the coins."""
+    """Return a sentence for each coin that GRPO and GDPO do not learn about equally fast.
+
+    steps: by method; names: of the coins, in the order of the epochs in `steps`.
+    """
     apart = [
         (name, grpo, gdpo)
         for name, grpo, gdpo in zip(names, steps["grpo"], steps["gdpo"], strict=True)
@@ -121,9 +127,10 @@ def _apart(steps: Steps, names: Sequence[str]) -> list[Html]:
 
 
 def _first(steps: Steps, every: str, epochs: int) -> Html:
-    """Return a sentence on how many epochs each method needs to learn all coins; the first of `steps` is the faster.
+    """Return a sentence on how many epochs the faster and the slower method need to learn all coins.
 
-    every: words for all these coins; epochs: how many were trained.
+    steps: by method, of which there are two, and the faster one has to come first; every: words for all these coins;
+    epochs: how many were trained, for a method that does not learn all.
     """
     (first, ahead), (second, behind) = steps.items()
     head = join(f"{NAMES[first]} brings {every} to p = {LEARNT:g} in ", _epochs(first, max(ahead), True), ", ")
@@ -133,8 +140,11 @@ def _first(steps: Steps, every: str, epochs: int) -> Html:
 
 
 def _loss(steps: Steps, names: Sequence[str], pays: Sequence[float]) -> Html | str:
-    """Return a sentence on coins that the faster method, the first of `steps`, learns clearly later than the other; ""
-    without any. names, pays: of all coins that can be learnt.
+    """Return a sentence on the coins that the faster method learns clearly later than the slower one; "" if there is
+    none.
+
+    steps: by method, of which there are two, and the faster one has to come first; names, pays: of the coins, in the
+    order of the epochs in `steps`.
     """
     pairs = [*zip(*steps.values(), strict=True)]
     lost = [k for k, (took, would) in enumerate(pairs) if took > would and not alike(took, would)]
@@ -152,7 +162,9 @@ def _loss(steps: Steps, names: Sequence[str], pays: Sequence[float]) -> Html | s
 
 
 def _of_arms(setup: Setup, answers: Sequence[str], runs: Runs) -> list[Html | str]:
-    """Return the sentences on GRPO and GDPO where the policy chooses among answers, the bold one first."""
+    """Return two sentences on GRPO and GDPO where the policy chooses among answers. They say on which answer each
+    method settles, for bold type, and at which probability the right answer ends.
+    """
     last = {m: runs[m].p[:, -1].median(0).values.tolist() for m in BOTH_METHODS}
     ends = {m: answers[p.index(max(p))] if max(p) >= LEARNT else "" for m, p in last.items()}
     if all(abs(a - b) < UNMOVED for p in last.values() for a, b in zip(p, setup.p0, strict=True)):
@@ -169,7 +181,7 @@ def _of_arms(setup: Setup, answers: Sequence[str], runs: Runs) -> list[Html | st
 
 
 def _end(p: float) -> str:
-    """Return words for the probability at which an answer ends, such as "at 0.99", which never claim 0 or 1.
+    """Return words for a final probability, such as "at 0.99"; they never say that it is 0 or 1.
 
     >>> _end(0.98765), _end(0.9992), _end(0.0001)
     ('at 0.99', 'over 0.99', 'under 0.01')
@@ -179,7 +191,10 @@ def _end(p: float) -> str:
 
 
 def _of_third(setup: Setup, coins: Sequence[str], key: str, runs: Runs) -> str:
-    """Return a sentence on the third method `key`; "" where no coin can be learnt."""
+    """Return a sentence on the third method, whose id is `key`; "" if the policy has coins and none can be learnt.
+
+    The sentence follows those of `_of_coins` or `_of_arms`. coins: the names of the coins or answers.
+    """
     name, judged = NAMES[key], learnable(setup)
     if setup.arms:
         last = runs[key].p[:, -1, 0].median().item()

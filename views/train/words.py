@@ -1,4 +1,4 @@
-"""The words of Train: the headline, what is trained, how the set-ups end, and the reasons."""
+"""The words of Train: the headline, what is trained and how, how the set-ups end, and what each of them teaches."""
 
 from collections.abc import Sequence
 
@@ -38,15 +38,15 @@ QUESTIONS = (  # for coins and for answers: the question, and the words of its o
 
 
 def headline(comparison: str, predicts: bool) -> str:
-    """Return the chapter's headline: what it claims under a comparison, or a question for a reader who predicts.
+    """Return the headline of the chapter: what it claims under a comparison, or a question if the reader predicts.
 
-    `tests/test_train.py` tests the claims on our set-ups.
+    comparison: a key of HEADLINES. `tests/test_train.py` tests the claims on our set-ups.
     """
     return PREDICT if predicts else HEADLINES[comparison]
 
 
 def lead(setup: Setup) -> Html:
-    """Return the sentences on what is trained, and on what to look at."""
+    """Return the sentences below the headline: what is trained, and what to look at in the curves."""
     policy, epochs = terms.term("policy"), count(setup.epochs, "epoch")
     if setup.arms:
         trained = join("A softmax ", policy, f" over three answers is trained for {epochs}. ")
@@ -57,7 +57,8 @@ def lead(setup: Setup) -> Html:
 
 
 def caption(setup: Setup) -> str:
-    """Return a line on what the curves show: the policy, how it is trained, and how the methods are compared.
+    """Return a line on what the curves show: the policy, the number of seeds and epochs, and how the methods are
+    compared.
 
     >>> caption(Setup((0.5, 0.5), noise=(0, 0, 1)))
     'Bernoulli policy · 2 coins and a reward of noise alone · 32 seeds · 150 epochs · steps of equal size'
@@ -71,10 +72,12 @@ def caption(setup: Setup) -> str:
 
 
 def counts(comparison: str, kinds: Sequence[str], cards: int, uncounted: int) -> Html:
-    """Return sentences on how our set-ups of coins end under a comparison.
+    """Return sentences that say in how many of our set-ups of coins GDPO is faster, slower or no different under a
+    comparison.
 
-    kinds: their verdicts, without those of set-ups about another comparison; cards: how many set-ups there are in all;
-    uncounted: how many set-ups of coins are about another comparison.
+    kinds: the verdicts on the set-ups that count, which are those not about a single, other comparison; cards: how many
+    set-ups there are in all, with those of arms; uncounted: how many set-ups of coins are about a single, other
+    comparison.
     """
     faster, slower, never = (kinds.count(kind) for kind in (FASTER, SLOWER, NEITHER))
     rest = len(kinds) - faster - slower
@@ -112,7 +115,10 @@ def probability(p: float) -> str:
 
 
 def why(scenario: Scenario, setup: Setup, given: bool) -> Html:
-    """Return the paragraph on what a scenario teaches; given: whether the set-up is unchanged."""
+    """Return the paragraph on what a scenario teaches under the comparison of a set-up.
+
+    given: whether the set-up is the scenario's own, unchanged by the reader.
+    """
     about = "Why" if given else "You changed this set-up. Unchanged it shows"
     lesson = scenario.lesson_of(setup.comparison)
     return tag("p", tag("b", about), ": ", lesson, kind="why")

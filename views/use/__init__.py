@@ -1,4 +1,6 @@
-"""The chapter Use it: when to use which method, lines for a trainer, advice, a check, and claims about GDPO."""
+"""The chapter Use it: when to use which method, lines for a trainer, advice, the check of a configuration, and claims
+about GDPO.
+"""
 
 from views.use import advise, check, claims, configure, which
 

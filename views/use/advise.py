@@ -1,4 +1,6 @@
-"""The advice of `gdpo_audit.advice` on "Should I use GDPO?", for the Lab's rewards or those of an audited run."""
+"""The section "Should I?": the advice of `gdpo_audit.advice` on whether to use GDPO, for the Lab's rewards or for those
+of an audited run.
+"""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -29,9 +31,10 @@ _MARKS = {  # 14 × 14, told apart by shape
 
 @lru_cache(maxsize=64)  # a report has half a megabyte
 def report_of(lab: State, gate: str) -> AuditReport:
-    """Return the report of the Lab's answers as one group, audited in another process as if they were the log of a run.
+    """Return the report on the Lab's answers, which are audited in another process as if they were one group of a run's
+    log.
 
-    gate: a key of GATES, which says which rewards count only for right answers.
+    gate: a key of GATES, which says which rewards count only for right answers. The last 64 reports are kept.
     """
     return elsewhere(of_group, tuple(map(tuple, rewards(lab, gate))), REWARDS, lab.weights)
 
@@ -39,8 +42,9 @@ def report_of(lab: State, gate: str) -> AuditReport:
 def section(advice: Sequence[Answer], report: AuditReport | None, lab: State | None = None) -> mo.Html:
     """Return the section "Should I?": the verdict, a line per check, and a line on what no normalisation does.
 
-    advice: the answers of the checks; report: of the rewards that are judged; without one, the section says how to get
-    one. lab: the state of the Lab's board, if the rewards are those of its answers; None if they are those of a run.
+    advice: the answers of the checks. report: of the rewards that are judged; None if no run is audited, and the
+    section then says how to get a report. lab: the state of the Lab's board if its rewards are judged, None if those of
+    a run are.
     """
     heading = tag("h2", "Should I?")
     if report is None:
@@ -56,7 +60,7 @@ def section(advice: Sequence[Answer], report: AuditReport | None, lab: State | N
 
 
 def _of_paper(lab: State) -> str:
-    """Return a note that the checks follow the paper's formulas, while the Lab shows another convention."""
+    """Return a note that the checks follow the paper's formulas, while the Lab shows those of another convention."""
     here = CONVENTIONS[lab.convention].name
     return f"These checks follow the paper's formulas. The Lab now shows those of {here}, which may differ from them."
 
@@ -73,7 +77,9 @@ def _unchanged(advice: Sequence[Answer]) -> Html:
 
 
 def _row(answer: Answer) -> Html:
-    """Return the answer of a check as an item of a list: its title, its effect, its sentence, and a link."""
+    """Return the answer of a check as an item of a list: its title, its effect, its sentence, and a link to where it
+    can be seen.
+    """
     mark = tag("svg", _MARKS[answer.effect], viewBox="0 0 14 14", aria_hidden="true")
     return tag(
         "li",

@@ -26,13 +26,19 @@ def area() -> mo.ui.text_area:
 
 
 def section(configuration: mo.ui.text_area) -> mo.Html:
-    """Return the section: a paragraph on what to paste, the text area, and what the configuration in it will run."""
+    """Return the section on a pasted configuration: what to paste, the text area, and what the configuration in it will
+    run.
+    """
     heading = tag("h2", "Check a configuration before it runs", kind="section")
     return show(heading, tag("p", ABOUT, kind="note"), configuration, answer(configuration.value))
 
 
 def answer(text: str) -> Html:
-    """Return what a configuration will run, with its traps, or why that cannot be told; empty for an empty text."""
+    """Return what the configuration `text` will run, with its traps, or why that cannot be told; empty for an empty
+    text.
+
+    The text is read in another process.
+    """
     if not text.strip():
         return Html()
     try:
@@ -43,7 +49,7 @@ def answer(text: str) -> Html:
 
 
 def _told(check: ConfigCheck) -> Html:
-    """Return the facts of a check, the lines that it asks for, and its traps."""
+    """Return the facts of a check, the lines to add so that the run writes a log that can be audited, and the traps."""
     facts = (tag("p", tag("b", name), " ", says) for name, says in check.facts.items())
     wanted = [tag("p", "These lines make a log that can be audited:")] if check.lines else []
     lines = (report.copy_box(line, "a log that can be audited") for line in check.lines)
@@ -52,7 +58,9 @@ def _told(check: ConfigCheck) -> Html:
 
 
 def _trap(trap: FoundTrap) -> Html:
-    """Return a trap with its place, its sentence, the line that mends it, and where that was read."""
+    """Return a trap of a configuration: its place there, what happens, the line to write instead, and the source of the
+    trainer that says so.
+    """
     where = f" {trap.place.removeprefix(PASTED).replace(':', 'line ', 1)}" * bool(trap.place)
     title = tag("h3", f"{trap.severity}: {trap.id} ", tag("small", where))
     read = tag("p", f"Read in {trap.read_in}.", kind="note")

@@ -25,10 +25,10 @@ _TELLS = "ties them", "tells them apart"
 
 
 def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
-    """Yield a tuple per claim: the claim, whether it holds (TRUE, PARTLY or FALSE), what shows that, and where that can
-    be seen.
+    """Yield a tuple per claim: the claim, whether it holds (TRUE, PARTLY or FALSE), what shows that, and a place to see
+    it.
 
-    The last is empty, or has the key of a chapter, and, where that is Train, may have the id of a scenario.
+    The place is itself a tuple: the key of a chapter, and for the chapter Train the id of a scenario; or it is empty.
     """
     pair = [[1, 0, 1], [0, 1, 1]]
     tied, split = ([*pair, *further] for further in ([[1, 1, 0], [0, 0, 1]], [[1, 1, 0], [1, 0, 1]]))
@@ -128,7 +128,10 @@ def _more_accuracy() -> str:
 
 
 def _passes(group: list[list[int]]) -> str:
-    """Return words on how many answers of a group pass the first mark, and how many pass the second."""
+    """Return words on how many answers of a group pass the first of three marks, and how many pass the second.
+
+    group: (answers, 3) marks of 0 or 1.
+    """
     first, second, _ = (sum(column) for column in zip(*group, strict=True))
     if first == second:
         return f"each of the two marks is passed by {word(first)} answers"
@@ -150,7 +153,9 @@ def claims_table() -> Html:
 
 
 def successors_table(lab: State) -> Html:
-    """Return a table of the methods before and after GDPO, with how many different advantages each gives in the Lab."""
+    """Return a table of the methods before and after GDPO, with how many different advantages each gives the Lab's
+    answers.
+    """
     mixes = len(set(lab.marks))
     rows = []
     for key, s in SUCCESSORS.items():
@@ -225,7 +230,7 @@ Molchanov, Pavlo},
 
 
 def references() -> Html:
-    """Return the list of the papers, and how to cite the GDPO paper."""
+    """Return a list of the papers on GRPO and GDPO with the authors' code, and how to cite the GDPO paper."""
     papers = (
         tag("li", tag("b", name), ": ", _paper(number, title), f" (arXiv {number}), {what}")
         for name, (number, title, what) in REFERENCES.items()
@@ -243,12 +248,14 @@ def _paper(number: str, title: str) -> Html:
 
 
 def _link(href: str, title: str) -> Html:
-    """Return a link that opens in a new tab."""
+    """Return a link that opens in a new tab. title: the text of the link."""
     return tag("a", title, href=href, target="_blank", rel="noreferrer")
 
 
 def folds(lab: State) -> mo.Html:
-    """Return the folds below the lines for a trainer: claims (open), other methods, trainers, limits and references."""
+    """Return the folds below the lines for a trainer: claims, which is open, other methods, what trainers do, limits
+    and references. A link to another chapter follows.
+    """
     by_title = {
         "What is said about GDPO, and what we found": claims_table(),
         f"What came before and after: {listing(s.name for s in SUCCESSORS.values())}": lambda: successors_table(lab),

@@ -1,4 +1,6 @@
-"""The lines of configuration that make a trainer do what the Lab shows, and what is known of that trainer."""
+"""The lines of configuration that make a trainer use GDPO for what the Lab shows or for an audited run, and what is
+known of that trainer.
+"""
 
 import json
 from collections.abc import Iterable
@@ -34,27 +36,28 @@ FOLLOWS = "For the pay and the weights that **the Lab shows now**, or for **the 
 
 
 def choice(page: Nav, key: str, label: str, titles: dict[str, str], of_run: str = "") -> mo.ui.dropdown:
-    """Return a dropdown of the keys of `titles`, each shown by its title; key: the control's name in the address.
+    """Return a dropdown whose values are the keys of `titles`, each shown by its title.
 
-    Chosen at first is `of_run`, the key that fits the reader's own run, if it is one of them, else the key in the
-    address, else the first.
+    Chosen at first is `of_run`, the key that fits the reader's own run, if it is among them; or else the key in the
+    address, or else the first key. key: the key of the control in the address; label: the label on the page.
     """
     linked = of_run if of_run in titles else page.given(key, list(titles), next(iter(titles)))
     return mo.ui.dropdown({title: id for id, title in titles.items()}, value=titles[linked], label=label)
 
 
 def link(trainer: str, gate: str, source: str, lab: State) -> tuple[dict[str, str], dict[str, str], str]:
-    """Return the values of the chapter's controls, the values that the address leaves out, and a program.
+    """Return a tuple of what `Nav.write` needs: the values of the chapter's controls, the values that the address
+    leaves out, and a program.
 
-    Both kinds of values are by control; the program prints the trainer's advantages. trainer, gate, source: keys
-    of TRAINERS, GATES and SOURCES.
+    The first two are mappings by the control's key in the address. The program is Python and prints the trainer's
+    advantages. trainer, gate, source: keys of TRAINERS, GATES and SOURCES.
     """
     values = {"use-framework": trainer, "use-gate": gate, "use-source": source}
     return values, UNTOUCHED, program(FRAMEWORKS[trainer], lab, gate)
 
 
 def controls(*chosen: mo.ui.dropdown) -> mo.Html:
-    """Return the dropdowns in a row, below a heading and the one line that switches GDPO on in each of two trainers."""
+    """Return the dropdowns in a row, below a heading and, for each of two trainers, the line that switches GDPO on."""
     row = mo.hstack(chosen, justify="start", gap=1, wrap=True)
     heading = tag("h2", "The lines for your trainer", kind="section")
     switches = (join(" ", tag("b", TRAINERS[key]), " ", tag("code", line)) for key, line in ONE_LINE.items())
@@ -68,7 +71,10 @@ def gated_rewards(gate: str) -> tuple[str, ...]:
 
 
 def rewards(lab: State, gate: str) -> list[list[float]]:
-    """Return (answers, rewards) the rewards of the Lab's answers under a gate, a key of GATES."""
+    """Return the rewards of the Lab's answers, (answers, rewards), under a gate: they are 0 where the gate is shut.
+
+    gate: a key of GATES.
+    """
     paid = gc.explain(lab.rewards).rewards
     for name in gated_rewards(gate):
         paid = gc.condition(paid, reward=REWARDS.index(name), on=0, threshold=lab.pays[0])
@@ -76,15 +82,16 @@ def rewards(lab: State, gate: str) -> list[list[float]]:
 
 
 def lengths(lab: State) -> list[int]:
-    """Return the lengths of the answers in characters; 1 each where they are not known."""
+    """Return the lengths of the Lab's answers in characters; 1 for each answer if they are not known."""
     return list(lab.lengths) or [1] * len(lab.marks)
 
 
 def lines(framework: str, lab: State, gate: str, run: AuditReport | None = None) -> str:
-    """Return the lines of configuration that switch GDPO on for what the Lab shows, or for an audited run.
+    """Return the lines of configuration that switch GDPO on for the rewards of an audited run, or, without one, of the
+    Lab.
 
-    framework: the id of the trainer; gate: a key of GATES, for the Lab alone. Where every weight of the Lab is 0, a
-    single line says that.
+    The lines for the Lab begin with a comment on what its rewards pay. If every weight of the Lab is 0, the result is a
+    single comment that says so. framework: the id of the trainer; gate: a key of GATES, which counts for the Lab alone.
     """
     if run:
         weights, of_grpo = [run.run["weights_used"][name] for name in _names(run)], run.run["method"] != "gdpo"
@@ -105,23 +112,29 @@ def lines(framework: str, lab: State, gate: str, run: AuditReport | None = None)
 
 
 def lines_without_std(framework: str, lab: State) -> str | None:
-    """Return the lines for GRPO without std with the Lab's weights; None where this trainer has none."""
+    """Return the lines for GRPO without std with the Lab's weights; None if none are known for this trainer."""
     text = config_lines.switch_to(framework, REWARDS, lab.weights, "grpo_no_std")
     return text and _without_axolotl(text)
 
 
 def _names(run: AuditReport | None) -> list[str]:
-    """Return the names of the rewards of a run, or those of the Lab."""
+    """Return the names of the rewards of a run; None stands for the Lab."""
     return [reward["name"] for reward in run.rewards] if run else list(REWARDS)
 
 
 def _without_axolotl(text: str) -> str:
-    """Return the lines for TRL without the comments for axolotl, because axolotl has an entry of its own here."""
+    """Return lines of configuration without the comments for axolotl, which stand in the lines for TRL. On this page
+    axolotl has an entry of its own.
+    """
     return "\n".join(line for line in text.split("\n") if not line.startswith("# axolotl"))
 
 
 def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditReport | None = None) -> mo.Html:
-    """Return the section of a trainer: the lines, how to make sure that they took effect, and what is known of it."""
+    """Return the section of a trainer: its lines, how to log and to make sure that GDPO ran, and what is known of the
+    trainer.
+
+    lines: as `lines` returns them; run: the audited run for which they are, None if they are for the Lab.
+    """
     log = _without_axolotl(config_lines.log_rewards(framework.id, _names(run)))
     return show(
         report.STYLE,
@@ -146,7 +159,9 @@ def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditR
 
 
 def _shown_method(framework: Framework, lab: State) -> list[Html]:
-    """Return what this trainer has for the method that the Lab shows beside GRPO; empty where that is GDPO."""
+    """Return the lines that this trainer has for the method beside GRPO in the Lab, or a sentence that none are known;
+    an empty list if that method is GDPO.
+    """
     name = CHOSEN_METHODS[lab.method]
     if lab.method == "gdpo":
         return []
@@ -159,9 +174,11 @@ def _shown_method(framework: Framework, lab: State) -> list[Html]:
 
 
 def _known(framework: Framework) -> list[Html]:
-    """Return two folds: what this trainer does on each case on which trainers differ, and what is known of it.
+    """Return two folds: a table of what this trainer does on each case on which trainers differ, and a list of what is
+    known of the trainer.
 
-    For the entry "generic" they are the cases to try one's own code on, and what is known of trainers without an entry.
+    The entry "generic" is for any other trainer. Its folds have the cases on which to try one's own code, and what is
+    known of trainers without an entry.
     """
     if framework.id == "generic":
         return [
@@ -175,20 +192,24 @@ def _known(framework: Framework) -> list[Html]:
 
 
 def _own_code() -> Html:
-    """Return the command that tries a reader's function on the cases, and what the paper's formula does on each."""
+    """Return the command that tries a reader's own function on the cases of conformance/, and a table of what the
+    paper's formula gives on each.
+    """
     command = report.copy_box("python conformance/check.py MODULE:FUNCTION", "the check of your own function")
     return join(command, cases(["paper"]))
 
 
 def _read(facts: Iterable[tuple[str, str]]) -> Html:
-    """Return a list of facts, each with where it was read."""
+    """Return a list of facts, each with where it was read. facts: pairs of a sentence and a place."""
     return tag("ul", *(tag("li", says, " ", tag("small", f"Read in {read_in}.")) for says, read_in in facts))
 
 
 def cases(trainers: Iterable[str] = ()) -> Html:
-    """Return a table of what trainers do on each case of conformance/, with the fault that the case finds.
+    """Return a table with a row per case of conformance/: the fault that it finds, what the paper's formula gives, and
+    what trainers give.
 
-    trainers: their titles, by default of all. “=” stands where the trainer gives what the paper's formula gives.
+    “=” stands where a trainer gives what the paper's formula gives. trainers: their titles, by default all. With a
+    title that no trainer has, such as "paper", the table has only the column of the paper's formula.
     """
     stored = json.loads((ROOT / "data" / "matrix.json").read_text(encoding="utf-8"))
     paper, *trainers_read = stored["trainers"]
@@ -223,7 +244,7 @@ def all_cases() -> Html:
 
 
 def _while_it_trains(framework: Framework) -> list[str]:
-    """Return sentences on what happens in every run of this trainer, whatever its configuration says."""
+    """Return sentences on what to watch while this trainer trains with GDPO, whatever its configuration says."""
     sentences = [
         "GDPO's batch step divides by a standard deviation over the whole batch. Groups in which every advantage is 0, "
         "which are called silent, make this std small and so make the other advantages large. Adam cancels a factor "
@@ -244,19 +265,21 @@ def _while_it_trains(framework: Framework) -> list[str]:
 
 
 def _version(framework: Framework) -> str:
-    """Return which versions of a trainer have GDPO; for a trainer without GDPO, what computes it there."""
+    """Return a trainer's title with its versions that have GDPO; for a trainer without GDPO, what computes it there."""
     first = framework.version.partition(";")[0]
     return f"{framework.title} {first}" if framework.read_in else first
 
 
 def _newer(framework: Framework) -> Html | str:
-    """Return a note on what needs a newer version of a trainer than GDPO does; empty without any."""
+    """Return a note on what needs a newer version of this trainer than GDPO does; empty if nothing does."""
     _, _, more = framework.version.partition("; ")
     return more and tag("p", f"{more[:1].upper()}{more[1:]}.", kind="note")
 
 
 def _about(lab: State, gate: str) -> list[str]:
-    """Return sentences on what the lines do with the Lab's pays and gate; none for equal pays without a gate."""
+    """Return sentences on what the lines do with the Lab's pays and gate; the list is empty for equal pays without a
+    gate.
+    """
     notes = []
     if len(set(lab.pays)) > 1:
         notes.append(
@@ -270,7 +293,11 @@ def _about(lab: State, gate: str) -> list[str]:
 
 
 def program(framework: Framework, lab: State, gate: str) -> str:
-    """Return a Python program of at most 15 lines that prints this trainer's advantages for the Lab's marks."""
+    """Return a Python program that prints this trainer's advantages of the Lab's answers, and how far they are from the
+    paper's. It has at most 15 lines.
+
+    gate: a key of GATES.
+    """
     c, half = framework.convention, -(-len(lab.marks) // 2)
     tokens = f", lengths={lengths(lab)}" if gc.CONVENTIONS[c].last_step == "tokens" else ""
     first, second = str(lab.rewards[:half])[:-1], str(lab.rewards[half:])[1:]

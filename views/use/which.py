@@ -18,8 +18,8 @@ from views.train import cards
 class Case:
     """A case for a method: what the rewards are like, what shows that the method fits, and where that can be seen.
 
-    at: the key of a chapter; scenario: the id of a scenario, if the chapter is Train. In `shown_by`, {verdict} stands
-    for the verdict of that scenario.
+    rewards, shown_by: the two halves of a text; in `shown_by`, {verdict} stands for the verdict of the scenario. at:
+    the key of a chapter; scenario: the id of a scenario, if the chapter is Train.
     """
 
     rewards: str
@@ -99,9 +99,9 @@ def cases() -> list[tuple[Case, Case]]:
 
 @lru_cache(maxsize=1)
 def share_of_broken_ties_that_are_wrong() -> float:
-    """Return the share in the wrong order of those ties of a right and a wrong answer that GDPO breaks.
+    """Return the share in the wrong order of those ties of a right and a wrong answer that GRPO has and GDPO breaks.
 
-    The ties are GRPO's at equal weights, in the chapter Evidence as it opens. The share is 0 if GDPO breaks none.
+    It is taken at equal weights, in the chapter Evidence as it opens. It is 0 if GDPO breaks no such tie.
     """
     pairs = _pairs()
     return pairs.wrong("gdpo", 1.0, pairs.broken()) or 0.0
@@ -109,7 +109,11 @@ def share_of_broken_ties_that_are_wrong() -> float:
 
 @lru_cache(maxsize=1)
 def weight_that_orders_broken_ties() -> str:
-    """Return as text the weight of correctness above which no tie that GDPO breaks ends in the wrong order."""
+    """Return as text the weight of correctness above which no tie that GDPO breaks ends in the wrong order.
+
+    The ties are those of a right and a wrong answer that GRPO has at equal weights, in the chapter Evidence as it
+    opens.
+    """
     pairs = _pairs()
     return up(pairs.sufficient_weight("gdpo", pairs.broken()))
 
