@@ -1,7 +1,6 @@
-"""A benchmark of the time from a click that flips a mark to the redrawn bars: of the whole page, and of a toy with the
-same bars in idiomatic marimo and in Dash, all in turn.
-
-Each is measured on the machine of its server, and then through a slow network.
+"""A benchmark of the time from a click that flips a mark to the redrawn bars. It is measured on the whole page and on
+two toys with the same bars, one in idiomatic marimo and one in Dash, all in turn: first on the machine of the servers,
+and then through a slow network.
 """
 
 import random
@@ -89,8 +88,9 @@ def listed_order(task: bfcl.Task) -> list[int]:
 
 
 def walk(graded, length: int, seed: int) -> tuple[list[tuple[int, int]], list[tuple]]:
-    """Return two lists: random flips one after the other, each the (answer, reward) of a mark and each clearly changing
-    both charts, and the marks of all answers after each flip. graded: the marks before the first; length: how many.
+    """Return a random walk of `length` flips as two lists: the mark that each flip turns, as (answer, reward), and the
+    marks of all answers after that flip. Only flips are taken that move some advantage by more than 0.1 under GRPO and
+    under GDPO. graded: the marks before the first flip.
     """
     rng = random.Random(seed)
     passed, flips, states = graded, [], []
@@ -114,8 +114,8 @@ def expected(passed, order: list[int]) -> list[list[float]]:
 
 
 def open_page(running, url: str, reader: str):
-    """Return a new page with its own cache, in which our script watches the charts from the start. reader: how the
-    script reads the charts, one of the values of READERS.
+    """Return a new page with its own cache, in which the script watch.js watches the charts from the start. reader: how
+    this script reads the charts, one of the values of READERS.
     """
     page = running.new_context(**PAGE).new_page()
     page.add_init_script(path=Path(__file__).parent / "watch.js")
@@ -125,8 +125,8 @@ def open_page(running, url: str, reader: str):
 
 
 def wait_until_shown(page, advantages, name: str, patience: float = 30) -> None:
-    """Wait until both charts of a page show these advantages, of GRPO and of GDPO. Raises RuntimeError if they do not
-    within `patience` seconds. name: of the page, for the error.
+    """Wait until the two charts of a page show these advantages, to within 0.02: a list for GRPO and one for GDPO.
+    Raises RuntimeError if they do not within `patience` seconds. name: of the page, for the error.
     """
     deadline = time.perf_counter() + patience
     while time.perf_counter() < deadline:
@@ -143,8 +143,9 @@ def wait_until_shown(page, advantages, name: str, patience: float = 30) -> None:
 
 def flip(page, toggle: int, advantages, name: str) -> dict[str, float]:
     """Click the mark of index `toggle`, and return the milliseconds from the click until both charts have "changed",
-    until they are "painted", and until the "words" are there. advantages: what the charts have to show then; name: of
-    the page, for errors. Raises RuntimeError if the charts or then the words take more than ten seconds.
+    until they are "painted", and until the "words" below them are there. advantages: what the charts have to show after
+    the click; name: of the page, for errors. Raises RuntimeError if the charts, or the words after them, take more than
+    ten seconds.
     """
     page.evaluate("expected => watch.arm(expected)", advantages)
     x, y = page.evaluate("watch.toggles()")[toggle]
@@ -158,8 +159,8 @@ def flip(page, toggle: int, advantages, name: str) -> dict[str, float]:
 
 
 def _per_toggle(after: float | None, before: float | None, rounds: int) -> float | None:
-    """Return the milliseconds of CPU per toggle, from the seconds of CPU after and before so many toggles; None if
-    either is not known.
+    """Return the milliseconds of CPU per toggle. after, before: the seconds of CPU used after and before `rounds`
+    toggles; if one of them is None, so is the result.
     """
     return None if after is None or before is None else 1000 * (after - before) / rounds
 
@@ -174,8 +175,9 @@ def _summary(measured: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _print(here: dict, far: dict, used: dict[str, float | None], seed: int) -> None:
-    """Print the times and how they stand beside the targets. here, far: by page, the times of each toggle on this
-    machine and over the slow network; used: by page, the milliseconds of CPU per toggle here; seed: printed as well.
+    """Print the times, how they stand beside the targets, and a line of JSON. here, far: by page, what `flip` returned
+    for each toggle on this machine and over the slow network; used: by page, the milliseconds of CPU per toggle on this
+    machine; seed: for the title and the JSON.
     """
     tables = {}
     for where, times in (("here", here), (f"{1000 * FAR:.0f} ms away, each way", far)):
