@@ -58,8 +58,9 @@ class Load:
 
 
 def run(seconds: int = 20, seed: int = 0) -> None:
-    """Measure all loads, and print two tables and a line of JSON, which takes some four minutes. seconds: how long each
-    load lasts; seed: of the marks that are flipped, of when each visitor begins, and of the learning rates.
+    """Start a server, put all loads on it, and print two tables and a line of JSON, which takes some four minutes.
+    seconds: how long each load lasts; seed: the seed with which are drawn the marks to flip, the time at which each
+    visitor begins, and the learning rates.
     """
     with serve("this page") as server:
         loads, painted, memory, arrival, done = asyncio.run(_loads(server, seconds, seed))
@@ -172,8 +173,9 @@ async def _first_visit(server: Server) -> None:
 
 
 async def flip_marks(server: Server, visitors: list[Visitor], seconds: float, rng: random.Random) -> Load:
-    """Let each of the visitors flip one mark a second, for so many seconds, and return the delays that they saw, the
-    errors and the server's CPU time. rng: draws the marks to flip.
+    """Let each of the visitors flip one mark a second, for so many seconds. Return the delays that they saw, how many
+    of them were stopped by an error, and the seconds of the server's CPU. rng: draws the marks to flip and when each
+    visitor begins.
     """
     ms: list[float] = []
     start, before = time.perf_counter(), server.cpu()

@@ -29,9 +29,9 @@ SETTLED = 3.0  # seconds to wait once the charts are there, until fonts, late sc
 
 
 def run(rounds: int = 60, far_rounds: int = 20, seed: int = 0) -> None:
-    """Measure on this machine and over a slow network, check after every toggle that the bars are the library's
-    advantages, and print the times. rounds, far_rounds: how many toggles are timed here and over the slow network;
-    seed: of the random choice of the marks to flip.
+    """Measure the times from a click to the new bars, on this machine and over a slow network, check after every toggle
+    that the bars are the library's advantages, and print the times. rounds, far_rounds: how many toggles are timed on
+    this machine and over the slow network; seed: of the random choice of the marks to flip.
     """
     task = bfcl.load_tasks(ROOT / "data" / "tasks")[0]
     graded = tuple(g.vector for g in bfcl.grade_all(task))
@@ -51,11 +51,12 @@ def _measure(
     running: Browser, ports: dict[str, int], cpu: dict, graded: tuple, orders: dict, rounds: int, seed: int
 ) -> tuple[dict[str, list[dict[str, float]]], dict[str, float | None]]:
     """Flip the same marks on all pages in turn. Return two dicts by the name of the page: the times of each toggle, as
-    `flip` returns them, and the milliseconds of CPU that its server took per toggle, None where that is not known.
+    `flip` returns them, and the milliseconds of CPU that the page's server took per toggle, None where that is not
+    known.
 
-    The first WARM_UP toggles are not counted. ports, cpu: by page, the port of its server, and a function that returns
-    its seconds of CPU. graded: the marks at the beginning. orders: by page, the order in which it lists the answers.
-    rounds: how many toggles are counted. seed: of their random choice.
+    The first WARM_UP toggles are not counted. ports: by page, the port of its server; cpu: by page, a function that
+    returns the seconds of CPU of its server. graded: the marks at the beginning. orders: by page, the order in which it
+    lists the answers. rounds: how many toggles are counted. seed: of the random choice of the marks.
     """
     flips, states = walk(graded, WARM_UP + rounds, seed)
     pages = {name: open_page(running, f"http://127.0.0.1:{port}/", READERS[name]) for name, port in ports.items()}

@@ -214,7 +214,7 @@ def judge(function: Callable, method: str, convention: str) -> tuple[list[tuple[
 
 def check(function: Callable, method: str, convention: str) -> list[tuple[str, bool, str]]:
     """Return three things for each case: its name, whether the function agrees with the convention there, and a
-    sentence.
+    sentence on the function's answer.
     """
     return judge(function, method, convention)[0]
 

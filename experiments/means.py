@@ -67,8 +67,8 @@ def _scalars_of_rates(setup: Setup, steps: pl.DataFrame) -> Scalars:
 
 
 def values_of(setup: Setup) -> list[tuple[float, float] | None]:
-    """Return for each reward of a set-up the pair of what it pays for a fail, always 0 here, and for a pass; noise has
-    None.
+    """Return a pair for each reward of a set-up: what it pays for a fail, which is taken to be 0, and what it pays for
+    a pass. The noise has None in place of a pair.
     """
     return [*[(0.0, pay) for pay in setup.pays], *([None] if setup.noise else [])]
 

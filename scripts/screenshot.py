@@ -148,8 +148,8 @@ def open_page(running: Browser, url: str, width: int, height: int, **options: ob
 
 
 def still(running: Browser, url: str, width: int, height: int) -> str:
-    """Return the Lab on a screen of this size as the text of an SVG, quoted for use in a URL. Its colours are light or
-    dark, as the scheme of whoever looks at it.
+    """Return the Lab on a screen of this size as the text of an SVG, quoted for use in a URL. Its colours follow the
+    scheme of whoever looks at it, which is light or dark.
     """
     found = [
         open_page(running, url, width, height, color_scheme=scheme).evaluate(DRAWN) for scheme in ("light", "dark")

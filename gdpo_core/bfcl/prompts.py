@@ -162,11 +162,10 @@ class Pairs:
     """All pairs of a wrong and a right answer to the same prompt. Pairs of one prompt whose answers have the same marks
     are one entry.
 
-    Which answer of a pair gets the larger advantage depends on how much correctness weighs. Each entry holds the weight
-    above which the right answer gets it, so that the pairs can be looked at under any weight. prompt, count: (entries,)
-    the number of the entry's prompt, and how many pairs the entry stands for; needed: that weight of correctness, by
-    method, (entries,). The methods below take `among`, (entries,) whether to count the pairs of an entry; by default
-    all are counted.
+    Which answer of a pair gets the larger advantage depends on how much correctness weighs, so the pairs can be looked
+    at under any weight. prompt, count: (entries,) the number of the entry's prompt, and how many pairs the entry stands
+    for; needed: by method, (entries,) the weight of correctness above which the right answer gets the larger advantage.
+    The methods below take `among`, (entries,) whether to count the pairs of an entry; by default all are counted.
     """
 
     prompt: Tensor
@@ -298,8 +297,8 @@ def spread(data: Published, choice: Choice) -> Spread:
     """Return the lowest and highest shares of ties and of wrong orders over DRAWS draws, each of as many answers per
     prompt as the choice has.
 
-    The draws have the seeds from 0 on, whatever the seed of the choice. Prompts in which each mix of marks comes
-    equally often have the same ties, so each such case is computed once.
+    The draws have the seeds from 0 on, whatever the seed of the choice. Groups that have each combination of marks
+    equally often have the same ties, so these are computed once.
     """
     chosen = (1 << _BITS * _mix(data.rewards(choice.graders)))[None].expand(DRAWS, -1, -1)  # (draws, prompts, models)
     orders = other_orders(len(data.tasks), len(data.models))

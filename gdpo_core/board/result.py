@@ -1,4 +1,4 @@
-"""The result of one method on a state of the board: the core's numbers, and the answers that the method ties."""
+"""The result of one method on a state of the board: the library's numbers, and the answers that the method ties."""
 
 from dataclasses import dataclass
 from functools import lru_cache

@@ -112,7 +112,8 @@ def _told_apart(facts: Facts) -> str:
 def _levels(facts: Facts) -> str:
     """Return a sentence on how many advantages each method has for how many combinations of marks.
 
-    If the method on the left has fewer, and all marks pay and weigh the same, the sentence begins with that.
+    If the method on the left has fewer, and all marks pay and weigh the same, the sentence begins by saying that they
+    do.
     """
     base, chosen = facts.base, facts.chosen
     few, many = (len(set(side.level)) for side in (base, chosen))

@@ -149,7 +149,9 @@ class Rules:
 
 
 def rules_of(check: Mapping[str, Any], traps: Sequence[Mapping[str, Any]]) -> Rules:
-    """Return the rules that the table `check` and the list `traps` of a trainer hold. Raises InputError."""
+    """Return the rules that the table `check` and the list `traps` of a trainer hold. Raises InputError where a
+    condition, a fact or a trap in them does not fit.
+    """
 
     def built(kind: Any, record: Mapping[str, Any]) -> Any:
         return kind(**dict(record) | {"when": tuple(Condition(**condition) for condition in record.get("when", ()))})
