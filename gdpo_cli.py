@@ -28,7 +28,8 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its status. arguments: those after `gdpo`, by default those of the process.
 
-    Input that cannot be used, and output that cannot be written, lead to one line on stderr and exit status 2.
+    Input that cannot be used, and output that cannot be written, lead to one line on stderr and exit status 2. The
+    environment variable OMP_WAIT_POLICY becomes "passive" where it is not set.
     """
     # This has to stand before torch is imported, whose idle threads would spin and slow down all programs. The value is
     # in lower case because OpenMP changes the case by the locale, and Turkish has another i.
@@ -56,8 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _said_of(error: BaseException, debug: bool) -> tuple[int, str]:
     """Return the exit status and the line for an error that ended a command. An error that is nobody's fault, such as
-    the end of the programme, is raised again. debug: whether to print the traceback of a fault of ours. Standard
-    output is closed if it cannot be written.
+    the end of the programme, is raised again. If standard output cannot be written, it is closed. debug: whether to
+    print the traceback of an error that is a fault of gdpo itself.
     """
     from gdpo_core._errors import InputError, fault_of, is_fault
 
@@ -79,8 +80,8 @@ def _said_of(error: BaseException, debug: bool) -> tuple[int, str]:
 
 @contextmanager
 def reader_may_leave() -> Iterator[None]:
-    """Run the block, and go on quietly if whoever reads standard output leaves in it, as `head` does; what is written
-    afterwards is lost.
+    """Run the block. If whoever reads standard output leaves meanwhile, as `head` does, end the block without an error;
+    what is written afterwards is lost.
     """
     try:
         yield

@@ -24,19 +24,19 @@ Port = Annotated[int, typer.Option(min=1, max=65535)]
 
 
 def proxies(environment: Mapping[str, str]) -> str:
-    """Return, as one text, the addresses whose header X-Forwarded-For is believed: those that the operator names in
-    FORWARDED_ALLOW_IPS; else the internal ones on a Space of Hugging Face, which stands behind its own proxy, and
-    otherwise this machine alone.
+    """Return, as one text, the addresses whose header X-Forwarded-For is believed. They are those that
+    FORWARDED_ALLOW_IPS names, if the operator has set it. Otherwise, on a Space of Hugging Face (SPACE_ID is set),
+    which stands behind a proxy of its own, they are the internal addresses, and elsewhere this machine alone.
     """
     return environment.get("FORWARDED_ALLOW_IPS", "10.0.0.0/8" if "SPACE_ID" in environment else "127.0.0.1")
 
 
 def load() -> None:
-    """Import what the page's cells import, above all torch, while a browser still fetches the page; then let sessions
-    begin.
+    """Import what the page's cells import, above all torch, while a browser still fetches the page, and then let
+    sessions begin.
 
-    The imports in the cells then take no time. An import that fails here would fail in every session, so it ends the
-    process. Ten seconds later `prepare` starts the other processes.
+    The cells' own imports then take no time. An import that fails here would fail in every session, so it ends the
+    process. Ten seconds after the imports `prepare` starts the other processes.
     """
     sys.setswitchinterval(0.0005)  # while this thread imports, the server's answers wait for its turns to end
     try:
@@ -51,8 +51,8 @@ def load() -> None:
 
 
 def prepare() -> None:
-    """Start the process that draws the board, and with it the one from which those that read logs are forked; from then
-    on boards are drawn there.
+    """Start the process that draws the board; from then on boards are drawn there. Its start also starts the process
+    from which those that read logs are forked later.
     """
     from gdpo_core.board import Board
     from views import drawer

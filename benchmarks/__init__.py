@@ -1,1 +1,3 @@
-"""Benchmarks of the page and the library, beside other ways to do the same: `make bench` runs them."""
+"""Benchmarks of the page and the library, most of them beside other programmes that do the same work. `make bench` runs
+all of them but `recipes`, which takes minutes and is only run by its name.
+"""

@@ -1,5 +1,5 @@
-"""Run all benchmarks, or those named, as in `python -m benchmarks toggle page`. One that fails does not stop the
-others.
+"""Run the benchmarks that are named, as in `python -m benchmarks toggle page`, or, without names, all but the long one,
+`recipes`. A benchmark that fails does not stop the next ones.
 """
 
 import sys
@@ -11,8 +11,8 @@ LONG = ("recipes",)  # minutes to half an hour, by name alone
 
 
 def main(names: list[str]) -> None:
-    """Run the benchmarks of these names in the order given, or all of `ALL` without names. Exits with 1 if any of them
-    failed, and before the first one runs if a name is unknown.
+    """Run the benchmarks of these names in the order given, or all of `ALL` if there are no names. If any of them
+    fails, exit with 1 at the end. If a name is unknown, exit with 1 before the first benchmark runs.
     """
     unknown = [name for name in names if name not in (*ALL, *LONG)]
     if unknown:
@@ -25,7 +25,9 @@ def main(names: list[str]) -> None:
 
 
 def _fault_of(name: str) -> str:
-    """Run one benchmark, and return why it failed; "" if it did not fail."""
+    """Run one benchmark. Return "" if it did not fail; else print the traceback, and return the kind of the error and
+    the first line of its message.
+    """
     try:
         import_module(f"benchmarks.{name}").run()
     except (Exception, SystemExit) as fault:

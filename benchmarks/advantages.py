@@ -23,8 +23,9 @@ TARGETS = {"TRL's block": 3, "verl's loop": 1000}  # how many times faster gc.gd
 
 
 def run(repeats: int = 15) -> None:
-    """Measure every size, check that the frameworks' code computes the library's advantages, and print the tables. The
-    programmes take turns in each of the `repeats` rounds, but for slow ones, which run once and are not checked. Raises
+    """Measure how long each programme takes to compute the advantages of every size in SIZES, check that the
+    frameworks' code computes those of the library, and print the tables. The programmes take turns in each of the
+    `repeats` rounds; a slow programme takes part in the first round alone, and its advantages are not checked. Raises
     RuntimeError if the advantages differ, or if float32 is further from float64 than `ERROR`.
     """
     ms = {size: _measure(size, repeats) for size in SIZES}
@@ -36,7 +37,9 @@ def run(repeats: int = 15) -> None:
 
 
 def _measure(size: int, repeats: int) -> dict[str, float]:
-    """Return the median time in milliseconds of each programme, by its name. size: how many responses."""
+    """Return the median time in milliseconds of each programme, by its name. size: how many responses; repeats: how
+    often each programme is timed, except for a slow one, which is timed once.
+    """
     programmes, slow = _programmes(size)
     times: dict[str, list[float]] = {name: [] for name in programmes}
     for name, programme in programmes.items():
@@ -52,10 +55,13 @@ def _measure(size: int, repeats: int) -> dict[str, float]:
 
 
 def _programmes(size: int) -> tuple[dict[str, Callable], set[str]]:
-    """Return the programmes to measure, by name, and the names of those that are so slow that they run only once. Each
-    computes the advantages of the same `size` responses, which are in other groups in the ragged layout. Code of a
-    framework that is not installed is left out, and so is verl's at more than `JUDGED` responses. Raises RuntimeError
-    if a framework's advantages, or those of the shuffled layout, differ from the library's.
+    """Return two things: the programmes to measure, by name, and the names of the slow ones among them, which run only
+    once. All compute advantages of the same `size` responses; only in the ragged layout these responses are grouped
+    otherwise.
+
+    Code of a framework that is not installed is left out, and so is verl's at more than `JUDGED` responses. Raises
+    RuntimeError if the advantages in the shuffled layout, or those of a framework whose code is not slow, differ from
+    the library's.
     """
     rows, lengths, order = _draw(size)
     layouts, weights = _layouts(size), torch.tensor(WEIGHTS)
@@ -88,8 +94,9 @@ def _draw(size: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _layouts(size: int) -> dict[str, tuple[Tensor, Tensor | None]]:
-    """Return random rewards in three layouts, by name, each as a pair of the rewards and the group of each response: in
-    a block per prompt, where the groups are None; in groups of random sizes; and shuffled. size: how many responses.
+    """Return random rewards in three layouts, by name, each as a pair of the rewards and the group of each response.
+    The layouts are: (prompts, rollouts, rewards), where the groups are None; (responses, rewards) in groups of random
+    sizes; and (responses, rewards) of equal groups in a random order. size: how many responses.
     """
     rows, _, order = _draw(size)
     sizes_by_chance = torch.Generator().manual_seed(size + 1)
@@ -126,8 +133,9 @@ def _same(ours: Tensor, theirs: Tensor, name: str) -> None:
 
 
 def _print(ms: dict[int, dict[str, float]], errors: dict[int, dict[str, float]], repeats: int) -> None:
-    """Print the times, the errors, and how they stand beside the targets. ms: the times in milliseconds, by size and
-    programme. errors: those of float32, by size and layout. repeats: the number of rounds, for the title.
+    """Print the times, the errors of float32, how both stand beside the targets, and a line of JSON. ms: the times in
+    milliseconds, by size and programme; errors: the largest errors of float32, by size and layout; repeats: the number
+    of rounds, for the title.
     """
     names = list(dict.fromkeys(name for of in ms.values() for name in of))
     show(

@@ -39,7 +39,7 @@ print(imported, before, audited, peak(), source["responses"], source["groups"], 
 
 def run(repeats: int = 3, millions: int = LARGE) -> None:
     """Write the logs, audit each in new processes, check that every response was read, and print the table. repeats:
-    processes for each log; millions: responses, in millions, in the largest log.
+    how many processes audit each log, one after the other; millions: how many million responses the largest log has.
     """
     with tempfile.TemporaryDirectory() as folder:
         logs = {
@@ -66,8 +66,10 @@ def run(repeats: int = 3, millions: int = LARGE) -> None:
 
 
 def _measure(path: Path, steps: int, repeats: int) -> dict[str, float]:
-    """Return the medians over new processes that audit a log: seconds and MB of the imports, seconds of the audit, and
-    MB at the peak. Raises RuntimeError if an audit missed some of the responses, or did not find GDPO within 2e-6.
+    """Return four medians over `repeats` new processes, each of which audits a log of so many steps: "import_s" and
+    "import_mb", the seconds and MB of the imports; "s", the seconds of the audit; and "peak_mb", the MB at the peak.
+    Raises RuntimeError if an audit missed some of the responses, or if it did not find that GDPO made the advantages,
+    to within 2e-6.
     """
     command = [sys.executable, "-c", MEASURED, path]
     runs = [subprocess.run(command, check=True, capture_output=True, text=True).stdout.split() for _ in range(repeats)]

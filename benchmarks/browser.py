@@ -46,7 +46,9 @@ def executable() -> str:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """Yield a running Chromium without a window; it is closed at the end of the `with` block. Needs `executable()`."""
+    """Yield a running Chromium without a window; it is closed at the end of the `with` block. If Chromium is not
+    installed, the programme ends with a sentence that says so.
+    """
     path = executable()
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=path, args=list(FLAGS))

@@ -27,7 +27,7 @@ def delayed(port: int, seconds: float) -> Iterator[int]:
 
 
 async def _end(listening: asyncio.Server) -> None:
-    """Accept no more connections, and cut those that are open."""
+    """Accept no more connections on `listening`, and cut all that are open."""
     listening.close()
     connections = asyncio.all_tasks() - {asyncio.current_task()}
     for task in connections:
@@ -45,8 +45,8 @@ async def _join(browser: tuple[asyncio.StreamReader, asyncio.StreamWriter], port
 
 
 async def _carry(source: asyncio.StreamReader, target: asyncio.StreamWriter, seconds: float) -> None:
-    """Write to the target what the source sends, in order, each piece `seconds` after it came; then close the target,
-    also where either connection broke.
+    """Write to the target what the source sends, in order, each piece `seconds` after it came. Close the target when
+    the source has ended or one of the two connections has broken.
     """
     clock = asyncio.get_running_loop().time
     waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()

@@ -1,5 +1,5 @@
-"""A benchmark of a whole class on one server: ten to fifty visitors who flip marks, first alone, then beside one more
-in a browser, and at last beside others who train and upload.
+"""A benchmark of a whole class on one server: ten to fifty visitors who flip marks. First they are alone; then one more
+visitor flips marks in a browser; at last others train and upload logs meanwhile.
 """
 
 import asyncio
@@ -33,8 +33,9 @@ BETWEEN = 4  # seconds between two uploads of one visitor
 
 @dataclass(frozen=True)
 class Load:
-    """The delays that some visitors saw while they flipped marks, and what their flips cost the server. errors: how
-    many of the visitors were stopped by an error.
+    """The delays that some visitors saw while they flipped marks, and what their flips cost the server. ms: the delay
+    of every flip in milliseconds; errors: how many of the visitors were stopped by an error; cpu: the seconds of the
+    server's CPU, None where they are not known.
     """
 
     ms: list[float]  # of every flip
@@ -47,9 +48,9 @@ class Load:
         return quantile(self.ms, 0.95) if self.ms else float("inf")
 
     def cells(self) -> list[str]:
-        """Return the cells of a table's row: the number of flips, the median, 95th percentile and largest delay in
-        milliseconds ("nan" without flips), the number of visitors with an error, and the CPU per flip in milliseconds
-        ("n/a" if it is not known).
+        """Return the cells of a table's row: the number of flips; their median, 95th percentile and largest delay in
+        milliseconds, "nan" without flips; the number of visitors with an error; and the CPU per flip in milliseconds,
+        "n/a" without flips or where it is not known.
         """
         times = [quantile(self.ms, 0.5), self.p95, max(self.ms)] if self.ms else []
         cpu = "n/a" if self.cpu is None or not self.ms else f"{1000 * self.cpu / len(self.ms):.1f}"
@@ -57,8 +58,9 @@ class Load:
 
 
 def run(seconds: int = 20, seed: int = 0) -> None:
-    """Measure all loads, and print two tables and a line of JSON, which takes some four minutes. seconds: how long each
-    load lasts; seed: of the marks that are flipped, of when each visitor begins, and of the learning rates.
+    """Start a server, put all loads on it, and print two tables and a line of JSON, which takes some four minutes.
+    seconds: how long each load lasts; seed: the seed with which are drawn the marks to flip, the time at which each
+    visitor begins, and the learning rates.
     """
     with serve("this page") as server:
         loads, painted, memory, arrival, done = asyncio.run(_loads(server, seconds, seed))
@@ -91,11 +93,11 @@ def run(seconds: int = 20, seed: int = 0) -> None:
 async def _loads(
     server: Server, seconds: float, seed: int
 ) -> tuple[dict[str, Load], list[float], float | None, float | None, int]:
-    """Put all loads on the server, one after the other, and return them by name, with four more measurements.
+    """Put all loads on the server, one after the other, each for `seconds`. Return five things.
 
-    These are, in this order: a list of the milliseconds until each flip in the browser was drawn; the server's memory
-    in MB with all visitors; the milliseconds of CPU per visitor who arrives; and how often those who train or upload
-    were answered. Memory and CPU are None where they cannot be measured.
+    They are, in this order: the loads by name; a list of the milliseconds until each flip in the browser was drawn; the
+    server's memory in MB with all visitors; the milliseconds of CPU per visitor who arrives; and how often, in all,
+    those who train or upload were answered. Memory and CPU are None where they cannot be measured.
     """
     rng = random.Random(seed)
     await _first_visit(server)
@@ -131,8 +133,8 @@ async def _loads(
 
 
 def _flip_in_a_browser(server: Server, seconds: float, seed: int, ready: threading.Event) -> list[float]:
-    """Open the page in a browser, set `ready`, and flip one mark a second; return the milliseconds from each click to
-    the frame with its bars.
+    """Open the page in a browser, set `ready`, and flip as many marks as `seconds` says, with a pause of a second after
+    each. Return the milliseconds from each click to the frame in which the new bars are drawn.
     """
     task = bfcl.load_tasks(ROOT / "data" / "tasks")[0]
     graded = tuple(g.vector for g in bfcl.grade_all(task))
@@ -162,8 +164,8 @@ async def _arrived(server: Server):
 
 
 async def _first_visit(server: Server) -> None:
-    """Let a visitor open the page and the chapters Train and Your run, and leave again, since the first visit pays for
-    the imports.
+    """Let a visitor open the page and its chapters Train and Your run, and then leave. The first visitor of a server
+    waits for imports, which the measured visitors should not.
     """
     async with _arrived(server) as visitor:
         for chapter in ("train", "run"):
@@ -171,15 +173,16 @@ async def _first_visit(server: Server) -> None:
 
 
 async def flip_marks(server: Server, visitors: list[Visitor], seconds: float, rng: random.Random) -> Load:
-    """Let each of the visitors flip one mark a second, for so many seconds, and return the delays that they saw, the
-    errors and the server's CPU time. rng: draws the marks to flip.
+    """Let each of the visitors flip one mark a second, for so many seconds. Return the delays that they saw, how many
+    of them were stopped by an error, and the seconds of the server's CPU. rng: draws the marks to flip and when each
+    visitor begins.
     """
     ms: list[float] = []
     start, before = time.perf_counter(), server.cpu()
     end = start + seconds
 
     async def flips(visitor: Visitor, first: float) -> None:
-        """Flip marks once a second, the first at the time `first`, until the end."""
+        """Let one visitor flip marks, one a second, from the time `first` until the load ends."""
         for due in itertools.takewhile(lambda due: due < end, itertools.count(first)):
             await asyncio.sleep(max(0, due - time.perf_counter()))
             if time.perf_counter() > end:
@@ -194,8 +197,8 @@ async def flip_marks(server: Server, visitors: list[Visitor], seconds: float, rn
 
 
 async def _trains(server: Server, until: float, rng: random.Random) -> int:
-    """Train with ever new learning rates, drawn from `rng`, until the time `until`, and return how often. The rates are
-    new because the server keeps what it has trained once.
+    """Let a visitor train until the time `until`, each time with a new learning rate drawn from `rng`, and return how
+    often that was done. The rates are new because the server keeps what it has trained once.
     """
     async with _arrived(server) as visitor:
         await visitor.open("train")
@@ -207,8 +210,8 @@ async def _trains(server: Server, until: float, rng: random.Random) -> int:
 
 
 async def _uploads(server: Server, until: float, log: str) -> int:
-    """Upload a log until the time `until`, again and again, each time waiting for its audit; return how often. log: the
-    file in base64.
+    """Let a visitor upload a log again and again until the time `until`, and wait each time for the audit and then for
+    BETWEEN seconds. Return how often the log was audited. log: the file in base64.
     """
     async with _arrived(server) as visitor:
         await visitor.open("run")

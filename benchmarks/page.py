@@ -21,7 +21,7 @@ QUIET = 2.0  # seconds without a request, after which a visit has loaded everyth
 
 def run(repeats: int = REPEATS) -> None:
     """Measure the page and the empty app in turn, then print and record the results. repeats: how often each of the two
-    servers is started to take times, whose medians count.
+    servers is started and timed; the medians of these times are reported.
     """
     first: dict[str, list[float]] = {name: [] for name in SHOWN}
     following: dict[str, list[float]] = {name: [] for name in SHOWN}
@@ -105,8 +105,9 @@ def _expect_deflated(event: dict) -> None:
 
 
 def visit(running, server: Server) -> dict:
-    """Open the page in a browser with an empty cache, and return what that loads until no more is requested: "mb", the
-    MB in all; "websocket_mb", the MB over the websocket; and "requests", the number of requests over HTTP.
+    """Open the page in a browser with an empty cache, and return what it receives until no more is requested: "mb", the
+    MB in all; "websocket_mb", the MB of them that come over the websocket, compressed; and "requests", the number of
+    requests over HTTP.
     """
     context = running.new_context(**PAGE)
     page = context.new_page()
@@ -117,7 +118,7 @@ def visit(running, server: Server) -> dict:
     latest = [time.perf_counter()]
 
     def requested(event):
-        """Count a request over HTTP, and remember when it was sent."""
+        """Note that a request was sent over HTTP, and when; other requests do not count."""
         if event["request"]["url"].startswith("http"):
             asked.add(event["requestId"])
             latest[0] = time.perf_counter()
@@ -129,7 +130,7 @@ def visit(running, server: Server) -> dict:
     stream = zlib.compressobj(wbits=-12)
 
     def framed(event):
-        """Note how many bytes a message takes on the websocket once it is compressed."""
+        """Note how many bytes a message from the server takes on the websocket, where it is compressed."""
         sent = stream.compress(event["response"]["payloadData"].encode()) + stream.flush(zlib.Z_SYNC_FLUSH)
         frames.append(len(sent))
 
@@ -150,8 +151,9 @@ def visit(running, server: Server) -> dict:
 
 
 async def _memory(server: Server) -> tuple[float | None, float | None]:
-    """Return the server's MB with one session and with eleven; None for both without /proc. The first number is taken
-    when the memory has not grown for `SETTLED` seconds, as the server starts more processes after the first page.
+    """Return the server's memory in MB with one session and with eleven; None for both where there is no /proc. The
+    number with one session is taken once two looks that are `SETTLED` seconds apart agree, as the server starts more
+    processes after the first page.
     """
     visitors = [Visitor(server.port) for _ in range(11)]
     await visitors[0].arrive()

@@ -1,8 +1,10 @@
-"""A benchmark of how often the audit names the right recipe, on random logs of every recipe that it knows.
+"""A benchmark of how often the audit names the right recipe, which is the method, its constants and the weights that
+made a log. It is tried on random logs of every recipe in `MAKERS`.
 
-`python -m benchmarks.recipes [LOGS] [SEED] [RECIPE]` tries so many logs of each recipe, or only of the recipes with
+`python -m benchmarks.recipes [LOGS] [SEED] [RECIPE]` tries LOGS random logs of each recipe, or only of the recipes with
 RECIPE in their names. Three of four logs are as trainers write them: in float32, with round weights and several
-batches. The logs are made in plain numpy, and nothing of gdpo_core has a part in them.
+batches; the fourth may be rounded and short, with odd weights and group sizes. The advantages are computed in numpy,
+without any code of gdpo_core.
 """
 
 import sys
@@ -36,22 +38,26 @@ VERDICTS = ("certain, right", "certain, wrong", "open", "open, wrong", "nothing"
 
 @dataclass(frozen=True)
 class Maker:
-    """A way to make the advantages of a log from its rewards: whether each reward is normalised before they are added
-    up, whose mean is subtracted from the sums, what divides them, and what is done at the end.
+    """A way to make the advantages of a log from its rewards.
+
+    framework, method: the framework that writes such a log, and the id of the method in the audit. decoupled: whether
+    each reward is normalised in its group before the rewards are added up; group_eps: what is then added to its std.
+    centre: whose mean is subtracted from a sum: that of its "group", of the "others" in the group, or of the "batch".
+    by: what divides: the std of the sums in the "group", their "mean" there, the std of all "sums" of the batch, or the
+    std over the "batch" of what is left once the mean is subtracted; "" for nothing. eps: what is added to this
+    divisor; ddof: that of every std. after: what is done at the end: "clipped", "whitened", or "factor" if each batch
+    is multiplied by a random number; "" for nothing.
     """
 
     framework: str
-    method: str  # its id in the audit
-    decoupled: bool = False  # whether each reward is normalised in its group before the sum
-    # Whose mean is subtracted from a sum: that of its "group", of the "others" in it, or of the "batch".
+    method: str
+    decoupled: bool = False
     centre: str = "group"
-    # What divides: the std of the sums in the "group", their "mean" there, the std of all "sums" of the batch, or the
-    # std over the "batch" of what is left once the mean is subtracted; "" for nothing.
     by: str = ""
-    eps: float = 0.0  # added to the divisor
-    group_eps: float = 0.0  # added to the std of each reward, if it is normalised on its own
+    eps: float = 0.0
+    group_eps: float = 0.0
     ddof: int = 1
-    after: str = ""  # what is done at the end: clipped, whitened, or multiplied by a factor for each batch
+    after: str = ""
 
 
 # The kinds of recipes, each with the first fields of a `Maker` after the framework: method, decoupled, centre, by.
@@ -111,9 +117,9 @@ MAKERS = {
 
 
 def simulate(maker: Maker, batches: list, weights: np.ndarray, draw: np.random.Generator) -> np.ndarray:
-    """Return the advantages, (responses,), that a maker gives batches of groups, computed in float32. batches: a list
-    of groups for each batch, each group (rollouts, rewards); weights: (rewards,); draw: draws the bound of clipping and
-    the factor of each batch, if the maker has these.
+    """Return the advantages, (responses,), that a maker gives batches of groups, computed in float32. batches: for each
+    batch a list of groups, each (rollouts, rewards); weights: (rewards,); draw: draws the bound at which the maker
+    clips all advantages and the factor by which it multiplies those of a batch, if it does so.
     """
     clip = draw.choice([1.0, 1.5, 2.0, 3.0])
     a = np.concatenate([_of_batch(maker, groups, weights.astype(np.float32), draw) for groups in batches])
@@ -121,8 +127,8 @@ def simulate(maker: Maker, batches: list, weights: np.ndarray, draw: np.random.G
 
 
 def _of_batch(maker: Maker, groups: list, weights: np.ndarray, draw: np.random.Generator) -> np.ndarray:
-    """Return the advantages, (responses,), that a maker gives one batch, before any clipping. groups: (rollouts,
-    rewards) each; weights: (rewards,).
+    """Return the advantages, (responses,), that a maker gives one batch, before any clipping. groups: a (rollouts,
+    rewards) array for each group; weights: (rewards,); draw: draws the factor of the batch, if the maker has one.
     """
     sums, left = [], []
     for group in groups:
@@ -178,7 +184,9 @@ def round_to(a: np.ndarray, precision: str) -> np.ndarray:
 
 @dataclass(frozen=True)
 class RandomLog:
-    """A random log, the rewards and weights that made it, and words that describe it."""
+    """A random log. table: its rows; rewards: the names of its rewards; weights: those that made its advantages; about:
+    words that describe it.
+    """
 
     table: pl.DataFrame
     rewards: list[str]
@@ -187,8 +195,9 @@ class RandomLog:
 
 
 def random_log(maker: Maker, draw: np.random.Generator, odd: bool = False) -> RandomLog:
-    """Return a random log whose advantages a maker gives, as trainers write logs. odd: whether the advantages may be
-    rounded, the weights may be numbers of two decimals, groups may have any size, and there may be few batches.
+    """Return a random log whose advantages a maker gives, as trainers write logs. odd: whether, unlike in most
+    trainers' logs, the advantages may be rounded, the weights may be any numbers of two decimals, groups may have any
+    size from 2 to 16, and there may be few batches.
     """
     count, batches = int(draw.integers(1, 5)), int(draw.integers(1, 12) if odd else draw.integers(4, 21))
     size, prompts = int(draw.integers(2, 17) if odd else draw.choice([4, 8, 16])), int(draw.integers(2, 9))
@@ -214,9 +223,11 @@ def random_log(maker: Maker, draw: np.random.Generator, odd: bool = False) -> Ra
 
 
 def verdict(log: RandomLog, method: str, recipe: Recipe | None) -> str:
-    """Return which of VERDICTS the recipe deserves that was found for a log, or "nothing" if it is None; method: the
-    one that made the log. A recipe with another method is right too if it has the same weights and makes the logged
-    advantages: all of them or, if the log leaves weights open, at least the part `MOST`.
+    """Return the verdict, one of VERDICTS, on the recipe that was found for a log. It is "nothing" if `recipe` is None.
+
+    A recipe is open if it leaves weights unknown, or tells them only up to a factor; else it is certain. It is right if
+    the weights that it tells are those of the log and its method is `method`, which made the log. With another method
+    it is right too if it makes the logged advantages: all of them or, if it is open, at least the part `MOST`.
     """
     if recipe is None:
         return "nothing"
@@ -236,8 +247,9 @@ def verdict(log: RandomLog, method: str, recipe: Recipe | None) -> str:
 
 
 def run(logs: int = 20, seed: int = 0, only: str = "") -> None:
-    """Try random logs of every recipe, print a table of the verdicts, and print each log of which something wrong is
-    said. logs: of each recipe; only: what the names of the recipes to try contain.
+    """Try random logs of every recipe, print each log of which something wrong is said, and then a table of the
+    verdicts and a line of JSON. logs: how many logs of each recipe; seed: of their random draws; only: a text, where
+    only recipes with that text in their names are tried.
     """
     counts = {name: Counter[str]() for name in MAKERS if only in name}
     for (name, count), number in product(counts.items(), range(logs)):

@@ -23,7 +23,7 @@ COMMANDS = {
 
 @dataclass(frozen=True)
 class Server:
-    """A running server that is measured."""
+    """A running server that is measured. started: what time.perf_counter() gave when its process was started."""
 
     process: subprocess.Popen
     port: int

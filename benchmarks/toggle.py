@@ -1,7 +1,6 @@
-"""A benchmark of the time from a click that flips a mark to the redrawn bars: of the whole page, and of a toy with the
-same bars in idiomatic marimo and in Dash, all in turn.
-
-Each is measured on the machine of its server, and then through a slow network.
+"""A benchmark of the time from a click that flips a mark to the redrawn bars. It is measured on the whole page and on
+two toys with the same bars, one in idiomatic marimo and one in Dash, all in turn: first on the machine of the servers,
+and then through a slow network.
 """
 
 import random
@@ -30,9 +29,9 @@ SETTLED = 3.0  # seconds to wait once the charts are there, until fonts, late sc
 
 
 def run(rounds: int = 60, far_rounds: int = 20, seed: int = 0) -> None:
-    """Measure on this machine and over a slow network, check after every toggle that the bars are the library's
-    advantages, and print the times. rounds, far_rounds: how many toggles are timed here and over the slow network;
-    seed: of the random choice of the marks to flip.
+    """Measure the times from a click to the new bars, on this machine and over a slow network, check after every toggle
+    that the bars are the library's advantages, and print the times. rounds, far_rounds: how many toggles are timed on
+    this machine and over the slow network; seed: of the random choice of the marks to flip.
     """
     task = bfcl.load_tasks(ROOT / "data" / "tasks")[0]
     graded = tuple(g.vector for g in bfcl.grade_all(task))
@@ -52,11 +51,12 @@ def _measure(
     running: Browser, ports: dict[str, int], cpu: dict, graded: tuple, orders: dict, rounds: int, seed: int
 ) -> tuple[dict[str, list[dict[str, float]]], dict[str, float | None]]:
     """Flip the same marks on all pages in turn. Return two dicts by the name of the page: the times of each toggle, as
-    `flip` returns them, and the milliseconds of CPU that its server took per toggle, None where that is not known.
+    `flip` returns them, and the milliseconds of CPU that the page's server took per toggle, None where that is not
+    known.
 
-    The first WARM_UP toggles are not counted. ports, cpu: by page, the port of its server, and a function that returns
-    its seconds of CPU. graded: the marks at the beginning. orders: by page, the order in which it lists the answers.
-    rounds: how many toggles are counted. seed: of their random choice.
+    The first WARM_UP toggles are not counted. ports: by page, the port of its server; cpu: by page, a function that
+    returns the seconds of CPU of its server. graded: the marks at the beginning. orders: by page, the order in which it
+    lists the answers. rounds: how many toggles are counted. seed: of the random choice of the marks.
     """
     flips, states = walk(graded, WARM_UP + rounds, seed)
     pages = {name: open_page(running, f"http://127.0.0.1:{port}/", READERS[name]) for name, port in ports.items()}
@@ -89,8 +89,9 @@ def listed_order(task: bfcl.Task) -> list[int]:
 
 
 def walk(graded, length: int, seed: int) -> tuple[list[tuple[int, int]], list[tuple]]:
-    """Return two lists: random flips one after the other, each the (answer, reward) of a mark and each clearly changing
-    both charts, and the marks of all answers after each flip. graded: the marks before the first; length: how many.
+    """Return a random walk of `length` flips as two lists: the mark that each flip turns, as (answer, reward), and the
+    marks of all answers after that flip. Only flips are taken that move some advantage by more than 0.1 under GRPO and
+    under GDPO. graded: the marks before the first flip.
     """
     rng = random.Random(seed)
     passed, flips, states = graded, [], []
@@ -114,8 +115,8 @@ def expected(passed, order: list[int]) -> list[list[float]]:
 
 
 def open_page(running, url: str, reader: str):
-    """Return a new page with its own cache, in which our script watches the charts from the start. reader: how the
-    script reads the charts, one of the values of READERS.
+    """Return a new page with its own cache, in which the script watch.js watches the charts from the start. reader: how
+    this script reads the charts, one of the values of READERS.
     """
     page = running.new_context(**PAGE).new_page()
     page.add_init_script(path=Path(__file__).parent / "watch.js")
@@ -125,8 +126,8 @@ def open_page(running, url: str, reader: str):
 
 
 def wait_until_shown(page, advantages, name: str, patience: float = 30) -> None:
-    """Wait until both charts of a page show these advantages, of GRPO and of GDPO. Raises RuntimeError if they do not
-    within `patience` seconds. name: of the page, for the error.
+    """Wait until the two charts of a page show these advantages, to within 0.02: a list for GRPO and one for GDPO.
+    Raises RuntimeError if they do not within `patience` seconds. name: of the page, for the error.
     """
     deadline = time.perf_counter() + patience
     while time.perf_counter() < deadline:
@@ -143,8 +144,9 @@ def wait_until_shown(page, advantages, name: str, patience: float = 30) -> None:
 
 def flip(page, toggle: int, advantages, name: str) -> dict[str, float]:
     """Click the mark of index `toggle`, and return the milliseconds from the click until both charts have "changed",
-    until they are "painted", and until the "words" are there. advantages: what the charts have to show then; name: of
-    the page, for errors. Raises RuntimeError if the charts or then the words take more than ten seconds.
+    until they are "painted", and until the "words" below them are there. advantages: what the charts have to show after
+    the click; name: of the page, for errors. Raises RuntimeError if the charts, or the words after them, take more than
+    ten seconds.
     """
     page.evaluate("expected => watch.arm(expected)", advantages)
     x, y = page.evaluate("watch.toggles()")[toggle]
@@ -158,8 +160,8 @@ def flip(page, toggle: int, advantages, name: str) -> dict[str, float]:
 
 
 def _per_toggle(after: float | None, before: float | None, rounds: int) -> float | None:
-    """Return the milliseconds of CPU per toggle, from the seconds of CPU after and before so many toggles; None if
-    either is not known.
+    """Return the milliseconds of CPU per toggle. after, before: the seconds of CPU used after and before `rounds`
+    toggles; if one of them is None, so is the result.
     """
     return None if after is None or before is None else 1000 * (after - before) / rounds
 
@@ -174,8 +176,9 @@ def _summary(measured: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _print(here: dict, far: dict, used: dict[str, float | None], seed: int) -> None:
-    """Print the times and how they stand beside the targets. here, far: by page, the times of each toggle on this
-    machine and over the slow network; used: by page, the milliseconds of CPU per toggle here; seed: printed as well.
+    """Print the times, how they stand beside the targets, and a line of JSON. here, far: by page, what `flip` returned
+    for each toggle on this machine and over the slow network; used: by page, the milliseconds of CPU per toggle on this
+    machine; seed: for the title and the JSON.
     """
     tables = {}
     for where, times in (("here", here), (f"{1000 * FAR:.0f} ms away, each way", far)):

@@ -70,7 +70,9 @@ class Visitor:
         self.listening = asyncio.create_task(self._listen())
 
     async def flip(self, answer: int, reward: int) -> float:
-        """Flip one mark on the board as the page does, and return the seconds until the new drawing has come."""
+        """Flip one mark on the board as the page does, and return the seconds until the new drawing has come. answer,
+        reward: the indices of the mark.
+        """
         self.state["marks"][answer][reward] ^= 1
         marks, sent = json.loads(json.dumps(self.state["marks"])), time.perf_counter()
         await self.set("board", {"marks": marks, "active": answer})
@@ -91,8 +93,8 @@ class Visitor:
         return time.perf_counter() - sent
 
     async def choose(self, values: Mapping[str, Any]) -> float:
-        """Set controls of marimo, and return the seconds until the cells have run. values: by the beginning of a
-        control's label.
+        """Set controls of marimo, and return the seconds until the cells have run. values: from the beginning of a
+        control's label to the control's new value.
         """
         runs, sent = self.runs, time.perf_counter()
         ids = [next(id for said, id in self.controls.items() if said.startswith(label)) for label in values]
@@ -132,8 +134,8 @@ class Visitor:
         await asyncio.wait_for(self._until_answered(), PATIENCE)
 
     async def _until(self, there: Callable[[], bool]) -> None:
-        """Wait until `there()` is true, which is asked again with every message. Raises ConnectionError if the session
-        is lost, and TimeoutError after PATIENCE seconds.
+        """Wait until `there()` is true; it is called again whenever a message changes something. Raises ConnectionError
+        if the session is lost, and TimeoutError after PATIENCE seconds.
         """
         async with self.arrival:
             await asyncio.wait_for(self.arrival.wait_for(lambda: self.lost or there()), PATIENCE)
@@ -141,8 +143,8 @@ class Visitor:
             raise ConnectionError(f"a session was lost: {self.lost}")
 
     async def _listen(self) -> None:
-        """Read messages as they come until the session ends, as a browser does, so that pings are answered and an old
-        drawing is never taken for a new one; then say in `lost` why it ended.
+        """Read messages as they come until the session ends. As in a browser, pings are answered meanwhile, and an old
+        drawing is never taken for a new one. At the end `lost` says why the session ended.
         """
         try:
             async for message in self.socket:
@@ -159,8 +161,8 @@ class Visitor:
             self.arrival.notify_all()
 
     def _record(self, message: str) -> bool:
-        """Keep what a message says of controls, widgets and drawings, and count the end of a run of the cells; return
-        whether it was such an end or a new drawing.
+        """Keep what a message says of controls, widgets and drawings, and count it if it says that a run of the cells
+        has ended. Return whether the message was such an end or a new drawing.
         """
         if RUN_ENDED in message[:60]:
             self.runs += 1
@@ -189,7 +191,9 @@ class Visitor:
 
 
 def label_of(attribute: str) -> str:
-    """Return the text of a control's label, which stands as HTML inside JSON in an attribute of its element."""
+    """Return the text of a control's label, or "" if it has none. attribute: that of the control's element, in which
+    the label stands as HTML inside JSON.
+    """
     label = json.loads(unescape(attribute))
     return TAG.sub("", label) if label else ""
 

@@ -29,15 +29,16 @@ NO_NUMBERS = (str, bytes, dict, set, frozenset)  # types that hold no numbers, o
 
 
 def load(file: Path = FILE) -> dict:
-    """Return the cases and the conventions as a dict. Where the file has null, a missing reward or an advantage that is
-    NaN, the dict has NaN.
+    """Return the content of the file as a dict: the "cases", the "conventions" that they are answered under, and the
+    "ways", which are known faults. Where the file has null, for a missing reward or for an advantage that is NaN, the
+    dict has NaN.
     """
     return json.loads(file.read_text(encoding="utf-8").replace("null", "NaN"))
 
 
 def near(found: list[float], expected: list[float], tolerance: float) -> bool:
-    """Return whether two lists hold the same numbers, each within the tolerance (relative to sizes above 1), and NaN at
-    the same places.
+    """Return whether two lists of one length hold the same numbers, and NaN at the same places. Two numbers count as
+    the same if they differ by at most the tolerance, or, where the expected one is above 1 in size, by that part of it.
     """
     pairs = zip(found, expected, strict=True)
     return all((isnan(a) and isnan(b)) or abs(a - b) <= tolerance * max(1, abs(b)) for a, b in pairs)
@@ -54,8 +55,8 @@ def first_line(error: BaseException) -> str:
 
 
 def run(function: Callable, case: dict) -> list[float] | str:
-    """Return the advantages that a function gives for a case, as a list; or, if it raises an error or does not give one
-    number per row, words that say so.
+    """Return the advantages that a function gives for a case, as a list of floats. If the function raises an error, or
+    does not give one number per row, return words that say so. case: with "rewards", "groups", "weights" and "lengths".
     """
     rows = len(case["rewards"])
     try:
@@ -80,7 +81,7 @@ def run(function: Callable, case: dict) -> list[float] | str:
 def inputs_of(case: dict, changes: dict) -> dict:
     """Return the four inputs of `advantages` by name, for a case as a faulty trainer sees it. changes: by the name of
     an input, what the trainer has in its place: a list, or the name of a change, such as "zeros" for missing rewards
-    that count as 0. Any other key of it is ignored.
+    that count as 0. Keys of `changes` that name no input are ignored.
     """
     rows, kinds = len(case["groups"]), len(set(case["groups"]))
     named = {
@@ -94,17 +95,18 @@ def inputs_of(case: dict, changes: dict) -> dict:
 
 
 def fits(found: list[float], case: dict, method: str, changes: dict, how: dict | None = None) -> bool:
-    """Return whether an answer is what a known fault would give. changes: the fault, as other inputs and other
-    arguments of `advantages`; how: the arguments of the convention that it starts from, by default none, which is the
-    paper's.
+    """Return whether an answer is what a known fault would give, to within `ALIKE`. changes: the fault, as other inputs
+    and other arguments of `advantages`; how: the arguments of the convention to which the fault is added, by default
+    none, as for the paper's.
     """
     otherwise = {name: value for name, value in changes.items() if name not in INPUTS}
     return near(found, advantages(**inputs_of(case, changes), **{"method": method} | (how or {}) | otherwise), ALIKE)
 
 
 def by_roundoff(function: Callable, case: dict, method: str) -> bool:
-    """Return whether the function gives the paper's answer as soon as the rewards are rounded, so that float32 adds
-    them up exactly. False if rounding would change nothing, or would make different rewards equal.
+    """Return whether the function gives the paper's answer as soon as the rewards are rounded to 1024ths, which float32
+    adds up exactly. False also if rounding would change nothing or make different rewards equal, or if the function
+    then gives no numbers.
     """
     rewards = [[x if isnan(x) else round(x * 1024) / 1024 for x in row] for row in case["rewards"]]
     kinds = [[len(set(column)) for column in zip(*rows, strict=True)] for rows in (rewards, case["rewards"])]
@@ -114,9 +116,10 @@ def by_roundoff(function: Callable, case: dict, method: str) -> bool:
 
 
 def says(function: Callable, found: list[float], case: dict, method: str, common: dict) -> str:
-    """Return a sentence on a function's answer: the first known fault that leads to it ("as the paper" is among them);
-    or else that it has NaN, that it takes round-off for a std, or how far it is from the paper's. found: the answer;
-    common: the faults that are looked for in every case, by the sentence on each; the case's own ones come first.
+    """Return a sentence on a function's answer: the first known fault that leads to it ("as the paper" is among them).
+    If there is none, the sentence says that the answer has NaN, that it takes round-off for a std, or how far it is
+    from the paper's. found: the answer; common: the faults that are looked for in every case, by the sentence on each;
+    the case's own faults are tried first.
     """
     for sentence, changes in (case["ways"] | common).items():
         if fits(found, case, method, changes):
@@ -138,11 +141,11 @@ def off_by(found: list[float], expected: list[float]) -> float:
 
 
 def fault_of(wrong: list[tuple[dict, list[float]]], method: str, data: dict, how: dict) -> tuple[str, int]:
-    """Return the known fault that leads to most of the wrong answers, and to how many; ("", 0) if none leads to more
-    than half of them and to more than `FEW`.
+    """Return the known fault that explains the largest number of wrong answers, and this number; ("", 0) if the number
+    is not above half of the wrong answers, or not above `FEW`.
 
-    wrong: the cases with the answers. data: what `load` returns. how: the arguments of the convention that is asked
-    for; a fault is tried with these as well as with the paper's.
+    wrong: the cases that were answered wrongly, each with its answer. data: what `load` returns. how: the arguments of
+    the convention that is asked for; each fault is tried with these arguments as well as with the paper's.
     """
     found = {
         fault: sum(any(fits(a, case, method, changes, start) for start in ({}, how)) for case, a in wrong)
@@ -156,8 +159,8 @@ def fault_of(wrong: list[tuple[dict, list[float]]], method: str, data: dict, how
 def wrong_as(
     function: Callable, a: list[float], case: dict, method: str, convention: str, data: dict, fault: str
 ) -> str:
-    """Return a sentence that says what is wrong with the answer `a`. fault: what is wrong with most answers, which is
-    preferred if it explains this one; data: what `load` returns.
+    """Return a sentence that says what is wrong with the answer `a`, which does not agree with the convention. fault:
+    what is wrong with most answers, which is preferred if it explains this one, "" for none; data: what `load` returns.
     """
     how, name = data["conventions"][convention]["how"], data["conventions"][convention]["name"]
     name = "the paper" if convention == "paper" else name
@@ -174,8 +177,9 @@ def wrong_as(
 
 
 def judge(function: Callable, method: str, convention: str) -> tuple[list[tuple[str, bool, str]], str]:
-    """Return what `check` returns, and a sentence on the function as a whole: that all cases agree with another
-    convention, which fault most cases show, or what is wrong in the few cases that are far off; "" if none applies.
+    """Return two things: the list that `check` returns, and a sentence on the function as a whole. This sentence says
+    that all cases agree with another convention, which fault most cases show, or what is wrong in the few cases that
+    are far off; it is "" if none applies.
     """
     data, lines = load(), []
     answers = [(case, run(function, case)) for case in data["cases"]]
@@ -210,7 +214,7 @@ def judge(function: Callable, method: str, convention: str) -> tuple[list[tuple[
 
 def check(function: Callable, method: str, convention: str) -> list[tuple[str, bool, str]]:
     """Return three things for each case: its name, whether the function agrees with the convention there, and a
-    sentence.
+    sentence on the function's answer.
     """
     return judge(function, method, convention)[0]
 

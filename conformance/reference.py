@@ -6,9 +6,9 @@ from math import fsum, isnan, nan, sqrt
 
 
 def moments(values, ddof, counts):
-    """Return the mean and the standard deviation of values, each counted as often as `counts` says. ddof: what is
-    subtracted from the number of values in the standard deviation. Both are NaN if there are no values or one is NaN;
-    of values that differ only by round-off they are the first value and 0.
+    """Return the mean and the standard deviation of values, each of which is counted as often as `counts` says. ddof:
+    what is subtracted from the number of values in the standard deviation. Mean and standard deviation are NaN if there
+    are no values or one is NaN. Of values that differ only by round-off they are the first value and 0.
     """
     if not values or any(map(isnan, values)):
         return nan, nan
@@ -25,13 +25,13 @@ def advantages(
     leave_one_out=False, batch_ddof=None, std_of="group", group_eps_to="std",
 ):  # fmt: skip
     """Return a list of advantages, one per row. rewards: a list of rewards per row, NaN for a missing one; groups: the
-    group of each row; weights: one per reward; lengths: the tokens of each row, which count only in a batch step by
-    tokens.
+    group of each row; weights: one per reward; lengths: the tokens of each row, which count only if last_step is
+    "tokens".
 
-    method: gdpo, grpo, grpo_no_std or grpo_batch_std. batch_ddof: the ddof of GDPO's batch step, None for `ddof`;
-    std_of: "group", or "batch" for the std of a whole batch inside groups too; group_eps_to: "std", or "variance", to
-    which the eps of groups is then added. The others are fields of a `gdpo_core.Convention`, where last_step may be
-    "none" too. Defaults are the paper's.
+    method: gdpo, grpo, grpo_no_std or grpo_batch_std. batch_ddof: the ddof of GDPO's batch step, None for `ddof`.
+    std_of: "group", or "batch" if what is normalised in a group is divided by the std over the whole batch.
+    group_eps_to: "std", or "variance" if the eps inside groups is added to the variance. The others are fields of a
+    `gdpo_core.Convention`, save that last_step may also be "none", for no batch step. Defaults are the paper's.
     """
     skips, rows, sum_eps = missing == "skipped", range(len(rewards)), group_eps if grpo_eps is None else grpo_eps
     by_n = ddof if batch_ddof is None else batch_ddof

@@ -1,3 +1,4 @@
-"""A small language model, made from nothing: first it imitated answers, and then TRL's own GRPOTrainer trained it with
-the three graders of this project as rewards.
+"""Experiments with a small language model, made from nothing: first it imitated answers, and then TRL's own GRPOTrainer
+trained it with the three graders of this project as rewards. The logs are used to judge forecasts of runs, and bounds
+on the rewards' shares of the update.
 """

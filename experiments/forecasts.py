@@ -50,8 +50,9 @@ _EVERY = 5  # every fifth step of a course is kept
 
 
 def predict(logs: Path) -> list[dict[str, Any]]:
-    """Return the forecasts for every row but those of runs as they ran: a dict for each row, number of first steps of
-    the log (25 or 50) and reward. logs: the folder with the logs to forecast from, in SETUP/grpo/0.
+    """Return the forecasts for every row of plans.json but those named "as it ran". They are dicts, one for each row,
+    number of first steps of the log (25 or 50) and reward; these stand under setup, row, from_steps and reward, beside
+    the keys of `_forecast`. logs: the folder with the logs to forecast from, in SETUP/grpo/0.
     """
     rows = [row for row in planned_rows() if row.name != AS_IT_RAN]
     reports = {
@@ -66,15 +67,20 @@ def predict(logs: Path) -> list[dict[str, Any]]:
 
 
 def _report(folder: Path, steps: int) -> Any:
-    """Return the audit's report on the first steps of a run. folder: that of the run; steps: how many."""
+    """Return the audit's report on the first steps of a run, with correctness as its primary reward. folder: that of
+    the run; steps: how many steps from the first one on.
+    """
     files = sorted((folder / "completions").glob("*.parquet"))[:steps]
     return audit(read_run([str(path) for path in files]), primary=REWARDS[0])
 
 
 def _forecast(report: Any, row: Row) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the name of each reward of the row's set-up with its forecast as a dict, whose differences and courses are
-    in parts of the reward's range. The noise, which is not judged, is left out. report: that on the log to forecast
-    from.
+    """Yield the name and the forecast of each reward of the row's set-up but the noise, which is not judged.
+
+    A forecast is a dict. In parts of the reward's range it has the difference with its bounds low and high, all None if
+    the forecast is open, and every fifth step of two courses, as_it_ran and forecast. It also has the speed and
+    speed_error, the push and push_as_it_ran, and, if there is something to explain, why. report: the audit's report on
+    the log to forecast from.
     """
     setup, trained = setup_named(row.setup), row.trained
     gate = None if row.gate is None else {"reward": row.gate[0], "on": row.gate[1]}
@@ -97,7 +103,7 @@ def _forecast(report: Any, row: Row) -> Iterator[tuple[str, dict[str, Any]]]:
 
 @cache
 def _tasks() -> dict[str, Task]:
-    """Return the task behind each request, by the text of the request."""
+    """Return the task by which the answers to each training request are graded, by the text of the request."""
     return {request.text: task_of(request) for request in prompts()}
 
 
@@ -111,7 +117,8 @@ def _grades(prompt: str, text: str) -> Mapping[str, float]:
 
 def rewards_of(setup: Setup, folder: Path) -> pl.DataFrame:
     """Return a table of a run with the columns step, reward and mean: the mean of each reward at each step, in parts of
-    its range, graded from the logged texts as the set-up pays it. folder: the run's.
+    the reward's range. It is graded from the logged texts as the set-up pays it; the noise is left out. folder: the
+    run's.
     """
     texts = pl.concat([pl.read_parquet(path) for path in sorted((folder / "completions").glob("*.parquet"))])
     graded = [_grades(*pair) for pair in texts.select("prompt", "completion").iter_rows()]
@@ -126,8 +133,9 @@ def rewards_of(setup: Setup, folder: Path) -> pl.DataFrame:
 
 
 def measure(runs: Path) -> pl.DataFrame:
-    """Return a table with the mean of every reward at each step, of every row of which all seeds are trained. Its
-    columns are setup, row, seed, step, reward and mean. runs: the folder of the runs, in SETUP/ROW/SEED.
+    """Return a table with the mean of each reward at each step of the runs of plans.json. A row of plans.json is left
+    out unless all its seeds are trained, and the noise always is. The columns of the table are setup, row, seed, step,
+    reward and mean, which is in parts of the reward's range. runs: the folder of the runs, in SETUP/ROW/SEED.
     """
     tables = []
     for row in planned_rows():
@@ -141,9 +149,10 @@ def measure(runs: Path) -> pl.DataFrame:
 
 
 def speeds(*folders: Path) -> pl.DataFrame:
-    """Return a table of how fast each reward of each run follows a push, by its first 50 steps, and the standard error.
+    """Return a table of how fast each reward of each run follows a push in the first 50 steps, its speed, and the
+    standard error of this speed.
 
-    Its columns are setup, row, seed, reward, speed and error; a reward whose speed is not known has no line. A run is
+    The columns are setup, row, seed, reward, speed and error; a reward whose speed is not known has no line. A run is
     in SETUP/ROW/SEED or SETUP/METHOD/SEED of a folder, and counts once, from the first folder that has it. The method
     grpo counts as the row "as it ran", and gdpo as "GDPO". Runs of the rows named "gate" are left out, because their
     logs hold the gated reward only as the gate leaves it.
@@ -164,10 +173,11 @@ def speeds(*folders: Path) -> pl.DataFrame:
 
 
 def what_came(table: pl.DataFrame) -> dict[tuple[str, str, str], float]:
-    """Return what came of each row, by set-up, row and reward: the mean of the reward over all runs and steps, less
-    that of the runs as they ran. table: what `measure` returns.
+    """Return what came of each row, by set-up, row and reward: the mean of the reward over all the row's runs and
+    steps, less the mean over the runs of the set-up as it ran. table: what `measure` returns.
 
-    The runs of the old set-ups as they ran are in `data/experiments.parquet`, since they were trained earlier.
+    A set-up as it ran has the row "as it ran" in the table. If the table has none, its runs are taken from
+    `data/experiments.parquet`, which were trained earlier.
     """
     key = ("setup", "row", "reward")
     means = {(a, b, c): x for a, b, c, x in table.group_by(*key).agg(pl.col("mean").mean()).iter_rows()}
@@ -184,9 +194,10 @@ def what_came(table: pl.DataFrame) -> dict[tuple[str, str, str], float]:
 def judge(came: Sequence[float], forecasts: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
     """Return a dict that says how good forecasts are, by the rules at the head of this file.
 
-    It has six counts: forecasts, open ones, clear differences that came, signs right among these, intervals, and
-    intervals that held; and two mean errors: that of the forecasts, and that of the guess "nothing changes". came: what
-    came of each; forecasts: each with difference, low and high, which are None if it is open.
+    It has six counts: "forecasts"; "open" ones among them; "clear" differences that came; "signs" right among these;
+    "intervals"; and those that "held". It also has two mean errors: "error", that of the forecasts, and "of_no_change",
+    that of the guess "nothing changes". came: what came of each forecast; forecasts: each with difference, low and
+    high, which are None if it is open.
     """
     pairs = list(zip(came, forecasts, strict=True))
     shut = [(x, f["low"], f["high"]) for x, f in pairs if f["low"] is not None and f["high"] is not None]
@@ -205,7 +216,9 @@ def judge(came: Sequence[float], forecasts: Sequence[Mapping[str, float | None]]
 
 
 def main() -> int:
-    """Run the command: write the forecasts, or the tables of runs and speeds, or print what the forecasts came to."""
+    """Run the command and return 0: "predict" writes the forecasts, "measure" writes the tables of runs and of speeds,
+    and "judge" prints how good the forecasts were.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m experiments.forecasts", description=(__doc__ or "").splitlines()[0]
     )
@@ -227,8 +240,8 @@ def main() -> int:
 
 
 def print_judged(table: pl.DataFrame) -> None:
-    """Print each forecast whose row is in the table, with what came of it, and then how good the forecasts are: first
-    those from 25 steps, then those from 50. table: what `measure` returns.
+    """Print each forecast from 25 steps whose row is in the table, with what came of it, and then how good these
+    forecasts are; after that the same for the forecasts from 50 steps. table: what `measure` returns.
     """
     came, said = what_came(table), json.loads(FORECASTS.read_text())
     for steps in FROM_STEPS:

@@ -1,8 +1,10 @@
 """Bounds that a log of means proves, beside the exact shares of runs whose answers are known.
 
-`python -m experiments.means --runs FOLDER` cuts the logs of `experiments.train` down to what TRL logs of a step, and
-writes a table with rows for each run to experiments/means.csv. With --runs or without it, the tables of docs/means.md
-are written anew, from that file and from data/experiments.parquet. It does not need TRL.
+A share is a reward's part of the update. `python -m experiments.means --runs FOLDER` takes from the logs of
+`experiments.train` only the means and other numbers that TRL logs of each step, computes bounds on the shares from
+these alone, and writes to experiments/means.csv how good they are, a line for each run and method. With --runs or
+without it, the tables of docs/means.md are written anew, from that file and from data/experiments.parquet. It does not
+need TRL.
 """
 
 import argparse
@@ -36,8 +38,9 @@ EVERY, SWAPS = 10, 3_000  # the answers of every tenth step are dealt anew, with
 
 
 def of_table() -> list[dict[str, Any]]:
-    """Return a dict for each run in the table of 100 runs, with how good the bounds are on its shares, as `_judge`
-    tells it. Runs of the set-up `gated` are left out, as the table holds a pass rate there that is not the reward.
+    """Return a dict for each run in the table of 100 runs, data/experiments.parquet: its setup, method and seed, and,
+    under the keys of `_judge`, how good the bounds on its shares are. Runs of the set-up `gated` are left out, as the
+    table holds a pass rate there that is not the reward.
     """
     rows = []
     for (name, method, seed), steps in pl.read_parquet(TABLE).group_by("setup", "method", "seed", maintain_order=True):
@@ -52,8 +55,9 @@ def of_table() -> list[dict[str, Any]]:
 
 
 def _scalars_of_rates(setup: Setup, steps: pl.DataFrame) -> Scalars:
-    """Return what a log of means would hold of a run in the table: the means of what the marks pay follow from their
-    pass rates, and nothing else is known. steps: the run's rows of the table.
+    """Return what a log of means alone would hold of a run in the table of 100 runs. The mean of a reward is its pass
+    rate times what a pass pays; for the noise it is the mean in the table. Stds and other scalars are NaN, as not
+    known. steps: the run's rows of the table.
     """
     rates = steps.select(setup.names).to_numpy().astype(float)
     pays = np.array([*setup.pays, *[1.0] * setup.noise])
@@ -63,18 +67,19 @@ def _scalars_of_rates(setup: Setup, steps: pl.DataFrame) -> Scalars:
 
 
 def values_of(setup: Setup) -> list[tuple[float, float] | None]:
-    """Return for each reward of a set-up the pair of what it pays for a fail, always 0 here, and for a pass; noise has
-    None.
+    """Return a pair for each reward of a set-up: what it pays for a fail, which is taken to be 0, and what it pays for
+    a pass. The noise has None in place of a pair.
     """
     return [*[(0.0, pay) for pay in setup.pays], *([None] if setup.noise else [])]
 
 
 def _judge(exact: np.ndarray, found: Shares, slack: float) -> dict[str, float]:
-    """Return how good the bounds of a run are: the number of steps, the share of steps at which all bounds hold, their
-    median width, the share of steps at which they decide which reward is the largest, and 1 if they do so for the mean
-    over the second half of the run, else 0.
+    """Return a dict with how good the bounds of a run are: "steps", how many steps were judged; "held", the share of
+    steps at which all bounds hold; "width", the median width of the bounds; "decided_steps", the share of steps at
+    which they decide which reward is the largest; and "decided", 1 if they do so for the mean over the second half of
+    the run, else 0.
 
-    exact: (steps, rewards) the exact shares, NaN at steps that are left out. slack: by how much a bound may be missed.
+    exact: (steps, rewards) the exact shares; a step with a NaN is left out. slack: by how much a bound may be missed.
     """
     there = np.isfinite(exact).all(1)
     exact, low, high, largest = exact[there], found.low[there], found.high[there], found.largest[there]
@@ -96,8 +101,8 @@ def _judge(exact: np.ndarray, found: Shares, slack: float) -> dict[str, float]:
 def scalars_of(rewards: np.ndarray, setup: Setup, method: str) -> Scalars:
     """Return what TRL 1.16 logs of some steps under a method. rewards: (steps, groups, rollouts, rewards).
 
-    TRL's `frac_reward_zero_std` looks at the whole batch under GDPO, where it is taken as unknown, and at each group
-    under every other method.
+    `frac_reward_zero_std`, TRL's share of the groups whose rewards all have one sum, is NaN under GDPO, where TRL takes
+    it of the whole batch.
     """
     steps, groups, size, count = rewards.shape
     flat, total = rewards.reshape(steps, -1, count), rewards @ np.array(setup.reward_weights)
@@ -116,8 +121,8 @@ def exact_shares(rewards: np.ndarray, setup: Setup, method: str) -> np.ndarray:
 
 
 def other_largest(rewards: np.ndarray, weights: Sequence[float], method: str, seed: int) -> bool:
-    """Return whether a step's answers, dealt into other groups, make another reward the largest while TRL logs the same
-    numbers.
+    """Return whether another reward can get the largest share of the update in a step if its answers are dealt into
+    other groups, while TRL logs the same numbers.
 
     rewards: (groups, rollouts, rewards). The means and stds of the batch do not depend on the groups. Under any method
     but GDPO there also have to be as many silent groups, whose advantages are all 0, as before. This is a search, so
@@ -132,11 +137,12 @@ def other_largest(rewards: np.ndarray, weights: Sequence[float], method: str, se
 
 
 def _climb(dealt: np.ndarray, sums: list, target: int, weights: np.ndarray, method: str, draw: Any) -> bool:
-    """Return whether the reward `target` becomes the largest if answers of different groups are swapped, one random
-    swap after the other. A swap is kept if it brings that reward forward and changes nothing that TRL logs.
+    """Return whether the reward `target` gets the largest share of the update by random swaps of answers between
+    groups, one after the other, `SWAPS` at most. A swap is kept if it brings that reward forward and changes nothing
+    that TRL logs.
 
-    dealt: (groups, rollouts, rewards) the answers, which are changed in place; sums: of each group, as `_update_sums`
-    returns them.
+    dealt: (groups, rollouts, rewards) the answers; sums: what `_update_sums` returns for each group. Both are changed
+    in place.
     """
     groups, size, _ = dealt.shape
     silent, best = sum(pair[1] == 0 for pair in sums), -np.inf
@@ -183,9 +189,13 @@ def _shares(sums: list) -> np.ndarray:
 
 
 def of_run(folder: Path, setup: Setup, ran: str, seed: int) -> list[dict[str, Any]]:
-    """Return a dict for each method of COMPARED with how good the bounds on a run's shares would be under it, as
-    `_judge` tells it. Under the method `ran`, with which the run was trained, "dealt" is the share of every tenth step
-    at which `other_largest` found other groups; under the others it is None. folder: that of the run.
+    """Return a dict for each method of COMPARED on a run that was trained with the method `ran`. Beside the keys of
+    `_judge`, for the bounds on the run's shares as that method would have them, a dict has setup, ran, seed and method,
+    and two more keys.
+
+    "same_log" says whether the log is, byte for byte, that of experiments/runs.csv. "dealt" is None unless the method
+    is `ran`; then it is the share, among every tenth step, of those at which `other_largest` found other groups.
+    folder: that of the run.
     """
     files = sorted((folder / "completions").glob("*.parquet"))
     logged = sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
@@ -208,7 +218,7 @@ def of_run(folder: Path, setup: Setup, ran: str, seed: int) -> list[dict[str, An
 
 def of_runs(folder: Path) -> pl.DataFrame:
     """Return a table of what `of_run` returns for all finished runs in a folder of `experiments.train`, a row per dict,
-    rounded to four decimals. Raises InputError if there are none.
+    with numbers rounded to four decimals. Raises InputError if there are no finished runs.
     """
     rows = []
     for setup in SETUPS:
@@ -226,7 +236,7 @@ def of_runs(folder: Path) -> pl.DataFrame:
 
 
 def tables(rates: pl.DataFrame, logs: pl.DataFrame) -> list[str]:
-    """Return the lines of docs/means.md with tables and sentences on how good the bounds are. rates: the rows of
+    """Return lines of Markdown for docs/means.md: tables and sentences on how good the bounds are. rates: the rows of
     `of_table`, with bounds from the means alone; logs: the rows of `of_runs`, with bounds from all that TRL logs.
     """
     ran = logs.filter(pl.col("method") == pl.col("ran"))
@@ -249,8 +259,8 @@ def tables(rates: pl.DataFrame, logs: pl.DataFrame) -> list[str]:
 
 
 def _table(rows: pl.DataFrame, dealt: bool) -> list[str]:
-    """Return the lines of a table with a row per set-up and method. dealt: whether one of its columns is the mean of
-    "dealt", as `of_run` returns it.
+    """Return the lines of a table with a row per set-up and method. rows: those of `tables`, with the method in the
+    column "under"; dealt: whether one column of the table is the mean of "dealt", as `of_run` returns it.
     """
     heads = ["set-up", "method", "runs", "steps inside", "median width", "steps decided", "runs decided"]
     heads += ["steps that other groups turn"] * dealt
@@ -277,8 +287,8 @@ def _over_steps(rows: pl.DataFrame, name: str) -> float:
 
 
 def _sentences(rates: pl.DataFrame, ran: pl.DataFrame) -> list[str]:
-    """Return sentences that say in numbers what became of the expectations. rates: the rows on the means alone; ran:
-    the rows on all that TRL logs, under the method that ran.
+    """Return sentences with the numbers by which what was expected of the bounds beforehand is judged. rates: the rows
+    on the means alone; ran: the rows on all that TRL logs, under the method that ran.
     """
     both = pl.concat([rates.select("held", "steps"), ran.select("held", "steps")])
     wide = 100 * float(np.median([*rates["width"], *ran["width"]]))

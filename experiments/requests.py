@@ -21,7 +21,9 @@ Value: TypeAlias = bool | int | float | str
 
 @dataclass(frozen=True)
 class Argument:
-    """A required argument of a function: its name, its documented type, and the values that a request may ask for."""
+    """A required argument of a function: its name, its documented type, the values that a request may ask for, and, as
+    `enum`, whether the documentation lists these values.
+    """
 
     name: str
     type: str
@@ -121,7 +123,9 @@ def answer(request: Request) -> list[str]:
 
 
 def pieces() -> list[str]:
-    """Return every piece of which requests and answers are made, also of answers with faults, the longest first."""
+    """Return every piece of which requests and answers are made, also of answers with faults. The longest pieces come
+    first.
+    """
     found = {PROSE, NOTE, '"', ")", " "}
     for kind in TEMPLATES:
         first, second = kind.arguments
@@ -134,5 +138,7 @@ def pieces() -> list[str]:
 
 
 def _miscased(word: str) -> str:
-    """Return a word in another case, as an answer with a fault has it."""
+    """Return a word in the case that an answer with a fault has: capitalised if all its letters are of one case, else
+    in lower case.
+    """
     return word.capitalize() if word.islower() or word.isupper() else word.lower()

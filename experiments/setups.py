@@ -1,5 +1,5 @@
 """The set-ups that are trained, and the rows of plans.json, each a set-up with a method, weights and perhaps a gate.
-All were chosen before any of their runs was started.
+All were chosen before any of their runs was started. A set-up says what the rewards of a run are.
 """
 
 from dataclasses import dataclass, replace
@@ -19,8 +19,12 @@ PLANS = Path(__file__).parent / "plans.json"
 
 @dataclass(frozen=True)
 class Setup:
-    """The rewards of a training run: what each grades, pays and weighs, the gate on one of them, and whether noise is
-    one more.
+    """The rewards of a training run.
+
+    graded: what each of three rewards grades, which is also its name; fails, pays: what it pays for an answer that
+    fails and for one that passes; weights: one per reward. gate: two names, of which the first reward pays only where
+    the second one passes; None for no gate. noise: whether there is a fourth reward, random and nearly constant
+    whatever the answer.
     """
 
     name: str
@@ -60,14 +64,14 @@ NEW_SETUPS = (
 
 
 def setup_named(name: str) -> Setup:
-    """Return the set-up with this name."""
+    """Return the set-up with this name, out of SETUPS and NEW_SETUPS."""
     return next(setup for setup in (*SETUPS, *NEW_SETUPS) if setup.name == name)
 
 
 @dataclass(frozen=True)
 class Row:
     """A row of plans.json: the name of a set-up, a title of the row, and the method and the weights with which the
-    set-up is trained. gate: as in `Setup`; None: that of the set-up, if it has one.
+    set-up is trained. gate: as in `Setup`; None means that of the set-up, if it has one.
     """
 
     setup: str
@@ -84,7 +88,7 @@ class Row:
 
 
 def planned_rows() -> tuple[Row, ...]:
-    """Return the rows that are trained, in the order of their runs. In a new set-up the first row is the run as it was,
-    whose log the forecasts are made from.
+    """Return the rows of plans.json, in the order in which they are trained. The rows named "as it ran" train their
+    set-up with its own weights and GRPO, to compare the set-up's other rows with.
     """
     return msgspec.json.decode(PLANS.read_bytes(), type=tuple[Row, ...])

@@ -58,7 +58,7 @@ def reward_functions(setup: Setup, tasks: dict[str, Task], seed: int) -> list[Ca
     known: dict[tuple[str, str], dict[str, float]] = {}
 
     def marks(prompt: str, text: str) -> dict[str, float]:
-        """Return the grades of an answer, which are computed only once."""
+        """Return the grades of an answer, which are computed once for each text."""
         if (prompt, text) not in known:
             known[prompt, text] = grades(tasks[prompt], text)
         return known[prompt, text]
@@ -73,7 +73,9 @@ def reward_functions(setup: Setup, tasks: dict[str, Task], seed: int) -> list[Ca
         return reward
 
     def noise(completions: list[str], trainer_state: Any, **_: Any) -> list[float]:
-        """Return a normal random number for each completion, which depends only on the seed, the step and its place."""
+        """Return a normal random number for each completion. It depends only on the seed, the step and the completion's
+        place.
+        """
         generator = np.random.default_rng([seed, trainer_state.global_step])
         return generator.normal(NOISE_MEAN, NOISE_STD, len(completions)).tolist()
 
@@ -104,8 +106,8 @@ def pay(setup: Setup, k: int, graded: Mapping[str, float]) -> float:
 
 
 def train(setup: Setup, method: str, seed: int, out: Path, learning_rate: float, steps: int) -> dict[str, Any]:
-    """Train one run, whose completions TRL writes to the new folder `out`; return what is to stand in its
-    metrics.json.
+    """Train one run, whose completions TRL writes to the folder `out`. Return what is to stand in the run's
+    metrics.json: the set-up, method and seed, the seconds, the peak of memory in MB, and what the trainer logged.
     """
     import torch
     from datasets import Dataset
@@ -160,9 +162,9 @@ def train(setup: Setup, method: str, seed: int, out: Path, learning_rate: float,
 def run_once(
     setup: Setup, method: str, seed: int, folder: Path, learning_rate: float, steps: int, row: str | None = None
 ) -> None:
-    """Train one run and write its metrics.json, unless it is finished. What an interrupted run left behind is removed
-    first. row: the name of the run's row in plans.json, if it is one of these; it takes the place of the method in the
-    path.
+    """Train one run and write its metrics.json into a folder of its own inside `folder`; do nothing if that file is
+    there already. What an interrupted run left behind is removed first. row: the name of the run's row in plans.json,
+    if it is one of these; it takes the place of the method in the path.
     """
     out = folder / setup.name / (row or method) / str(seed)
     if (out / "metrics.json").exists():

@@ -1,8 +1,8 @@
 """Check a built image as a cautious host would run it: `python scripts/check_image.py podman reward-policy-intuition`.
 
 The container runs as user 1000, with a read-only root and without capabilities, and it can get none. The check ends
-with the first thing that is not as it should be. It needs nothing but Python; to open the Lab in a browser, it also
-needs Playwright and Chromium.
+with the first thing that is not as it should be. The script needs nothing but Python; only to open the Lab in a browser
+it also needs Playwright and Chromium.
 """
 
 import json
@@ -29,8 +29,8 @@ UNWANTED = (
 
 
 def expect(true: object, told: str) -> None:
-    """Print `told`, what was expected in words, if the result `true` of a check is true; if not, end the programme with
-    an error that says what was expected.
+    """Print `told` if a check had a true result; if not, end the programme with an error that says that `told` was
+    expected. true: the result of the check; told: words for what the check expects.
     """
     if not true:
         sys.exit(f"image: expected {told}")
@@ -48,7 +48,7 @@ def output_of(engine: str, *arguments: str) -> str:
 
 
 def check(engine: str, image: str) -> None:
-    """Run the image, and check it from inside and outside. engine: podman or docker."""
+    """Run the image, check it from inside and outside, and remove the container again. engine: podman or docker."""
 
     health = check_description(engine, image)
     started = time.monotonic()

@@ -1,5 +1,5 @@
-"""Write data/gallery.json, which holds the small pictures of the chapter Train: to train them at every visit would take
-seconds.
+"""Write data/gallery.json, which holds the numbers behind the small pictures of the chapter Train, and those of its
+table of weights. To train for them at every visit would take seconds.
 
 python scripts/make_gallery.py
 """
@@ -23,9 +23,10 @@ DATA = Path(__file__).resolve().parent.parent / "data"
 
 
 def final_values(setup: Setup, methods: Sequence[str]) -> dict[str, list]:
-    """Return for each method a list of pairs, one for each weight of `cards.WEIGHTS` and a last one for the gate: the
+    """Return a list of pairs for each method: one pair for each weight of `cards.WEIGHTS` on the second reward, and a
+    last pair for a gate, under which the second reward counts only where the first one passes. A pair is the
     probability of a right answer at the end, and the epochs until it was learnt, None if it never was; both are medians
-    over the runs. setup: what to train.
+    over the runs. setup: what to train, except for its weights and gate.
     """
     variants = [replace(setup, weights=(1.0, weight), gate=None) for weight in cards.WEIGHTS]
     variants.append(replace(setup, weights=None, gate=(1, 0)))

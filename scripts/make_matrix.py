@@ -36,8 +36,8 @@ def answer(inputs: list, method: str, how: dict) -> list[float]:
 
 
 def answered(data: dict) -> dict:
-    """Return `data`, what `check.load` returns, after adding to each case the advantages of every method under every
-    convention, and to the whole the conventions themselves; it is changed in place.
+    """Return `data`, which `check.load` returned, with its answers; `data` is changed in place. Each case gets the
+    advantages of every method under every convention, as "advantages", and the whole gets the "conventions" themselves.
     """
     data["conventions"] = {
         key: {"name": c.name.replace(",", ""), "how": differing(c)} for key, c in CONVENTIONS.items()
@@ -58,8 +58,8 @@ def written(value: dict) -> str:
 
 
 def cells(function: Callable, method: str, data: dict) -> dict[str, str]:
-    """Return a sentence on what the function does in each case, by the name of the case: its error, or how its answer
-    stands beside the paper's for `method`. data: what `answered` returns.
+    """Return a sentence on what the function does in each case, by the name of the case. The sentence is the function's
+    error, or it says how its answer stands beside the paper's for `method`. data: what `answered` returns.
     """
     found = {case["name"]: (case, check.run(function, case)) for case in data["cases"]}
     return {
@@ -71,7 +71,7 @@ def cells(function: Callable, method: str, data: dict) -> dict[str, str]:
 
 
 def of_framework(method: Method) -> Callable:
-    """Return a method of a trainer's own code as a function of lists, as the check calls it."""
+    """Return a method of a trainer's own code as a function that takes lists, as `conformance/check.py` calls it."""
 
     def function(rewards: list, groups: list, weights: list, lengths: list) -> torch.Tensor:
         """Return the trainer's advantages. Groups that are blocks of one size go in as that size, and all others by
@@ -101,7 +101,7 @@ def rows(data: dict) -> Iterator[tuple[str, str, str, dict[str, str]]]:
 
 
 def main() -> None:
-    """Write both files."""
+    """Write conformance/cases.json and data/matrix.json anew."""
     data = answered(check.load())
     check.FILE.write_text(written(data), encoding="utf-8")
     trainers = [dict(zip(("title", "method", "how", "cells"), row, strict=True)) for row in rows(data)]

@@ -1,9 +1,9 @@
-"""Write data/bfcl_requests.parquet: the requests behind the squares of the chapter Evidence, with a right answer to
-each.
+"""Write data/bfcl_requests.parquet, with each prompt that the chapter Evidence draws as a square: its request and a
+right answer to it.
 
-The requests are those of the package bfcl-eval, which `make parity` installs; the folder `data` of another one can be
-given. An answer is made of the values that the leaderboard accepts: the first of each, without arguments that may be
-left out. BFCL's own checker accepts all of these answers.
+The requests are those of the package bfcl-eval, which `make parity` installs; another folder `data` of bfcl-eval can be
+given as an argument. An answer is made of the values that the leaderboard accepts: of the first one for each argument,
+without arguments that may be left out. BFCL's own checker accepts all of these answers.
 """
 
 import importlib.util
@@ -42,15 +42,16 @@ def _arguments(args: Mapping[str, list], required: list[str]) -> str:
 
 
 def _first(values: list) -> object:
-    """Return the first accepted value other than "", which says that a value may be left out. A dictionary in it is
-    reduced as in `_plain`.
+    """Return the first accepted value other than "", which only says that a value may be left out. Dictionaries in it
+    are reduced as `_plain` does.
     """
     return _plain(next(value for value in values if value != ""))
 
 
 def _plain(value: object) -> object:
-    """Return an accepted value in which each dictionary, at any depth, holds for each entry the first of its accepted
-    values in place of their list. An entry that may be left out, which "" among its values says, is left out.
+    """Return an accepted value with its dictionaries reduced, at any depth. A dictionary has a list of accepted values
+    for each of its entries; reduced, it has only the first of them. An entry that may be left out, as "" in its list
+    says, is left out.
     """
     if isinstance(value, dict):
         return {name: _first(values) for name, values in value.items() if "" not in values}
@@ -58,8 +59,9 @@ def _plain(value: object) -> object:
 
 
 def read(folder: Path) -> pl.DataFrame:
-    """Return a table with the name, the request and a right answer of each prompt that has a square, in the order of
-    the published verdicts. folder: the `data` of bfcl-eval.
+    """Return a table with a row for each published prompt, in the order of the published verdicts. Its columns are
+    task_id, the prompt's name; request, what it asks; and answer, a right answer to it. folder: the `data` of
+    bfcl-eval.
     """
     published = load_published(ROOT / "data" / "bfcl_rewards.parquet")
     requests, required, answers = {}, {}, {}

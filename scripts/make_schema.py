@@ -55,7 +55,7 @@ def with_nulls(schema: Any) -> Any:
 
 
 def files() -> dict[Path, str]:
-    """Return what each file of a schema should hold, by the path of the file."""
+    """Return the text of each schema's file, by the path of the file."""
     schemas = {
         "report": schema("gdpo audit --json, schema 1", ReportPart, ReportsPart),
         "compare": schema("gdpo compare --json, schema 1", Changes),

@@ -1,8 +1,8 @@
-"""Take the pictures of the running page for the README, for links and for views/head.html: python -m scripts.screenshot
-[URL].
+"""Take the pictures of the running page for the README, for links to the page and for views/head.html: python -m
+scripts.screenshot [URL].
 
-The last of these is what a slow phone shows until marimo has started: the Lab as an SVG that is drawn from what the
-page shows, for a narrow and a wide screen, each with the colours of both schemes.
+The pictures for views/head.html are what a slow phone shows until marimo has started: the Lab as an SVG that is drawn
+from what the page shows, for a narrow and a wide screen, each with the colours of both schemes.
 """
 
 import re
@@ -149,7 +149,7 @@ def open_page(running: Browser, url: str, width: int, height: int, **options: ob
 
 def still(running: Browser, url: str, width: int, height: int) -> str:
     """Return the Lab on a screen of this size as the text of an SVG, quoted for use in a URL. Its colours follow the
-    scheme, light or dark, of whoever looks at it.
+    scheme of whoever looks at it, which is light or dark.
     """
     found = [
         open_page(running, url, width, height, color_scheme=scheme).evaluate(DRAWN) for scheme in ("light", "dark")

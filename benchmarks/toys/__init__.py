@@ -1,1 +1,3 @@
-"""The page's first section, the board, written in other ways: benchmarks measure them beside the page."""
+"""Small apps that the benchmarks measure beside the page: its first section, the board, written in idiomatic marimo and
+in Dash; and a marimo app with nothing but a sentence.
+"""

@@ -17,13 +17,17 @@ app = Dash(__name__, title="The toy, in Dash")
 
 
 def checklist(answer: int) -> dcc.Checklist:
-    """Return the three boxes of one answer, one for each mark, ticked as it was graded. answer: its number, from 0."""
+    """Return the three boxes of one answer, one for each mark; those of the passed marks are ticked. answer: its
+    number, from 0.
+    """
     ticked = [name for name, passed in zip(bfcl.REWARDS, GRADED[answer], strict=True) if passed]
     return dcc.Checklist(list(bfcl.REWARDS), ticked, id={"answer": answer}, inline=True)
 
 
 def bars(title: str, advantages: list[float], colour: str) -> go.Figure:
-    """Return a chart with one horizontal bar per answer, on an axis that does not change."""
+    """Return a chart with one horizontal bar per answer. Its axis never changes, and goes as far as the largest
+    advantage that an answer can get.
+    """
     answers = [str(i + 1) for i in range(len(advantages))]
     figure = go.Figure(go.Bar(x=advantages, y=answers, orientation="h", marker_color=colour))
     figure.update_layout(title=title, width=420, height=120 + 22 * len(advantages))
@@ -51,7 +55,9 @@ app.layout = html.Div(
     Input({"answer": ALL}, "value"),
 )
 def draw(ticked):
-    """Return both charts and the sentence below them. ticked: for each answer, the names of the marks it passed."""
+    """Return the chart of GRPO, the chart of GDPO, and the sentence below them. ticked: for each answer, the names of
+    the marks it passed.
+    """
     passed = [[int(name in row) for name in bfcl.REWARDS] for row in ticked]
     grpo, gdpo = gc.grpo(passed).tolist(), gc.gdpo(passed).tolist()
     levels = [len({round(a, 6) for a in advantages}) for advantages in (grpo, gdpo)]

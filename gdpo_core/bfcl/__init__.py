@@ -1,11 +1,13 @@
-"""Function-calling tasks in the style of the Berkeley Function Calling Leaderboard (BFCL), and three graders.
+"""Function-calling tasks in the style of the Berkeley Function Calling Leaderboard (BFCL), and three graders of
+answers.
 
-correctness   exactly the needed calls, in any order; each value is accepted once read as its documented type
+correctness   exactly the needed calls, in any order; a value is read as its documented type before it is compared
 style         exact JSON types, enum and date spelling, arguments by name, and a bare Python call
 conciseness   nothing that could be deleted: a documented default, an empty or unknown parameter, a repeat
 
 An answer without a readable call fails all three. Answers are parsed and never run, so their arguments have to be plain
-values. `load_published` reads a table with the verdicts of such graders on the published answers of many models.
+values. In a task that names a longest length, conciseness is a number instead: it falls as the answer grows to that
+length. `load_published` reads a table with the verdicts of such graders on the published answers of many models.
 """
 
 from gdpo_core.bfcl.graders import REWARDS, Grades, Verdict, grade, grade_all

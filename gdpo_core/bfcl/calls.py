@@ -15,11 +15,13 @@ MAX_ANSWER = 4000  # the most characters of an answer; far longer text can keep 
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a function as an answer sent it, with its arguments by name."""
+    """A call of a function as an answer sent it, with its arguments by name. positional: the names of the arguments
+    that were sent by position.
+    """
 
     function: str
     args: dict[str, object]
-    positional: tuple[str, ...] = ()  # which of `args` were sent by position
+    positional: tuple[str, ...] = ()
 
 
 class UnreadableAnswer(Exception):
@@ -27,10 +29,12 @@ class UnreadableAnswer(Exception):
 
 
 def parse_calls(task: Task, answer: str) -> tuple[list[Call], str]:
-    """Return the calls of an answer, and words for what is wrong with the text around them, "" if there is none.
+    """Return the calls of an answer, and words for what is wrong with the text around them, "" if there is no such
+    text.
 
     task: the task whose functions are called; arguments that are sent by position get their names from its
-    documentation. Raises UnreadableAnswer where no call can be read.
+    documentation. In an answer with other text only calls of the task's functions are found, and those that cannot be
+    read are passed over. Raises UnreadableAnswer where no call can be read, or the answer is longer than `MAX_ANSWER`.
     """
     if len(answer) > MAX_ANSWER:
         raise UnreadableAnswer(f"the answer has {count(len(answer), 'character')}, more than {count(MAX_ANSWER)}")
@@ -53,9 +57,10 @@ def parse_calls(task: Task, answer: str) -> tuple[list[Call], str]:
 
 
 def _python_calls(task: Task, source: str) -> list[Call] | None:
-    """Return the calls that `source` consists of, a single one or those of a list or tuple; None for anything else.
+    """Return the calls of a text that is a single call, or a list or tuple of calls and nothing else; None for any
+    other text.
 
-    Raises UnreadableAnswer if a name in a call is not proper or comes twice, or an argument is no plain value.
+    Raises UnreadableAnswer if a name in a call is no plain name or comes twice, or if an argument is no plain value.
     """
     try:
         with warnings.catch_warnings():  # Python warns of texts such as 5apples, which the verdict refuses anyway
@@ -106,6 +111,8 @@ def _is_plain(value: object, depth: int = 0) -> bool:
 
 
 def show_calls(calls: Sequence[Call]) -> str:
-    """Return the first three calls, and "and more" for others, as text, as the reason of a verdict quotes them."""
+    """Return calls as text for the reason of a verdict: the first three, joined by "and", and "and more" if there are
+    others.
+    """
     shown = [f"{c.function}({', '.join(f'{k}={show(v)}' for k, v in c.args.items())})" for c in calls]
     return " and ".join(shown[:3]) + (" and more" if len(shown) > 3 else "")

@@ -22,7 +22,9 @@ REWARDS = ("correctness", "style", "conciseness")
 
 @dataclass(frozen=True)
 class Verdict:
-    """A verdict: whether an answer earns one reward, or which part of it from 0 to 1, and why, in one sentence."""
+    """A verdict on whether an answer earns one reward. passed: True or False, or the part of the reward that it earns,
+    from 0 to 1; reason: one sentence on why.
+    """
 
     passed: bool | float
     reason: str
@@ -46,7 +48,8 @@ def grade(task: Task, answer: str) -> Grades:
     """Grade one answer from its text alone, and return the three verdicts.
 
     An answer in which no call can be read fails all three. Where the task has `longest`, the conciseness of any other
-    answer falls from 1 to 0 as it grows to that many characters. Raises InputError if the answer is not text.
+    answer falls from 1 to 0 as the answer grows to that many characters; it is rounded to two decimals. Raises
+    InputError if the answer is not text.
 
     >>> from gdpo_core.bfcl import load_task
     >>> task = load_task("data/tasks/1_interest.json")
@@ -127,7 +130,8 @@ def _conciseness(task: Task, calls: Sequence[Call]) -> Verdict:
 def _wrong(task: Task, call: Call, wanted: Accepted) -> str | None:
     """Return why a call is not the wanted one, as a sentence without its full stop; None if it is.
 
-    wanted: the function and the accepted values of its parameters.
+    wanted: {function: {parameter: accepted values}} of the one wanted call, in which "" says that it may leave the
+    parameter out.
     """
     [(function, accepted)] = wanted.items()
     if call.function != function:
@@ -149,10 +153,11 @@ def _wrong(task: Task, call: Call, wanted: Accepted) -> str | None:
 
 
 def _deletable(task: Task, function: str, name: str, value: object) -> str | None:
-    """Return why a call would mean the same without one of its parameters, as where the function documents no such
-    parameter, or where its value is the default or empty; None if it would not.
+    """Return why one parameter can be deleted from a call without a change of its meaning; None if it cannot.
 
-    function: the function that is called; name, value: the parameter and what was sent for it.
+    It can be deleted if the function does not document it. It can also be deleted if it is not required and its value
+    is the documented default or empty. function: the function that is called; name, value: the parameter and what was
+    sent for it.
     """
     schema = parameters_of(task, function).get(name)
     if schema is None:

@@ -1,4 +1,9 @@
-"""The ties and wrong orders that GRPO and GDPO make of the published answers to real prompts."""
+"""The ties and wrong orders that GRPO and GDPO make of the published answers to real prompts.
+
+A tie is of answers to one prompt that have different marks and one advantage. In a wrong order a wrong answer has a
+larger advantage than a right one. They are counted for one draw of answers, over many draws, and by the size of the
+groups.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -39,10 +44,11 @@ _BITS = 7  # the bits of a count of answers, of which there are fewer than 128
 
 @dataclass(frozen=True)
 class Choice:
-    """A choice of answers: which ones make up a group, which graders mark them, and what correctness weighs.
+    """A choice of answers: how many are drawn for each prompt, who marks them, and what correctness weighs.
 
-    group_size, seed: how many answers are drawn for each prompt, and the seed of the draw. weight: the weight of the
-    first mark, correctness; the others weigh 1.
+    group_size, seed: how many answers make up the group of each prompt, and the seed with which they are drawn.
+    graders: the names of the graders that give the marks, correctness first. weight: the weight of the first mark; the
+    others weigh 1.
     """
 
     group_size: int = 12
@@ -61,12 +67,15 @@ class Choice:
 
 @lru_cache(maxsize=2)
 def load_once(path: str | Path) -> Published:
-    """Return the published verdicts of a file, which is read once only; errors are those of `load_published`."""
+    """Return the published verdicts of a file. Those of the last two paths are kept in memory, so that a file is not
+    read anew. Raises the errors of `load_published`.
+    """
     return load_published(path)
 
 
 def models(data: Published) -> int:
-    """Return the number of models in the data; one that is there with and without native function calling counts once.
+    """Return the number of models in the data. A model that is there both with and without native function calling
+    counts once.
 
     >>> models(load_published("data/bfcl_rewards.parquet"))
     50
@@ -76,20 +85,24 @@ def models(data: Published) -> int:
 
 @lru_cache(maxsize=16)
 def marks_of(data: Published, choice: Choice) -> Tensor:
-    """Return the marks of the answers that a choice draws, (prompts, group_size, rewards); they take at most 0.2 MB."""
+    """Return the marks, 0 or 1, of the answers that a choice draws, (prompts, group_size, rewards). Results are kept in
+    memory, where each takes at most 0.2 MB.
+    """
     marks = data.rewards(choice.graders)
     return marks.gather(1, draw(data, choice.group_size, choice.seed)[..., None].expand(-1, -1, marks.shape[-1]))
 
 
 @lru_cache(maxsize=256)
 def pushes(data: Published, choice: Choice) -> dict[str, tuple[float, ...]]:
-    """Return, for GRPO and GDPO, how much an update on the drawn answers raises each mark, from −1 to 1: its push."""
+    """Return the push on each mark under GRPO and under GDPO, by method: how much an update on the drawn answers raises
+    the mark, from −1 to 1.
+    """
     marks = marks_of(data, choice.weighing(1.0))
     return {method: push(marks, method, weights=choice.weights) for method in BOTH_METHODS}
 
 
 def ties_of(marks: Tensor, weights: Iterable[float]) -> dict[str, Collapse]:
-    """Return, for GRPO and GDPO, which ties their advantages of these marks have at these weights, as a `Collapse`.
+    """Return the ties among the advantages of these marks under GRPO and under GDPO: by method, a `Collapse`.
 
     marks: (prompts, answers, rewards); weights: one per reward.
     """
@@ -98,15 +111,17 @@ def ties_of(marks: Tensor, weights: Iterable[float]) -> dict[str, Collapse]:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The outcome of each prompt: which of the methods GRPO and GDPO gives answers with different marks one advantage.
+    """The outcome of each prompt: whether GRPO, GDPO or both give answers with different marks one advantage, and if
+    GRPO alone does, whether GDPO then orders these answers wrongly.
 
-    outcome: (prompts,) indices into OUTCOMES; tied: by method, the number of prompts with such a tie; wrong: the number
-    of prompts in which GDPO breaks a tie of GRPO in the wrong order.
+    outcome: (prompts,) indices into OUTCOMES, where the outcomes are explained; tied: by method, the number of prompts
+    with such a tie; wrong: the number of prompts in which GDPO puts a wrong answer above a right one that GRPO ties
+    with it.
     """
 
-    outcome: Tensor  # (prompts,) the index of the outcome in OUTCOMES
-    tied: dict[str, int]  # by method, the number of prompts in which different marks have one advantage
-    wrong: int  # the number of prompts in which GDPO puts a wrong answer above a right one that GRPO ties with it
+    outcome: Tensor
+    tied: dict[str, int]
+    wrong: int
 
     @property
     def counts(self) -> dict[str, int]:
@@ -133,8 +148,8 @@ def outcomes(marks: Tensor, ties: Mapping[str, Collapse]) -> Outcomes:
 
 
 def _ties_and_vectors(marks: Tensor, ties: Mapping[str, Collapse]) -> tuple[dict[str, Tensor], Tensor]:
-    """Return by method whether answers with different marks tie, (prompts,), and how many different vectors of marks
-    the answers to each prompt have, (prompts,).
+    """Return two things: by method, (prompts,) whether answers with different marks tie; and (prompts,) how many
+    different vectors of marks the answers to each prompt have.
 
     marks, ties: as in `outcomes`.
     """
@@ -144,17 +159,17 @@ def _ties_and_vectors(marks: Tensor, ties: Mapping[str, Collapse]) -> tuple[dict
 
 @dataclass(frozen=True)
 class Pairs:
-    """All pairs of a wrong and a right answer to the same prompt; an entry stands for the pairs of a prompt that have
-    the same marks.
+    """All pairs of a wrong and a right answer to the same prompt. Pairs of one prompt whose answers have the same marks
+    are one entry.
 
-    Which answer of a pair gets the larger advantage depends on how much correctness weighs. The entries hold the weight
-    that decides, so that GRPO and GDPO can be looked at under any weight. The functions below take `among`, (entries,)
-    whether to count the pairs of an entry; without it all are counted.
+    Which answer of a pair gets the larger advantage depends on how much correctness weighs, so the pairs can be looked
+    at under any weight. prompt, count: (entries,) the number of the entry's prompt, and how many pairs the entry stands
+    for; needed: by method, (entries,) the weight of correctness above which the right answer gets the larger advantage.
+    The methods below take `among`, (entries,) whether to count the pairs of an entry; by default all are counted.
     """
 
-    prompt: Tensor  # (entries,) the number of the prompt
-    count: Tensor  # (entries,) how many pairs the entry stands for
-    # by method, (entries,) the weight of correctness above which the right answer gets the larger advantage
+    prompt: Tensor
+    count: Tensor
     needed: dict[str, Tensor]
 
     def tied(self, method: str, weight: float = 1.0) -> Tensor:
@@ -166,7 +181,8 @@ class Pairs:
         return self.tied("grpo", weight) & ~self.tied("gdpo", weight)
 
     def order(self, method: str, weight: float = 1.0, among: Tensor | None = None) -> Order:
-        """Count the pairs by the order of their advantages under a method, at this weight of correctness.
+        """Count the pairs by the order of their advantages under a method, at this weight of correctness: right, tied
+        or wrong.
 
         among: (entries,) whether to count the pairs of an entry, by default all.
         """
@@ -196,15 +212,17 @@ class Pairs:
     def sufficient_weight(self, method: str, among: Tensor | None = None) -> float:
         """Return the weight of correctness above which every pair is in the right order; NaN if there is no pair.
 
-        among: (entries,) whether to look at the pairs of an entry, by default at all.
+        among: (entries,) whether the pairs of an entry matter, by default all.
         """
         needed = self.needed[method] if among is None else self.needed[method][among]
         return needed.max().item() if len(needed) else float("nan")
 
     def worst(self) -> int:
-        """Return the index of the prompt in which GDPO breaks most of GRPO's ties in the wrong order, at equal weights.
+        """Return the index of the prompt in which GDPO decides the most ties of GRPO wrongly, if all marks weigh the
+        same. A tie is a pair of a wrong and a right answer with one advantage; GDPO decides it wrongly if it gives the
+        wrong answer the larger one.
 
-        Where there is no such tie, the result is the prompt with most ties under GRPO; without any pair it is 0.
+        If there is no such tie, return the prompt with the most ties under GRPO; without any pair, return 0.
         """
         inverted = self.broken() & (self.needed["gdpo"] > 1)
         which = inverted if inverted.any() else self.tied("grpo")
@@ -215,9 +233,9 @@ class Pairs:
 
 
 def pairs(marks: Tensor) -> Pairs:
-    """Return all pairs of a wrong and a right answer to one prompt.
+    """Return all pairs of a wrong and a right answer to one prompt, for all prompts.
 
-    marks: (prompts, answers, rewards) of 0 or 1, of which the first says whether an answer is right.
+    marks: (prompts, answers, rewards) of 0 or 1. The first mark says whether an answer is right.
 
     >>> found = pairs(torch.tensor([[[1, 0, 0], [0, 1, 0], [0, 1, 0], [0, 1, 1]]]))
     >>> found.order("grpo"), found.order("grpo", weight=3)
@@ -264,22 +282,23 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class Spread:
-    """Two shares, each as its lowest and its highest value over DRAWS draws of answers.
+    """Two shares, each as a pair: its lowest and its highest value over DRAWS draws of answers.
 
     tied: by method, the share of the prompts with a tie; wrong: of GRPO's ties that GDPO breaks, the share in the wrong
     order, None if no draw has such a broken tie; draws: the number of draws that have one.
     """
 
-    tied: dict[str, Range]  # by method, the share of the prompts with a tie
-    wrong: Range | None  # of GRPO's ties that GDPO breaks, the share in the wrong order; None if no draw has one
-    draws: int  # the number of draws with such a broken tie
+    tied: dict[str, Range]
+    wrong: Range | None
+    draws: int
 
 
 def spread(data: Published, choice: Choice) -> Spread:
-    """Return between which values the shares of ties and of wrong orders lie over DRAWS draws of as many answers.
+    """Return the lowest and highest shares of ties and of wrong orders over DRAWS draws, each of as many answers per
+    prompt as the choice has.
 
-    The draws have the seeds from 0 on, whatever the seed of the choice. Prompts in which each mix of marks comes
-    equally often have the same ties, so each such case is computed once.
+    The draws have the seeds from 0 on, whatever the seed of the choice. Groups that have each combination of marks
+    equally often have the same ties, so these are computed once.
     """
     chosen = (1 << _BITS * _mix(data.rewards(choice.graders)))[None].expand(DRAWS, -1, -1)  # (draws, prompts, models)
     orders = other_orders(len(data.tasks), len(data.models))
@@ -306,9 +325,11 @@ def spread(data: Published, choice: Choice) -> Spread:
 
 @lru_cache(maxsize=1)
 def other_orders(prompts: int, models: int) -> Tensor:
-    """Return the numbers of the models in random orders, (DRAWS, prompts, models); the first ones make up each group.
+    """Return the numbers of the models in random orders, (DRAWS, prompts, models), with the seeds from 0 on. The first
+    ones of an order make up the prompt's group.
 
-    For the published answers the result takes 7 MB, and computing it takes a third of a second.
+    For the published answers the result takes 7 MB, and computing it takes a third of a second. The last result is
+    kept.
 
     >>> other_orders(2, 71).shape
     torch.Size([100, 2, 71])
@@ -322,14 +343,16 @@ def _range(x: Tensor) -> Range:
 
 @dataclass(frozen=True)
 class SizeShares:
-    """Three shares in groups of one size: of prompts with a tie, of tied pairs, and of broken ties in the wrong order.
+    """Three shares in groups of one size.
 
-    tied, tied_pairs: by method. wrong: of the ties of GRPO that GDPO breaks; None if there are none.
+    tied: by method, the share of the prompts with a tie; tied_pairs: by method, the share of the pairs of answers with
+    different marks that tie; wrong: of the ties of GRPO that GDPO breaks, the share in the wrong order, None if there
+    are no such ties.
     """
 
-    tied: dict[str, float]  # by method, the share of the prompts with a tie
-    tied_pairs: dict[str, float]  # by method, the share of the pairs of answers with different marks that tie
-    wrong: float | None  # of GRPO's ties that GDPO breaks, the share in the wrong order; None if there are none
+    tied: dict[str, float]
+    tied_pairs: dict[str, float]
+    wrong: float | None
 
 
 @lru_cache(maxsize=64)
@@ -346,9 +369,10 @@ def size_shares(data: Published, choice: Choice) -> SizeShares:
 
 
 def by_size(data: Published, choice: Choice) -> dict[int, SizeShares]:
-    """Return, by group size, the shares of ties and wrong orders that `size_shares` returns, for SIZES and all answers.
+    """Return, by group size, the shares of ties and wrong orders that `size_shares` returns.
 
-    Sizes that are not smaller than the number of models are left out. A larger group holds the smaller ones.
+    The group sizes are those of SIZES that are smaller than the number of models, and at last that number, with which
+    all answers are drawn. A larger group of a prompt holds the smaller ones.
     """
     most = len(data.models)
     return {size: size_shares(data, replace(choice, group_size=size)) for size in (*filter(most.__gt__, SIZES), most)}

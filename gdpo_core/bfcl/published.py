@@ -20,13 +20,15 @@ _LARGEST_SEED = 2**63 - 1
 class Published:
     """Verdicts of several graders on one answer of each model to each prompt.
 
-    The answers to a prompt come from different models, so they are no samples of one policy.
+    tasks, categories: the id and the BFCL category of each prompt; models: their names; verdicts: (prompts, models,
+    graders) of 0 or 1, int8, with the graders in the order of GRADERS. The answers to a prompt come from different
+    models, so they are no samples of one policy.
     """
 
-    tasks: tuple[str, ...]  # (prompts,) the id of each prompt
-    categories: tuple[str, ...]  # (prompts,) the category of each prompt in BFCL
+    tasks: tuple[str, ...]
+    categories: tuple[str, ...]
     models: tuple[str, ...]
-    verdicts: Tensor  # (prompts, models, graders) of 0 or 1, int8, in the order of GRADERS
+    verdicts: Tensor
 
     def rewards(self, graders: Sequence[str] = REWARDS) -> Tensor:
         """Return the verdicts of these graders as rewards of 0 or 1, (prompts, models, graders), int8.
@@ -96,7 +98,7 @@ def draw(published: Published, group_size: int, seed: int) -> Tensor:
 def shuffle_models(prompts: int, models: int, seed: int) -> Tensor:
     """Return the numbers of the models in a random order for each prompt, (prompts, models).
 
-    The first of them make up a prompt's group.
+    As many models as a group has answers are taken from the front of a prompt's order to make up its group.
 
     >>> shuffle_models(963, 71, seed=0).shape
     torch.Size([963, 71])

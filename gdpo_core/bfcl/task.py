@@ -53,6 +53,8 @@ class Function(TypedDict):
 class Task:
     """A task: one request, the functions that a model may call, the accepted calls and the answers to grade.
 
+    accepted: for each needed call, {function: {parameter: accepted values}}, where the value "" says that the call may
+    leave the parameter out. longest: if given, conciseness is a number, 1 for no text and 0 from so many characters on.
     Raises InputError if two functions have one name, or if a required parameter or an accepted call does not fit the
     documentation.
     """
@@ -63,7 +65,6 @@ class Task:
     functions: tuple[Function, ...] = field(hash=False)  # these are dicts, which have no hash
     accepted: Annotated[tuple[Accepted, ...], msgspec.Meta(min_length=1, max_length=MAX_CALLS)] = field(hash=False)
     answers: Annotated[tuple[Text, ...], msgspec.Meta(min_length=MIN_ANSWERS)]
-    # A number of characters. Where it is given, conciseness is a number: 1 for no text, 0 for this length or more.
     longest: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
     def __post_init__(self) -> None:
@@ -163,7 +164,8 @@ def spelling_error(value: object, schema: Schema) -> str | None:
 
 
 def comparable_value(value: object, schema: Schema) -> str | bool | float | None:
-    """Return a value read as its documented type, so that == compares meanings; None if it cannot be read so.
+    """Return a value read as its documented type, so that values with one meaning are equal; None if it cannot be read
+    so.
 
     Texts come back without case, spaces and some marks, and dates as YYYY-MM-DD.
     """

@@ -1,7 +1,8 @@
-"""The board as a single HTML file without network and core: marks flip, the drop plays, and the arithmetic shows.
+"""The board as a single HTML file that needs neither network nor Python: marks flip, the drop plays, and the arithmetic
+shows.
 
 In the drop each answer is a dot, which falls onto the line of one method and slides on to that of the other, each time
-to its advantage there. Headline, verdict and notes come from the core alone. The file has them for the state of the
+to its advantage there. Headline, verdict and notes come from Python alone. The file has them for the state of the
 controls in which it was made, and shows none in any other state.
 """
 
@@ -41,7 +42,8 @@ unpacked(packed).then((code) => {
 
 
 def page_of(traits: Mapping[str, Any], code: str) -> str:
-    """Return the text of an HTML page that shows a board by itself.
+    """Return the text of an HTML page that shows a board by itself, with its drop, and offers the methods of
+    DRAWN_BY_BROWSERS alone.
 
     traits: the board's synchronised traits by name; code: the script of the widget, which the page holds packed by
     gzip.

@@ -23,7 +23,7 @@ def arithmetic(side: Result) -> list[str]:
 def _per_answer(x: float | Tensor | None, answers: int) -> list[float]:
     """Return a statistic as one number per answer.
 
-    x: a single number, which holds for every answer, or with leave-one-out one number per answer.
+    x: a single number, which holds for every answer; or, with leave-one-out, one number per answer.
     """
     value = torch.as_tensor(x).tolist()
     return value if isinstance(value, list) else [value] * answers
@@ -57,7 +57,9 @@ def _line(side: Result, terms: list[float], total: float, share: float, mean: fl
 
 
 def _plain(x: float) -> str:
-    """Return a number as text, with up to three decimals, or three significant digits if it is below 0.01 in size."""
+    """Return a number as text with up to three decimals. A number below 0.01 in size has three significant digits
+    instead.
+    """
     return number(round(x, 3), 6) if abs(x) >= 0.01 else number(x, 3)
 
 

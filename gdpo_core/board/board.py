@@ -66,8 +66,10 @@ class Board(anywidget.AnyWidget):
     lengths: the tokens of each answer, by default its characters; logged: the advantages that a run logged.
     drop: whether each answer also stands above the board as a dot on each method's line.
 
-    The value of the widget is its traits; with marimo, `mo.ui.anywidget(Board(…))` reruns the cells that name it.
-    Raises InputError; a trait that is set to what does not fit raises traitlets.TraitError.
+    The traits marks, pays, weights, convention and method can be set later; `marks` are the rewards and `pays` what a
+    mark of 1 pays. The trait `drawing` then holds what is drawn. With marimo, `mo.ui.anywidget(Board(…))` reruns the
+    cells that name it. Raises InputError for arguments that do not fit; a trait that is set to what does not fit raises
+    traitlets.TraitError.
 
     >>> board = Board([[1, 1], [1, 0], [0, 1]], names=["right", "short"])
     >>> board.marks = [[1, 1], [1, 0], [1, 1]]
@@ -139,9 +141,9 @@ class Board(anywidget.AnyWidget):
         self._draw()
 
     def _choices(self, start: dict[str, Any]) -> dict[str, Any]:
-        """Return, by name, values for the browser that stay the same while a reader sets the board, such as the rules.
+        """Return, by name, what the browser needs and a reader cannot change, such as the limits of the weights.
 
-        start: how the controls stand at first.
+        start: the traits that a reader can set, as they are at first.
         """
         return {
             "two_values": [pair and list(pair) for pair in self._two_values],
@@ -275,7 +277,11 @@ class Board(anywidget.AnyWidget):
 
 
 def _group(rewards: ArrayLike) -> list[list[float]]:
-    """Return the rewards of one group as plain numbers, a list per answer. Raises InputError."""
+    """Return the rewards of one group as plain numbers, a list per answer.
+
+    Raises InputError where they are no table of numbers up to LARGEST in size, of 2 to ANSWERS answers and 1 to REWARDS
+    rewards.
+    """
     r = inputs.numbers(rewards, "rewards")
     expect(r.ndim == 2, "rewards", "one group, (answers, rewards)", f"shape {tuple(r.shape)}")
     many, width = r.shape
@@ -292,11 +298,11 @@ def _group(rewards: ArrayLike) -> list[list[float]]:
 
 
 def _texts(given: object, name: str, n: int, each: str, noun: str) -> list[str]:
-    """Return `n` texts, of which long ones are cut; a text that is not given is `noun` and its number, or empty without
-    a noun.
+    """Return `n` texts, of which those of more than LONGEST characters are cut. In place of a text that is not given
+    stands `noun` with a number, as in “answer 1”, or nothing if `noun` is "".
 
-    given: the texts, or None if there are none. name, each: words of the error, the name of the argument and what there
-    has to be one text for. Raises InputError.
+    given: the texts, or None if there are none. name, each: words for the error: the name of the argument, and what
+    there has to be one text for. Raises InputError.
     """
     texts = [None] * n if given is None else _list(given, name, n, "texts", each)
     return [
@@ -316,10 +322,10 @@ def _reasons(given: object, many: int, width: int) -> list[list[str]]:
 def _right_or_wrong(
     primary: str | None, names: Sequence[str], pairs: Sequence[tuple[float, float] | None]
 ) -> int | None:
-    """Return the index of the reward that tells right answers from wrong ones, None if none does. Raises InputError.
+    """Return the index of the reward that tells right answers from wrong ones, None if no reward does.
 
     primary: the name of that reward, or None; names: those of all rewards; pairs: the two values of each reward, None
-    for a reward with more, which cannot tell right from wrong.
+    for a reward with more, which cannot tell right from wrong. Raises InputError if no reward has the name `primary`.
     """
     expect(primary is None or primary in names, "primary", f"one of {', '.join(names)}", repr(primary))
     k = None if primary is None else names.index(primary)
@@ -327,9 +333,10 @@ def _right_or_wrong(
 
 
 def _start(width: int, weights: ArrayLike | None, convention: gc.Convention | str, method: str) -> dict[str, Any]:
-    """Return, by trait, how the controls stand at first: pays, weights, and the keys of convention and method.
+    """Return, by trait, how the controls stand at first: every pay 1, the weights, and the keys of convention and
+    method.
 
-    width: the number of rewards. Raises InputError.
+    width: the number of rewards; weights: None for 1 each. Raises InputError.
     """
     key = next((key for key, c in gc.CONVENTIONS.items() if convention in (key, c)), None)
     expect(key is not None, "convention", f"one of {', '.join(gc.CONVENTIONS)}", f"{convention!r:.80}")
@@ -338,7 +345,10 @@ def _start(width: int, weights: ArrayLike | None, convention: gc.Convention | st
 
 
 def _token_counts(lengths: Sequence[int] | None, answers: Sequence[str | None]) -> tuple[int, ...]:
-    """Return each answer's number of tokens; without lengths that of its characters, 1 or more. Raises InputError."""
+    """Return the number of tokens of each answer; without `lengths`, the number of its characters, but at least 1.
+
+    Raises InputError.
+    """
     if lengths is None:
         lengths = [max(1, len(str(text or ""))) for text in answers]
     return tuple(map(int, inputs.token_counts(lengths, (len(answers),)).tolist()))
@@ -357,10 +367,10 @@ def _advantages(logged: object, many: int) -> list[str]:
 
 
 def _list(given: object, name: str, n: int, things: str, each: str) -> list:
-    """Return what a caller gives in any kind of sequence as a list of `n` things. Raises InputError.
+    """Return what a caller gives in any kind of sequence as a list of `n` things. Raises InputError if they are not
+    `n`.
 
-    name, things, each: words of the error, the name of the argument, what is wanted and what there has to be one of
-    them for.
+    name, things, each: words for the error: the name of the argument, what is wanted, and what each of them belongs to.
     """
     values = list(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes) else None
     fits = values is not None and len(values) == n

@@ -19,7 +19,8 @@ SHOWN = 0.005  # how far below 0, or above the whole, a share of the update is p
 def draw(state: State) -> dict:
     """Return everything that the board draws of a state, by the names under which the browser's script knows it.
 
-    Lists of two are for the method on the left and the method on the right.
+    Lists of two are for the method on the left and the method on the right. The dict is kept for the next call with the
+    same state, so it must not be changed.
     """
     both = left, right = compute(state, BASE), compute(state, state.method)
     facts = facts_of(state, left, right)
@@ -47,7 +48,8 @@ def draw(state: State) -> dict:
 
 
 def share_notes(facts: Facts) -> list[str]:
-    """Return phrases on shares of the update that need a word: those below 0, and those of more than the whole.
+    """Return phrases on the shares of the update that need a word: shares below 0 by a visible amount, and shares of
+    more than the whole.
 
     A method without an update gets a phrase too. As a rule the list is empty.
     """

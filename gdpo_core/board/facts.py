@@ -20,18 +20,26 @@ Pairs = frozenset[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Side:
-    """The advantages of one method, with the ties, the order and the push that follow from them."""
+    """The advantages of one method, with the ties, the order and the push that follow from them.
+
+    level: per answer, the rank of its advantage, 0 = lowest. ties: sets of answers that share an advantage though marks
+    in the set differ, the highest advantage first; tied: the pairs of answers that share an advantage though their
+    marks differ; by_eps: how many of these pairs would tie exactly but for an ε. wrong_order: pairs (wrong answer,
+    right answer) of which the wrong one has the larger advantage. push: how much the update raises the primary reward,
+    None where no reward is primary; shares: each reward's share of the update, None where every advantage is 0;
+    left_out: how many answers the method drops, as GD²PO does where their rewards disagree.
+    """
 
     name: str
     advantages: tuple[float, ...]
-    level: tuple[int, ...]  # per answer, the rank of its advantage, 0 = lowest
-    ties: tuple[tuple[int, ...], ...]  # the answers that share an advantage though their marks differ, highest first
-    tied: Pairs  # the pairs of answers that share an advantage though their marks differ
-    by_eps: int  # how many of these pairs only an ε keeps apart
-    wrong_order: Pairs  # (wrong answer, right answer): the wrong one has the larger advantage
-    push: float | None  # the push on the primary reward; None where no reward is primary
-    shares: tuple[float, ...] | None  # each reward's share of the update; None where every advantage is 0
-    left_out: int  # how many answers it drops, as GD²PO does where their rewards disagree
+    level: tuple[int, ...]
+    ties: tuple[tuple[int, ...], ...]
+    tied: Pairs
+    by_eps: int
+    wrong_order: Pairs
+    push: float | None
+    shares: tuple[float, ...] | None
+    left_out: int
 
     @cached_property
     def silent(self) -> bool:
@@ -43,17 +51,20 @@ class Side:
 class Facts:
     """The facts of a state, under the method on the left (`base`) and the one on the right (`chosen`).
 
-    A pair is of two answers, given by their numbers.
+    A pair is of two answers, given by their numbers. right: whether each answer is right, None where no reward says so;
+    pairs: all pairs (wrong answer, right answer); mixes: how many different combinations of marks the answers have.
+    side, pile: the method and the answers of the tie that the board outlines. The method is 0 for the left one, or 1
+    for the right one if the left one ties nothing; there are no answers if neither ties any.
     """
 
     state: State
     base: Side
     chosen: Side
-    right: tuple[bool, ...] | None  # whether each answer is right; None where no reward says so
-    pairs: Pairs  # all pairs (wrong answer, right answer)
-    mixes: int  # how many different combinations of marks the answers have
-    side: int  # the method whose largest tie the board outlines: 0 for the one on the left, 1 for the one on the right
-    pile: tuple[int, ...]  # the answers of the tie that is outlined; none where neither method ties any
+    right: tuple[bool, ...] | None
+    pairs: Pairs
+    mixes: int
+    side: int
+    pile: tuple[int, ...]
 
     @cached_property
     def silent(self) -> bool:
@@ -72,7 +83,8 @@ class Facts:
 
     @cached_property
     def factor(self) -> float | None:
-        """The factor from the advantages of the method on the left to those of the one on the right.
+        """The number by which the advantages of the method on the left are multiplied to give those of the one on the
+        right.
 
         None where they are not proportional, and where a method gives every answer 0.
         """
@@ -95,12 +107,12 @@ class Facts:
 
     @cached_property
     def well_broken(self) -> Pairs:
-        """The ties of `open_pairs` in which the method on the right gives the right answer the larger advantage."""
+        """The pairs of `open_pairs` in which the method on the right gives the right answer the larger advantage."""
         return frozenset((i, j) for i, j in self.open_pairs if self.chosen.level[i] < self.chosen.level[j])
 
     @cached_property
     def badly_broken(self) -> Pairs:
-        """The ties of `open_pairs` in which the method on the right gives the wrong answer the larger advantage."""
+        """The pairs of `open_pairs` in which the method on the right gives the wrong answer the larger advantage."""
         return self.open_pairs & self.chosen.wrong_order
 
     @cached_property

@@ -11,7 +11,9 @@ PUSHED_DOWN = -0.005  # an advantage of at most this is printed as a number belo
 
 
 def headline(facts: Facts) -> str:
-    """Return the first headline that is true of the state and fits in a line."""
+    """Return the first headline that is true of the state and has at most LONGEST characters, so that it fits in a
+    line.
+    """
     return next(text for text in _headlines(facts) if len(text) <= LONGEST)
 
 
@@ -52,9 +54,10 @@ def _headlines(facts: Facts) -> Iterator[str]:
 
 
 def _of_right_and_wrong(facts: Facts) -> Iterator[str]:
-    """Yield headlines on what the method on the right makes of right and wrong answers that the one on the left ties.
+    """Yield headlines on right and wrong answers that the method on the left ties, and on what the method on the right
+    makes of them.
 
-    The first ones are about the tie that the board outlines, the later ones about all answers.
+    The first headlines are about the tie that the board outlines, the later ones about all answers.
     """
     right, level, name = facts.right or (), facts.chosen.level, facts.chosen.name
     wrong = [i for i in facts.pile if not right[i]]
@@ -87,7 +90,9 @@ def _of_right_and_wrong(facts: Facts) -> Iterator[str]:
 
 
 def _of_order(facts: Facts) -> Iterator[str]:
-    """Yield headlines on how many pairs each method has in the wrong order or, if equally many, on what is tied."""
+    """Yield headlines on how many pairs each method has in the wrong order. If the two have equally many, the headline
+    is on what is tied.
+    """
     base, chosen = facts.base, facts.chosen
     before, after = len(base.wrong_order), len(chosen.wrong_order)
     if not base.ties and not chosen.ties and not before and after:

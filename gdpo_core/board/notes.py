@@ -13,7 +13,8 @@ APART_ON_A_LINE = 0.25  # how far apart two advantages are that get notes of the
 
 
 def notes(facts: Facts) -> list[dict]:
-    """Return the notes beside the dots: for each its "side", 0 for left and 1 for right, its "answers" and two "lines".
+    """Return the notes beside the dots. Each is a dict: "side", 0 for the line of the method on the left and 1 for that
+    on the right; "answers", the numbers from 0 of the answers it is about; and "lines", two lines of text.
 
     The first note is about the tie that is outlined. If it is a tie of the method on the left, further notes say where
     the method on the right has its answers. Where neither method ties any answers, the only note is about the right

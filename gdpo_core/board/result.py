@@ -1,4 +1,4 @@
-"""The result of one method on a state of the board: the core's numbers, and the answers that the method ties."""
+"""The result of one method on a state of the board: the library's numbers, and the answers that the method ties."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,18 +12,23 @@ from gdpo_core.ties import explain_and_collapse
 
 @dataclass(frozen=True)
 class Result:
-    """The numbers of one method on one state, and the answers with different marks that it ties."""
+    """The numbers of one method on one state, and the answers with different marks that it ties.
+
+    parts: (answers, rewards) what each reward adds to the advantage. terms: (answers, rewards) what the method adds up,
+    before the weights; sums: per answer, the weighted sum of these terms; factors: per answer, the number by which
+    GD²PO multiplies this sum, 1 under the other methods. level: per answer, the rank of its advantage, 0 = lowest.
+    ties: for each advantage that answers with different marks share, the highest first, a dict with these "answers" and
+    with "mixes", how many combinations of marks they have.
+    """
 
     explained: Explanation
     collapsed: gc.Collapse
     advantages: list[float]
-    parts: list[list[float]]  # (answers, rewards) what each reward adds to the advantage
-    terms: list[list[float]]  # (answers, rewards) what the method adds up, before the weights
-    sums: list[float]  # per answer, the weighted sum of these terms
-    factors: list[float]  # per answer, the number by which GD²PO multiplies its sum; 1 under the other methods
-    level: list[int]  # per answer, the rank of its advantage, 0 = lowest
-    # for each advantage that answers with different marks share, highest first, these "answers", and how many
-    # combinations of marks ("mixes") they have
+    parts: list[list[float]]
+    terms: list[list[float]]
+    sums: list[float]
+    factors: list[float]
+    level: list[int]
     ties: list[dict]
 
     @property
@@ -35,7 +40,9 @@ class Result:
 
 @lru_cache(maxsize=512)
 def compute(state: State, method: str) -> Result:
-    """Return what a method makes of a state. Raises InputError where the convention does not define the method."""
+    """Return what a method makes of a state. Results are kept for the next call. Raises InputError where the convention
+    does not define the method.
+    """
     convention = gc.CONVENTIONS[state.convention]
     given: dict[str, Any] = {"weights": state.weights, "convention": convention}
     if convention.last_step == "tokens":

@@ -27,8 +27,12 @@ Marks = tuple[tuple[float, ...], ...]  # (answers, rewards)
 
 @dataclass(frozen=True)
 class State:
-    """A state of the board: the marks of all answers, for each reward what a mark of 1 pays and the reward's weight,
-    the convention, and the method on the right.
+    """A state of the board.
+
+    marks: (answers, rewards). pays, weights: for each reward, what a mark of 1 pays, and the reward's weight.
+    convention: its key; method: the method on the right. lengths: the tokens of each answer, for a convention that
+    averages over tokens; primary: the index of the reward that tells right answers from wrong ones, or None; names:
+    those of the rewards, if they have any.
     """
 
     marks: Marks
@@ -36,9 +40,9 @@ class State:
     weights: tuple[float, ...]
     convention: str = "paper"
     method: str = "gdpo"
-    lengths: tuple[int, ...] = ()  # the tokens of each answer, for a convention that averages over tokens
-    primary: int | None = 0  # the index of the reward that tells right answers from wrong ones
-    names: tuple[str, ...] = ()  # the names of the rewards; without any they are “reward 1” and so on
+    lengths: tuple[int, ...] = ()
+    primary: int | None = 0
+    names: tuple[str, ...] = ()
 
     @property
     def rewards(self) -> list[list[float]]:

@@ -112,7 +112,8 @@ def _told_apart(facts: Facts) -> str:
 def _levels(facts: Facts) -> str:
     """Return a sentence on how many advantages each method has for how many combinations of marks.
 
-    If the method on the left has fewer, and all marks pay and weigh the same, the sentence begins with that.
+    If the method on the left has fewer, and all marks pay and weigh the same, the sentence begins by saying that they
+    do.
     """
     base, chosen = facts.base, facts.chosen
     few, many = (len(set(side.level)) for side in (base, chosen))
@@ -142,7 +143,8 @@ def _equal(facts: Facts) -> bool:
 def _only_by_pay(facts: Facts) -> str:
     """Return a sentence on how many pairs the method on the left would tie at equal pay and weights.
 
-    It is empty where that is none, where the method ties some now, and where not all marks are passes and fails.
+    The sentence is "" where there would be no such pair, where that method ties some now, and where not all marks are
+    passes and fails.
     """
     marks = facts.state.marks
     if not facts.state.binary or facts.base.ties:
@@ -154,17 +156,17 @@ def _only_by_pay(facts: Facts) -> str:
 def _remarks(facts: Facts) -> list[str]:
     """Return sentences on what else the advantages show: distances, more ties, scores and leave-one-out.
 
-    A sentence that does not apply is empty.
+    A sentence that does not apply is "" or is missing.
     """
     return [_distances(facts), *_ties_of_the_other(facts), _score(facts), _alone(facts)]
 
 
 def _ties_of_the_other(facts: Facts) -> list[str]:
-    """Return sentences on the ties of the method on the right.
+    """Return sentences on the ties of the method on the right. The list is empty where that method ties nothing.
 
-    They say how many ties of the method on the left it keeps, if only some, how many it adds, how many only an ε keeps
-    apart, and why marks tie. What does not apply is left unsaid. The list is empty where the method on the right ties
-    nothing.
+    There are up to four. They say how many of the pairs that the method on the left ties it still ties, if these are
+    some but not all; how many other pairs it ties; how many of its ties are not exact because of an ε; and why marks
+    are interchangeable to it. A sentence that does not apply is left out.
     """
     chosen, base = facts.chosen, facts.base
     if not chosen.tied:
@@ -194,9 +196,10 @@ def _pairs_by_eps(chosen: Side) -> str:
 
 
 def _one_spread(facts: Facts) -> bool:
-    """Return whether two rewards are interchangeable to the method on the right, because they have the same spread.
+    """Return whether two rewards are interchangeable to the method on the right, because their marks have the same
+    spread.
 
-    That can be only under GDPO and MO-GRPO, where all marks are passes and fails and all rewards weigh the same.
+    They can be so only under GDPO and MO-GRPO, if all marks are passes and fails and all rewards weigh the same.
     """
     state = facts.state
     passes = [sum(column) for column in zip(*state.marks, strict=True)]
@@ -205,10 +208,11 @@ def _one_spread(facts: Facts) -> bool:
 
 
 def _distances(facts: Facts) -> str:
-    """Return a sentence on how far apart the two methods' advantages are, where both put the answers in the same order.
+    """Return a sentence on how far apart the two methods' advantages are.
 
-    Where no advantage differs by `SAME` or more, the sentence says that, whatever the orders. Otherwise it is empty
-    where the orders differ.
+    If no advantage differs by `SAME` or more, the sentence says so. If one does and the two methods put the answers in
+    the same order, the sentence says by which factor one method's steps are longer or, where there is no such factor,
+    which answer differs most. If the orders differ, it is "".
     """
     base, chosen = facts.base, facts.chosen
     if facts.difference < SAME:

@@ -68,8 +68,8 @@ def _pairs(many: int) -> str:
 def _wrong_order(facts: Facts) -> str:
     """Return a sentence on how many pairs each method has in the wrong order, with a wrong answer above a right one.
 
-    It is empty where the only such pairs are those that the method on the left ties and the one on the right breaks,
-    since `_broken` tells of these.
+    The sentence is "" where all such pairs are ties of the method on the left that the method on the right breaks,
+    since `_broken` tells of these pairs.
     """
     base, chosen = facts.base, facts.chosen
     before, after = len(base.wrong_order), len(chosen.wrong_order)

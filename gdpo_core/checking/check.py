@@ -1,4 +1,4 @@
-"""The check of a configuration: its method, weights, batch and log, what reaches the advantages, and its traps."""
+"""The check of a configuration: what its trainer runs, its rewards, weights, batch and log, and its traps."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -46,12 +46,12 @@ class FoundTrap:
 class ConfigCheck:
     """The method, the rewards and the traps of a configuration, as far as it tells them without being run.
 
-    trainer, title: the id of the trainer and its name in sentences; version: None where none is given.
-    method, convention: None where they have no name here, or where the configuration does not tell. rewards, weights:
-    in the order in which the trainer uses them; None where the configuration does not tell. group_size: the number of
-    answers to a prompt; groups: the number of groups in a batch step; both None where that is not told.
-    facts: from a subject, such as "method" or "batch", to the sentence on it; lines: lines to add to the configuration,
-    so that the run writes a log that can be audited; unread: a text for each key whose value only a run would tell.
+    trainer, title: the id of the trainer and its name in sentences; version: None where neither the caller nor the
+    configuration gives one. method, convention: None where they have no name here, or where the configuration does not
+    tell. rewards, weights: in the order in which the trainer uses them. group_size: the number of answers to a prompt;
+    groups: the number of groups in a batch step. These four are None where they are not told. facts: from a subject,
+    such as "method" or "batch", to the sentence on it; lines: lines to add to the configuration, so that the run writes
+    a log that can be audited; unread: a text for each key whose value only a run would tell.
     """
 
     files: tuple[str, ...]
@@ -75,7 +75,7 @@ class ConfigCheck:
         return next((s for s in SEVERITIES if any(trap.severity == s for trap in self.traps)), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the check as plain values, ready for JSON."""
+        """Return the check as plain values, ready for JSON; "schema": 1 is added to the fields."""
         return jsonable({"schema": 1} | asdict(self))
 
     def __str__(self) -> str:
@@ -89,9 +89,9 @@ class ConfigCheck:
 def check_config(configuration: Given, trainer: str | None = None) -> ConfigCheck:
     """Return what a configuration will run and the traps that it holds; nothing is imported, run or fetched.
 
-    configuration: the path of a file; or several paths, whose files are read together, later ones overriding earlier
-    ones, and commands and calls overriding files of values; or a mapping from the names of files to their texts. YAML,
-    JSON, shell scripts, Python programs and notebooks are read. trainer: NAME or NAME==VERSION; by default the
+    configuration: the path of a file; or several paths, whose files are read together; or a mapping from the names of
+    files to their texts. YAML, JSON, shell scripts, Python programs and notebooks are read. A later file overrides an
+    earlier one, and commands and calls override files of values. trainer: NAME or NAME==VERSION; by default the
     configuration tells it. Raises InputError if that trainer is not known, a file cannot be read, or the configuration
     is not for exactly one trainer.
 
@@ -134,9 +134,9 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
 
 
 def _facts(chosen: Mapping[str, Fact], fill: "_Filled", says_rewards: str, says_batch: str) -> dict[str, str]:
-    """Return, by title, the sentences about rewards, KL, penalty, filter, batch and log, in this order.
+    """Return sentences by their titles, in this order: "rewards", "KL", "penalty", "filter", "batch" and "log".
 
-    Of KL, penalty and filter, those on which no fact holds are missing. chosen: from a name of ABOUT to the fact of the
+    "KL", "penalty" or "filter" is left out where no fact on it holds. chosen: from a name of ABOUT to the fact of the
     trainer that holds, always with one on "log"; fill: a function that puts values of the configuration into a
     sentence; says_rewards: the sentence about the rewards if no fact has one; says_batch: the sentence about the batch.
     """
@@ -146,7 +146,8 @@ def _facts(chosen: Mapping[str, Fact], fill: "_Filled", says_rewards: str, says_
 
 
 def _notes(unread: Sequence[str], recognised: Recognised) -> dict[str, str]:
-    """Return a dict of two sentences: "not read" names values that only a run would tell, "note" what was left out.
+    """Return a dict of two sentences: "not read" names keys whose values only a run would tell, "note" says what was
+    left out.
 
     A sentence is missing where there is nothing to say. unread: a text for each key whose value only a run would tell.
     """
@@ -239,7 +240,8 @@ def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> t
     """Return how many groups share a batch step, None where that is not told, and a sentence on the sizes of a group
     and of a batch.
 
-    size: the number of answers to a prompt, None where that is not told; runs: what runs, None where that is not told.
+    size: the number of answers to a prompt, None where that is not told; runs: the record of what runs, None where that
+    is not told.
     """
     sizes = f"{count(size, 'answer')} to a prompt" if size else "The number of answers to a prompt is not told"
     gdpo = runs is not None and runs.method == "gdpo"
@@ -262,9 +264,10 @@ def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> t
 
 
 def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
-    """Return how many answers a batch has, None where that is not told, and whether these are one process's alone.
+    """Return how many answers a batch has, None where that is not told, and whether they are the answers of one process
+    alone.
 
-    They are the answers of one process alone where nothing but the number of processes is not told.
+    They are so where the number of processes, and nothing else, is not told.
     """
     for keys in rules.answers:
         values = {key: _whole(known.value(key)) for key in keys}
@@ -277,8 +280,8 @@ def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
 def _fact(rules: Rules, known: Known, about: str) -> Fact | None:
     """Return the first fact about `about`, a name of ABOUT, that holds; None where none does.
 
-    If it cannot be told of a fact whether it holds, and none before it does, the result is a fact that says so. Without
-    a version of the trainer, only facts count that are still true of the newest version.
+    If a fact that comes before it may hold or not, as only a run would tell, the result is a new fact that says so.
+    Without a version of the trainer, only facts count that are still true of the newest version.
     """
     for fact in rules.facts:
         force = in_force(fact.since, fact.until, known.version)
@@ -311,9 +314,9 @@ def _says_trainer(recognised: Recognised) -> str:
 def _traps(recognised: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
     """Yield the traps that the configuration holds, the worst first.
 
-    Where the trainer's version is not known, a trap that only some versions have counts if it has `if_open`, and if the
-    newest version no longer has it, it becomes an info. fill: a function that puts values of the configuration into a
-    sentence.
+    Where the trainer's version is not known, a trap that only some versions have is yielded only if it has `if_open`,
+    and if the newest version no longer has it, its severity becomes info. fill: a function that puts values of the
+    configuration into a sentence.
     """
     held = []
     for trap in recognised.rules.traps:
@@ -347,9 +350,10 @@ class _Filled:
         self.values, self.known = values, known
 
     def __call__(self, text: str, when: Sequence[Condition]) -> str:
-        """Return a text with ${a.b} replaced by the value of the key a.b, $value by that of the first condition's key.
+        """Return a text with ${a.b} replaced by the value of the key a.b, and $value by that of the first condition's
+        key.
 
-        The placeholders in `values` are replaced too. when: the conditions of the record that the text comes from.
+        The placeholders in `values` are replaced too; others stay. when: the conditions of the text's record.
         """
         template = _Sentence(text)
         values = self.values | ({"value": _written(self.known.value(when[0].key))} if when else {})
@@ -378,7 +382,9 @@ def _values(rules: Rules, known: Known) -> dict[str, str]:
 
 
 def _unread(rules: Rules, known: Known) -> Iterator[str]:
-    """Yield a text "key = expression (file:line)" for each key of the rules whose value only a run would tell."""
+    """Yield a text "key = expression (file:line)" for each key that a rule is about, if only a run would tell its
+    value.
+    """
     records: Sequence[Runs | Fact | Trap] = (*rules.runs, *rules.facts, *rules.traps)
     bearing = {c.key for record in records for c in record.when}
     bearing |= {

@@ -12,10 +12,11 @@ _WORDS = {"true": True, "false": False}
 
 
 class Known:
-    """The entries of a configuration as its trainer sees them: by today's names of the keys, with the defaults.
+    """The entries of a configuration as its trainer sees them.
 
-    complete: whether every file on which the configuration builds was given; otherwise the value of a key that is
-    missing cannot be told. version: the version of the trainer, None where it is not known.
+    entries: by today's names of the keys; defaults: the values of keys that are not given. complete: whether every file
+    on which the configuration builds was given; otherwise the value of a key that is missing cannot be told. version:
+    the version of the trainer, None where it is not known.
     """
 
     def __init__(
@@ -30,8 +31,8 @@ class Known:
     def value(self, key: str) -> Any:
         """Return the value of a key, else its default, else None.
 
-        It is an `Unread` where only a run would tell the value, or where the key may stand in a file that was not
-        given.
+        The result is an `Unread` where only a run would tell the value, or where the key may stand in a file that was
+        not given.
         """
         if key in self.entries:
             return self.entries[key].value
@@ -96,7 +97,8 @@ def _test(value: Any, c: Condition, known: Known) -> bool | None:
 
 
 def same(value: Any, expected: Any) -> bool:
-    """Return whether two values of a configuration mean the same: case does not matter, and "true" is True.
+    """Return whether two values of a configuration mean the same. The case of a text does not matter, and "true" is
+    True, while a truth value is never the same as a number.
 
     >>> same("GDPO", "gdpo"), same("False", False), same(1, True), same(1, 1.0)
     (True, True, False, True)

@@ -1,4 +1,6 @@
-"""A Python program, read as a syntax tree and never run: the arguments that configure its trainer."""
+"""A Python program or a notebook, read as a syntax tree and never run: the arguments that configure its trainer, in
+calls and in the commands that it hands to a shell.
+"""
 
 import ast
 import json
@@ -40,11 +42,10 @@ class _Names:
 
 
 def read_notebook(text: str, file: str) -> list[Source]:
-    """Return the sources of entries in the code cells of a notebook, which are read as one program, as by
-    `read_python`.
+    """Return the sources of entries in a notebook. Its code cells are read as one program, in the way of `read_python`.
 
-    Raises InputError if the text is no notebook, or its cells are no Python. file: the name of the file, for errors and
-    places.
+    file: the name of the file, for errors and places. Raises InputError if the text is no notebook, or its cells are no
+    Python.
     """
     try:
         cells = [cell["source"] for cell in json.loads(text)["cells"] if cell.get("cell_type") == "code"]
@@ -59,8 +60,9 @@ def read_notebook(text: str, file: str) -> list[Source]:
 def _as_python(cell: str) -> str:
     """Return a cell of a notebook as Python with the same number of lines.
 
-    A line that is no Python, such as a command after !, becomes a string, and so does a whole cell of another language.
-    A command in such a string is then read like one that a program hands to a shell.
+    If the cell is no valid Python, each of its lines that is no Python, such as a command after !, becomes a string. A
+    whole cell of another language, as after %%bash, becomes one string. A command in such a string is then read like
+    one that a program hands to a shell.
 
     >>> [_as_python(cell) for cell in ("!trl grpo", "x = !ls", "%%bash\\ntrl grpo")]
     ["'trl grpo'", "x = 'ls'", "'\\\\ntrl grpo'\\n"]
@@ -178,10 +180,10 @@ def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
 
 
 def _arguments(call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Entry]]:
-    """Yield the key and the entry of each keyword argument of a call.
+    """Yield the key and the entry of each argument that a call gets by name.
 
-    The entries of a mapping after ** count too, if the program spells the mapping out; otherwise one key stands for
-    them all, which begins with **. The second positional argument of a trainer is its reward functions. names: what the
+    The entries of a mapping after ** count too, if the program spells the mapping out; otherwise one key that begins
+    with ** stands for them all. The second positional argument of a trainer counts as "reward_funcs". names: what the
     names of the program stand for.
     """
     if (_dotted(call.func) or "").endswith("Trainer") and len(call.args) > 1:  # the first argument is the model
@@ -209,7 +211,7 @@ def _given(key: str, node: ast.expr, names: _Names, file: str) -> Iterator[tuple
 
 
 def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Entry]]:
-    """Yield the key and the entry of each attribute that the program assigns to a configuration after it was made.
+    """Yield the key and the entry of each attribute that the program assigns to a configuration after making it.
 
     nodes: all nodes of the tree; call: the call that makes the configuration; names: what the names of the program
     stand for.
@@ -224,8 +226,8 @@ def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -
 
 
 def _updates(nodes: list[ast.AST], call: ast.Call, file: str) -> Iterator[tuple[str, Entry]]:
-    """Yield the key and the entry of each value that the program sets, by `update` or by its key, in a mapping that a
-    call gets with **.
+    """Yield the key and the entry of each value that the program sets in a mapping that it hands to `call` with **.
+    Such a value is set by `update` or by its key.
 
     The values are `Unread`, since only a run would tell whether they are there. nodes: all nodes of the tree.
     """
@@ -275,7 +277,7 @@ def _root(node: ast.expr) -> str:
 
 
 def _written(node: ast.AST) -> str:
-    """Return an expression as text, which is cut if it is long."""
+    """Return an expression as text of at most `_LONGEST` characters; a longer one is cut and ends with "…"."""
     try:
         text = " ".join(ast.unparse(node).split())
     except (RecursionError, ValueError):  # ValueError: a number has too many digits to be written
@@ -286,8 +288,9 @@ def _written(node: ast.AST) -> str:
 def _function(node: ast.expr, names: _Names) -> str:
     """Return the name of the reward function that an expression stands for.
 
-    For `partial(f, …)` it is the name of f, for any other call that of what is called, and for a reward model given as
-    text that text. names: what the names of the program stand for.
+    A function has its own name, without the module's, and a reward model that is given as text has that text.
+    `partial(f, …)` has the name of f, any other call has the name of what is called, and a lambda is "<lambda>". names:
+    what the names of the program stand for.
     """
     if isinstance(node, ast.Constant):
         return str(node.value)

@@ -32,8 +32,8 @@ _OPTION = re.compile(r"^[ \t]*(?:--\w|\+{0,2}[\w.]+\.\w+=)", re.M)
 def read_files(given: Given) -> list[Source]:
     """Return the sources of entries that the files of a configuration hold, in the order of the files.
 
-    given: a path or several, or texts by the names of their files. Where a file that is given by its path builds on
-    another one beside it, the sources of that one come first. Raises InputError.
+    given: a path or several, or texts by the names of their files. If a file that is given by its path builds on
+    another file beside it, the sources of the other file come first. Raises InputError.
     """
     if isinstance(given, Mapping):
         texts = {str(name): _decoded(text, str(name)) for name, text in given.items()}
@@ -62,7 +62,9 @@ def read_text(text: str, file: str) -> list[Source]:
 
 
 def _reader_of(text: str) -> Callable[[str, str], list[Source]]:
-    """Return the function that reads a text, chosen by what the text looks like."""
+    """Return the function that reads a text, chosen by what the text looks like: JSON, a notebook, a script, a program
+    or YAML.
+    """
     begun = text.lstrip()[:1]
     if begun == "{":
         return _READERS[".ipynb" if '"cells"' in text and '"cell_type"' in text else ".json"]
@@ -74,7 +76,8 @@ def _reader_of(text: str) -> Callable[[str, str], list[Source]]:
 
 
 def _with_commands(source: Source) -> list[Source]:
-    """Return the source of a file of values, followed by those of a trainer's commands that its values hold as text.
+    """Return the source of a file of values, followed by a source for each trainer's command that is among these values
+    as text.
 
     Files that start jobs on a cluster hold such commands.
     """

@@ -19,7 +19,8 @@ _VERSION = re.compile(r"v?\d+(\.\d+)*[\w.+-]*", re.ASCII)
 class Recognised:
     """The trainer of a configuration, its version if one is known, and the entries, by the names that keys have today.
 
-    notes: sentences on what was left out, such as a second run.
+    known: the entries, with the trainer's defaults. parents: files on which the configuration builds and which were not
+    given; notes: sentences on what was left out, such as a second run.
     """
 
     framework: Framework
@@ -56,7 +57,8 @@ def parse_trainer(text: str | None) -> tuple[str | None, str | None]:
 
 
 def recognise(sources: Sequence[Source], files: Sequence[str], asked: str | None, version: str | None) -> Recognised:
-    """Return the trainer that the sources are for, with its version and entries.
+    """Return the trainer that the sources are for, with its version and entries; sources for something else are left
+    out.
 
     Raises InputError if no trainer is recognised, if there are several, or if it is not the one that the caller names.
     files: the names of the files, for errors; asked: the id of the trainer that the caller names, None if none;
@@ -125,9 +127,10 @@ def _today(key: str, rules: Rules) -> str:
 
 
 def _version(rules: Rules, sources: Sequence[Source], entries: Mapping[str, Entry]) -> str | None:
-    """Return the version of the trainer that a configuration names or that its script installs.
+    """Return the version of the trainer that a configuration names, or else the one that its script installs; None
+    where neither tells one.
 
-    The result is None where neither tells one. entries: those of all sources, by today's names.
+    entries: those of all sources, by today's names.
     """
     given = entries.get(rules.version_key)
     if given and isinstance(given.value, str) and _VERSION.fullmatch(given.value):
@@ -137,10 +140,11 @@ def _version(rules: Rules, sources: Sequence[Source], entries: Mapping[str, Entr
 
 
 def _strong(source: Source) -> dict[str, str]:
-    """Return, by the id of each trainer that a source is surely for, which program or key says so, and where.
+    """Return the trainers that a source is surely for, by their ids, each with the program or key that says so and its
+    place.
 
-    The program counts before the keys. The dict is empty where neither the program nor a key belongs to one trainer
-    alone.
+    If the program tells a trainer, the keys do not count. The dict is empty where neither the program nor a key belongs
+    to one trainer alone.
     """
     by_mark = {
         key: f"{clip(source.mark)} in {source.place}"
@@ -169,9 +173,9 @@ def _by_keys(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def _weak(source: Source) -> dict[str, str]:
-    """Return, by the id of each trainer that a source may be for, which keys say so, and in which file.
+    """Return the trainers that a source may be for, by their ids, each with the keys that say so and their file.
 
-    A trainer is among them if the source has two or more of the keys that this trainer shares with others.
+    A source may be for a trainer if it has two or more of the keys that this trainer shares with others.
     """
     reasons = {}
     for key, framework in trainers().items():

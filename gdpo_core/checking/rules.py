@@ -19,8 +19,12 @@ class Condition:
 
     Exactly one field besides `key` is given, and it says what is tested; any other number raises InputError. A * in the
     key stands for any text, and one key that fits the pattern and passes the test is enough. A key that is not in the
-    configuration has its default; `set` asks whether it is there and not null, and where `set` is False, no key may
-    fit a pattern.
+    configuration has its default.
+
+    holds, lacks: an entry that a list must or must not have; like, unlike: a regular expression that must or must not
+    be found in the value; repeats: whether a list must hold something twice; several: whether it must have two entries
+    or more; longer_than, shorter_than: another key, whose list must be shorter or longer. set: whether the key must be
+    there and not null; where it is False, no key may fit a pattern.
     """
 
     key: str
@@ -49,7 +53,8 @@ class Runs:
     """A record on what a trainer runs where the conditions `when` hold; of several records the first that holds counts.
 
     method: the id of the method that runs, None where it has no name here; convention: the id of the convention by
-    which it is computed. says: a sentence about what runs; read_in: the place in the trainer's code where it was read.
+    which it is computed, None for the paper's. says: a sentence about what runs; read_in: the place in the trainer's
+    code where it was read. stops: whether no group of answers is compared, so that there is nothing more to say.
     """
 
     when: Sequence[Condition] = ()
@@ -62,11 +67,11 @@ class Runs:
 
 @dataclass(frozen=True, kw_only=True)
 class Fact:
-    """A sentence about what reaches the advantages, about the filter or about the log, and when it is true.
+    """A sentence about one of ABOUT, such as the rewards, the filter or the log, and when it is true.
 
-    It is true where the conditions `when` hold; of several facts with the same `about` the first that holds is said.
-    since: the first version of which it is true; until: the first version of which it is no longer true; "" means no
-    bound. line: a line of configuration that makes a log that can be audited. read_in: as in `Runs`.
+    The sentence is true where the conditions `when` hold; of several facts with the same `about` the first that holds
+    is said. since: the first version of which it is true; until: the first version of which it is no longer true; ""
+    means no bound. line: a line of configuration that makes a log that can be audited. read_in: as in `Runs`.
     """
 
     about: str
@@ -111,15 +116,16 @@ class Rules:
     marks: regular expressions for the programs and calls that run the trainer; keys: patterns of keys that it alone
     has; common: keys that it shares with other trainers, of which two are enough where nothing else tells the trainer;
     packages: names under which it is installed; not_keys: patterns of keys that only its forks have, whose rules are
-    not known.
-    own_files: regular expressions for files of the trainer itself, which hold nothing but defaults.
+    not known. own_files: regular expressions for files of the trainer itself, which hold nothing but defaults.
+
     version_key: the key whose value is the trainer's version; read_version: the version in which the rules were read.
     defaults: the values of keys that are not given; also: from an older name of a key to today's name, or from the
     beginning of older names, with a dot at its end, to today's beginning. rewards, weights: the keys that name the
     rewards and their weights.
+
     group_size: the key with the number of answers to a prompt; groups: the key with the number of groups that share a
-    batch step; answers: lists of keys, the product of whose values is the number of answers that share a batch step.
-    The first list counts whose keys all have known values; an unknown number of processes counts as 1.
+    batch step; answers: lists of keys, the product of whose values is the number of answers that share a batch step. Of
+    these lists the first counts in which all keys have known values; an unknown number of processes counts as 1.
     """
 
     read_version: str = ""
@@ -143,7 +149,9 @@ class Rules:
 
 
 def rules_of(check: Mapping[str, Any], traps: Sequence[Mapping[str, Any]]) -> Rules:
-    """Return the rules that the table `check` and the list `traps` of a trainer hold. Raises InputError."""
+    """Return the rules that the table `check` and the list `traps` of a trainer hold. Raises InputError where a
+    condition, a fact or a trap in them does not fit.
+    """
 
     def built(kind: Any, record: Mapping[str, Any]) -> Any:
         return kind(**dict(record) | {"when": tuple(Condition(**condition) for condition in record.get("when", ()))})

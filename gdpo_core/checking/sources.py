@@ -67,7 +67,7 @@ class Source:
 
 
 def installed_by(text: str) -> dict[str, str]:
-    """Return the version of each package that a text installs as NAME==VERSION, by the name in lower case.
+    """Return the versions of the packages that a text installs as NAME==VERSION, by the package's name in lower case.
 
     Only lines with the word "install" count.
 

@@ -80,16 +80,16 @@ class _Plain(yaml.SafeLoader):
     """
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Return the next node. Raises YAMLError where it is an alias."""
+        """Return the next node of the text, as the base class does. Raises YAMLError where the node is an alias."""
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError("an alias")
         return super().compose_node(parent, index)
 
 
 def plain(text: str) -> Any:
-    """Return the value that a text stands for on a command line, or without quotes in YAML.
+    """Return the value of a text that stands on a command line, or in YAML without quotes.
 
-    It may be None, a truth value, a number, a list or mapping in brackets, or a text in quotes, which loses them.
+    The value may be None, a truth value, a number, or a list or mapping in brackets; a text in quotes loses them.
     Anything else stays text.
 
     >>> plain("True"), plain("1e-6"), plain('["a","b"]'), plain("null"), plain("none")
@@ -108,7 +108,7 @@ def plain(text: str) -> Any:
 
 
 def _numbers(value: Any) -> Any:
-    """Return a text that spells a number, in at most 40 characters, as that number, and any other value unchanged.
+    """Return a text of at most 40 characters that spells a number as that number, and any other value unchanged.
 
     1e-6 counts as a number too, which YAML takes for text.
     """
@@ -180,10 +180,10 @@ def _expect_shallow(text: str, file: str) -> None:
 
 
 def _parents(entries: dict[str, Entry]) -> tuple[str, ...]:
-    """Return the files that NeMo-RL's key `defaults` names, one or a list; () without that key.
+    """Return the YAML files that NeMo-RL's key `defaults` names, one or a list; () without that key.
 
-    Entries without the ending of YAML, as in Hydra's list of groups, are not among them: they belong to the trainer's
-    package.
+    Entries whose names do not end like those of YAML files, as in Hydra's list of groups, are left out: they belong to
+    the trainer's package.
     """
     given = entries.get("defaults")
     named = given.value if given else None
@@ -192,7 +192,8 @@ def _parents(entries: dict[str, Entry]) -> tuple[str, ...]:
 
 
 def _resolved(entries: dict[str, Entry]) -> dict[str, Entry]:
-    """Return the entries, in which a value that is nothing but a reference ${key} becomes the value of that key.
+    """Return the entries after references were followed: a value that is nothing but ${key} becomes the value of that
+    key.
 
     A reference that leads to no readable value stays as it is.
     """
