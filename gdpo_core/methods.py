@@ -149,17 +149,20 @@ class Method:
 
 
 def reward_parts(batch: Batch, steps: Steps) -> Tensor:
-    """Return (rewards, …) each reward's part a_k of the advantages A: the parts of an answer sum to its advantage.
+    """Return (rewards, …) each reward's part a_k of the advantages A: the parts of a response sum to its advantage.
 
     steps: what the method computed for this batch. There are such parts because a method is linear but for its
-    divisors. The parts of an answer that the method leaves out are NaN.
+    divisors. All parts of a response are NaN if
+    - its advantage in `steps` is NaN: a missing reward propagates to it, the convention gives NaN to a group of one, or
+      the response has no reward and the convention leaves it out (`Batch.zero_unrewarded` then makes its advantage 0);
+    - GD²PO drops it, whose advantage is then 0.
 
     GRPO: a_k = w_k (r_k − mean_G r_k) / std_G s; GDPO: a_k = w_k (z_k − mean_B z_k) / std_B s; each std plus its eps.
     """
     x = batch.rewards if steps.z is None else steps.z
     terms = (batch.weights * x).nan_to_num_()
-    if batch.skips_missing:
-        terms.masked_fill_(steps.sums.isnan(), torch.nan)
+    if batch.missing or batch.convention.group_of_one == "nan":  # else every advantage is a number
+        terms.masked_fill_(steps.advantages.isnan(), torch.nan)
     if steps.z is None and steps.in_groups:
         terms = with_rloo_baseline(batch, terms, deviations(batch, terms)).value
     if steps.batch is None:

@@ -116,7 +116,8 @@ def explain_and_collapse(
     """Return `explain`, `collapse` and each reward's part of every advantage, all from one computation.
 
     The parts are (responses, rewards), float64, with their signs, and those of a response sum to its advantage (see
-    `update_share`); they are NaN for a response that the method leaves out. Arguments and errors are those of
+    `update_share`). All parts of a response are NaN if its advantage is NaN, if it has no reward and the convention
+    leaves it out, or if GD²PO drops it; in the last two cases its advantage is 0. Arguments and errors are those of
     `advantages`.
 
     >>> e, c, parts = explain_and_collapse([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 0]], "grpo")
