@@ -183,7 +183,7 @@ def _over_batches(batches: Groups, groups: int, x: Tensor, index: Tensor | None)
     batches: the id of each group's batch; groups: how many groups there are; x: the rewards of the `Batch`; index:
     (responses,) the number of each response's group, None where x has an axis of prompts.
     """
-    numbers, ids = group_numbers(batches, groups, x.device)
+    numbers, ids = group_numbers(batches, groups, x.device, name="batches", thing="group")
     if index is None:
         return over_batches_of_prompts(numbers, len(ids), x.shape[-1])
     return over_ids(numbers[index], len(ids))

@@ -154,11 +154,15 @@ def token_counts(lengths: ArrayLike, shape: tuple[int, ...]) -> Tensor:
     return t
 
 
-def group_numbers(groups: Groups, responses: int, device: torch.device | str) -> tuple[Tensor, tuple]:
-    """Return (responses,) the number of each response's group, from 0, and a tuple with the id of each group.
+def group_numbers(
+    groups: Groups, count: int, device: torch.device | str, *, name: str = "groups", thing: str = "response"
+) -> tuple[Tensor, tuple]:
+    """Return (count,) the number of the group to which each response belongs, from 0, and a tuple of the groups' ids.
 
-    groups: an id per response. The ids of an array of numbers are sorted, others are in the order in which they appear.
-    device: where the numbers are to be. Raises InputError.
+    groups: an id per response. The number of a group is the place of its id in the tuple, which is sorted for an array
+    of numbers and otherwise in the order in which the ids first appear. count: how many responses there are; device:
+    where the numbers are to be. name, thing: words for InputError, the name of the argument and what has one id each,
+    since batches of groups are numbered in the same way.
 
     >>> group_numbers(["b", "a", "b"], 3, "cpu")
     (tensor([0, 1, 0]), ('b', 'a'))
@@ -168,12 +172,12 @@ def group_numbers(groups: Groups, responses: int, device: torch.device | str) ->
         try:
             groups = list(groups)
         except TypeError:
-            raise InputError(f"groups: expected one id per response, got {type(groups).__name__}") from None
+            raise InputError(f"{name}: expected one id per {thing}, got {type(groups).__name__}") from None
     shape = (len(groups),) if isinstance(groups, list) else tuple(groups.shape)
-    expect(shape == (responses,), "groups", f"{responses} ids, one per response", f"shape {shape}")
+    expect(shape == (count,), name, f"{count} ids, one per {thing}", f"shape {shape}")
     if isinstance(groups, Tensor) or (isinstance(groups, np.ndarray) and groups.dtype.kind in "iubfc"):
-        t = _tensor(groups, "groups", expected)
-        expect(not bool(t.isnan().any()), "groups", expected, "NaN")
+        t = _tensor(groups, name, expected)
+        expect(not bool(t.isnan().any()), name, expected, "NaN")
         sorted_ids, index = t.unique(return_inverse=True)
         return index.to(device), tuple(sorted_ids.tolist())
     number: dict = {}
@@ -182,8 +186,8 @@ def group_numbers(groups: Groups, responses: int, device: torch.device | str) ->
         known = all(g == g for g in ids)
         index = torch.tensor([number.setdefault(g, len(number)) for g in ids], device=device)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"groups: expected {expected}, got {error}") from None
-    expect(known, "groups", expected, "NaN")
+        raise InputError(f"{name}: expected {expected}, got {error}") from None
+    expect(known, name, expected, "NaN")
     return index, tuple(number)
 
 
