@@ -1,4 +1,7 @@
-"""Input of callers as tensors: it is checked here once, so that the formulas need no checks."""
+"""Checks of callers' arguments, which turn them into tensors or dicts, so that the formulas need no checks.
+
+The last function, `shows_keywords_of`, changes what `help` shows of a function with `**options`.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,10 +39,10 @@ def numbers(values: ArrayLike, name: str) -> Tensor:
 
 
 def _tensor(values: Any, name: str, expected: str) -> Tensor:
-    """Return a tensor of real numbers as it is, and other values as a new tensor of them.
+    """Return `values` as a tensor of real numbers: a tensor as it is, anything else copied into a new one.
 
-    Raises InputError for values that make no dense tensor of real numbers. name, expected: words of the error, the name
-    of the argument and what it should be.
+    Raises InputError for a masked array, and for values that make no dense tensor of real numbers. name, expected:
+    words of the error, the name of the argument and what it should be.
     """
     expect(not isinstance(values, np.ma.MaskedArray), name, expected, "a masked array; NaN marks what is missing")
     if not isinstance(values, Tensor):
@@ -103,8 +106,9 @@ def weights_by_name(weights: object, rewards: Sequence[str], name: str = "weight
     """Return the weights that a caller gives as a dict from the name of a reward to its weight.
 
     weights: a mapping, which may leave rewards out; or one number per reward, in the order of `rewards`; or None, for
-    which the dict is empty. name: the name of the argument, with which InputError begins; it is raised, too, for a
-    weight whose square leaves the range of float64.
+    which the dict is empty. name: the name of the argument, with which InputError begins.
+    Raises InputError for a number of weights other than that of the rewards, for a name that is not in `rewards`, and
+    for a weight that is not finite or, unless it is 0, not between 1e-100 and 1e100 in size.
 
     >>> weights_by_name({"b": 2}, ["a", "b"]), weights_by_name([1, 2], ["a", "b"]), weights_by_name(None, ["a", "b"])
     ({'b': 2.0}, {'a': 1.0, 'b': 2.0}, {})
@@ -130,8 +134,8 @@ def weights_by_name(weights: object, rewards: Sequence[str], name: str = "weight
 def width(sizes: list[float], dtype: torch.dtype, name: str) -> torch.dtype:
     """Return the dtype to compute in: `dtype`, or float64 where the squares of `sizes` leave the range of `dtype`.
 
-    sizes: absolute values that the computation meets, of which 0 does not matter; name: the name of their argument.
-    Raises InputError where their squares leave the range of float64 too.
+    sizes: absolute values that the computation meets; zeros among them do not matter. dtype: float32 or float64. name:
+    the name of the argument that has these sizes. Raises InputError where their squares leave the range of float64 too.
     """
     sizes = [size for size in sizes if size]
     for wide in (dtype, torch.float64):
@@ -192,7 +196,11 @@ def group_numbers(
 
 
 def shows_keywords_of(target: Callable, names: Iterable[str]) -> Callable[[_Function], _Function]:
-    """Return a decorator for functions with `**options`; `help` then shows the keywords `names` of `target` there."""
+    """Return a decorator, after which `help` shows named keywords of a function in place of its `**options`.
+
+    target: the function to which the options are passed on, from which `help` takes the types and defaults; names: the
+    names of the keywords.
+    """
     parameters_of_target = signature(target).parameters
     passed_on = [parameters_of_target[name].replace(kind=Parameter.KEYWORD_ONLY) for name in names]
 
