@@ -18,8 +18,8 @@ from torch import Tensor
 from gdpo_core._groups import Batch
 
 WHOLE = 2**53  # float64 holds every whole number up to this one
-# How far apart two advantages that count as one may be, as a part of the largest of their group: half of the last of
-# two printed decimals if that largest one is 1.
+# How far apart two advantages that count as one may be, as a part of the largest of their group: half a unit in the
+# last of two printed decimals if that largest one is 1.
 APART = 0.005
 
 

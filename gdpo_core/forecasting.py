@@ -22,7 +22,8 @@ PRIOR_CENTRE, PRIOR_CENTRE_SPREAD = np.log(0.02), 2.0
 # second hundred steps of runs of the small model best, off by 0.002 in the mean (10 logs of five set-ups).
 EXPONENT = 1.0
 _ROUNDS = 4  # how often the regression is repeated, each time with the pushes on the course that it fitted before
-_STEPS_EACH, _GROWTH = 200, 1.02  # up to which step each is computed, and by which factor the times grow from there
+# A course is computed at every step up to _STEPS_EACH; from there each time is _GROWTH times the one before.
+_STEPS_EACH, _GROWTH = 200, 1.02
 
 
 @dataclass(frozen=True, kw_only=True)

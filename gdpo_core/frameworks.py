@@ -170,7 +170,7 @@ WITHOUT_GDPO: Mapping[str, WithoutGdpo] = {
 }
 FRAMEWORKS: Mapping[str, Framework] = _ById({key: _framework(key, table) for key, table in _TABLES.items()})
 CONVENTIONS: Mapping[str, Convention] = reduce(or_, (f.conventions for f in FRAMEWORKS.values()), {"paper": PAPER})
-# These conventions and those that nobody chooses, but that may have made a log.
+# All of CONVENTIONS, and those that nobody chooses but that may have made a log.
 ALL_CONVENTIONS = reduce(or_, (f.found_in_logs for f in FRAMEWORKS.values()), CONVENTIONS)
 TRL, VERL, MS_SWIFT = (CONVENTIONS[key] for key in ("trl", "verl", "ms_swift"))
 NEMO_RL, NEMO_RL_LOO = CONVENTIONS["nemo_rl"], CONVENTIONS["nemo_rl_loo"]

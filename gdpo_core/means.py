@@ -29,7 +29,7 @@ _TRL = CONVENTIONS["trl"]
 _SLACK = 1e-4  # the relative error of a sum of squares that comes from float32 and a few printed digits
 _MOST_KINDS = 300_000  # the most kinds of groups that are looked at one by one
 _TINY = 1e-9  # a length of at most this is 0
-_FAR, _ROUNDED = 100.0, 1e-6  # a share beyond the first is widened by the second, which is its relative round-off
+_FAR, _ROUNDED = 100.0, 1e-6  # a share beyond ±_FAR is widened by its relative round-off, _ROUNDED
 
 
 @dataclass(frozen=True)
