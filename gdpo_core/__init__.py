@@ -1,4 +1,8 @@
-"""GRPO and GDPO as the training frameworks compute them, and which answers their advantages tell apart."""
+"""The public functions of the core: GRPO, GDPO and related methods, as training frameworks compute them.
+
+The functions compute advantages, explain each step of a computation, tell which responses the advantages no longer tell
+apart, count how many different advantages are possible, train small policies, and check configurations of trainers.
+"""
 
 from gdpo_core._errors import InputError
 from gdpo_core.checking.check import ConfigCheck, check_config

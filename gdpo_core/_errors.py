@@ -1,4 +1,4 @@
-"""The error that bad input raises, and the sentence for an error that is no fault of the input."""
+"""The error `InputError` that bad input raises, functions that check input, and sentences on any other error."""
 
 from math import inf
 from numbers import Integral, Real
@@ -94,7 +94,9 @@ def reason(error: BaseException) -> str:
 
 
 def is_fault(error: BaseException) -> bool:
-    """Return whether an error is a fault of the program, not an order to end it such as KeyboardInterrupt.
+    """Return True for every error but an order to end the program, such as KeyboardInterrupt or SystemExit.
+
+    True is returned for all errors that inherit from Exception, and for polars' PanicException, which does not.
 
     >>> is_fault(KeyError()), is_fault(KeyboardInterrupt())
     (True, False)
@@ -105,6 +107,8 @@ def is_fault(error: BaseException) -> bool:
 
 def fault_of(error: BaseException) -> str:
     """Return one line that reports an error which no check foresaw, and says that the fault is gdpo's.
+
+    The message of the error is cut after 300 characters.
 
     >>> print(fault_of(KeyError("x")))  # doctest: +ELLIPSIS
     a fault of gdpo, not of your input: KeyError: 'x'; please report it as an issue of the repository that you have ...

@@ -1,7 +1,7 @@
-"""The class `Batch`: checked rewards in groups, in the one layout that every method computes with.
+"""The class `Batch`, which holds checked rewards in groups, and the functions that make one.
 
-The axis of rewards stands first: (rewards, prompts, rollouts), or (rewards, responses) where each response has a group
-id. So every statistic runs over the last axes.
+Every method computes with the layout of a `Batch`. The axis of rewards stands first: (rewards, prompts, rollouts), or
+(rewards, responses) where each response has a group id. So every statistic runs over the last axes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,13 @@ _PIECE = 1 << 19
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Checked rewards with their groups, weights and convention: all that a method needs to compute advantages."""
+    """Checked rewards with their groups, weights and convention: all that a method needs to compute advantages.
+
+    `group` is the reduction over each group. `batches` is that over each batch, or None if all responses are one batch.
+    `index` and `group_ids` are None where the rewards have an axis of prompts. `single` says whether the caller gave
+    one prompt without that axis, and `dtype` is that of what the caller gets back. `exact` says whether weighted sums
+    of the rewards are known to be without round-off.
+    """
 
     rewards: Tensor  # (rewards, …, prompts, rollouts), or (rewards, responses) with group ids; NaN = missing
     weights: Tensor  # (rewards, 1, …), broadcasts over the rewards
@@ -120,9 +126,10 @@ class Batch:
         return torch.arange(prompts, device=self.rewards.device).repeat_interleave(rollouts)
 
     def zero_unrewarded(self, a: Tensor) -> Tensor:
-        """Return the advantages `a`, with 0 for each response without any reward if the convention leaves it out.
+        """Return the advantages `a`, with 0 for a response without any reward if the convention leaves it out.
 
-        Where missing rewards propagate, or such a response counts, `a` comes back unchanged.
+        `a` comes back unchanged where no reward is missing, where missing rewards propagate, and where the convention
+        counts a response without any reward.
         """
         left_out = self.skips_missing and not self.convention.empty_counts
         return a.masked_fill(self.rewards.isnan().all(0), 0) if left_out else a
@@ -144,10 +151,11 @@ def make_batch(
     batches: Groups | None = None,
     convention: Convention = PAPER,
 ) -> Batch:
-    """Return rewards and options as a `Batch`, after checking them as the caller gave them. Raises InputError.
+    """Return a `Batch` of the rewards and options that a caller gave, after checking them. Raises InputError.
 
-    weights, groups, lengths, convention: as in `grpo`. batches: the id of each group's batch, in the order of the
-    groups; None if all of the rewards are one batch.
+    rewards, weights, groups, lengths, convention: as in `grpo`. batches: one id per group, that of the batch to which
+    the group belongs, in the order of the prompts or, with group ids, of `Batch.group_ids`; None if all responses are
+    one batch.
     """
     expect(isinstance(convention, Convention), "convention", "a gdpo_core.Convention", repr(convention))
     r, w, dtype, missing = rewards_and_weights(rewards, weights, grouped=groups is not None)
@@ -183,7 +191,7 @@ def _over_batches(batches: Groups, groups: int, x: Tensor, index: Tensor | None)
     batches: the id of each group's batch; groups: how many groups there are; x: the rewards of the `Batch`; index:
     (responses,) the number of each response's group, None where x has an axis of prompts.
     """
-    numbers, ids = group_numbers(batches, groups, x.device)
+    numbers, ids = group_numbers(batches, groups, x.device, name="batches", thing="group")
     if index is None:
         return over_batches_of_prompts(numbers, len(ids), x.shape[-1])
     return over_ids(numbers[index], len(ids))
@@ -208,7 +216,7 @@ def batch_of(x: Tensor, weights: Tensor, *, exact: bool = False) -> Batch:
 
 
 class Options(TypedDict, total=False):
-    """The keyword arguments that every function of rewards takes; `grpo` says what each is."""
+    """The keyword arguments that every public function of rewards takes; the docstring of `grpo` explains each."""
 
     weights: ArrayLike | None
     groups: Groups | None

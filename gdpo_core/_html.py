@@ -1,6 +1,8 @@
-"""HTML in which text stays text: whatever is not yet `Html` is escaped when it is put into a tag.
+"""HTML in which text stays text: functions that make elements, tables, folds and legends, and escape what they contain.
 
-Outside this file `Html` is called with literals alone (a test holds that), so that no text of a log becomes markup.
+Only a value of the type `Html` is put into an element as it is; anything else is escaped. Outside this file `Html` is
+called with literals alone (a test checks that), so that no text of a log becomes markup. The last functions show a
+report in a notebook.
 """
 
 import json
@@ -56,9 +58,11 @@ def join(*content: object) -> Html:
 
 
 def tag(name: str, /, *content: object, kind: str = "", **attributes: object) -> Html:
-    """Return the HTML element `name` with this content, of which text is escaped; kind: its CSS class, if any.
+    """Return the HTML element `name` with this content; content that is not `Html` is escaped.
 
-    attributes: those of the element; one that is None is left out, and `_` in its name stands for `-`.
+    kind: the CSS class of the element, if any. attributes: its other attributes, whose values are escaped. An attribute
+    whose value is None is left out, and `_` in the name of an attribute becomes `-`. An element that has no content in
+    HTML, such as `br`, drops `content`.
 
     >>> tag("p", "a < b", kind="says", aria_label='"', id=None)
     Markup('<p class="says" aria-label="&quot;">a &lt; b</p>')
@@ -125,14 +129,15 @@ def table(
     over: Mapping[str, int] | None = None,
     folds: bool = False,
 ) -> Html:
-    """Return a table whose first column names the rows; a cell may be a `Cell` and a row a `Row`, to have a class.
+    """Return an HTML table, in which the first cell of each row is a heading that names the row.
 
-    head: the headings of the columns; without any the table has no head. kind: the CSS class of the table; caption: a
-    text above it.
-    over: a line of headings above those of `head`: the text of each, with the number of columns that it spans. The
-    first column, whose heading is as high as both lines, is not among them.
-    folds: whether each cell carries the name of its column (`data-column`), so that CSS can put the cells of a row
-    below each other.
+    head: the headings of the columns; without any the table has no head. rows: the cells of each row. A cell may be a
+    `Cell`, and a row a `Row`, which gives it a CSS class. kind: the CSS class of the table; caption: a text above the
+    table.
+    over: a second line of headings, above that of `head`: a mapping from each text to the number of columns that it
+    spans, from left to right. The first column is not counted: its own heading is as high as both lines.
+    folds: whether each cell but the first of its row carries the heading of its column as the attribute `data-column`,
+    so that CSS can put the cells of a row below each other.
 
     >>> table(["", "a"], [["b", 1]])
     Markup('<table><thead><tr><td></td><th scope="col">a</th></tr></thead><tbody><tr><th scope="row">b</th><td>1</td></tr></tbody></table>')
@@ -168,10 +173,10 @@ def _row(row: Sequence[object] | Row, columns: Sequence[object] = ()) -> Html:
 
 
 def _cell(name: str, cell: object, scope: str | None = None, column: object = None) -> Html:
-    """Return a cell of a table, in which the line breaks of a text become those of HTML.
+    """Return a cell of a table, in which a line break of a text becomes one of HTML.
 
-    name: the tag, th or td; scope: whether a th is the heading of a "row" or a "col"; column: the name of its column,
-    which the cell carries as `data-column`.
+    name: the tag, th or td; cell: the content, or a `Cell`; scope: whether a th is the heading of a "row" or a "col";
+    column: the heading of the cell's column, which the cell carries as `data-column`.
     """
     content = _content(cell)
     if not isinstance(content, Html) and "\n" in str(content):  # HTML would show a line break of a text as a blank
@@ -192,10 +197,10 @@ def fold(
     label: str | None = None,
     name: str | None = None,
 ) -> Html:
-    """Return content under a title that shows and hides it at a click.
+    """Return an HTML fold: a title, and below it content that a click on the title shows or hides.
 
-    kind: the CSS class; opened: whether the content is shown to begin with; label: the title for screen readers, if it
-    is another; name: the id of the element.
+    kind: the CSS class; opened: whether the content is shown to begin with; label: the title for screen readers, where
+    it differs from `title`; name: the id of the element.
 
     >>> fold("more", "a < b")
     Markup('<details><summary>more</summary>a &lt; b</details>')
@@ -205,9 +210,9 @@ def fold(
 
 
 def legend(entries: Iterable[tuple[Html, str]], **attributes: object) -> Html:
-    """Return a legend: a list in which each mark stands before its meaning.
+    """Return a legend: an HTML list in which each mark stands before its meaning.
 
-    entries: each mark with its meaning; attributes: those of the list, as for `tag`.
+    entries: each mark with its meaning; attributes: HTML attributes of the list element, written as for `tag`.
 
     >>> legend([(tag("i", kind="dot"), "passed")])
     Markup('<ul class="key"><li><i class="dot"></i>passed</li></ul>')

@@ -1,4 +1,7 @@
-"""Input of callers as tensors: it is checked here once, so that the formulas need no checks."""
+"""Checks of callers' arguments, which turn them into tensors or dicts, so that the formulas need no checks.
+
+The last function, `shows_keywords_of`, changes what `help` shows of a function with `**options`.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,10 +39,10 @@ def numbers(values: ArrayLike, name: str) -> Tensor:
 
 
 def _tensor(values: Any, name: str, expected: str) -> Tensor:
-    """Return a tensor of real numbers as it is, and other values as a new tensor of them.
+    """Return `values` as a tensor of real numbers: a tensor as it is, anything else copied into a new one.
 
-    Raises InputError for values that make no dense tensor of real numbers. name, expected: words of the error, the name
-    of the argument and what it should be.
+    Raises InputError for a masked array, and for values that make no dense tensor of real numbers. name, expected:
+    words of the error, the name of the argument and what it should be.
     """
     expect(not isinstance(values, np.ma.MaskedArray), name, expected, "a masked array; NaN marks what is missing")
     if not isinstance(values, Tensor):
@@ -107,8 +110,9 @@ def weights_by_name(weights: object, rewards: Sequence[str], name: str = "weight
     """Return the weights that a caller gives as a dict from the name of a reward to its weight.
 
     weights: a mapping, which may leave rewards out; or one number per reward, in the order of `rewards`; or None, for
-    which the dict is empty. name: the name of the argument, with which InputError begins; it is raised, too, for a
-    weight whose square leaves the range of float64.
+    which the dict is empty. name: the name of the argument, with which InputError begins.
+    Raises InputError for a number of weights other than that of the rewards, for a name that is not in `rewards`, and
+    for a weight that is not finite or, unless it is 0, not between 1e-100 and 1e100 in size.
 
     >>> weights_by_name({"b": 2}, ["a", "b"]), weights_by_name([1, 2], ["a", "b"]), weights_by_name(None, ["a", "b"])
     ({'b': 2.0}, {'a': 1.0, 'b': 2.0}, {})
@@ -134,8 +138,8 @@ def weights_by_name(weights: object, rewards: Sequence[str], name: str = "weight
 def width(sizes: list[float], dtype: torch.dtype, name: str) -> torch.dtype:
     """Return the dtype to compute in: `dtype`, or float64 where the squares of `sizes` leave the range of `dtype`.
 
-    sizes: absolute values that the computation meets, of which 0 does not matter; name: the name of their argument.
-    Raises InputError where their squares leave the range of float64 too.
+    sizes: absolute values that the computation meets; zeros among them do not matter. dtype: float32 or float64. name:
+    the name of the argument that has these sizes. Raises InputError where their squares leave the range of float64 too.
     """
     sizes = [size for size in sizes if size]
     for wide in (dtype, torch.float64):
@@ -158,11 +162,15 @@ def token_counts(lengths: ArrayLike, shape: tuple[int, ...]) -> Tensor:
     return t
 
 
-def group_numbers(groups: Groups, responses: int, device: torch.device | str) -> tuple[Tensor, tuple]:
-    """Return (responses,) the number of each response's group, from 0, and a tuple with the id of each group.
+def group_numbers(
+    groups: Groups, count: int, device: torch.device | str, *, name: str = "groups", thing: str = "response"
+) -> tuple[Tensor, tuple]:
+    """Return (count,) the number of the group to which each response belongs, from 0, and a tuple of the groups' ids.
 
-    groups: an id per response. The ids of an array of numbers are sorted, others are in the order in which they appear.
-    device: where the numbers are to be. Raises InputError.
+    groups: an id per response. The number of a group is the place of its id in the tuple, which is sorted for an array
+    of numbers and otherwise in the order in which the ids first appear. count: how many responses there are; device:
+    where the numbers are to be. name, thing: words for InputError, the name of the argument and what has one id each,
+    since batches of groups are numbered in the same way.
 
     >>> group_numbers(["b", "a", "b"], 3, "cpu")
     (tensor([0, 1, 0]), ('b', 'a'))
@@ -172,12 +180,12 @@ def group_numbers(groups: Groups, responses: int, device: torch.device | str) ->
         try:
             groups = list(groups)
         except TypeError:
-            raise InputError(f"groups: expected one id per response, got {type(groups).__name__}") from None
+            raise InputError(f"{name}: expected one id per {thing}, got {type(groups).__name__}") from None
     shape = (len(groups),) if isinstance(groups, list) else tuple(groups.shape)
-    expect(shape == (responses,), "groups", f"{responses} ids, one per response", f"shape {shape}")
+    expect(shape == (count,), name, f"{count} ids, one per {thing}", f"shape {shape}")
     if isinstance(groups, Tensor) or (isinstance(groups, np.ndarray) and groups.dtype.kind in "iubfc"):
-        t = _tensor(groups, "groups", expected)
-        expect(not bool(t.isnan().any()), "groups", expected, "NaN")
+        t = _tensor(groups, name, expected)
+        expect(not bool(t.isnan().any()), name, expected, "NaN")
         sorted_ids, index = t.unique(return_inverse=True)
         return index.to(device), tuple(sorted_ids.tolist())
     number: dict = {}
@@ -186,13 +194,17 @@ def group_numbers(groups: Groups, responses: int, device: torch.device | str) ->
         known = all(g == g for g in ids)
         index = torch.tensor([number.setdefault(g, len(number)) for g in ids], device=device)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"groups: expected {expected}, got {error}") from None
-    expect(known, "groups", expected, "NaN")
+        raise InputError(f"{name}: expected {expected}, got {error}") from None
+    expect(known, name, expected, "NaN")
     return index, tuple(number)
 
 
 def shows_keywords_of(target: Callable, names: Iterable[str]) -> Callable[[_Function], _Function]:
-    """Return a decorator for functions with `**options`; `help` then shows the keywords `names` of `target` there."""
+    """Return a decorator, after which `help` shows named keywords of a function in place of its `**options`.
+
+    target: the function to which the options are passed on, from which `help` takes the types and defaults; names: the
+    names of the keywords.
+    """
     parameters_of_target = signature(target).parameters
     passed_on = [parameters_of_target[name].replace(kind=Parameter.KEYWORD_ONLY) for name in names]
 

@@ -15,7 +15,8 @@ T = TypeVar("T")
 def read_json(path: str | Path, kind: type[T]) -> T:
     """Return the content of a JSON file as a value of the type `kind`.
 
-    Raises InputError that names the file, the fault, and the entry with the fault, if there is one.
+    Raises InputError for a file that cannot be read, is no JSON, or holds another type. The error names the file, the
+    fault, and the entry with the fault, if there is one.
 
     >>> read_json("data/tasks/1_interest.json", list[int])
     Traceback (most recent call last):
@@ -47,19 +48,20 @@ def as_type(value: object, kind: type[T], name: str) -> T:
 
 
 def _entry_and_fault(error: msgspec.ValidationError) -> tuple[str, str]:
-    """Return the path to the entry at which msgspec failed, such as ".train[1]", and its sentence on what is wrong.
+    """Return two texts: the path to the entry at which msgspec failed, such as ".train[1]", and what is wrong with it.
 
-    The path is empty where the whole value is at fault.
+    The path is empty where the whole value is at fault. The second text is msgspec's own sentence, from its first word
+    in lower case.
     """
     fault, _, entry = str(error).partition(" - at `$")
     return entry.rstrip("`"), fault[0].lower() + fault[1:]
 
 
 def jsonable(value: object) -> Any:
-    """Return a value as JSON can hold it: dicts with text as keys, lists, text, numbers, booleans and None.
+    """Return a value in the form that JSON can hold: dicts with text as keys, lists, text, numbers, booleans and None.
 
-    Tuples become lists, keys become text, a `msgspec.Struct` becomes a mapping of its members, and NaN and infinity
-    become None. Raises InputError for a value of another kind.
+    Tuples become lists, keys become text, a `msgspec.Struct` becomes a dict of its fields, and NaN and infinity become
+    None; all this happens at every depth. Raises InputError for a value of another kind.
     """
     if isinstance(value, msgspec.Struct):
         value = msgspec.structs.asdict(value)

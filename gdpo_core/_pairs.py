@@ -1,9 +1,11 @@
 """Ties: which responses of a group have the same advantage, which differ, and which pairs are in the wrong order.
 
-Two advantages of a group count as one if two conditions hold. Computed without any eps they are equal up to round-off
-(`tie_tolerance`), and as they were computed they lie less than `APART` times the group's largest advantage apart. The
-first condition looks past an eps: added to the stds of rewards on different scales, it moves tied advantages a few
-ten-thousandths apart, which no optimiser feels. The second keeps apart what an eps moves farther. Pairs are counted
+Two advantages of a group count as one if both of these conditions hold:
+- computed without any eps, they are equal up to round-off (`tie_tolerance`);
+- as they were computed, they are less than `APART` times the group's largest advantage apart.
+The first condition looks past an eps. Added to the stds of rewards on different scales, an eps moves tied advantages a
+few ten-thousandths apart, which no optimiser feels. The second condition keeps apart what an eps moves farther. Where
+no eps can part ties, advantages count as one if they are equal up to round-off as they were computed. Pairs are counted
 without listing them.
 """
 
@@ -16,23 +18,28 @@ from torch import Tensor
 from gdpo_core._groups import Batch
 
 WHOLE = 2**53  # float64 holds every whole number up to this one
-# How far apart two advantages that count as one may be, as a part of the largest of their group: half of the last of
-# two printed decimals if that largest one is 1.
+# How far apart two advantages that count as one may be, as a part of the largest of their group: half a unit in the
+# last of two printed decimals if that largest one is 1.
 APART = 0.005
 
 
 def tie_tolerance(rewards: torch.dtype) -> float:
-    """Return the largest distance at which two advantages count as equal, as a part of the largest of their group.
+    """Return the largest distance at which two advantages count as equal, as a part of their group's largest in size.
 
     rewards: the dtype in which the rewards were given. Advantages are compared in float64, so only the round-off of the
-    rewards themselves has to be tolerated.
+    rewards themselves has to be tolerated. The result is 1e-9 for float64, 1e-6 for float32 and 1e-3 for any other
+    dtype.
     """
     return {torch.float64: 1e-9, torch.float32: 1e-6}.get(rewards, 1e-3)
 
 
 @dataclass(frozen=True)
 class Block:
-    """Groups of similar size as one rectangle: a row per group, each padded to the size of the largest."""
+    """A block of groups of similar size, as a rectangle: a row per group, padded to the size of the largest of them.
+
+    A block holds only the numbers of its groups and responses. `pad` puts the values of the responses into the
+    rectangle, and `put` writes them back.
+    """
 
     groups: Tensor  # (groups,) the number of each group
     rollouts: int  # the size of the largest group
@@ -40,9 +47,9 @@ class Block:
     rows: Tensor | None
 
     def pad(self, x: Tensor, fill: float) -> Tensor:
-        """Return values of all responses, (…, responses), as (…, groups, rollouts), a row per group.
+        """Return the values of the responses in this block as (…, groups, rollouts), a row per group.
 
-        fill: the value that stands where a row is padded.
+        x: (…, responses) a value for every response of the batch; fill: the value that stands where a row is padded.
         """
         if self.rows is None:
             return x.reshape(*x.shape[:-1], len(self.groups), self.rollouts)
@@ -62,9 +69,9 @@ class Block:
 def blocks(index: Tensor, rollouts: int | None = None) -> Iterator[Block]:
     """Yield blocks that together hold every group; index: (responses,) the number of each response's group.
 
-    rollouts: the size of every group, if all have the same size and their responses stand one group after the other;
-    all groups are then one block. Without it each block holds the groups of more than n and at most 2 n responses, n a
-    power of two, so that no short group is padded to a long one.
+    rollouts: the size of every group, if all have the same size and their responses stand one group after the other.
+    All groups are then one block. If it is None, a block holds all groups of more than n and at most 2 n responses,
+    where n is a power of two or 1/2, so that no short group is padded to a long one.
     """
     if rollouts is not None:
         yield Block(torch.arange(len(index) // rollouts, device=index.device), rollouts, None)
@@ -104,9 +111,10 @@ def ranks_despite_eps(x: Tensor, bare: Tensor, same: float) -> Tensor:
     """Return the ranks of advantages as `ranks` does, but with one rank for values that only an eps keeps apart.
 
     x, bare: (groups, rollouts) the advantages as they were computed, and computed without any eps. same: how far apart
-    round-off may put equal values, relative to the largest of the group. Values share a rank if they are equal in
-    `bare` and lie, in x, less than `APART` times the group's largest from their neighbour; the lowest of them decides
-    which rank that is.
+    round-off may put equal values, relative to the largest of the group.
+    Values that are equal in `bare` are compared in ascending order of x. Two neighbours among them share a rank if
+    their distance in x is less than `APART` times the largest of the group. The lowest of the values that share a rank
+    decides which rank that is.
 
     >>> ranks_despite_eps(torch.tensor([[-1.3541, 1.0, -1.3537]]), torch.tensor([[-1.35, 1.0, -1.35]]), 1e-6).tolist()
     [[0, 1, 0]]
@@ -121,9 +129,10 @@ def ranks_despite_eps(x: Tensor, bare: Tensor, same: float) -> Tensor:
 
 
 def _largest(x: Tensor) -> Tensor:
-    """Return (groups, 1) the largest absolute value in each group, without NaN; an infinite one as the largest float.
+    """Return (groups, 1) the largest absolute value in each group, where NaN is left out.
 
-    x: (groups, rollouts). The result is 0 for a group in which all values are NaN.
+    x: (groups, rollouts). Infinity counts as the largest float. The result is 0 for a group in which all values are
+    NaN.
     """
     return x.abs().nan_to_num_(nan=0.0).amax(1, keepdim=True)
 
@@ -159,7 +168,11 @@ def equal_pairs(rank: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Distinctions:
-    """Counts, group by group, of distinct reward vectors, of distinct advantages and of tied pairs of responses."""
+    """Counts, group by group, of distinct reward vectors, of distinct advantages and of tied pairs of responses.
+
+    A tied pair has different reward vectors, but one advantage. Besides the counts, `dead` says in which groups each
+    reward is constant, and `level` holds the rank of each advantage in its group.
+    """
 
     vectors: Tensor  # (groups,) distinct reward vectors
     pairs: Tensor  # (groups,) pairs whose vectors differ
@@ -180,10 +193,10 @@ def count_distinct_and_tied(
 ) -> Distinctions:
     """Count distinct reward vectors and advantages, and tied pairs of responses, group by group.
 
-    all_blocks: the blocks of all groups; rewards: (rewards, responses); mask: (responses,) whether a response is
-    counted; advantages: by method, (responses,), where NaN has no rank; bare: by method, the same computed without any
-    eps, for the methods under which an eps can part ties; same: how far apart round-off may put equal advantages,
-    relative to the largest of the group.
+    A tied pair has different reward vectors, but one advantage. all_blocks: the blocks of all groups; rewards:
+    (rewards, responses); mask: (responses,) whether a response is counted; advantages: by method, (responses,), where
+    NaN has no rank; bare: by method, the advantages computed without any eps, only for the methods under which an eps
+    can part ties; same: how far apart round-off may put equal advantages, relative to the largest of the group.
     """
     groups = sum(len(block.groups) for block in all_blocks)
     counts = mask.new_zeros((2 + 3 * len(advantages), groups), dtype=torch.int64)
@@ -218,11 +231,12 @@ def count_distinct_and_tied(
 def _ranks_and_parted(
     block: Block, present: Tensor, advantages: Tensor, bare: Tensor | None, same: float
 ) -> tuple[Tensor, Tensor]:
-    """Return the ranks of the advantages of a block, and how many of its pairs of equal rank only an eps keeps apart.
+    """Return the ranks of a block's advantages, and in each group the number of pairs that only an eps keeps apart.
 
-    The ranks are (groups, rollouts), the numbers of pairs (groups,). present: (groups, rollouts) whether a response is
-    counted; advantages, bare: (responses,) as computed and as computed without any eps, bare being None where no eps
-    can part ties; same: as in `ranks_despite_eps`.
+    The ranks are (groups, rollouts), the numbers of pairs (groups,). A pair that only an eps keeps apart has one rank
+    here. present: (groups, rollouts) whether a response is counted; advantages: (responses,) as they were computed;
+    bare: (responses,) computed without any eps, or None where no eps can part ties, for which the numbers are 0; same:
+    as in `ranks_despite_eps`.
     """
     x = block.pad(advantages, torch.nan).masked_fill(~present, torch.nan)
     rank = ranks(x, same * _largest(x))
@@ -269,8 +283,8 @@ def count_orders(all_blocks: list[Block], primary: Tensor, level: Mapping[str, T
     """Count, group by group, the pairs that differ in the primary reward, and which of them tie or are in wrong order.
 
     all_blocks: the blocks of all groups; primary: (responses,) the reward that should decide, where a response with NaN
-    is left out; level: by method, (responses,) the rank of each advantage in its group, 0 the lowest, where a response
-    with −1 is in no tied and no inverted pair.
+    is left out; level: by method, (responses,) the rank of each advantage in its group, 0 the lowest. A response of
+    rank −1 is in no tied and no inverted pair, but its pairs are still among all pairs.
     """
     pairs = torch.zeros(sum(len(block.groups) for block in all_blocks), dtype=torch.int64, device=primary.device)
     inverted, tied = ({method: torch.zeros_like(pairs) for method in level} for _ in range(2))

@@ -1,4 +1,4 @@
-"""Numbers, steps and weights that somebody types, on the command line or on the page."""
+"""Functions that read what somebody types on the command line or on the page: numbers, steps, settings and weights."""
 
 import re
 from collections.abc import Iterable
@@ -38,9 +38,9 @@ def parse_count(text: str, argument: str) -> int:
 
 
 def parse_steps(text: str, argument: str) -> tuple[int | None, int | None]:
-    """Return the first and the last step of a text FIRST:LAST, of which one may be left out and is None then.
+    """Return the first and the last step of a text FIRST:LAST; one of the two may be left out and is then None.
 
-    argument: the name of the argument, with which InputError begins.
+    argument: the name of the argument, with which InputError begins where the text holds anything else.
 
     >>> parse_steps("100:150", "steps"), parse_steps("100:", "steps"), parse_steps(":50", "steps")
     ((100, 150), (100, None), (None, 50))
@@ -54,11 +54,13 @@ def parse_steps(text: str, argument: str) -> tuple[int | None, int | None]:
 
 
 def parse_setting(text: str, argument: str) -> dict[str, Any]:
-    """Return a dict with the method, convention and weights that a text gives for a setting, as far as it gives them.
+    """Return the setting that a text describes, as a dict with the keys "method", "convention" and "weights".
 
-    The text is method=NAME, convention=NAME and weights.REWARD=NUMBER, with commas between them. The name of a reward
-    may hold dots, spaces, commas and =: its number follows the last = before a comma. A piece between commas that has
-    no = belongs to the name of the next piece. argument: the name of the argument, with which InputError begins.
+    A key that the text does not give is left out; "weights" is a dict from reward to number. The text is method=NAME,
+    convention=NAME and weights.REWARD=NUMBER, in any order, with commas between them.
+    The name of a reward may itself hold dots, spaces, commas and "=". So a number is what follows the last "=" before a
+    comma, and a piece between commas that has no "=" is the beginning of the name in the next piece.
+    argument: the name of the argument, with which InputError begins.
 
     >>> parse_setting("method=gdpo, weights.length=0.2, weights.a, b=1", "what-if")
     {'method': 'gdpo', 'weights': {'length': 0.2, 'a, b': 1.0}}
@@ -83,7 +85,8 @@ def parse_setting(text: str, argument: str) -> dict[str, Any]:
 def parse_named(text: str, argument: str, wanted: str = "NAME=NUMBER") -> dict[str, float]:
     """Return a dict from name to number out of one text, NAME=NUMBER with commas between several.
 
-    argument, wanted: words of InputError, the name of the argument and how each pair should be written.
+    argument, wanted: words of InputError, the name of the argument and how each pair should be written. The error is
+    raised for what `parse_weights` refuses.
 
     >>> parse_named("correct = 1, format=0.5", "parts")
     {'correct': 1.0, 'format': 0.5}
@@ -95,8 +98,9 @@ def parse_named(text: str, argument: str, wanted: str = "NAME=NUMBER") -> dict[s
 def parse_weights(texts: Iterable[str], argument: str, wanted: str = "NAME=NUMBER") -> dict[str, float]:
     """Return a dict from the name of a reward to its weight out of several texts, each NAME=NUMBER.
 
-    argument, wanted: words of InputError, the name of the argument and how a text should be written. It is also raised
-    for a weight that is not finite or beyond ±1e30, and for a reward that comes twice. A name may hold "=".
+    A name may hold "=". argument, wanted: words of InputError, the name of the argument and how a text should be
+    written. Raises InputError for a text of another form, for a weight that is not finite or beyond ±1e30, and for a
+    reward that comes twice.
 
     >>> parse_weights(["correct=1", "a=b=0.5"], "weight")
     {'correct': 1.0, 'a=b': 0.5}

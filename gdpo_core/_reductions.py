@@ -1,4 +1,4 @@
-"""Reductions: over which responses a statistic is taken, such as the rollouts of each group or all of a batch."""
+"""Reductions: sums, counts and lowest values over the rollouts of each group, or over all responses of a batch."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -21,9 +21,7 @@ class Reduction(ABC):
     @property
     @abstractmethod
     def count(self) -> Tensor | int:
-        """The number of responses in each group or batch, those with a missing value included; if weighted, the
-        weights.
-        """
+        """The number of responses in each group or batch, missing values included; with weights, the sum of weights."""
 
     def counted(self, x: Tensor) -> Tensor | int:
         """Return how many responses the statistics of x count: all, or those without NaN if the reduction skips NaN.
@@ -46,7 +44,7 @@ class Reduction(ABC):
 
     @abstractmethod
     def member(self, x: Tensor) -> Tensor:
-        """Return the value of x of one response, no matter which, for each group or the batch."""
+        """Return, for each group or the batch, the value of x of one response, no matter which."""
 
     @abstractmethod
     def broadcast(self, x: Tensor) -> Tensor:
@@ -55,9 +53,10 @@ class Reduction(ABC):
 
 @dataclass(frozen=True, eq=False)
 class _OverAxes(Reduction):
-    """A reduction over axes of a tensor, which stay as axes of length 1.
+    """A reduction over axes of a tensor; in the results these axes stay, with length 1.
 
-    axes: their numbers, counted from the end (−1 is the last); members: how many values they hold together.
+    axes: the numbers of the axes, counted from the end (−1 is the last); members: how many values the axes hold
+    together.
     """
 
     axes: tuple[int, ...]
@@ -89,7 +88,10 @@ class _OverAxes(Reduction):
 
 @dataclass(frozen=True, eq=False)
 class _OverIds(Reduction):
-    """A reduction over the responses of each group; index: (responses,) the number of each response's group, from 0."""
+    """A reduction over the responses of each group.
+
+    index: (responses,) the number of each response's group, from 0; groups: how many groups there are.
+    """
 
     index: Tensor
     groups: int
@@ -100,7 +102,7 @@ class _OverIds(Reduction):
 
     @cached_property
     def _longest(self) -> int:
-        """The size of the largest group, or the number of all responses where that is at most `_IN_A_ROW`."""
+        """The size of the largest group, or the number of all responses if that is at most `_IN_A_ROW`."""
         return int(self.count.max()) if len(self.index) > _IN_A_ROW else len(self.index)
 
     @cached_property
@@ -190,9 +192,10 @@ class _Weighted(Reduction):
 
 @dataclass(frozen=True, eq=False)
 class _SkippingMissing(Reduction):
-    """A reduction that leaves NaN out of sums and of `counted`; `count` still includes it, and `lowest` keeps it.
+    """A reduction that leaves NaN out of sums, of `counted` and of `member`.
 
-    over: the reduction over the same responses that skips nothing.
+    `count` still includes responses with NaN, and `lowest` is NaN where any value is. over: the reduction over the same
+    responses that skips nothing.
     """
 
     over: Reduction

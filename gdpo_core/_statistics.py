@@ -1,4 +1,4 @@
-"""Normalisation inside groups and over the batch; the latter is GDPO's batch step.
+"""Weighted sums, and their normalisation inside groups and over the batch, of which GDPO's batch step is one kind.
 
 Equal values give exactly 0 on every processor, because a mean is computed as one of the values plus the mean distance
 from it. A std, or a sum of normalised rewards, counts as round-off and becomes 0 if it is only a few units in the last
@@ -22,8 +22,8 @@ _MEAN_UNITS = 32
 _CANCELLED_UNITS = 8
 # The largest tolerance for a sum whose terms cancel, relative to Σ_k |w_k|: a larger sum is never taken for 0.
 _LARGEST_TOLERANCE = 0.02
-# float32 adds up multiples of 1 / GRAIN exactly while their sum is below GRAINY, and whole numbers while it is below
-
+# float32 adds up multiples of 1 / GRAIN exactly while their sum is below GRAINY, and whole numbers while their sum is
+# below 2**24.
 GRAIN, GRAINY = 1024, 2.0**14
 # A bound on the relative round-off of a product, a sum and a mean in float32; 2.7 eps was met in a million groups.
 ROUNDED = 3 * torch.finfo(torch.float32).eps
@@ -35,7 +35,8 @@ class Normalised:
 
     In `mean` and `std` the axes over which they were taken stay, with length 1; where groups are given by ids, the last
     axis has one value per group. With leave-one-out mean and std are those of the other rollouts of a group, so that
-    each response has its own.
+    each response has its own. `by` is what the deviations were divided by; `centred` says whether `mean` was
+    subtracted.
     """
 
     mean: Tensor
@@ -56,8 +57,8 @@ def normalise(
 ) -> Normalised:
     """Return mean, std and (x − mean) / (std + eps) as `Normalised`, where equal values give exactly 0.
 
-    over: the responses over which mean and std are taken; ddof: what is subtracted from their number in the std.
-    eps_to: "std", or "variance", to which eps is then added under the root. A std of at most `tolerance` is taken as 0.
+    over: the responses over which mean and std are taken; ddof: what is subtracted from their number in the std;
+    eps_to: "std", or "variance" for the divisor √(std² + eps); tolerance: the largest std that is taken as 0.
     """
     mean, deviation = centre(x, over)
     std = std_of(deviation, over, ddof)
@@ -82,8 +83,8 @@ def centre(x: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
 def std_of(deviation: Tensor, over: Reduction, ddof: int) -> Tensor:
     """Return a standard deviation, given the values minus their mean; 0 for a single value, whatever ddof is.
 
-    over: the responses that share a mean; ddof: what is subtracted from the number of values before the sum of squares
-    is divided by it, which is always by 1 at least.
+    over: the responses that share a mean. The sum of squares is divided by the number of values minus ddof, or by 1
+    where that is less.
     """
     degrees = over.counted(deviation) - ddof
     degrees = max(degrees, 1) if isinstance(degrees, int) else degrees.masked_fill(degrees <= 0, 1)
@@ -138,8 +139,8 @@ def weighted_sum(batch: Batch, x: Tensor) -> Tensor:
 def normalise_in_groups(batch: Batch, x: Tensor, eps: float, tolerance: Tensor | None = None) -> Normalised:
     """Return x minus the mean of its group, divided by the std of its group plus eps.
 
-    Mean and std are as in `deviations`. Where the std is 0, the value is 0, or, with leave-one-out, the undivided
-    deviation. tolerance: the largest std of each group that is taken as 0.
+    `deviations` says which mean and std these are. Where the std is 0, the value is 0; with leave-one-out the deviation
+    then stays undivided. tolerance: the largest std of each group that is taken as 0.
     """
     in_group = deviations(batch, x, tolerance)
     if batch.convention.leave_one_out:  # nothing is divided where the other rollouts agree
@@ -164,11 +165,10 @@ def normalise_sums(batch: Batch, s: Tensor) -> Normalised:
 
 
 def centre_sums(batch: Batch, s: Tensor) -> Normalised:
-    """Return the weighted sums `s` of the raw rewards minus the mean of their group, or, if the convention has
-    `mean_of_others`, minus the mean of the other rollouts.
+    """Return the weighted sums `s` of the raw rewards minus a mean, undivided, with the std of each group.
 
-    Sums of a group that differ by round-off alone all become 0. The result has the std of each group, but nothing is
-    divided by it.
+    The mean is that of the group, or, with leave-one-out and if the convention has `mean_of_others`, that of the other
+    rollouts. Sums of a group that differ by round-off alone all become 0.
     """
     tolerance = _sum_tolerance(batch)
     in_group = deviations(batch, s, tolerance)
@@ -180,10 +180,11 @@ def centre_sums(batch: Batch, s: Tensor) -> Normalised:
 
 
 def with_rloo_baseline(batch: Batch, s: Tensor, in_group: Normalised) -> Normalised:
-    """Return `in_group` with RLOO's baseline subtracted in place of the mean if the convention has it, else unchanged.
+    """Return `in_group` with RLOO's baseline subtracted in place of the mean, if the convention has `mean_of_others`.
 
-    The baseline of a rollout is the mean of the n − 1 others of its group, and subtracting it gives n / (n − 1) times
-    the centred value. s: the sums before they were centred, which tell how many rollouts count.
+    Otherwise `in_group` comes back unchanged. The baseline of a rollout is the mean of the n − 1 others of its group,
+    and subtracting it gives n / (n − 1) times the centred value. s: the sums before they were centred, which tell how
+    many rollouts count.
     """
     if not batch.convention.mean_of_others:
         return in_group
@@ -196,9 +197,9 @@ def with_rloo_baseline(batch: Batch, s: Tensor, in_group: Normalised) -> Normali
 def deviations(batch: Batch, x: Tensor, tolerance: Tensor | None = None) -> Normalised:
     """Return x minus the mean of its group, undivided, with the mean and std that the convention takes of each group.
 
-    With leave-one-out both are, for each answer, those of the others in its group. Otherwise a lone answer keeps x,
-    with mean 0 and std 1, if the convention's `group_of_one` is "raw". tolerance: the largest std of each group that is
-    taken as 0.
+    With leave-one-out, mean and std are, for each response, those of the others in its group. Otherwise they are those
+    of the whole group. Only if the convention's `group_of_one` is "raw", a lone response keeps x, with mean 0 and
+    std 1. tolerance: the largest std of each group that is taken as 0.
     """
     c, over = batch.convention, batch.each_group
     mean, deviation = centre(x, over)
@@ -263,7 +264,7 @@ def adds_exactly(terms: Tensor) -> bool:
 def _sum_tolerance(batch: Batch) -> Tensor | None:
     """Return, for each group, the largest std of its sums Σ_k w_k r_k that is mere round-off.
 
-    The result is None if no sum of the batch is rounded.
+    It is 0 for a group in which no sum is rounded. The result is None if no sum of the whole batch is rounded.
     """
     count = len(batch.rewards)
     if count == 1 or batch.exact:
@@ -346,8 +347,9 @@ def divide_by_batch_std(batch: Batch, centred: Tensor, s: Tensor) -> Normalised:
 
 
 def whiten(batch: Batch, s: Tensor) -> Normalised:
-    """Return the weighted sums `s` minus their mean over all responses of the batch, divided by their std plus eps; 0
-    where that std is no more than round-off.
+    """Return the weighted sums `s` minus their mean over all responses of the batch, divided by their std plus eps.
+
+    All values are 0 where that std is no more than round-off.
     """
     tolerance = _sum_tolerance(batch)
     if tolerance is not None:  # the batch takes the largest tolerance of its groups
@@ -385,8 +387,8 @@ def _centre_zero_sums(batch: Batch, s: Tensor, over: Reduction) -> tuple[Tensor,
 def normalised_in_float32(error: Tensor, std: Tensor, eps: float, count: Tensor | int) -> Tensor:
     """Return a bound on the error of (x − mean) / (std + eps) in float32; error: a bound on that of x − mean.
 
-    count: how many responses are normalised together. Normalised values of so many stay below √count, and so does the
-    bound on their error. The bound is 0 where std + eps is 0, since nothing is divided there.
+    count: how many responses are normalised together. Their normalised values stay below √count, so the bound is at
+    most √count. It is 0 where std + eps is 0, since nothing is divided there.
 
     >>> normalised_in_float32(torch.tensor([0.01, 1.0, 1.0]), torch.tensor([0.5, 1e-9, 0.0]), 0.0, 4)
     tensor([0.0200, 2.0000, 0.0000])

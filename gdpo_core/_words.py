@@ -1,7 +1,8 @@
 """Numbers, shares, counts and lists as text: one format each, for the page, the terminal and the report.
 
-The text is plain, with "−" before a negative number and "–" for one that is None, NaN or infinite, except in what is
-for programs, `raw` and `raw_column`. HTML escapes the text and keeps a number on one line with its unit.
+The text is plain. A negative number has "−" before it, and "–" stands for a number that is None, NaN or infinite. Only
+`raw` and `raw_column` write text for programs, with hyphens and "nan". `_html.text` turns the text into HTML, in which
+a number stays on one line with its unit.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,10 +13,10 @@ MISSING = "–"
 
 
 def percent(share: float | None, decimals: int = 0) -> str:
-    """Return a share, of which 1 is the whole, as text in percent; but for round-off, only 0 is "0 %", and only 1 is
-    "100 %".
+    """Return a share, where 1 is the whole, as text in percent.
 
-    decimals: how many digits stand after the point, unless the share is close to 0 or 1.
+    Up to round-off, only a share of 0 is written "0 %" and only a share of 1 "100 %". decimals: how many digits stand
+    after the point, unless the share is less than 1 % away from 0 or 1.
 
     >>> percent(0.305), percent(-0.07), percent(0.0654, decimals=1), percent(1), percent(None)
     ('30 %', '−7 %', '6.5 %', '100 %', '–')
@@ -55,7 +56,9 @@ def number(x: float | None, digits: int = 4) -> str:
 
 
 def decimal(x: float | None, places: int = 3) -> str:
-    """Return a number as text with `places` digits after the point; a whole number, and what rounds to 0, with none.
+    """Return a number as text with `places` digits after the point.
+
+    A whole number, and a number that rounds to 0, is written without a point.
 
     >>> decimal(-0.5), decimal(-0.00001), decimal(2.0), decimal(2.00001), decimal(0.618, places=2)
     ('−0.500', '0', '2', '2.000', '0.62')
@@ -80,9 +83,10 @@ def raw(x: float, digits: int = 10) -> str:
 
 
 def raw_column(values: Sequence[float]) -> list[str]:
-    """Return numbers as texts that programs read, with six decimals, or six significant digits if all are small.
+    """Return numbers as texts that programs read, with six decimals, or with six significant digits if all are small.
 
-    They are small if the largest in size lies between 10⁻¹² and 0.001; below that it is round-off.
+    All are small if the largest of them in size lies between 10⁻¹² and 0.001. A largest one below 10⁻¹² counts as
+    round-off, and six decimals are written.
 
     >>> raw_column([0.70710678, -1e-16]), raw_column([2e-7])
     (['0.707107', '0.000000'], ['2e-07'])
@@ -124,9 +128,10 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def count(n: float, noun: str = "", plural: str = "") -> str:
-    """Return a count, with commas between thousands, and its noun if there is one; n: the count.
+    """Return a count as text, with commas between thousands and, where a noun is given, its noun behind it.
 
-    plural: the noun for any count but 1, by default the noun with an s.
+    n: the count, whose decimals are dropped; noun: the noun for a count of 1; plural: the noun for any other count, by
+    default the noun with an s.
 
     >>> count(68373), count(1, "group"), count(1200, "group"), count(2, "batch", "batches")
     ('68,373', '1 group', '1,200 groups', '2 batches')
@@ -149,7 +154,8 @@ _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", 
 def listing(items: Iterable[object], link: str = "and", most: int | None = None) -> str:
     """Return items as a list in a sentence, with `link` before the last one, or commas alone if `link` is empty.
 
-    Where there are more than `most` items, the others are only counted. Without items the list is "none".
+    most: how many items are named if there are too many; the rest is then only counted. Without items the list is
+    "none".
 
     >>> listing(["a"]), listing("abc"), listing("abc", "or"), listing("abc", link=""), listing([])
     ('a', 'a, b and c', 'a, b or c', 'a, b, c', 'none')
@@ -190,8 +196,9 @@ def excerpt(text: str, longest: int) -> str:
 
 
 def printable(text: object) -> str:
-    """Return a text in which characters that cannot be printed, such as those that control a terminal, are spelled out;
-    line breaks stay.
+    """Return a text in which characters that cannot be printed are spelled out; line breaks stay.
+
+    Such characters could, for example, control a terminal.
 
     >>> printable("naïve\\x1b[2J")
     'naïve\\\\x1b[2J'

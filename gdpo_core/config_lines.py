@@ -1,4 +1,8 @@
-"""Lines of a trainer's configuration for a method and weights: the templates of frameworks.toml, filled in."""
+"""Lines of a trainer's configuration for a method and weights: the templates of frameworks.toml, filled in.
+
+Weights are written with six significant digits. InputError is raised for an unknown framework, for no rewards, and
+where the number of weights is not that of the rewards.
+"""
 
 import json
 import re
@@ -41,8 +45,8 @@ def switch_to(
 ) -> str | None:
     """Return the lines of configuration that make a run of this framework use this method; None if none are known.
 
-    framework: a key of FRAMEWORKS; rewards, weights: the name and the weight of each; of_grpo: as in `switch_to_gdpo`,
-    without effect for another method than GDPO. Raises InputError.
+    framework: a key of FRAMEWORKS; rewards, weights: the name and the weight of each; of_grpo: whether the weights were
+    chosen for GRPO, which changes the lines for GDPO alone (see `switch_to_gdpo`). Raises InputError.
 
     >>> print(switch_to("ms_swift", ["correct", "format"], [1, 0.5], "grpo_no_std"))
     --scale_rewards none --reward_weights 1 0.5
@@ -57,8 +61,8 @@ def switch_to(
 def set_weights(framework: str, rewards: Sequence[str], weights: Sequence[float], method: str = "gdpo") -> str:
     """Return the lines of configuration that give the rewards these weights, one per reward, under this method.
 
-    framework: a key of FRAMEWORKS; rewards: the names of the rewards; method: "gdpo", or any other one. Raises
-    InputError.
+    framework: a key of FRAMEWORKS; rewards: the names of the rewards; method: "gdpo", or any other one, for which some
+    frameworks set the weights elsewhere. Raises InputError.
 
     >>> print(set_weights("ms_swift", ["correct", "format"], [1, 0.5]))
     --reward_weights 1 0.5
@@ -87,10 +91,9 @@ def log_rewards(framework: str, rewards: Sequence[str] = ("accuracy", "format"))
 
 
 def log_whole_groups(framework: str) -> str | None:
-    """Return the lines of configuration that make the log hold every response of a group; None where no such
-    lines are needed or known.
+    """Return the lines of configuration that make the log hold every response of a group.
 
-    framework: a key of FRAMEWORKS. Raises InputError.
+    None where no such lines are needed or known. framework: a key of FRAMEWORKS. Raises InputError.
 
     >>> print(log_whole_groups("trl"))
     GRPOConfig(log_unique_prompts=False, num_completions_to_print=None)
@@ -104,9 +107,10 @@ def gate(
 ) -> str:
     """Return the lines of configuration that let `reward` count only where the reward `on` reaches the threshold.
 
-    framework: a key of FRAMEWORKS; rewards: the names of all rewards. otherwise: the value of `reward` everywhere else;
-    for a penalty it should be the worst one, because 0 would be its best. The lines have it with three significant
-    digits, rounded away from 0. Raises InputError. Source: arXiv 2601.05242, eq. 8.
+    framework: a key of FRAMEWORKS; rewards: the names of all rewards; otherwise: the value of `reward` wherever `on`
+    does not reach the threshold. For a penalty `otherwise` should be its worst value, because 0 would be its best. The
+    lines give `otherwise` with three significant digits, rounded away from 0. Raises InputError. Source: arXiv
+    2601.05242, eq. 8.
 
     >>> print(gate("verl", ["correct", "short"], reward="short", on="correct"))
     # compute_score, before it returns: short counts only where correct reaches 1
@@ -160,6 +164,8 @@ def _values(rewards: Sequence[str], weights: Sequence[float] | None = None) -> d
 
 def _identifier(name: str) -> str:
     """Return a name as a Python identifier, with _ in place of each character that may not stand in one.
+
+    A name that would begin with a digit gets a _ before it.
 
     >>> _identifier("my-reward"), _identifier("3rd")
     ('my_reward', '_3rd')

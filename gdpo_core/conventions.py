@@ -1,4 +1,7 @@
-"""Conventions: in what implementations differ from the paper, as data that the methods read, and in words."""
+"""Conventions: how implementations differ from the paper where they compute advantages.
+
+A convention is a record that the methods read. The functions here put a convention into formulas and sentences.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Literal, get_args, get_type_hints
@@ -75,6 +78,8 @@ class Convention:
     def sum_eps(self) -> float:
         """The eps that GRPO and other methods add to the standard deviation of a weighted sum.
 
+        It is `grpo_eps`, or `group_eps` where `grpo_eps` is None.
+
         >>> Convention(name="ms-swift", source="4.6.0", group_eps=1e-8, grpo_eps=1e-4).sum_eps
         0.0001
         """
@@ -141,8 +146,9 @@ def _divisor(eps: float, whose: str) -> str:
 def exceptions(convention: Convention) -> tuple[str, ...]:
     """Return sentences on what a convention does where the formulas say nothing, one for each case.
 
-    The cases are missing rewards, responses without any reward unless missing rewards propagate, groups of one, and
-    others if the convention treats them in a way of its own.
+    The cases are, in this order: a missing reward; a response without any reward, unless missing rewards propagate; a
+    group of one; other rollouts whose std is 0, only with leave-one-out; and GDPO of a single reward, only if the
+    convention has GRPO in its place.
 
     >>> print(*exceptions(PAPER)[1:], sep="\\n")
     A response without any reward is left out and gets 0.

@@ -1,8 +1,9 @@
 """Exact counts of the different advantage vectors that a method can give to a group of binary rewards.
 
 Symbols: G rollouts, K rewards, r rewards of 0 and 1, p the number of rollouts that pass a reward, s sums, A advantages.
-An advantage vector is what one group gets with eps = 0 and before GDPO's batch step; the order of its rollouts does not
-count.
+An advantage vector holds the advantages of one group, with eps = 0 and before GDPO's batch step; the order of its
+rollouts does not count. Other functions count and list the groups themselves, and compute the advantages before the
+batch step.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,9 +28,9 @@ _MOST_NUMBERS = 2_500_000  # the most numbers of up to 512 bits that one count m
 def count_distinct(method: str, rollouts: int, rewards: int) -> int:
     """Return how many different advantage vectors a method can give to a group of so many rollouts and binary rewards.
 
-    The count is exact. Where a formula gives it, sizes go up to 1000: for GRPO with and without std, and for GDPO
-    of one reward or of up to three rollouts. For GDPO of other sizes the sums are enumerated, up to about 4 × 14, 6 ×
-    6, 16 × 3 or 60 × 2 (rollouts × rewards).
+    The count is exact. Where a formula gives it, sizes go up to 1000: for GRPO with and without std, and for GDPO of
+    one reward or of up to three rollouts. For GDPO of other sizes the sums are enumerated, up to about 4 × 14, 6 × 6,
+    16 × 3 or 60 × 2 (rollouts × rewards).
     method: "grpo", "grpo_no_std" or "gdpo". Raises InputError. Source: arXiv 2601.05242, Fig. 3.
 
     >>> [count_distinct(method, 4, 8) for method in ("grpo", "grpo_no_std", "gdpo")]
@@ -55,7 +56,7 @@ def count_groups(rollouts: int, rewards: int) -> int:
 def enumerate_groups(rollouts: int, rewards: int) -> Tensor:
     """Return every different group, (groups, rollouts, rewards), with the rollouts of each in ascending order.
 
-    There are `count_groups` of them. Raises InputError where these are too many.
+    There are as many as `count_groups` says. Raises InputError where they are too many to list.
 
     >>> enumerate_groups(2, 1).tolist()
     [[[0.0], [0.0]], [[0.0], [1.0]], [[1.0], [1.0]]]
@@ -66,11 +67,11 @@ def enumerate_groups(rollouts: int, rewards: int) -> Tensor:
 
 
 def group_advantages(rewards: ArrayLike, method: str = "gdpo", *, convention: Convention = PAPER) -> Tensor:
-    """Return the advantages before GDPO's batch step, which depend on nothing but the group.
+    """Return the advantages before any step over the batch, which depend on nothing but the group.
 
-    rewards: as in `grpo`, without group ids: (prompts, rollouts, rewards) or (rollouts, rewards). method: any that does
-    not change the rewards by looking at the whole batch first. Returns (prompts, rollouts) or (rollouts,). Raises
-    InputError. Source: arXiv 2601.05242, eq. 4 and 5.
+    rewards: as in `grpo`, without group ids: (prompts, rollouts, rewards) or (rollouts, rewards); every weight is 1.
+    method: as in `advantages`, but neither "saw" nor "sa_mrpo", whose weights depend on the whole batch. Returns
+    (prompts, rollouts) or (rollouts,). Raises InputError. Source: arXiv 2601.05242, eq. 4 and 5.
 
     >>> [round(a, 3) for a in group_advantages([[[0, 0], [1, 1]]], "gdpo")[0].tolist()]
     [-1.414, 1.414]
@@ -107,8 +108,8 @@ def _grpo(rollouts: int, rewards: int) -> int:
 def _gdpo(rollouts: int, rewards: int) -> int:
     """Count the distinct advantage vectors of GDPO: sorted sums of K normalised columns, collected column by column.
 
-    Sorting the sums loses nothing, because every order of a column is a column too. A constant column adds 0, so what K
-    − 1 columns reach, K columns reach too; only sums that are new can lead to further ones.
+    Sorting the sums loses nothing, because every order of a column is a column too. A constant column adds 0, so what
+    K − 1 columns reach, K columns reach too; only sums that are new can lead to further ones.
     One reward has a vector for each number of passes, where none and all are alike; with up to three rollouts σ is the
     same wherever it is not 0. So in both cases the count is that of GRPO without std.
     """
@@ -141,12 +142,14 @@ def _normalised(column: Sequence[int], unit: Sequence[int]) -> tuple[int, ...]:
 def _units(rollouts: int, rewards: int) -> list[int]:
     """Return 1 / √(p(G − p)) for p = 0 … G as integers; 0 for p = 0 and p = G, where nothing is divided.
 
-    Sums of K of them, each times a whole number up to G, are equal exactly where the sums of the real numbers are.
+    The integers replace the real numbers: two sums of K integers, each times a whole number up to G, are equal exactly
+    where the sums of the real numbers are equal.
 
     With p(G − p) = q² d, d square-free, the real number is √d / (q d). The roots of different square-free d are
-    linearly independent over the rationals (Besicovitch 1940), so two sums are equal only if they are for each d. Each
-    d has a digit of the integer, in units of √d / (d lcm q), to a base too large for a carry. In the example 1 / √3 and
-    1 / 2 have a digit each.
+    linearly independent over the rationals (Besicovitch 1940), so two sums are equal only if their parts with each d
+    are. Each d therefore has a digit of its own in the integer. The digit counts units of √d / (d lcm q), where lcm q
+    is taken over all q of this d, and its base is too large for a carry. In the example 1 / √3 and 1 / 2 have a digit
+    each.
 
     >>> _units(4, 2)
     [0, 1, 33, 1, 0]

@@ -22,7 +22,8 @@ PRIOR_CENTRE, PRIOR_CENTRE_SPREAD = np.log(0.02), 2.0
 # second hundred steps of runs of the small model best, off by 0.002 in the mean (10 logs of five set-ups).
 EXPONENT = 1.0
 _ROUNDS = 4  # how often the regression is repeated, each time with the pushes on the course that it fitted before
-_STEPS_EACH, _GROWTH = 200, 1.02  # up to which step each is computed, and by which factor the times grow from there
+# A course is computed at every step up to _STEPS_EACH; from there each time is _GROWTH times the one before.
+_STEPS_EACH, _GROWTH = 200, 1.02
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +76,7 @@ class DifferingGroups:
     def at(self, logits: Array) -> Array:
         """Return (…, K) the share of groups at each of these logits of the rates, interpolated between the points.
 
-        logits: (…, K) one per reward.
+        logits: (…, K) one per reward. Beyond the first and the last point the share stays as it is there.
         """
         place = np.clip((logits - self.logits[0]) / (self.logits[1] - self.logits[0]), 0, len(self.logits) - 1.001)
         low = place.astype(int)
@@ -122,8 +123,8 @@ class Pushes:
     def at(self, logits: Array) -> Array:
         """Return (…, K) the push at these logits of the rates, (…, K).
 
-        On the scale of artanh it is what `_formula` gives, shifted so that its mean over the course of the log is the
-        measured push.
+        The artanh of the push is what `_formula` gives, shifted so that its mean over the course of the log is the
+        artanh of the measured push.
         """
         return np.tanh(self._formula(logits) + self._offset)
 
@@ -212,9 +213,9 @@ class Speeds:
 
 
 def damping(logits: Array) -> Array:
-    """Return by which factor a push on a reward moves its logit: 1 at a rate of one half, less at any other rate.
+    """Return the factor by which a push on a reward moves its logit: 4 p (1 − p) at a rate of p, but at least 0.001.
 
-    The factor never falls below 0.001. logits: those of the rates, in any shape.
+    The factor is 1 at a rate of one half and less at any other rate. logits: the logits of the rates, in any shape.
     """
     rates = 1 / (1 + np.exp(-logits))
     return np.maximum(4 * rates * (1 - rates), 1e-3) ** EXPONENT
@@ -223,8 +224,9 @@ def damping(logits: Array) -> Array:
 def fit_speeds(course: Course, pushes: Pushes) -> Speeds:
     """Return the speeds that fit a run, by a logistic regression of each reward's rate on its pushes so far.
 
-    The pushes so far are damped (`damping`) and summed over the steps. course: the rates of the rewards in the run;
-    pushes: the pushes of the setting that ran.
+    The pushes so far are damped (`damping`) and summed over the steps. The regression is repeated a few times, each
+    time with the pushes on the course that was fitted before. course: the rates of the rewards in the run; pushes: the
+    pushes of the setting that ran.
     """
     rewards = course.rates.shape[1]
     start, speed = np.zeros(rewards), np.zeros(rewards)
@@ -242,7 +244,10 @@ def fit_speeds(course: Course, pushes: Pushes) -> Speeds:
 
 
 def _smooth(time: Array, rates: Array) -> Array:
-    """Return (T,) the logits of a smooth course through rates; time: (T,); rates: (T,), where NaN is left out."""
+    """Return (T,) the logits of a smooth course through rates: a parabola in time, kept between 0.01 and 0.99.
+
+    time: (T,); rates: (T,), where NaN is left out.
+    """
     there = ~np.isnan(rates)
     x = time / max(time[-1], 1)
     fit = np.polynomial.Polynomial.fit(x[there], np.clip(rates[there], 0.02, 0.98), min(2, there.sum() - 1))
@@ -254,8 +259,8 @@ def _regress(driven: Array, rates: Array, dispersion: float) -> tuple[float, flo
     """Fit logit(rate) = start + speed × driven; return start, speed, the standard error of the speed, and slope.
 
     driven: (T,) the push, damped and summed over the steps until then; rates: (T,) those of one reward, where NaN is
-    left out; dispersion: as in `Course`, of this reward. The slope says by how much the start is lower for a speed that
-    is higher by 1.
+    left out; dispersion: as in `Course`, of this reward, the least variance that the standard error counts with. The
+    slope says by how much the start is lower for a speed that is higher by 1.
     """
     there = ~np.isnan(rates)
     x, y = driven[there], rates[there]
@@ -279,8 +284,8 @@ def _regress(driven: Array, rates: Array, dispersion: float) -> tuple[float, flo
 def _together(speed: Array, error: Array) -> tuple[Array, Array]:
     """Return (points,) a grid of speeds, and (K, points) the probability of each for each reward.
 
-    The logarithms of the speeds of a run's rewards are taken as normally distributed around one centre; for each reward
-    the speeds of the others, and a wide prior, tell where it is.
+    The logarithms of the speeds of a run's rewards are taken as normally distributed around one centre. For each
+    reward, the speeds of the other rewards and a wide prior tell where that centre is.
     speed, error: (K,) the speed as each reward alone tells it, and its standard error.
     """
     top = max(float((np.maximum(speed, 0) + 4 * error)[np.isfinite(error)].max(initial=0)), 1e-3)
@@ -303,7 +308,7 @@ def _together(speed: Array, error: Array) -> tuple[Array, Array]:
 
 
 def times_of(steps: int) -> Array:
-    """Return the times from 0 to `steps` at which a course is computed: every step at first, then in growing gaps."""
+    """Return the times from 0 to `steps` at which a course is computed: every step up to 200, then in growing gaps."""
     times = list(range(min(steps, _STEPS_EACH) + 1))
     while times[-1] < steps:
         times.append(min(steps, max(times[-1] + 1, int(times[-1] * _GROWTH))))

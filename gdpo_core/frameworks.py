@@ -1,6 +1,7 @@
 """Training frameworks, a record for each: its conventions, the form of its log and the templates of its configuration.
 
-The records stand in frameworks.toml. The classes here say what each of their keys is.
+The records stand in frameworks.toml, as do those of trainers without GDPO. The classes here say what each of their keys
+is, and the functions find a framework by its name.
 """
 
 import tomllib
@@ -22,11 +23,11 @@ class Lines:
     """Templates for lines of a framework's configuration; `config_lines` fills in $weights, $rewards and others.
 
     A template is None where the framework has no such line. switch_to_gdpo: makes a run use GDPO. with_size: the text
-    that takes the place of $with_size there if the group size is known. switch_to_other: makes a run use another method
-    than GDPO; options: by method, the text that takes the place of $option there. A method without such a text cannot
-    be set; if options is None, the text is the method's name. set_weights: sets the weights; set_grpo_weights: sets
-    those of the other methods, if that is done elsewhere than for GDPO. gate: makes a reward count only where another
-    one is passed; gate_to: the same if the reward then gets another value than 0 elsewhere and `gate` cannot give it.
+    for $with_size in `switch_to_gdpo`, if the group size is known. switch_to_other: makes a run use another method than
+    GDPO. options: by method, the text for $option in `switch_to_other`. A method without such a text cannot be set; if
+    options is None, the text is the method's name. set_weights: sets the weights. set_grpo_weights: sets the weights of
+    other methods than GDPO, if that is done elsewhere. gate: makes a reward count only where another one is passed.
+    gate_to: makes the reward get another value than 0 elsewhere, if `gate` cannot do that.
     """
 
     switch_to_gdpo: str
@@ -102,7 +103,9 @@ class Framework:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """Pairs of a sentence for users and where it was read: on the version with GDPO first, then the notes.
+        """Pairs of a sentence for users and the place where it was read.
+
+        The first pair says which version has GDPO, if a place is known for that; the notes follow.
 
         >>> FRAMEWORKS["verifiers"].facts[-1]
         ('Its log keeps four decimals of an advantage.', 'verifiers==0.4.0 verifiers/v1/graph.py:191')
@@ -125,6 +128,8 @@ class Framework:
 @dataclass(frozen=True, kw_only=True)
 class WithoutGdpo:
     """A trainer without GDPO: the formula that it uses instead, which was read in its code and not run.
+
+    `cells` says, by case of conformance/, what the trainer does where it does not follow that formula.
 
     >>> WITHOUT_GDPO["Tinker"].method
     'grpo_no_std'
@@ -149,7 +154,7 @@ class _ById(dict[str, Framework]):
 def _framework(key: str, record: dict[str, Any]) -> Framework:
     """Return the framework that a table of frameworks.toml describes.
 
-    key: the name of the table, which becomes the framework's id; record: its entries, which are changed on the way.
+    key: the name of the table, which becomes the framework's id; record: the entries of the table, which this changes.
     """
     for name in ("conventions", "found_in_logs"):
         record[name] = {convention: Convention(**values) for convention, values in record.get(name, {}).items()}
@@ -165,7 +170,7 @@ WITHOUT_GDPO: Mapping[str, WithoutGdpo] = {
 }
 FRAMEWORKS: Mapping[str, Framework] = _ById({key: _framework(key, table) for key, table in _TABLES.items()})
 CONVENTIONS: Mapping[str, Convention] = reduce(or_, (f.conventions for f in FRAMEWORKS.values()), {"paper": PAPER})
-# These conventions and those that nobody chooses, but that may have made a log.
+# All of CONVENTIONS, and those that nobody chooses but that may have made a log.
 ALL_CONVENTIONS = reduce(or_, (f.found_in_logs for f in FRAMEWORKS.values()), CONVENTIONS)
 TRL, VERL, MS_SWIFT = (CONVENTIONS[key] for key in ("trl", "verl", "ms_swift"))
 NEMO_RL, NEMO_RL_LOO = CONVENTIONS["nemo_rl"], CONVENTIONS["nemo_rl_loo"]
@@ -175,10 +180,11 @@ READABLE = tuple(f.id for f in FRAMEWORKS.values() if not f.read_as)  # the fram
 
 
 def framework_named(name: object) -> str:
-    """Return the id of the framework whose reader reads the logs of the framework with this name.
+    """Return the id under which the logs of a framework are read, given its name.
 
-    Case does not matter, and a hyphen or a blank in the name counts as an underscore. Raises InputError for a name that
-    is not known.
+    The name is an id or an alias of a framework. The result is the id of that framework or, if its log looks like that
+    of another one (`read_as`), the other's id. Case does not matter, and a hyphen or a blank in the name counts as an
+    underscore. Raises InputError for a name that is not known.
 
     >>> framework_named("MS-Swift"), framework_named("axolotl")
     ('ms_swift', 'trl')

@@ -22,9 +22,10 @@ def half_width(series: Sequence[Array], runs: bool = False) -> float | None:
 
     series: the numbers of each series, whose means are added or subtracted; a single series gives the interval of its
     mean. runs: whether the numbers of a series are those of independent runs. Otherwise they are those of successive
-    steps, and n of them count as n (1 − ρ) / (1 + ρ), with ρ their lag-1 autocorrelation where that is positive. The
-    quantile is Student's t, for two series with the degrees of freedom of Welch. The result is None where a series has
-    too few numbers or counts as fewer than 2, and 0 where no number of any series varies.
+    steps, and n of them count as n (1 − ρ) / (1 + ρ), with ρ their lag-1 autocorrelation, or 0 where that is negative.
+    The quantile is Student's t, for several series with the degrees of freedom of Welch.
+    The result is None where a series has fewer than 3 steps or 2 runs. It is 0 where no number of any series varies,
+    and otherwise None where a series counts as fewer than 2 numbers.
 
     >>> round(half_width([np.array([1.0, -1.0, 1.0, -1.0])]), 3)
     1.837

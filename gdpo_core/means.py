@@ -1,8 +1,8 @@
 """Bounds on each reward's share of an update, from the means and stds of a step alone.
 
-A log of means does not say which answers were compared with which. What it leaves open is bounded here, so that the
-exact share always lies within the bounds. Let x_k be reward k's term in each answer's sum, less the mean of its group:
-w_k (r_k − mean_G r_k), or w_k z_k under GDPO. Let R be the sum of the other terms, and a = |x_k|, b = |R| and
+A log of means does not say which answers were compared with which, so it does not tell the exact share. The bounds here
+hold for every way to put the answers into groups. Let x_k be reward k's term in each answer's sum, less the mean of its
+group: w_k (r_k − mean_G r_k), or w_k z_k under GDPO. Let R be the sum of the other terms, and a = |x_k|, b = |R| and
 t = |x_k + R| the lengths of these vectors over the answers of the step. The share of reward k is
 
   share_k = ⟨x_k, x_k + R⟩ / t² = 1/2 + (a² − b²) / 2t²
@@ -29,7 +29,7 @@ _TRL = CONVENTIONS["trl"]
 _SLACK = 1e-4  # the relative error of a sum of squares that comes from float32 and a few printed digits
 _MOST_KINDS = 300_000  # the most kinds of groups that are looked at one by one
 _TINY = 1e-9  # a length of at most this is 0
-_FAR, _ROUNDED = 100.0, 1e-6  # a share beyond the first is widened by the second, which is its relative round-off
+_FAR, _ROUNDED = 100.0, 1e-6  # a share beyond ±_FAR is widened by its relative round-off, _ROUNDED
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,10 @@ class Scalars:
 
 @dataclass(frozen=True)
 class Shares:
-    """The lowest and the highest share of the update that each reward can have at each step, and whose is largest."""
+    """The lowest and the highest share of the update that each reward can have at each step.
+
+    `largest` is the index of the reward whose share must be the largest at a step, or −1 where the bounds do not tell.
+    """
 
     low: Array  # (steps, rewards)
     high: Array  # (steps, rewards)
@@ -122,9 +125,9 @@ def bound_shares(s: Scalars, method: str) -> Shares:
 def _largest(low: Array, high: Array, sides: _Sides | None) -> Array:
     """Return (steps,) the index of the reward whose share must be the largest; −1 where no reward's share must be.
 
-    low, high: (steps, rewards) bounds of the shares. With `sides`, a reward's share is the largest also where the
-    length a_k = |x_k| of its term is more than those of all others together: with `rest` for the terms of all but k and
-    l, share_k − share_l has the sign of
+    low, high: (steps, rewards) bounds of the shares. sides: bounds on the lengths a_k = |x_k| of the rewards' terms, or
+    None to compare the shares alone. A share is the largest, too, where a_k is certainly more than the lengths of all
+    other terms together: with `rest` for the sum of the terms of all but k and l, share_k − share_l has the sign of
     ⟨x_k − x_l, x_k + x_l + rest⟩ ≥ (a_k + a_l) (a_k − a_l − |rest|).
     """
     count = low.shape[1]
@@ -136,7 +139,7 @@ def _largest(low: Array, high: Array, sides: _Sides | None) -> Array:
 
 
 def _length_of_rest(x: Array) -> Array:
-    """Return (steps, rewards) the sum of x over the other rewards; an infinite one makes it infinite.
+    """Return (steps, rewards), for each reward, the sum of x over all other rewards; an infinite one makes it infinite.
 
     x: (steps, rewards) bounds on lengths or shares.
     """
@@ -175,7 +178,7 @@ def _sides(s: Scalars, method: str, weights: Array) -> _Sides:
 def _varying(s: Scalars) -> tuple[Array, Array]:
     """Return the least and the greatest number of groups in which each reward can vary, each (steps, rewards).
 
-    For a reward with two values, passes that fill whole groups may leave every group constant; with one more, some
+    For a reward with two values, every group may be constant if the number of passes fills whole groups; otherwise some
     group has a pass and a failure. A group in which the reward varies needs at least one of each. For a reward with
     more values the bounds are 0 and all groups, or both 1 if the step is a single group; both are 0 where its std is 0.
     """
@@ -191,11 +194,11 @@ def _varying(s: Scalars) -> tuple[Array, Array]:
 def _inside(s: Scalars, weights: Array) -> tuple[Array, Array]:
     """Return the least and the greatest length that w_k (r_k − mean_G r_k) can have in a step, each (steps, rewards).
 
-    weights: (steps, rewards). For a reward with the values 0 and 1, a group of n with k passes has Σ (r − mean)² =
-    k (n − k) / n. That is concave in k, so the sum over groups is least where the passes fill whole groups and the
-    remaining ones are in a single group, and greatest where they are spread evenly. For a reward with more than two
-    values its std is used: in a step of N answers the length is at most |w| std √(N − 1), and exactly that if they are
-    one group.
+    weights: (steps, rewards). For a reward with the values 0 and 1, a group of n with k passes has
+    Σ (r − mean)² = k (n − k) / n. That is concave in k, so the sum over groups is least where the passes fill whole
+    groups and the remaining ones are in a single group, and greatest where they are spread evenly. For a reward with
+    more than two values its std is used: in a step of N answers the length is from 0 to |w| std √(N − 1), and exactly
+    the latter if they are one group.
     """
     n, passes = s.size, np.nan_to_num(s.passes)
     rest, each, more = passes % n, passes // s.groups, passes % s.groups
@@ -211,8 +214,9 @@ def _inside(s: Scalars, weights: Array) -> tuple[Array, Array]:
 def _grain(s: Scalars) -> float:
     """Return the largest number of which each reward's gap is a whole multiple: unequal sums differ by it or more.
 
-    Only the smallest gap other than 0, divided by 1 to 64, is tried. The result is 0 where none of these numbers fits,
-    or where a reward has more than two values.
+    A gap is the distance between a reward's two values times the size of its weight. Only the smallest gap other than
+    0, divided by 1 to 64, is tried. The result is 0 where none of these numbers fits, or where a reward has more than
+    two values.
     """
     gaps = s.gaps[s.gaps > 0] if not np.isnan(s.gaps).any() else np.array([])
     for divisor in range(1, 65):
@@ -223,7 +227,7 @@ def _grain(s: Scalars) -> float:
 
 
 def _teaching(s: Scalars) -> Array:
-    """Return (steps,) the number of groups in which the weighted sums differ, and which therefore have advantages.
+    """Return (steps,) the number of groups in which the weighted sums differ, so that not every advantage is 0.
 
     NaN where it is not known. The std of equal sums that float32 rounds may be round-off, so the logged share of groups
     with std 0 is trusted only for sums that float32 adds up exactly.
@@ -235,9 +239,9 @@ def _teaching(s: Scalars) -> Array:
 def _smallest_sum(s: Scalars) -> Array:
     """Return (steps,) a lower bound on the length of the weighted sums minus their group's mean.
 
-    The length is the root of the sum of squares over all answers of a step. The sums are whole multiples of the grain
-    of `_grain`, so each is bounded as a count of passes is, times the grain; a known number of groups with advantages
-    raises the bound. It is 0 without a grain.
+    The length is the root of the sum of squares over all answers of a step. Divided by the grain of `_grain`, the sums
+    are whole numbers, as counts of passes are, and are bounded in the same way. A known number of groups whose sums
+    differ raises the bound. The result is 0 without a grain.
     """
     grain = _grain(s)
     if grain == 0:

@@ -84,9 +84,9 @@ def _reinforce_pp(batch: Batch) -> Steps:
 
 
 def _max_rl(batch: Batch) -> Steps:
-    """Compute MaxRL: the weighted sum, centred in its group and divided by the mean that was subtracted.
+    """Compute MaxRL: the weighted sum, centred in its group and divided by the mean of the group.
 
-    The result is 0 where that mean is not above 0.
+    With leave-one-out the divisor is the mean of the other rollouts. The result is 0 where the divisor is not above 0.
     """
     s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
     group = centre_sums(batch, s)  # A_j = (s_j − mean_G s) / mean_G s, and 0 where that mean is not above 0
@@ -105,13 +105,20 @@ def _gdpo(batch: Batch) -> Steps:
 
 
 def over_batch(batch: Batch, s: Tensor) -> Normalised:
-    """Normalise the sums `s` over all responses, all tokens or each group, as the convention has GDPO's batch step."""
+    """Normalise the sums `s` as GDPO's batch step does: over all responses, all tokens or each group.
+
+    The convention says which, in its `last_step`.
+    """
     return normalise_over_batch(batch, s)  # eq. 6: A_j = (s_j − mean_B s) / std_B s
 
 
 @dataclass(frozen=True)
 class Method:
-    """The formulas of a method: what it computes inside each group, and what it then does over the batch."""
+    """The formulas of a method: what it computes inside each group, and what it then does over the batch.
+
+    `prepare` changes rewards or weights before both. `decoupled` says whether the method normalises each reward on its
+    own, and `by_order` whether it treats the first reward in another way than the rest.
+    """
 
     in_groups: Callable[[Batch], Steps]
     over_batch: Callable[[Batch, Tensor], Normalised] | None = None
@@ -149,17 +156,20 @@ class Method:
 
 
 def reward_parts(batch: Batch, steps: Steps) -> Tensor:
-    """Return (rewards, …) each reward's part a_k of the advantages A: the parts of an answer sum to its advantage.
+    """Return (rewards, …) each reward's part a_k of the advantages A: the parts of a response sum to its advantage.
 
     steps: what the method computed for this batch. There are such parts because a method is linear but for its
-    divisors. The parts of an answer that the method leaves out are NaN.
+    divisors. All parts of a response are NaN if
+    - its advantage in `steps` is NaN: a missing reward propagates to it, the convention gives NaN to a group of one, or
+      the response has no reward and the convention leaves it out (`Batch.zero_unrewarded` then makes its advantage 0);
+    - GD²PO drops the response, which then has the advantage 0.
 
     GRPO: a_k = w_k (r_k − mean_G r_k) / std_G s; GDPO: a_k = w_k (z_k − mean_B z_k) / std_B s; each std plus its eps.
     """
     x = batch.rewards if steps.z is None else steps.z
     terms = (batch.weights * x).nan_to_num_()
-    if batch.skips_missing:
-        terms.masked_fill_(steps.sums.isnan(), torch.nan)
+    if batch.missing or batch.convention.group_of_one == "nan":  # else every advantage is a number
+        terms.masked_fill_(steps.advantages.isnan(), torch.nan)
     if steps.z is None and steps.in_groups:
         terms = with_rloo_baseline(batch, terms, deviations(batch, terms)).value
     if steps.batch is None:

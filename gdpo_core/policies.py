@@ -184,7 +184,7 @@ def arms_of(
 
 
 def _per_reward(values: ArrayLike, name: str, count: int | None = None, counted_by: str = "p0") -> Tensor:
-    """Return an argument that is one finite number per reward as (rewards,) in float64. Raises InputError.
+    """Return an argument that has one finite number per reward as a tensor (rewards,) in float64. Raises InputError.
 
     name: the name of the argument; count: how many numbers there have to be, None for any number from 1; counted_by:
     the name of the argument that decides how many.
@@ -211,7 +211,8 @@ def _gates(gate: object, count: int, another: str) -> list[tuple[int, int]]:
     """Return pairs of a reward and the coin or reward that gates it, both as indices from 0; none without a gate.
 
     gate: the argument of `train`; count: how many coins or rewards there are; another: words for what may gate a
-    reward, for the error. Raises InputError for other values, and where a reward gates itself.
+    reward, for the error. Raises InputError for a gate of another form, for an index out of range, and where a reward
+    gates itself.
     """
     if gate is None:
         return []

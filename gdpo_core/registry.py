@@ -1,4 +1,7 @@
-"""The registry of methods by name: those of the paper, those that frameworks offer besides, and the successors."""
+"""The registry of methods by name: those of the paper, those that frameworks offer besides, and those of other papers.
+
+The functions compute with a method by its name: its advantages, with and without eps, and the terms that it adds up.
+"""
 
 from dataclasses import replace
 from typing import Unpack
@@ -43,20 +46,20 @@ def method_named(method: str) -> Method:
 
 
 def method_for(method: str, batch: Batch) -> tuple[Method, Batch]:
-    """Return the method of this name and the batch to compute with, as `apply_convention` makes them.
+    """Return the method of this name and the batch to compute with, both changed as `apply_convention` says.
 
-    Raises InputError for a name that is unknown.
+    A convention may have GRPO in place of GDPO, or 0 in place of missing rewards, and SAW and SA-MRPO change the
+    weights. Raises InputError for a name that is unknown.
     """
     return apply_convention(method_named(method), batch)
 
 
 def undivided_terms(method: str, batch: Batch) -> Tensor:
-    """Return the terms that a method adds up by weight before it divides by a spread: each reward minus the means that
-    the method subtracts.
+    """Return the terms that a method adds up by weight: each reward minus the means that the method subtracts.
 
-    They have the shape of the batch's rewards, and NaN where the convention gives no number. method: one that adds the
-    rewards up first, such as "grpo"; the z-scores that GDPO and MO-GRPO add up are no such terms. batch: as
-    `method_for` returns it.
+    No spread has divided them yet. They have the shape of the batch's rewards, and are NaN where the convention gives
+    no number. method: one that adds the rewards up first, such as "grpo"; the z-scores that GDPO and MO-GRPO add up are
+    no such terms. batch: as `method_for` returns it.
     """
     subtract_means = method_named("reinforce_pp" if method == "reinforce_pp" else "grpo_no_std").in_groups
     weights_of_one_reward = torch.eye(len(batch.rewards))
@@ -70,9 +73,11 @@ def undivided_terms(method: str, batch: Batch) -> Tensor:
 def advantages_without_eps(method: str, batch: Batch) -> Tensor | None:
     """Return the advantages as they are with every eps set to 0; None if no eps can part a tie.
 
-    They are (prompts, rollouts), or (responses,) with group ids. An eps can part a tie only where the rewards are
-    normalised one by one, or where every rollout has a divisor of its own. Elsewhere a whole group has one divisor, and
-    the same advantages are equal with an eps and without. The result is None too where the convention has no eps.
+    The advantages are (prompts, rollouts), or (responses,) with group ids. The result is None
+    - where the convention has no eps, and
+    - where a whole group has one divisor, because equal advantages are then equal with an eps, too. So an eps can part
+      a tie only where rewards are normalised one by one, or with leave-one-out, where every rollout has a divisor of
+      its own.
     """
     c = batch.convention
     if not (method_named(method).decoupled or c.leave_one_out) or (bare := c.without_eps) is c:

@@ -1,7 +1,7 @@
 """Training scenarios: each has a title, a lesson, the arguments of `train`, and the verdict that it promises.
 
 The policy consists of coins, or, where the set-up has `arms`, it is a softmax over a few answers, of which the first is
-right.
+right. The functions here load scenarios from a file, and give the verdict on the runs of GRPO and GDPO.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,9 +54,9 @@ class Scenario:
 
     @property
     def from_marks(self) -> bool:
-        """Whether training starts from the pass rates of marked answers, which are given later.
+        """Whether training starts from the pass rates of marked answers, which are given to `at` later.
 
-        Until then `setup` has 0.5 for each of them.
+        Until then `setup` has 0.5 for each pass rate.
         """
         return self.train.get("p0") == FROM_MARKS
 
@@ -96,8 +96,8 @@ def medians(run: TrainingRun) -> list[float]:
 def alike(a: float, b: float) -> bool:
     """Return whether two medians of epochs are so close to each other that they count as equal.
 
-    They do if they are at most ALIKE_EPOCHS epochs, or ALIKE_SHARE of the larger one, apart, and neither is ALIKE_TIMES
-    the other or more. The same number twice always does, even infinity.
+    They do if they are at most ALIKE_EPOCHS epochs, or ALIKE_SHARE of the larger one, apart, and the larger one is less
+    than ALIKE_TIMES the smaller. Two equal numbers always do, infinity included.
 
     >>> alike(100, 105), alike(100, 107), alike(18, 20), alike(2, 4), alike(inf, 3)
     (True, False, True, False, False)
@@ -109,9 +109,11 @@ def alike(a: float, b: float) -> bool:
 
 
 def verdict_on_coins(grpo: Sequence[float], gdpo: Sequence[float]) -> str:
-    """Return one of VERDICTS, which says which method learns its slowest coin earlier, if not about as fast (`alike`).
+    """Return one of VERDICTS on the epochs at which two methods have learnt the slowest of their coins.
 
-    grpo, gdpo: for each coin the median epoch at which the method has learnt it, infinity if it never does.
+    The verdict is NEITHER if neither method learns its slowest coin, and SAME if both do about as fast (`alike`).
+    Otherwise it says whether GDPO is FASTER or SLOWER. grpo, gdpo: for each coin the median epoch at which the method
+    has learnt it, infinity if it never does.
 
     >>> verdict_on_coins([37, 14], [20, 20]), verdict_on_coins([inf, 14], [inf, 20])
     ('GDPO faster', 'neither gets there')
@@ -142,9 +144,10 @@ def verdict(runs: Mapping[str, TrainingRun], arms: bool = False) -> str:
 
 
 def load_scenarios(path: str | Path) -> tuple[Scenario, ...]:
-    """Return the scenarios in a JSON file. Raises InputError if it does not fit, holds none, or two of one id or title.
+    """Return the scenarios in a JSON file.
 
-    The error names the file, the entry, what was expected and what came.
+    Raises InputError if an entry is no scenario, if the file holds none, or if two scenarios have one id or title. The
+    error names the file, the entry, what was expected and what came.
 
     >>> [scenario.id for scenario in load_scenarios("data/scenarios.json")][:3]
     ['scales', 'equal', 'difficulty']

@@ -90,7 +90,7 @@ def _of_groups(batch: Batch, x: Tensor) -> Tensor:
 
 
 def _of_batch(batch: Batch, x: Tensor) -> float | Tensor:
-    """Return a statistic of the batch as a number, or as one per group where the batch step looks at each group."""
+    """Return a statistic of the batch as a number, or as one per group if the batch step is over each group."""
     return _of_groups(batch, x) if batch.convention.last_step == "group" else x.item()
 
 

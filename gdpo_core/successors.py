@@ -1,9 +1,9 @@
-"""Methods, from before and after GDPO, for the problem that GDPO solves, in its notation, on top of `methods.py`.
+"""Methods of other papers, from before and after GDPO, that also make one advantage of several rewards.
 
-The symbols are those of `methods.py`, with σ_k for the standard deviation of reward k in a group, ρ_kl for its
-correlation with reward l, and t_k = w_k z_k for what GDPO adds up. Inside a group GRPO, GRPO without std, DVAO and
-CorrGRPO have one direction, the centred weighted sum, and differ in its length; GDPO, MO-GRPO, PAPO, SAW, SA-MRPO and
-GD²PO have directions of their own.
+They are written in GDPO's notation and build on `methods.py`. The symbols are those of `methods.py`, with σ_k for the
+standard deviation of reward k in a group, ρ_kl for its correlation with reward l, and t_k = w_k z_k for what GDPO adds
+up. Inside a group GRPO, GRPO without std, DVAO and CorrGRPO have one direction, the centred weighted sum, and differ in
+its length; GDPO, MO-GRPO, PAPO, SAW, SA-MRPO and GD²PO have directions of their own.
 
 DRPO, arXiv 2510.04474, is not here: it pushes each wrong answer by how likely the policy finds it, which no rewards say
 (Optimization-AI/DRPO@405f702 verl/verl/trainer/ppo/core_algos.py:337).
@@ -40,8 +40,9 @@ _ROUNDED = 32  # how many units in the last place count as round-off
 
 @dataclass(frozen=True)
 class Successor:
-    """A method, from before or after GDPO, for the problem that GDPO solves: its name, the title and arXiv number of
-    its paper, and its formula in words and symbols.
+    """A method of another paper, from before or after GDPO, for the problem that GDPO solves.
+
+    title, paper: the title and the arXiv number of its paper; formula: what the method computes, in words and symbols.
     """
 
     name: str
@@ -114,8 +115,9 @@ def _dvao(batch: Batch) -> Steps:
 
     As published, each normalised reward z_k is weighted by w_k σ_k / Σ_l w_l σ_l, which comes to the same. Unless
     rewards are missing, no advantage is larger than GRPO's. A weight below 0 enters the divisor by its absolute value.
-    A convention's eps is added to the divisor. Source: arXiv 2605.25604, its definition and proposition 2, as a
-    published reading of the paper gives them.
+    A convention's eps is added to the divisor. Where every σ_k is 0, so is the advantage; with leave-one-out the sum is
+    then not divided. Source: arXiv 2605.25604, its definition and proposition 2, as a published reading of the paper
+    gives them.
     """
     s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
     std = deviations(batch, batch.rewards).std
@@ -239,8 +241,8 @@ def _unsaturated(batch: Batch) -> Batch:
 def _disagree(batch: Batch, z: Tensor, s: Tensor) -> Tensor:
     """Return, for each rollout, whether GD²PO drops it: (…, prompts, rollouts) or (responses,).
 
-    It drops a rollout whose terms w_k z_k have both signs if |s| is less than THRESHOLD times Σ_k |w_k z_k|. z: the
-    normalised rewards; s: their weighted sums.
+    It drops a rollout whose terms w_k z_k have both signs if |s| is less than THRESHOLD times Σ_k |w_k z_k|. A z that
+    is missing or almost 0 has no sign. z: the normalised rewards; s: their weighted sums.
     """
     t, eps = batch.weights * z, torch.finfo(s.dtype).eps
     signed = z.abs() > max(_NO_SIGN, 8 * eps)

@@ -1,6 +1,7 @@
-"""Ties: what the advantages of a method no longer tell apart, with constant rewards, update shares and wrong orders.
+"""Ties: which responses the advantages of a method no longer tell apart, and how they order the responses.
 
-The last functions compute how much a reward has to weigh before GDPO lets it decide.
+The class `Collapse` counts ties, constant rewards and pairs in the wrong order, and holds each reward's share of the
+update. The last functions compute how much a reward has to weigh before GDPO lets it decide the order of a pair.
 """
 
 from dataclasses import dataclass, field
@@ -44,11 +45,11 @@ class Order:
 class Collapse:
     """The collapse of advantages: how much of the difference between reward vectors they keep.
 
-    Two advantages of a group are one if they are equal but for round-off when computed without any eps, and, as they
-    were computed, less than 0.5 % of the group's largest apart. `groups`, `silent_groups`, `update_share` and `push`
-    are of all groups, the other numbers are of the mixed groups, which hold at least two different reward vectors; a
-    mean over no group is NaN. Responses without any reward are left out, and so are those whose advantage is NaN under
-    the convention.
+    Two advantages of a group count as one if both conditions hold: computed without any eps, they are equal but for
+    round-off, and as they were computed, they are less than 0.5 % of the group's largest apart. `groups`,
+    `silent_groups`, `update_share` and `push` are of all groups. The other numbers are of the mixed groups, which hold
+    at least two different reward vectors; a mean over no group is NaN. Responses without any reward are left out, and
+    so are those whose advantage is NaN under the convention.
     """
 
     groups: int
@@ -98,7 +99,7 @@ class Collapse:
 
 @with_options
 def collapse(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> Collapse:
-    """Return what the method's advantages of these rewards still tell apart.
+    """Return a `Collapse`: what the method's advantages still tell apart, and each reward's share of the update.
 
     Arguments and errors are those of `advantages`.
 
@@ -116,7 +117,8 @@ def explain_and_collapse(
     """Return `explain`, `collapse` and each reward's part of every advantage, all from one computation.
 
     The parts are (responses, rewards), float64, with their signs, and those of a response sum to its advantage (see
-    `update_share`); they are NaN for a response that the method leaves out. Arguments and errors are those of
+    `update_share`). All parts of a response are NaN if its advantage is NaN, if it has no reward and the convention
+    leaves it out, or if GD²PO drops it; in the last two cases its advantage is 0. Arguments and errors are those of
     `advantages`.
 
     >>> e, c, parts = explain_and_collapse([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 0]], "grpo")
@@ -180,10 +182,10 @@ def update_share(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Opt
     """Return the share of each reward in the advantages; the shares sum to 1, and are NaN where every advantage is 0.
 
     Every method's advantage is a sum of one part per reward, A = Σ_k a_k: under GRPO a_k = w_k (r_k − mean_G r_k) /
-    std_G s, under GDPO a_k = w_k z_k / std_B s. The share is Σ a_k A / Σ A² over all responses. Where it is below 0,
-    the update works against the reward. Methods with proportional advantages give equal shares, unless rewards are
-    collinear inside a group, where the advantages alone do not tell them apart. Arguments and errors are those of
-    `advantages`.
+    std_G s, under GDPO a_k = w_k z_k / std_B s. The share is Σ a_k A / Σ A² over all responses, where an advantage that
+    is NaN counts as 0. Where the share is below 0, the update works against the reward. Methods with proportional
+    advantages give equal shares, unless rewards are collinear inside a group, where the advantages alone do not tell
+    them apart. Arguments and errors are those of `advantages`.
 
     >>> [round(share, 2) for share in update_share([[1, 0], [0, 0], [1, 0], [0, 10]], "grpo")]
     [-0.06, 1.06]
@@ -194,8 +196,9 @@ def update_share(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Opt
 def update_sums(batch: Batch, steps: Steps, a: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
     """Return (rewards, …) Σ a_k A and (…) Σ A², whose ratio is each reward's share of the update.
 
-    batch, steps: the rewards, and what the method computed for them, with the parts a_k; a: the advantages A, where NaN
-    and infinity count as 0; over: the responses to sum over.
+    batch: the rewards with which the method computed; steps: what the method computed for them, from which
+    `reward_parts` makes the parts a_k; a: the advantages A. An A that is NaN or infinite counts as 0. over: the
+    responses to sum over.
     """
     a = a.masked_fill(~a.isfinite(), 0)
     products = reward_parts(batch, steps).mul_(a).nan_to_num_(posinf=0, neginf=0)
@@ -206,7 +209,8 @@ def update_sums(batch: Batch, steps: Steps, a: Tensor, over: Reduction) -> tuple
 class BrokenTies:
     """The pairs of responses with different primary reward that one method ties and another one does not.
 
-    Each response is given by its number among all responses.
+    Each response is given by its number among all responses. `inverted` says whether the method that breaks the tie
+    puts the pair in the wrong order.
     """
 
     lower: Tensor  # (pairs,) the response with the lower primary reward
@@ -215,11 +219,10 @@ class BrokenTies:
 
 
 def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTies:
-    """Return the pairs with different primary reward that `coarse` ties and `fine` does not, and which of them `fine`
-    puts in the wrong order.
+    """Return the pairs with different primary reward that `coarse` ties and `fine` does not.
 
-    coarse, fine: collapses of the same rewards under two methods; primary: the index of the reward that should decide.
-    Raises InputError.
+    The result also says which of the pairs `fine` puts in the wrong order. coarse, fine: collapses of the same rewards
+    under two methods; primary: the index of the reward that should decide. Raises InputError.
 
     >>> rewards = [[1, 0, 1], [0, 1, 1], [0, 1, 1], [0, 0, 1], [0, 1, 0]]
     >>> ties = broken_ties(collapse(rewards, "grpo"), collapse(rewards, "gdpo"))

@@ -154,7 +154,8 @@ class Setup:
 class TrainingOptions(TypedDict, total=False):
     """The fields of a `Setup` besides p0, as keyword arguments; `train` says what each is.
 
-    Where a field of `Setup` is a tuple, the option may also be a list or, but for the gate, an array or a tensor.
+    Where a field of `Setup` is a tuple, the option may also be a list, an array or a tensor. Only `gate` has to be a
+    tuple or a list.
     """
 
     arms: ArrayLike | None
@@ -213,10 +214,10 @@ def train(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tra
 def mean_field(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tensor:
     """Return p at each epoch in the infinite-group limit of `train`, (epochs + 1, coins or arms).
 
-    It is computed from the formulas, without draws: arguments and errors are as in `train`, but how many prompts,
-    rollouts and seeds there are changes nothing, and coins and noisy rewards must not have too many outcomes. With v =
-    p (1 − p), coins with scales c and weights w, and all other options at their defaults, the logits move by lr times
-    w_k c_k v_k / √(Σ w_j² c_j² v_j) under GRPO, and lr times w_k √v_k / √(Σ w_j²) under GDPO.
+    It is computed from the formulas, without draws. Arguments and errors are as in `train`, but the numbers of prompts,
+    rollouts and seeds change nothing, and an error is raised if coins and noisy rewards have too many outcomes. With
+    v = p (1 − p), coins with scales c and weights w, and all other options at their defaults, the logits move by lr
+    times w_k c_k v_k / √(Σ w_j² c_j² v_j) under GRPO, and lr times w_k √v_k / √(Σ w_j²) under GDPO.
 
     >>> [round(p, 3) for p in mean_field("grpo", [0.5, 0.5], scale=[1, 3], epochs=30)[-1].tolist()]
     [0.931, 0.98]

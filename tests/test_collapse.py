@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core.ties import Order
+from gdpo_core.ties import Order, explain_and_collapse
 
 EACH_METHOD = pytest.mark.parametrize("method", naive.METHODS)
 CONVENTIONS = pytest.mark.parametrize("convention", (gc.PAPER, gc.TRL), ids=lambda c: c.name)
@@ -252,6 +252,25 @@ def test_a_group_that_is_nan_leaves_the_shares_of_the_others():
         c = gc.collapse(rewards, "grpo", convention=convention)
         assert c.update_share == pytest.approx(gc.update_share(rewards[1], "grpo", convention=convention))
         assert c.mixed_groups == 1 and c.response.tolist() == [4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("convention", gc.CONVENTIONS.values(), ids=lambda c: c.name)
+@pytest.mark.parametrize("method", [*naive.METHODS, *gc.SUCCESSORS, "reinforce_pp_baseline", "reinforce_pp", "max_rl"])
+def test_the_parts_of_a_response_sum_to_its_advantage_or_are_nan(method, convention):
+    rewards = torch.tensor([[[1, 0], [0, 2], [0, 0], [3, 1]], [[1, 1], [nan, 1], [2, 0], [0, 1]]], dtype=torch.float64)
+    empty = rewards.index_put((torch.tensor([1]), torch.tensor([1])), torch.tensor(nan, dtype=torch.float64))
+    refused = convention.leave_one_out and method in ("corr_grpo", "papo")  # they need whole groups
+    for given_rewards in () if refused else (rewards[:1], rewards, empty):
+        lengths = torch.ones(given_rewards.shape[:2])
+        e, _, parts = explain_and_collapse(given_rewards, method, convention=convention, lengths=lengths)
+        a, without_parts = e.advantages.flatten(), parts.isnan().all(1)
+        assert torch.equal(without_parts, parts.isnan().any(1)) and bool(without_parts[a.isnan()].all())
+        assert bool((a[without_parts & ~a.isnan()] == 0).all())
+        assert parts[~without_parts].sum(1).tolist() == near(a[~without_parts].tolist())
+        if convention.missing == "propagates" and given_rewards.isnan().any():
+            assert without_parts[4:].all()
+        elif method != "gd2po":  # GD²PO also drops responses with rewards
+            assert not without_parts[[i for i in range(len(a)) if i != 5]].any()
 
 
 # --- shares of the update: A = Σ a_k, in every group divided by what divides its A ------------------------------------

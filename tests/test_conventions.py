@@ -278,4 +278,9 @@ def test_several_batches_at_once_give_what_each_gives_alone(convention, missing)
             formula, prepared = method_for(method, batch)
             for a in (formula(prepared).advantages, formula.advantages(prepared)):
                 close(prepared.zero_unrewarded(a).reshape(12, 4), torch.cat(alone), 1e-12)
-    check_refusal(make_batch, {"rewards": torch.zeros(2, 3, 1), "batches": [1, 2, 3]}, "groups", "shape (3,)")
+
+
+def test_a_refused_id_of_a_batch_is_named_as_such_and_counted_by_group():
+    wrong = ([1, 2, 3], "2 ids, one per group, got shape (3,)"), (5, "int"), ([1, nan], "NaN"), ([{}, 1], "dict")
+    for batches, got in (*wrong, (f64([1, nan]), "NaN")):
+        check_refusal(make_batch, {"rewards": torch.zeros(2, 3, 1), "batches": batches}, "batches", got)
