@@ -228,6 +228,9 @@ def main() -> int:
         "--logs", type=Path, help="folder of other logs, in SETUP/METHOD/SEED: to predict from, for speeds"
     )
     given = parser.parse_args()
+    needed = {"predict": "logs", "measure": "runs"}.get(given.do)
+    if needed and getattr(given, needed) is None:
+        parser.error(f"{given.do}: expected a folder as --{needed}, got none")
     if given.do == "predict":
         lines = [json.dumps(x, ensure_ascii=False) for x in predict(given.logs)]
         FORECASTS.write_text("[\n" + ",\n".join(lines) + "\n]\n")
