@@ -65,7 +65,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_sessionfinish(session):
-    # A worker of xdist has no such reporter; the one that counts is that of the process they report to.
+    # A worker of xdist has no such reporter; the one that counts belongs to the process to which the workers report.
     """Let the run fail with STRICT=1 if a test was skipped."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     skipped = reporter.stats.get("skipped") if reporter else None

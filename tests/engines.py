@@ -128,7 +128,7 @@ class Firefox(Page):
         return base64.b64decode(self.call("browsingContext.captureScreenshot", context=self.tab)["data"])
 
     def errors(self) -> list[str]:
-        # Vega asks whether it may compile functions; it may not, and does without.
+        # Vega asks whether it may compile functions. It may not, and it works without that.
         said = [event["params"] for event in self.said if event["method"] == "log.entryAdded"]
         failed = [one["text"] for one in said if one["level"] == "error" and one["type"] == "javascript"]
         return [text for text in failed if not text.startswith("Content-Security-Policy:")]
@@ -240,7 +240,7 @@ def test_five_chapters_open_and_a_mark_is_flipped(engine, page_url, tmp_path):
             if PICTURES:
                 page.at_rest("find('*').length")
                 Path(PICTURES, f"{chapter}-{page.name.split()[0]}.png").write_bytes(page.picture())
-            # A menu is as flat in each engine as in the others, and a term has its line.
+            # A menu is as flat in each engine as in the others, and a term has its dotted line.
             assert all(20 <= height <= 32 for height in page.run(MENUS)), (page.name, chapter)
             assert set(page.run(LINES)) <= {"underline dotted"}, (page.name, chapter)
         page.open(f"{page_url}/")

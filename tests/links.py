@@ -35,7 +35,7 @@ def opened(query: str | dict[str, str], chapter: str) -> tuple[Nav, dict[str, An
     """Return the page's bar, and the variables of all its cells, after a visitor has come by this link and opened the
     chapter. query: the part of the link after the question mark, as text or by key.
     """
-    from app import app  # takes a second, which those who want no page do not wait for
+    from app import app  # The import takes a second, for which tests without a page should not wait.
 
     params = parse_qs(query, keep_blank_values=True) if isinstance(query, str) else query
     page = Nav(params | {"at": chapter}, False)

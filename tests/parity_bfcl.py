@@ -63,7 +63,7 @@ def we_accept(task, answer):
     """Return whether an answer passes correctness and has exact types."""
     if not bfcl.grade(task, answer).correctness.passed:
         return False
-    # the style verdict also covers spelling and wrapping, so its type check is taken alone
+    # The style verdict also covers spelling and wrapping, so its type check is taken alone.
     calls, _ = parse_calls(task, answer)
     schemas = {function: parameters["properties"] for function, parameters in task.parameters.items()}
     return not any(type_error(value, schemas[c.function][name]) for c in calls for name, value in c.args.items())

@@ -189,7 +189,8 @@ def test_python_floats_keep_their_double_precision():
 
 
 def test_grpo_batch_std_divides_by_the_std_of_all_sums():
-    rewards = [[[1, 1], [0, 0]], [[2, 1], [2, 1]]]  # sums 2, 0, 3, 3: mean 2, squared deviations 0 + 4 + 1 + 1
+    # The sums are 2, 0, 3, 3; their mean is 2, and the squared deviations are 0 + 4 + 1 + 1.
+    rewards = [[[1, 1], [0, 0]], [[2, 1], [2, 1]]]
     expected = f64([[1, -1], [0, 0]]) / 2**0.5
     close(gc.advantages(rewards, "grpo_batch_std"), expected)
     e = gc.explain(rewards, "grpo_batch_std")
@@ -277,7 +278,7 @@ def test_lengths_have_the_shape_of_the_responses_also_where_they_weigh_nothing_a
 def test_condition_names_what_it_cannot_use(subtests):
     bad = {"reward": (2, -3, "a", None, 1.0, True), "on": (2, [0], 1, -1), "threshold": (nan, "1", None, 10**400)}
     check_refusals(subtests, gc.condition, {"rewards": R}, bad, shown=True)
-    check_refusal(gc.condition, {"rewards": R, "reward": 0}, "on", "0")  # itself
+    check_refusal(gc.condition, {"rewards": R, "reward": 0}, "on", "0")  # A reward cannot be conditioned on itself.
     check_refusal(gc.condition, {"rewards": [1, 2]}, "rewards", "shape (2,)")
 
 

@@ -80,7 +80,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("answer", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_text_is_unreadable_and_quick(answer):
-    start = time.thread_time()  # a busy machine takes longer for what costs as much
+    start = time.thread_time()  # CPU time is measured, because on a busy machine the same work takes longer.
     grades = bfcl.grade(INTEREST, answer)
     assert time.thread_time() - start < 1
     assert grades.vector == (0, 0, 0)

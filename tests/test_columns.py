@@ -110,7 +110,7 @@ NO_REWARDS = {
 @pytest.mark.parametrize("name", NO_REWARDS)
 def test_a_column_that_does_what_no_reward_does_is_left_out_with_the_reason(name):
     values, reason = NO_REWARDS[name]
-    for column in {name, "x" if name != "gen_time_s" else name}:  # whatever its name
+    for column in {name, "x" if name != "gen_time_s" else name}:  # The column is left out whatever its name.
         report = audited(**PAIR, **{column: values})
         assert report.source["rewards"] == ["correct", "fmt"]
         [note] = [note for note in report.notes if "not read as rewards" in note]

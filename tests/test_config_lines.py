@@ -142,7 +142,8 @@ def test_a_gate_leaves_no_more_than_the_worst_penalty(framework):
         for p, c in zip(penalty, correct, strict=True):
             exec(line, scope := {"brief": p, "correct": c})
             gated.append(scope["brief"])
-    assert gated == pytest.approx([-0.5, -3.204, -3.21])  # three digits, rounded away from 0
+    # The worst value is given with three digits and rounded away from 0.
+    assert gated == pytest.approx([-0.5, -3.204, -3.21])
 
 
 def test_without_a_penalty_the_gate_is_that_of_the_paper():

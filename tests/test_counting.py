@@ -115,4 +115,4 @@ def test_what_a_group_alone_decides_follows_the_convention():
         sums = gc.explain(rewards, "gdpo", **options).weighted_sums
         got = gc.group_advantages(rewards, "gdpo", convention=convention)
         assert got.isnan().equal(sums.isnan()) and got.nan_to_num().equal(sums.nan_to_num())
-        close(gc.advantages(rewards, "mo_grpo", convention=convention), got)  # GDPO without its last step
+        close(gc.advantages(rewards, "mo_grpo", convention=convention), got)  # MO-GRPO is GDPO without its batch step.

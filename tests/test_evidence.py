@@ -255,7 +255,8 @@ def test_the_reference_figures():
     assert first.wrong("gdpo", 1, first.broken()) == pytest.approx(0.678, abs=0.001)
     _, _, found, first = looked(Choice())
     assert found.counts == {"both": 140, "wrong": 129, "apart": 125, "gdpo": 0, "untied": 485, "alike": 84}
-    assert found.wrong == 136  # 7 of them are tied by both, for another tie
+    # Of these prompts, 7 count above as tied by both methods, because of another tie.
+    assert found.wrong == 136
     assert (first.order("gdpo", 1, first.broken()).pairs, first.order("grpo").tied) == (996, 1378)
     shares = [looked(Choice(seed=seed))[3] for seed in range(6)]
     assert sum(p.wrong("gdpo", 1, p.broken()) for p in shares) / 6 == pytest.approx(0.62, abs=0.05)
@@ -276,7 +277,8 @@ def test_the_range_over_draws_is_that_of_each_draw_alone():
 
 
 def test_another_process_computes_the_same_range_once_for_all_draws():
-    assert (len(DATA.tasks), len(DATA.models)) == (draws.PROMPTS, draws.MODELS)  # whose orders it holds beforehand
+    # The orders of so many prompts and models are drawn beforehand.
+    assert (len(DATA.tasks), len(DATA.models)) == (draws.PROMPTS, draws.MODELS)
     first, second = (draws.spread(FILE, Choice(3, seed=seed)) for seed in (4, 5))
     assert first is second and first == prompts.spread(DATA, Choice(3))
 

@@ -103,7 +103,8 @@ def number(text):
 
 
 def test_without_a_connection_the_board_goes_on_and_says_that_its_words_wait(browser, page_url):
-    context = browser.new_context(reduced_motion="reduce")  # the browser reports the lost connection as an error
+    # The context is a new one, because the browser reports the lost connection as an error.
+    context = browser.new_context(reduced_motion="reduce")
     page = context.new_page()
     page.goto(page_url)
     arrived(page, ".board .bar")

@@ -263,7 +263,7 @@ def test_a_trl_log_holds_what_the_trainer_held(name):
     truth = np.load(LOGS / "trl" / name / "capture.npz")
     assert (run.framework, run.has_advantage, run.total_only) == ("trl", True, False)
     assert run.group_size == truth["num_generations"] == 8 and run.grouped_by == "blocks of 8 rows"
-    once = name == "edge_dupnames"  # one column is left of two, the one computed last
+    once = name == "edge_dupnames"  # Of two columns with this name the log keeps the one that was computed last.
     assert run.rewards == (("reward",) if once else tuple(truth["reward_names"].tolist()))
     for (step,), batch in run.table.group_by("step", maintain_order=True):
         number = truth["steps"].tolist().index(step - 1)
@@ -277,7 +277,7 @@ def test_a_trl_log_holds_what_the_trainer_held(name):
     assert kinds == [pl.Int64, pl.Int64, pl.Float64, pl.Float64]
     merged = issues(run).get("prompts-merged")
     assert (merged is not None) == (name == "edge_dupprompts")
-    if merged:  # which groups the prompts would merge
+    if merged:  # The note says which groups the prompts would merge.
         assert merged["groups"] == 4 and merged["prompts"] == 2 and merged["looked_at_groups"] == 12
         assert merged["step"] in (1, 2, 3)
 
@@ -321,7 +321,8 @@ def test_what_a_trainer_wrote_comes_back(tmp_path, write, options):
 @pytest.mark.parametrize("method", LOGGED_METHODS)
 def test_ms_swifts_args_say_which_method_was_asked_for(tmp_path, method):
     write_ms_swift(tmp_path / "run" / "v0-1", method=method, args=True)
-    for place in ("run/v0-1", "run/v0-1/completions.jsonl", "run"):  # the last: found below, with its args
+    # In the last of these places the log is found in a folder below, with its arguments.
+    for place in ("run/v0-1", "run/v0-1/completions.jsonl", "run"):
         assert read_run(tmp_path / place).configured_method == method
 
 
@@ -364,7 +365,7 @@ def test_generic_round_trip(kind, missing):
 def test_rows_of_a_generic_log_in_any_order_come_back_by_step_and_group(tmp_path, kind):
     frame = generic_frame(make_steps(steps=5), NAMES)
     shuffled = frame.sample(fraction=1, shuffle=True, seed=3)
-    for part in range(3):  # a step is spread over the files
+    for part in range(3):  # The rows of a step are spread over the files.
         (tmp_path / f"log{part}.{kind}").write_bytes(in_form(kind, shuffled[part::3]))
     run = read_run(str(tmp_path / f"log*.{kind}"))
     assert run.group_size == 8 and len(run.files) == 3
@@ -406,7 +407,7 @@ def test_steps_that_fall_are_a_restart_where_whole_batches_come_again(frame, ste
     key = ["step", *NAMES, "advantage"]
     assert run.table.select(key).sort(key).equals(frame.select(key).sort(key))
     twice = found(ga.audit(run)).get("steps-repeated")
-    assert (twice is not None) == (len(steps) > 12 and frame is not COPIED)  # copies are left out
+    assert (twice is not None) == (len(steps) > 12 and frame is not COPIED)  # Steps that are mere copies are left out.
 
 
 def test_parts_of_groups_in_the_files_of_workers_are_joined_where_the_advantages_show_it():
@@ -419,7 +420,8 @@ def test_parts_of_groups_in_the_files_of_workers_are_joined_where_the_advantages
 
 def test_blocks_are_tried_where_prompts_alone_show_groups_and_one_was_drawn_twice():
     drawn = pl.int_range(pl.len()) % 32 // 8
-    prompt = pl.format("question {}", pl.when(drawn < 2).then(0).otherwise(drawn))  # the first two groups are of one
+    # The first two groups of a step have one prompt.
+    prompt = pl.format("question {}", pl.when(drawn < 2).then(0).otherwise(drawn))
     run = read_run({"a.csv": in_form("csv", IN_ORDER.drop("group").with_columns(prompt=prompt))})
     assert run.grouped_by == "the column prompt" and sizes_of(run) == {16: 12, 8: 24} and run.other_sizes == (8,)
     report = ga.audit(run)
@@ -505,11 +507,11 @@ def test_the_size_is_found_for_any_size_and_however_prompts_repeat(size, groups,
 
 
 def test_the_size_where_advantages_show_little():
-    # groups of four with two right answers each: half of them by chance look like two groups of two
+    # In groups of four with two right answers each, half of the groups look by chance like two groups of two.
     a = np.array([1.0, -1.0, -1.0, 1.0, -1.0, 1.0, 1.0, -1.0])
     assert infer([8], [a], [np.repeat([0, 1], 4)]).size == 4
     assert infer([8], [a], []) is None
-    assert infer([24], [np.zeros(24)], [np.repeat([0, 1, 1, 2], 6)]).size == 6  # the prompts tell
+    assert infer([24], [np.zeros(24)], [np.repeat([0, 1, 1, 2], 6)]).size == 6  # The prompts tell the group size here.
 
 
 def sizes_of(run) -> dict[int, int]:

@@ -357,7 +357,8 @@ def test_rows_in_two_files_count_once_where_an_id_says_so(tmp_path):
     write(tmp_path, "b.jsonl", every[80:])
     run = expect_truth(tmp_path)
     assert issues(run)["files-left-out"]["files"] == ["16 rows that another file holds too"]
-    write(tmp_path, "b.jsonl", [*every[80:90], *every[80:]])  # no ids of rows
+    # Ten rows come twice in this file, so its ids cannot be those of rows.
+    write(tmp_path, "b.jsonl", [*every[80:90], *every[80:]])
     assert len(ga.read_run(tmp_path).table) == len(every) + 26
 
 

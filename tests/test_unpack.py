@@ -36,7 +36,8 @@ def test_a_packed_file_is_read_as_the_file_in_it_wherever_it_lies(tmp_path, kind
     (tmp_path / "alone" / name).write_bytes(content)
     archive = zip_of({f"run/{name}": content})
     (tmp_path / "up.zip").write_bytes(archive)
-    unnamed = "log" if kind in ("jsonl", "json", "parquet") else f"log.{kind}"  # the first bytes show what it is
+    # For these kinds the first bytes show what the file is.
+    unnamed = "log" if kind in ("jsonl", "json", "parquet") else f"log.{kind}"
     for source in (
         *(tmp_path / "alone" / name, tmp_path / "alone", tmp_path / "up.zip"),
         *({name: content}, {unnamed: content}, {"up.zip": archive}),
