@@ -26,7 +26,8 @@ from views.address import CHAPTERS
 WIDTH, HEIGHT, SECONDS = 1440, 960, 60
 PICTURES = os.environ.get("PICTURES")  # the folder for a picture of each chapter in each engine, where one is named
 FIREFOX = ("firefox-esr", "firefox")
-# Each is a function of the page; what lies in a widget or in one of marimo's elements is found through its shadow root.
+# Each of these is a function in the page. What lies in a widget or in one of marimo's elements is found through its
+# shadow root.
 FIND = """(selector, root = document) => [...root.querySelectorAll(selector),
   ...[...root.querySelectorAll("*")].flatMap(e => e.shadowRoot ? find(selector, e.shadowRoot) : [])]"""
 SHOWN = """[...document.querySelectorAll(`[data-cell-name^="${at}_"]`)].some(c => c.checkVisibility() &&

@@ -76,7 +76,7 @@ def test_rewards_that_get_what_their_weights_ask_for_are_not_starved(weights):
         assert not ids & {"reward-starved", "reward-dominates"}
 
 
-# --- the plan is what the log, written anew, shows --------------------------------------------------------------------
+# --- the plan, compared with logs that are written anew ---------------------------------------------------------------
 
 
 def written_anew(table, names, setting):
@@ -203,7 +203,7 @@ def test_what_is_no_report_is_refused():
             ga.advise(other)
 
 
-# --- should I? the push decides ---------------------------------------------------------------------------------------
+# --- whether to use GDPO: the push decides ----------------------------------------------------------------------------
 
 
 def judged(seed):

@@ -107,7 +107,7 @@ def silenced(rewards, share, k=slice(None)):
     return rewards
 
 
-# --- nothing to say, and the numbers ----------------------------------------------------------------------------------
+# --- runs without findings, and the numbers ---------------------------------------------------------------------------
 
 
 def test_the_verdict_says_what_ran_and_what_to_look_at_first():
@@ -251,7 +251,7 @@ def test_findings_and_report_read_facts_alone(monkeypatch):
     assert other.evidence["method_there"] == "grpo_no_std"
 
 
-# --- findings: a run that has it, and a near miss ---------------------------------------------------------------------
+# --- each finding, in a run that has it and in one that nearly has it -------------------------------------------------
 
 
 def scaled(factor=10, k=2):

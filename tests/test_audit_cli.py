@@ -259,7 +259,7 @@ def test_one_bad_run_of_several_leaves_no_part_of_a_verdict(capsys, tmp_path):
     assert (code, out) == (2, "") and "nowhere" in err and not (tmp_path / "x.html").exists()
 
 
-# --- as a process ----------------------------------------------------------------------------------------------------
+# --- the command as a process ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

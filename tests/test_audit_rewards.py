@@ -60,7 +60,7 @@ def test_right_or_wrong_with_a_constant_added_is_no_noise():
     assert "reward-noise" not in ids(audit(two(graded, characters)))
 
 
-# --- missing is not constant ------------------------------------------------------------------------------------------
+# --- a missing reward is not constant ---------------------------------------------------------------------------------
 
 
 def tasks(every=2):
@@ -118,7 +118,7 @@ def test_what_does_not_fade():
     assert "reward-fades" not in ids(audit(made_run(half, "gdpo")))
 
 
-# --- what only round-off tells apart ----------------------------------------------------------------------------------
+# --- rewards that only round-off tells apart --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from views.lab.answers import grade_answers
 pytestmark = pytest.mark.slow
 
 GRADED = [list(row) for row in grade_answers(TASKS[0]).marks]
-# Its menu button, its outline, the input inside its upload, Vega's menu in a chart.
+# These are its menu button, its outline, the input inside its upload, and Vega's menu in a chart.
 MARIMOS_OWN = ("radix", ".py-4", "marimo-file", "marimo-mime-renderer")
 SHOWN = """() => [...document.querySelectorAll(".marimo-cell[data-cell-name]")].filter(c => c.checkVisibility())
   .map(c => c.dataset.cellName)"""

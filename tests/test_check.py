@@ -72,7 +72,8 @@ def axolotl(more, rl="gdpo"):
     return f"base_model: m\nrl: {rl}\n{more}\n"
 
 
-# By the id of a trap: a configuration that holds it and a near one that does not; each with a version where it matters.
+# For the id of each trap there is a configuration that holds it and a near one that does not, each with a version where
+# that matters.
 CASES = {
     "trl-apply-gdpo": (trl("apply_gdpo=True"), trl(GDPO_TRL)),
     "trl-before-gdpo": ((trl(GDPO_TRL), "trl==0.26.2"), (trl(GDPO_TRL), "trl==0.27.0")),
@@ -359,8 +360,8 @@ def test_python_is_read_and_never_run(tmp_path):
 
 # --- the trainers' own, and those of users ---------------------------------------------------------------------------
 
-# What holds of an example of a trainer with the version that it was read in: verl's GDPO needs the legacy trainer since
-# 0.9, and axolotl documents a setting under which GRPO runs.
+# These traps hold of an example of a trainer with the version that it was read in: verl's GDPO needs the legacy trainer
+# since 0.9, and axolotl documents a setting under which GRPO runs.
 TRUE_ALARMS = {
     "verl/gdpo_qwen3_8b_fsdp.sh": {"verl-v1-has-no-gdpo"},
     "axolotl/docs_context_parallel.yaml": {"axolotl-context-parallel"},
@@ -385,7 +386,7 @@ def test_each_trainer_has_five_examples():
     assert all(sum(name.startswith(f"{key}/") for name in EXAMPLES) >= 5 for key in RULES)
 
 
-# Checked by hand: the method, and the traps that are no mere hint.
+# The method, and the traps that are no mere hint, were checked by hand.
 OF_USERS = {
     "nemo_reward_features.yaml": ("gdpo", {"nemo-leave-one-out"}),
     "swift_dynamic_sample.py": ("gdpo", {"swift-filter-drops-signal"}),
@@ -421,7 +422,7 @@ def test_configurations_of_users_are_told_as_a_reader_would():
 # --- bad input -------------------------------------------------------------------------------------------------------
 
 
-# Six lists of eight times the one before.
+# These are six lists, each of which holds the one before eight times.
 TIMES = [f"{c}: &{c} [{', '.join([f'*{b}'] * 8)}]\n" for b, c in zip("bcdefg", "cdefgh", strict=True)]
 MERGED = "b: &b {k: 1, l: 2}\n" + "".join(
     f"{c}: &{c} {{<<: [{', '.join([f'*{b}'] * 8)}]}}\n" for b, c in zip("bcdefg", "cdefgh", strict=True)

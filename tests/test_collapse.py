@@ -38,7 +38,7 @@ def without_empty_rows(batch):
 
 with_rewards = naive.batches().map(without_empty_rows).filter(lambda batch: batch.rows)
 
-# 101 and 011 tie in GRPO; 001 and 100 too; the vectors are all different
+# In GRPO 101 and 011 tie, and so do 001 and 100, although all vectors are different.
 TWELVE = [[1, 0, 1], [0, 1, 1], [1, 1, 1], [0, 0, 1], [1, 0, 0], [0, 0, 0]]
 
 
@@ -99,7 +99,7 @@ def test_inversions_are_pairs_in_which_the_lower_primary_gets_more():
     assert isnan(gc.collapse([[1, 1], [1, 1]]).inversions())
 
 
-# --- pair by pair, on any batch ------------------------------------------------------------------------------------
+# --- any batch, compared pair by pair ------------------------------------------------------------------------------
 
 
 @CONVENTIONS
@@ -156,7 +156,7 @@ def test_broken_ties_agree_with_the_explicit_pairs(coarse, fine, batch, data):
     assert set(got) == naive.broken_ties(batch.rows, batch.ids, a, b, primary)
 
 
-# --- an eps parts nothing -------------------------------------------------------------------------------------------
+# --- an eps tells no answers apart ----------------------------------------------------------------------------------
 
 
 def test_a_tie_that_only_an_eps_parts_is_one():

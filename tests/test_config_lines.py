@@ -32,7 +32,7 @@ def yaml(text):
     return pytest.importorskip("yaml").safe_load(text)
 
 
-# --- to GDPO ---------------------------------------------------------------------------------------------------------
+# --- lines that switch to GDPO ---------------------------------------------------------------------------------------
 
 
 def switched(framework):
@@ -75,7 +75,7 @@ def test_nemo_rl_takes_the_weights_in_alphabetical_order():
     assert weights == {"reward_weights": ordered}
 
 
-# --- to other methods ------------------------------------------------------------------------------------------------
+# --- lines that switch to other methods ------------------------------------------------------------------------------
 
 
 def test_every_framework_is_switched_to_other_methods():
@@ -102,7 +102,7 @@ def test_every_framework_is_switched_to_other_methods():
     assert switch("trl", method="gdpo") == config_lines.switch_to_gdpo("trl", REWARDS, WEIGHTS)
 
 
-# --- the log, gates --------------------------------------------------------------------------------------------------
+# --- lines for the log and for gates ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

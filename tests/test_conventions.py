@@ -78,7 +78,7 @@ OUTPUTS = [key for key in RECORDED if key.split("|")[2] in NAMES]
 VERL_OUTPUTS = [
     f"{output}|{case}|verl"
     for case, output in product(VERL, ("grpo", "grpo_vectorized", "gdpo"))
-    # norm_adv_by_std=False reaches into verl's GDPO, where it leaves no method that has a name here
+    # norm_adv_by_std=False reaches into verl's GDPO, where it leaves no method that has a name here.
     if (case, output) != ("continuous_no_std", "gdpo")
 ]
 # float32 is too coarse here: what the frameworks return is their own round-off, divided by itself.

@@ -155,7 +155,8 @@ def test_slider_and_charts_reach_beyond_every_weight_that_is_said_to_be_enough()
             assert 1.1 * first.sufficient_weight("gdpo") <= prompts.WEIGHTS[-1]
 
 
-# What a setting says, beside a plain count. 1.5: nothing to break; 2 answers: a single tie; 71: every tie broken.
+# What each setting says is compared with a plain count. With the weight 1.5 there is nothing to break, with 2 answers
+# there is a single tie, and with 71 every tie is broken.
 SAID_CHOICES = [
     *(Choice(weight=weight) for weight in (1.5, 2.0, 6.5)),
     *(Choice(n, weight=weight) for n, weight in ((2, 1.0), (2, 2.0), (3, 2.0), (4, 1.0), (ALL, 2.0), (ALL, 5.05))),
@@ -344,7 +345,7 @@ def test_the_configurations_are_of_fewer_models():
     assert "71 configurations of 50 models, not 71 samples of one policy" in told(about.source_note(DATA))
 
 
-# --- further down ----------------------------------------------------------------------------------------------------
+# --- the push, and the folds below -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("choice", CHOICES)

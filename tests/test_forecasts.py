@@ -67,7 +67,7 @@ def test_the_new_setups_grade_and_pay_what_they_say():
     assert (pay(scale, 0, good), pay(scale, 0, bad)) == (2, -2)
 
 
-# --- what came: means by plain loops, and what the README says of it --------------------------------------------------
+# --- the results: means by plain loops, and what the README says of them ----------------------------------------------
 
 
 def test_what_came_is_that_of_a_plain_loop():

@@ -250,7 +250,7 @@ def test_texts_are_clipped_and_whole_characters(kind):
     rows = odd("p" * 1001, ["x" * (1 << 20), "half \ud83d", None, "\N{GRINNING FACE} whole"])
     [group, *_] = ga.audit(read_run({"a.jsonl": lines(*rows)} if kind == "lines" else rows, group_size=4)).groups
     assert group.prompt == "p" * 1000 + "… (1,001 characters)"
-    half = "half \ufffd"  # no column of polars can hold half a character
+    half = "half \ufffd"  # No column of polars can hold half a character.
     assert group.completions == ("x" * 2000 + "… (1,048,576 characters)", half, None, "\N{GRINNING FACE} whole")
 
 

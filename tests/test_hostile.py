@@ -52,7 +52,8 @@ def page_of_fewer_than_no_values() -> bytes:
     return content.getvalue().replace(found, b"\x2c\x15\x21")
 
 
-# What the fuzzers found, smallest form: an uncaught error, no end, or the end of the process before it was mended.
+# The fuzzers found these inputs, here in their smallest form. Before the mends they led to an uncaught error, ran
+# without end, or ended the process.
 FOUND = {
     "half a character as a name in JSON": ("text", b'\x02[{"\\ud800":1,"group":1}]'),
     "half a character as a name in JSON lines": ("text", b'\x03{"group":1,"\\ud800":1}\n{"group":1,"\\ud800":NaN}'),
@@ -90,7 +91,7 @@ def test_an_error_is_short_whatever_it_names():
     assert str(InputError("a" * 1500 + "b" * 1500)).startswith("aaa")
 
 
-# --- what goes out ---------------------------------------------------------------------------------------------------
+# --- hostile texts in what is written --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n", " =", "＝"])

@@ -220,7 +220,7 @@ def test_a_link_inside_the_project_leads_somewhere(path):
             assert not section or section in [re.sub(r"[^\w -]", "", t).lower().replace(" ", "-") for t in titles], link
 
 
-# What looks like a path between backticks and is none of the project: of each document, exactly these.
+# These texts between backticks look like paths and are none of the project. Each document has exactly these.
 NO_PATHS = {
     "docs/audit.md": {
         "audit/constant_groups/NAME",
@@ -317,9 +317,9 @@ def test_names_are_nouns_of_the_field(path):
 # --- the length of the code ------------------------------------------------------------------------------------------
 
 PACKAGES = [*CORE, *VIEWS, *sorted([*(ROOT / "scripts").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")])]
-# The commands, conformance, examples and experiments.
+# These are the commands, conformance, examples and experiments.
 BESIDE = [path for path in sorted([*ROOT.glob("*.py"), *ROOT.glob("[ce]*/*.py")]) if path != APP]
-# Each is a table of sentences: one entry after another, and nothing that is computed from step to step.
+# Each of these functions is a table of sentences, in which nothing is computed from step to step.
 TABLES = {("views/use/claims.py", "claims"), ("views/use/which.py", "cases")}
 
 

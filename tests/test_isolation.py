@@ -154,7 +154,7 @@ def test_a_hostile_message_harms_nobody(page_url):
 
 # --- what is open ----------------------------------------------------------------------------------------------------
 
-# Every endpoint of marimo's that the page does not ask, by what a visitor might want of it.
+# These are all endpoints of marimo's that the page does not ask, by what a visitor might want of them.
 EDITOR = """
 ai/completion ai/chat ai/inline_completion ai/invoke_tool ai/mcp/refresh cache/clear cache/info document/transaction
 datasources/discover datasources/preview_column datasources/preview_sql_table

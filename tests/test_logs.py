@@ -190,10 +190,10 @@ OF_ANY_TABLE = [
     *[yes({"7.jsonl": SWIFTS}, dict(framework="ms_swift"), framework=name) for name in (None, "ms-swift", "Swift")],
     yes({"completions.jsonl": lines(VERL, VERL)}, dict(framework="verl")),
     yes({"log": trl()}, dict(framework="trl")),
-    # Marks, the ends of lines and blank ones do not matter.
+    # Byte order marks, the ends of lines, and blank lines do not matter.
     *[yes({"7.jsonl": mark + LINE + b"\r\n\r\n" + LINE + b"  \n" + LINE}, dict(acc=[1.0] * 3))
       for mark in (b"\xef\xbb\xbf", b"")],
-    # Files without steps are a batch each.
+    # A file without steps is a batch.
     yes({f"part{n}.csv": b"group,acc\na,1\na,0\n" for n in range(3)}, dict(batch=[0, 0, 1, 1, 2, 2])),
     yes({"a.csv": b"t,q,good,tokens,a,n\n5,a,1,0.5,-1,3\n5,a,0,2,1,4\n"},
         dict(rewards=("tokens", "good"), tokens=[0.5, 2], good=[1, 0], advantage=[-1, 1], step=[5, 5], length=[3, 4]),
@@ -216,7 +216,7 @@ OF_ANY_TABLE = [
       for kind in ("jsonl", "json", "parquet")],
     *[yes({f"a.{kind}": in_form(kind, table(8, prompt=lambda i: "12", answer=str, sample_id=str))},
         dict(rewards=("acc",))) for kind in ("parquet", "jsonl", "json", "csv")],
-    # Advantages at each token, which padding of 0 and nothing follow.
+    # The advantages are logged at each token, and padding of 0 or nothing follows them.
     *[yes(log, dict(advantage=[0.5, -0.5, 0.5, 0, NAN, NAN, 0.25, -0.25] * 2, has_advantage=True, left_out=()))
       for of in [[[0.5] * 3, [-0.5], [0.5, 0.0], [0.0, 0.0], [], None, [0.25], [-0.25, -0.25]] * 2]
       for items in [rows(16, advantages=lambda i, of=of: of[i])]
@@ -230,15 +230,15 @@ OF_ANY_TABLE = [
         dict(framework="trl", advantage=[-1.0, 1.0] * 16)),
     yes(jsonl(*rows(8, advantages=lambda i: [])), dict(advantage=[NAN] * 8, rewards=("acc",))),
     yes(rows(8, fmt=lambda i: Decimal(i % 2) / 2), dict(fmt=[0, 0.5] * 4, rewards=("acc", "fmt"))),
-    # Columns of a log that are called as those that reading adds, and a number in quotes among others.
+    # Some columns are called as those that reading adds, and a number stands in quotes among others.
     *[yes({f"a.{kind}": in_form(kind, table(8, **dict.fromkeys(("_file", "_row", "_event", "_key"), lambda i: 7 - i)))},
         dict(rewards=("acc",), left_out=())) for kind in ("parquet", "csv", "jsonl")],
     yes(jsonl(*rows(8, fmt=lambda i: "0.5" if i == 3 else i)), dict(fmt=[0, 1, 2, 0.5, 4, 5, 6, 7])),
-    # A reward that numpy 2 spelled out.
+    # numpy 2 spelled out the numbers of this reward.
     *[yes({"a.csv": in_form("csv", table(4, fmt=lambda i, t=texts: t[i]))}, dict(fmt=[1, 0, 1, 1]))
       for texts in (["np.float64(1.0)", "np.float64(0.0)", "1", "np.int64(1)"],
         ["np.True_", "np.False_", "np.True_", "np.True_"], ["np.float32(1e0)", "np.float32(-0)", "1", " np.int8(1)"])],
-    # What is left out is named, but for what every log holds, such as the epoch.
+    # The report names what is left out, except what every log holds, such as the epoch.
     yes({"a.parquet": parquet(table(8, prompt=lambda i: "p").with_columns(**KINDS))},
         dict(rewards=("acc",), left_out=tuple(KINDS)[:-1])),
     yes({"completions_1.parquet": trl(note=pl.lit("good"), l=pl.concat_list("step"))}, dict(left_out=("note", "l"))),
@@ -282,7 +282,7 @@ def test_a_trl_log_holds_what_the_trainer_held(name):
         assert merged["step"] in (1, 2, 3)
 
 
-# --- what was drawn comes back ---------------------------------------------------------------------------------------
+# --- logs that are drawn and read back -------------------------------------------------------------------------------
 
 
 def drawn(steps) -> tuple[np.ndarray, np.ndarray]:
@@ -305,7 +305,8 @@ def assert_read(run: ga.Run, steps, rewards=NAMES) -> None:
 OPTIONS = ({}, {"chat": True}, {"missing": 0.2}, {"one_file": True}, {"iterations": 2})
 WRITTEN = [(write_trl, options) for options in OPTIONS]
 WRITTEN += [(write_ms_swift, {"gen_step": gen, "missing": share}) for gen in (False, True) for share in (0.0, 0.2)]
-# Where little shows the groups: one of them a batch, no prompts, an evaluation that overwrote half a step.
+# In these logs little shows the groups: a batch is one group, there are no prompts, or an evaluation overwrote half a
+# step.
 WRITTEN += [(write_trl, {"groups": 1, "group_size": 16}), (write_trl, {"drop": ("prompt",)})]
 WRITTEN += [(write_trl, {"evaluated": (2, 3)})]
 

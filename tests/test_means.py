@@ -18,7 +18,7 @@ from gdpo_core.conventions import COMPARED
 from gdpo_core.means import Scalars, bound_shares
 
 NAN = float("nan")
-# What TRL 1.16.0 logged of the first step of pays_5 under GRPO with seed 0.
+# TRL 1.16.0 logged this of the first step of pays_5 under GRPO with seed 0.
 LOGGED = {
     "means": [0.6979166865348816, 0.4791666567325592, 2.2916667461395264],
     "stds": [0.46157151460647583, 0.5021882057189941, 2.5043821334838867],

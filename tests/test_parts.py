@@ -190,7 +190,7 @@ def test_random_totals_are_never_read_as_parts():
         assert not found(ga.audit(run))["no-components"].evidence["pays"]
 
 
-# --- every log, and every door ---------------------------------------------------------------------------------------
+# --- every kind of log, and every way to read it ---------------------------------------------------------------------
 
 
 def verl(*scores) -> bytes:

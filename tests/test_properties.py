@@ -18,7 +18,7 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.registry import ALL_METHODS
 
 CONVENTIONS = {**gc.CONVENTIONS, **{key: ALL_CONVENTIONS[key] for key in ("trl_rloo", "ms_swift_rloo", "numpy")}}
-# Look at nothing but the group.
+# These methods look at nothing but the group.
 GROUPS_ALONE = ("grpo", "grpo_no_std", "mo_grpo", "papo", "max_rl", "dvao", "corr_grpo")
 EACH_ALONE = ("gdpo", "mo_grpo", "papo", "saw", "sa_mrpo", "gd2po")  # normalise each reward on its own
 OVER_BATCH = ("gdpo", "saw", "sa_mrpo", "gd2po")  # have a batch step as GDPO has it
@@ -26,7 +26,7 @@ DTYPES = (torch.float64, torch.float32)
 
 conventions = st.sampled_from(list(CONVENTIONS))
 seeds = st.integers(0, 2**31)
-# Every example is tried with every method, so that a third as many do.
+# Every example is tried with every method, so a third as many examples are enough.
 fewer = settings(max_examples=max(10, settings.default.max_examples // 3))
 
 
@@ -335,7 +335,7 @@ def test_without_weight_every_advantage_is_exactly_0(key):
         assert zeros(gc.advantages([[1, 0], [0, 3], [1, 1]], method, **options))
 
 
-# --- what is missing -------------------------------------------------------------------------------------------------
+# --- missing rewards -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("key", CONVENTIONS)

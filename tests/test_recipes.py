@@ -49,7 +49,7 @@ IMPLEMENTATION = {
 WEIGHTS = (1.0, 0.5, 2.0)
 # RLOO makes the same advantages, from weights that are smaller by a factor.
 LIKE_RLOO = ("grpo_no_std", "reinforce_pp_baseline")
-# MaxRL divides the scale of the weights away, and needs sums above 0: tests/test_recipes.py has it.
+# MaxRL divides the scale of the weights away and needs sums above 0, so it is tried under each convention alone.
 SCALED = [method for method in NAMES if method != "max_rl"]
 
 
@@ -122,7 +122,7 @@ RECORDED = [
 ]
 
 
-# Each convention and each scenario.
+# These are enough to have each convention and each scenario.
 IN_TURN_RECORDED = RECORDED[:: len(SCENARIOS) - 1]
 
 
@@ -176,7 +176,7 @@ SOLVABLE = [
 
 
 SOLVED_WEIGHTS = (WEIGHTS, (0.3, -0.1, 1.25), (10.0, 3.0, 7.0), (1.0, 1.0, 1.0))  # each with its own draw
-# Each draw with its weights in turn; of all combinations every third.
+# Each draw has its weights in turn, and every third of all combinations is tried.
 IN_TURN = [(*case, n % 4) for n, case in enumerate(SOLVABLE)][::3]
 
 
@@ -321,8 +321,8 @@ def eight_pairs(seed, framework, convention):
     return weights, solved(r, made(r, "grpo", weights, convention, 1), framework, batches=1)
 
 
-# In the first a weight of 0.000316 made GDPO's last step divide by little more than eps, which imitated GRPO. In
-# the other two equal rewards beside an eps of 1e-8 allowed so much round-off that all advantages were reproduced.
+# In the first case a weight of 0.000316 made GDPO's batch step divide by little more than eps, which imitated GRPO. In
+# the other two, equal rewards beside an eps of 1e-8 allowed so much round-off that all advantages were reproduced.
 @pytest.mark.parametrize("seed", [228, 2048])
 def test_the_signs_of_a_few_pairs_are_not_taken_for_another_method(seed):
     _, recipe = eight_pairs(seed, "generic", "paper")
@@ -340,7 +340,7 @@ def test_a_reward_too_small_beside_eps_to_be_seen_is_unknown_and_not_0():
     assert recipe.weights[1:] == (0.5, 2.0)
 
 
-# --- rounded, clipped, scaled -----------------------------------------------------------------------------------------
+# --- rounded, clipped and scaled advantages ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("precision", ["bf16", "float16", "4 decimals", "3 decimals", "2 decimals"])
@@ -411,7 +411,7 @@ def test_a_rounded_number_is_on_its_grid_and_no_farther_than_half_a_step(x, grid
     assert held and list(GRIDS).index(held) <= list(GRIDS).index(grid)
 
 
-# --- damage -----------------------------------------------------------------------------------------------------------
+# --- damaged logs -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", SCALED)

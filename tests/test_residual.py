@@ -44,7 +44,8 @@ def shuffled(s):
     return np.random.default_rng(int(1e4 * abs(s.sum()))).permutation(z(s))
 
 
-# What makes the advantages of a group: r (size, 2), s the weighted sums, n the lengths, kl, i the group's number.
+# Each function makes the advantages of a group, from r (size, 2), s the weighted sums, n the lengths, kl, and i the
+# group's number.
 MADE = {
     "PAPO": (lambda r, s, n, kl, i: papo(r), "info", "in the order of a sum such as"),
     "advantage gate": (

@@ -24,7 +24,7 @@ CORRECT = (DRAW.random((STEPS, GROUPS, SIZE)) < 0.5).astype(float)
 STYLE = DRAW.random((STEPS, GROUPS, SIZE)).round(3)
 TOTAL = CORRECT + 0.5 * STYLE
 ADVANTAGE = (TOTAL - TOTAL.mean(-1, keepdims=True)) / (TOTAL.std(-1, ddof=1, keepdims=True) + 1e-4)
-# Plain numpy: the sum of A times each reward's part of it, over the sum of A².
+# In plain numpy, a share is the sum of A times each reward's part of it, over the sum of A².
 PARTS = np.stack([CORRECT, 0.5 * STYLE], -1)
 PARTS = (PARTS - PARTS.mean(-2, keepdims=True)) / (TOTAL.std(-1, ddof=1)[..., None, None] + 1e-4)
 SHARES = (ADVANTAGE[..., None] * PARTS).sum((0, 1, 2)) / (ADVANTAGE**2).sum()

@@ -21,9 +21,9 @@ DECOUPLED = ("mo_grpo", "papo", "saw", "gd2po", "sa_mrpo")
 EACH_METHOD = pytest.mark.parametrize("method", NAMES)
 
 
-# --- by hand ---------------------------------------------------------------------------------------------------------
+# --- worked by hand --------------------------------------------------------------------------------------------------
 
-# In 1, 1, 1, 0 the mean is 3/4 and the std 1/2, so that z is 1/2, 1/2, 1/2, −3/2; 1, 0, 0, 0 mirrors it.
+# In 1, 1, 1, 0 the mean is 3/4 and the std 1/2, so that z is 1/2, 1/2, 1/2, −3/2; in 1, 0, 0, 0 it is the opposite.
 REWARDS = [[1, 1], [1, 0], [1, 0], [0, 0]]
 # Both z are 1/2, 1/2, 1/2, −3/2 in some order: ρ = −3/2 · 1/2 · 2 + 1/2 · 1/2 · 2, over 3, is −1/3; Σρ = 4/3.
 CROSSED, ROOT = [[1, 0], [0, 1], [1, 1], [1, 1]], sqrt(4 / 3)
@@ -36,7 +36,7 @@ BY_HAND = (  # method, rewards, weights, advantages
     # The scale of a reward changes what is divided and not what it is divided by.
     ("corr_grpo", [[10 * a, b] for a, b in CROSSED], [1, 1], [a / ROOT for a in (1.75, -7.25, 2.75, 2.75)]),
     ("gd2po", [[1, 1], [1, 0], [0, 1], [0, 0]], [1, 1], [1 / sqrt(2), 0, 0, -1 / sqrt(2)]),  # two of four are kept
-    # Right are the first three, whose 5, 3 and 1 have mean 3 and std 2; the 9 of the wrong one says nothing.
+    # The first three are right: their 5, 3 and 1 have mean 3 and std 2. The 9 of the wrong one says nothing.
     ("papo", [[1, 5], [1, 3], [1, 1], [0, 9]], [1, 1], [1.5, 0.5, -0.5, -1.5]),
     ("papo", [[1, 5], [1, 3], [1, 1], [0, 9]], [2, 0.5], [1.5, 1, 0.5, -3]),
     ("papo", [[1, 5], [0, 3], [0, 1], [0, 9]], [1, 1], [1.5, -0.5, -0.5, -0.5]),  # the only right one has no peer
@@ -100,7 +100,7 @@ def test_gd2po_keeps_a_small_disagreement():
     assert gc.explain(group(5), "gd2po").factors.tolist() == [0, 0, 0.5, 0.5]
 
 
-# --- plain loops -----------------------------------------------------------------------------------------------------
+# --- compared with plain loops ---------------------------------------------------------------------------------------
 
 
 def there(values):
@@ -226,7 +226,7 @@ def test_it_is_what_a_plain_loop_computes(method, convention, data):
     close(got, expected, 1e-6 if of_pairs else 1e-8)
 
 
-# --- missing rewards, conventions ------------------------------------------------------------------------------------
+# --- missing rewards and conventions ---------------------------------------------------------------------------------
 
 
 def test_corr_grpo_takes_the_variance_of_what_is_there():

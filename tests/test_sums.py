@@ -121,7 +121,7 @@ def by_batch(sums):
     return [select_batches(sums, slice(i, i + 1)) for i in range(len(sums.batch))]
 
 
-# --- held to gc.collapse and gc.gdpo -------------------------------------------------------------------------------
+# --- compared with gc.collapse and gc.gdpo -------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -159,7 +159,7 @@ def test_float32_rewards_tie_in_spite_of_their_round_off():
     assert (t.methods["grpo"].levels, t.different_pairs, t.methods["grpo"].tied_pairs) == (2, 6, 3)
 
 
-# --- rewards and lengths, held to numpy ----------------------------------------------------------------------------
+# --- rewards and lengths, compared with numpy ----------------------------------------------------------------------
 
 
 def centred(part, name):
@@ -291,7 +291,7 @@ def test_advantages_that_are_off_are_counted_where_they_are():
     assert logged.max_error[0] == pytest.approx(0.5, abs=1e-5)
 
 
-# --- in pieces, and in few rows ------------------------------------------------------------------------------------
+# --- logs in pieces, and logs of few rows --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ragged", (False, True))

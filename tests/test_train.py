@@ -53,7 +53,7 @@ def plain(html):
 # --- the scenarios ---------------------------------------------------------------------------------------------------
 
 
-# Under every comparison of which it promises something of its own.
+# Each scenario is tried under every comparison of which it promises something of its own.
 @pytest.mark.parametrize(
     ("scenario", "comparison"),
     [
@@ -78,7 +78,7 @@ def test_a_scenario_ends_as_it_promises_and_as_its_picture_shows(scenario, compa
         assert made[method]["last"] == pytest.approx(stored[method]["last"], abs=0.02)
 
 
-# The figures of the research note, from before this code: as published, 8 seeds.
+# These figures were computed before this code was written, as published, with 8 seeds.
 @pytest.mark.parametrize(("name", "grpo", "gdpo"), [("live", inf, 175), ("difficulty", 85, 69), ("rare", 97, 62)])
 def test_as_published_the_recorded_medians_come_out(name, grpo, gdpo):
     setup = replace(ALL[name].setup.compared("published"), seeds=8)

@@ -8,7 +8,8 @@ TITLE = "[data-cell-name=train_caption] h2"
 VERDICT = "[data-cell-name=train_curves] .verdict"
 PANELS = """() => [...document.querySelectorAll('.panels > div')].map(panel => panel.getBoundingClientRect())
   .map(box => [box.x, box.y, box.width].map(Math.round))"""
-# From a click on the button to the end: the share of the curves that is shown, the counter, and how a curve is cut.
+# From a click on the button to the end, it records the share of the curves that is shown, the counter, and how a curve
+# is cut.
 PLAYED = """() => new Promise(done => {
   const cell = document.querySelector('[data-cell-name=train_curves]');
   const root = [...document.querySelectorAll('[data-cell-name=train_play] *')].find(e => e.shadowRoot).shadowRoot;

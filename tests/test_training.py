@@ -20,17 +20,17 @@ import gdpo_core as gc
 EACH_METHOD = pytest.mark.parametrize("method", helpers.METHODS)
 MATCHED = pytest.mark.parametrize("match_scale", (True, False), ids=("matched", "not matched"))
 
-# The conflict: two rewards that one answer cannot both have.
+# This is the conflict between two rewards that one answer cannot both have.
 START = [0.10, 0.85, 0.05]
 TABLE = [(1, 0), (0, 1), (0, 0)]
 GATED = [(1, 0), (0, 0), (0, 0)]  # short counts only where the answer is correct
 
 
-# --- recorded, and worked by hand ------------------------------------------------------------------------------------
+# --- recorded medians, and steps worked by hand ----------------------------------------------------------------------
 
 
-# Start p, options of the run: median epoch at which each p reaches .9, as another programme found it (method.md §4).
-# A row with fewer numbers than rewards was recorded for its first rewards alone.
+# For each start p and options of the run, these are the median epochs at which each p reaches .9, as another program
+# found them. A row with fewer numbers than rewards was recorded for its first rewards alone.
 OF_FOUR = {"rollouts": 4, "prompts": 128, "scale": (1, 6)}
 RECORDED = {
     "unequal start": (
@@ -101,7 +101,7 @@ def test_one_rollout_a_prompt_or_one_reward_for_all_answers_teaches_nothing(meth
         assert still(p, p[:, :1])
 
 
-# --- a second programme: one draw at a time ------------------------------------------------------------------------
+# --- a second program, with one draw at a time ---------------------------------------------------------------------
 
 
 def sigmoids(logits):
@@ -179,7 +179,8 @@ SMALL_RUNS = {
     "as it is": AS_IT_IS,
     "scale and weights": AS_IT_IS | {"scale": [1, 3], "weights": [2, 0.5]},
     "gate": AS_IT_IS | {"gate": (1, 0), "scale": [1, 2]},
-    # More draws: where a coin falls the same way throughout, Adam would make a step of float32's round-off.
+    # There are more draws here, because where a coin falls the same way throughout, Adam would make a step of float32's
+    # round-off.
     "Adam": AS_IT_IS | {"optimizer": "adam", "lr": 0.3, "prompts": 4, "rollouts": 5},
     "together": AS_IT_IS | {"scale": [1, 3], "together": 0.5},
     "noise": AS_IT_IS | {"noise": [0, 0.5, 1], "weights": [1, 2, 0.5], "gate": (0, 1)},

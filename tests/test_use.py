@@ -184,7 +184,7 @@ def test_the_one_line_of_a_trainer_is_among_its_lines():
     assert all(line in text for line in map(text_of, configure.ONE_LINE.values()))
 
 
-# --- should I? -------------------------------------------------------------------------------------------------------
+# --- whether GDPO would help -----------------------------------------------------------------------------------------
 
 
 def test_the_tasks_are_where_it_helps_hurts_changes_nothing_and_meets_a_number():

@@ -24,7 +24,7 @@ BRIEF = ("brief", lambda draw, groups, size: draw.integers(0, 3, (groups, size))
 BINARY = (fake_logs.ACCURACY, fake_logs.FORMAT, BRIEF)
 
 
-# --- against each batch by itself, and by hand ------------------------------------------------------------------------
+# --- compared with each batch by itself, and with numbers by hand -----------------------------------------------------
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ def test_by_hand():
     assert table.row(1) == ("weights", "b", 1.0, 2.0) and table.rows()[-1] == ("inversions", None, 0.0, 0.25)
 
 
-# --- what it stands on ------------------------------------------------------------------------------------------------
+# --- the notes on conventions and weights -----------------------------------------------------------------------------
 
 
 def test_a_convention_that_counts_tokens_says_where_the_log_has_none(tmp_path):
