@@ -159,8 +159,10 @@ def test_without_a_penalty_the_gate_is_that_of_the_paper():
     ("call", "text"),
     [
         (lambda: config_lines.switch_to_gdpo("ppo", REWARDS), "framework: expected one of trl"),
+        (lambda: config_lines.switch_to_gdpo("trl", REWARDS, group_size=-1), "group_size: expected a whole number"),
         (lambda: config_lines.switch_to_gdpo("trl", []), "rewards: expected at least one name, got none"),
         (lambda: config_lines.set_weights("trl", REWARDS, [1, 2]), "weights: expected 3 numbers, one per reward, got"),
+        (lambda: config_lines.set_weights("trl", REWARDS, [1, 2, "3"]), "weights: expected finite numbers, got '3'"),
         (lambda: config_lines.gate("trl", REWARDS, "brief", "right"), "on: expected one of correct, format, brief"),
         (lambda: config_lines.gate("trl", REWARDS, "brief", "correct", "1"), "threshold: expected a finite number"),
         (lambda: framework_named("openrlhf"), r"^framework: expected one of trl \(axolotl\), .*, generic, got 'openr"),
