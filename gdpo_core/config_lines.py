@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from decimal import ROUND_UP, Context
 from string import Template
 
-from gdpo_core._errors import expect, is_finite
+from gdpo_core._errors import expect, expect_count, is_finite
 from gdpo_core.frameworks import FRAMEWORKS
 
 
@@ -33,6 +33,8 @@ def switch_to_gdpo(
     # axolotl: rl: gdpo, trl.reward_weights: [1.0, 1.0]
     """
     lines = FRAMEWORKS[framework].lines
+    if group_size is not None:
+        expect_count(group_size, "group_size")
     with_size = "" if group_size is None else Template(lines.with_size).substitute(size=group_size)
     text = Template(lines.switch_to_gdpo).substitute(_values(rewards, weights), with_size=with_size)
     differ = of_grpo and weights is not None and len({f"{w:.6g}" for w in weights}) > 1
@@ -141,8 +143,11 @@ def _values(rewards: Sequence[str], weights: Sequence[float] | None = None) -> d
     frameworks. Raises InputError.
     """
     expect(len(rewards) > 0, "rewards", "at least one name", "none")
-    w = [1.0] * len(rewards) if weights is None else [float(f"{x:.6g}") for x in weights]
-    expect(len(w) == len(rewards), "weights", f"{len(rewards)} numbers, one per reward", f"{len(w)}")
+    weights = [1.0] * len(rewards) if weights is None else weights
+    expect(len(weights) == len(rewards), "weights", f"{len(rewards)} numbers, one per reward", f"{len(weights)}")
+    for number in weights:
+        expect(is_finite(number), "weights", "finite numbers", repr(number))
+    w = [float(f"{x:.6g}") for x in weights]
     identifiers = [_identifier(name) for name in rewards]
     keys = [(json.dumps(name, ensure_ascii=False), _identifier(name)) for name in rewards]
     ordered = sorted(zip(rewards, w, strict=True))

@@ -22,15 +22,16 @@ from benchmarks.servers import end, until_listening, unused_port
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 90_000  # milliseconds: training takes the lowest priority, and a busy machine makes it wait
-# Its examples would be looked for in every run; `make parity-trainer` has what it imports.
+# Without TRL this file cannot be imported, and its examples would be looked for in every run. `make parity-trainer` has
+# what it imports.
 collect_ignore = [] if find_spec("trl") else ["parity_callback.py"]
 if not find_spec("marimo"):  # without the page's extra, as in `make lowest`, the tests are those of the library
     _page = "app|benchmarks.visitors|tests.fuzz|guests|links|marimo|serve|views|websockets"
     _imports = re.compile(rf"^(from|import) ({_page})\b", re.MULTILINE)
     collect_ignore += [str(f) for f in Path(__file__).parent.rglob("*.py") if _imports.search(f.read_text("utf-8"))]
 
-# The same examples in every run, so that what is green here is green everywhere and runs at one time share nothing.
-# `--hypothesis-profile=search` looks for new ones. No deadline: other programmes use the machine too.
+# Every run tries the same examples, so that what is green here is green everywhere, and runs at one time share nothing.
+# `--hypothesis-profile=search` looks for new ones. There is no deadline, because other programs use the machine too.
 settings.register_profile(
     "full", max_examples=15, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -65,7 +66,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_sessionfinish(session):
-    # A worker of xdist has no such reporter; the one that counts is that of the process they report to.
+    # A worker of xdist has no such reporter; the one that counts belongs to the process to which the workers report.
     """Let the run fail with STRICT=1 if a test was skipped."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     skipped = reporter.stats.get("skipped") if reporter else None

@@ -88,7 +88,7 @@ def begun(command: str, folder: Path, language: str = "sh", **environment: str):
     are ended with the block.
     """
     shell = ["bash", "-ec", command] if language == "sh" else ["python", "-c", command]
-    # Where a document forgets the environment, pip is not to install into the machine's own Python.
+    # Where a document forgets the environment, pip must not install into the machine's own Python.
     environment["PIP_REQUIRE_VIRTUALENV"] = "1"
     hidden = ("PYTHONPATH", "VIRTUAL_ENV", "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     kept = {name: value for name, value in os.environ.items() if name not in hidden} | environment

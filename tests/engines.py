@@ -26,7 +26,8 @@ from views.address import CHAPTERS
 WIDTH, HEIGHT, SECONDS = 1440, 960, 60
 PICTURES = os.environ.get("PICTURES")  # the folder for a picture of each chapter in each engine, where one is named
 FIREFOX = ("firefox-esr", "firefox")
-# Each is a function of the page; what lies in a widget or in one of marimo's elements is found through its shadow root.
+# Each of these is a function in the page. What lies in a widget or in one of marimo's elements is found through its
+# shadow root.
 FIND = """(selector, root = document) => [...root.querySelectorAll(selector),
   ...[...root.querySelectorAll("*")].flatMap(e => e.shadowRoot ? find(selector, e.shadowRoot) : [])]"""
 SHOWN = """[...document.querySelectorAll(`[data-cell-name^="${at}_"]`)].some(c => c.checkVisibility() &&
@@ -128,7 +129,7 @@ class Firefox(Page):
         return base64.b64decode(self.call("browsingContext.captureScreenshot", context=self.tab)["data"])
 
     def errors(self) -> list[str]:
-        # Vega asks whether it may compile functions; it may not, and does without.
+        # Vega asks whether it may compile functions. It may not, and it works without that.
         said = [event["params"] for event in self.said if event["method"] == "log.entryAdded"]
         failed = [one["text"] for one in said if one["level"] == "error" and one["type"] == "javascript"]
         return [text for text in failed if not text.startswith("Content-Security-Policy:")]
@@ -240,7 +241,7 @@ def test_five_chapters_open_and_a_mark_is_flipped(engine, page_url, tmp_path):
             if PICTURES:
                 page.at_rest("find('*').length")
                 Path(PICTURES, f"{chapter}-{page.name.split()[0]}.png").write_bytes(page.picture())
-            # A menu is as flat in each engine as in the others, and a term has its line.
+            # A menu is as flat in each engine as in the others, and a term has its dotted line.
             assert all(20 <= height <= 32 for height in page.run(MENUS)), (page.name, chapter)
             assert set(page.run(LINES)) <= {"underline dotted"}, (page.name, chapter)
         page.open(f"{page_url}/")

@@ -10,7 +10,7 @@ import torch
 
 import gdpo_core as gc
 
-# A reward: its name, and what draws its values from (generator, groups, size).
+# A reward is its name and the function that draws its values from (generator, groups, size).
 ACCURACY = ("accuracy", lambda draw, groups, size: draw.random((groups, size)) < draw.random((groups, 1)))
 FORMAT = ("format", lambda draw, groups, size: draw.random((groups, size)) < 0.8)
 LENGTH = ("length_penalty", lambda draw, groups, size: draw.normal(-1, 0.5, (groups, size)))

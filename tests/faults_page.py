@@ -26,7 +26,7 @@ def test_a_page_whose_server_is_started_anew_goes_on_by_itself(browser):
         toggle(page, 0, 0).click()
         page.wait_for_url("**lab-marks=**")
     page.locator(".lost", has_text="The server does not answer.").wait_for()
-    assert page.locator("#root").get_attribute("inert") is not None  # what would not be computed can't be set
+    assert page.locator("#root").get_attribute("inert") is not None  # What would not be computed cannot be set.
     with page.expect_event("load") as loaded, served("app.py", port=urlsplit(url).port):
         loaded.value  # noqa: B018
         arrived(page, ".board .bar")
@@ -56,7 +56,8 @@ def zipped(name: str, content: str) -> list[list[str]]:
 
 
 def test_no_file_of_a_visitor_is_written_and_no_temporary_one_remains(tmp_path_factory):
-    with tempfile.TemporaryDirectory() as temporary:  # of a short name, as a socket's has to be
+    # The name has to be short, because the path of a socket may not be long.
+    with tempfile.TemporaryDirectory() as temporary:
         places = {"TMPDIR": Path(temporary), "HOME": tmp_path_factory.mktemp("home")}
         upload_three(places)
         assert not list(places["TMPDIR"].iterdir())
@@ -76,5 +77,6 @@ def upload_three(places: dict[str, Path]) -> None:
         open_chapter(visitor, "run")
         for secret, files in uploads.items():
             visitor.choose(visitor.controls("marimo-file")[-1], files)
-            visitor.receive(lambda _, secret=secret: secret in visitor.messages[-1])  # the audit
+            # The last message is then the audit.
+            visitor.receive(lambda _, secret=secret: secret in visitor.messages[-1])
         assert not [path for path in places["TMPDIR"].rglob("*") if path.is_file()]

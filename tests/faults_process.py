@@ -49,7 +49,7 @@ def mounted(*lines: str) -> tuple[str, ...]:
     return ("unshare", "--mount", *shell(*lines))
 
 
-# In place of /tmp and home, in either of which Python itself may lie.
+# This folder stands in place of /tmp and home, in either of which Python itself may lie.
 FULL = "/var/tmp"
 FILLED = f"mount -t tmpfs -o size=16k tmpfs {FULL}; head -c 1M /dev/zero >{FULL}/filled 2>/dev/null || true"
 HELD = "mount --bind {0} {0}; mount -o remount,bind,ro {0}"
@@ -86,7 +86,7 @@ def until(done: Callable[[], object], what: str, patience: float = 90) -> None:
         time.sleep(0.05)
 
 
-# --- whatever is wrong ------------------------------------------------------------------------------------------------
+# --- one line, whatever is wrong with the machine ---------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ class Guest:
     def __init__(self, url: str, socket, token: str, name: str):
         self.url, self.socket, self.token, self.name = url, socket, token, name
         self.messages: list[str] = []
-        self.models: dict[str, dict] = {}  # every state that a widget had, by its id
+        self.models: dict[str, dict] = {}  # This maps the id of a widget to every state that it had.
 
     def receive(self, until, patience: float = 120) -> dict:
         """Return the next message for which `until` is true, after waiting for it."""

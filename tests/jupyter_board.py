@@ -31,7 +31,7 @@ def jupyter(tmp_path_factory):
     folder = tmp_path_factory.mktemp("notebooks")
     notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
     again = {"cell_type": "code", "execution_count": None, "id": "again", "metadata": {}, "outputs": []}
-    notebook["cells"].append(again | {"source": ["board"]})  # a second view
+    notebook["cells"].append(again | {"source": ["board"]})  # This cell shows the board a second time.
     (folder / "board.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
     command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", f"--port={port}"]
     command += ["--ServerApp.token=", "--ServerApp.password=", f"--ServerApp.root_dir={folder}"]
@@ -78,7 +78,7 @@ def test_a_flip_in_jupyter_moves_the_bars_to_what_the_core_computes(jupyter, pat
         pages = [first] = [context.new_page()]
         first.goto(f"{jupyter}/{path}")
         first.locator(".jp-Cell").first.wait_for(timeout=60_000)
-        first.wait_for_timeout(5000)  # until the kernel listens
+        first.wait_for_timeout(5000)  # The kernel listens only after some seconds.
         first.locator(".jp-Cell .cm-content").first.click()
         for _ in range(4):
             first.keyboard.press("Shift+Enter")

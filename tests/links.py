@@ -13,7 +13,7 @@ from views.nav import Nav
 TASKS = bfcl.load_tasks(Path(__file__).resolve().parent.parent / "data" / "tasks")
 
 
-# By chapter: what a link says of each of its controls; of a run also what its log does not have.
+# Each link says something of every control of a chapter; a link to a run also says what its log does not have.
 LINKS = [
     ("lab", "lab-task=hotel&lab-marks=011.101.000.111.111.011.100.100.111.111.110.000&lab-pays=10_100_0.3&lab-why=yes"
         "&lab-weights=4.3_4.5_3.1&lab-convention=axolotl_async&lab-method=mo_grpo"
@@ -35,7 +35,7 @@ def opened(query: str | dict[str, str], chapter: str) -> tuple[Nav, dict[str, An
     """Return the page's bar, and the variables of all its cells, after a visitor has come by this link and opened the
     chapter. query: the part of the link after the question mark, as text or by key.
     """
-    from app import app  # takes a second, which those who want no page do not wait for
+    from app import app  # The import takes a second, for which tests without a page should not wait.
 
     params = parse_qs(query, keep_blank_values=True) if isinstance(query, str) else query
     page = Nav(params | {"at": chapter}, False)
@@ -47,7 +47,7 @@ def opened(query: str | dict[str, str], chapter: str) -> tuple[Nav, dict[str, An
     return page, dict(variables)
 
 
-# Of which no part can be understood.
+# No part of these can be understood.
 HOSTILE = [
     "lab-task=%3Cscript%3Ealert(1)%3C/script%3E&colour=red",
     "lab-marks=" + "1" * 10_000,
@@ -62,7 +62,8 @@ HOSTILE = [
     "run-framework=pickle&run-primary=speed&use-gate=%CC%81%CC%81&use-source=moon",
     "__proto__=1&constructor=2&lab-=3&%00=4&=5",
 ]
-# Whole ones: too long, without a key, the same key many times, bytes that no address may hold.
+# These are whole queries: one that is too long, one without a key, one with a key many times, and one with bytes that
+# no address may hold.
 RAW = (
     b"a" * 100_000,
     b"=",

@@ -22,7 +22,7 @@ from gdpo_audit.logs.names import with_bare_names
 LOGS = Path(__file__).parent / "goldens" / "logs"
 NAMES = ("accuracy", "format", "length_penalty")
 VERL = {"input": "q", "output": "a", "gts": "4", "score": 1.0, "step": 7, "acc": 1.0}  # a line of its dump
-# An event of ms-swift.
+# This is an event of ms-swift's log.
 EVENT = {"step": ["1"] * 2, "prompt": ["a"] * 2, "completion": ["x", "y"], "acc": [1.0, 0.0], "advantages": [1.0, -1.0]}
 
 # --- forms of files --------------------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ def _gdpo(rows, ids, weights, group_eps, batch_eps, _) -> Computed:
                 sums[i] = nan if isnan(sums[i]) else 0.0
     mean, std = mean_and_std(sums)
     if abs(mean) <= ROUND_OFF * max((abs(s) for s in sums if not isnan(s)), default=0.0):
-        mean = 0.0  # every group's z sum to zero
+        mean = 0.0  # In every group the z of a reward sum to zero.
     a = [standardised(s, mean, std, batch_eps) for s in sums]
     return Computed(means, stds, z, sums, mean, std, [0.0 if isnan(v) else v for v in a])
 

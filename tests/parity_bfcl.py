@@ -18,11 +18,12 @@ from gdpo_core.bfcl.task import type_error
 
 TASKS = bfcl.load_tasks(Path(__file__).parent.parent / "data" / "tasks")
 
-# (task, number of the answer from 0): why we and BFCL differ
+# For each task and number of an answer, from 0, this says why we and BFCL differ.
 PROSE = "BFCL reads nothing if there is prose around the calls; to us that is a matter of style."
 DISAGREEMENTS = {("weather", 2): PROSE, ("interest", 7): PROSE, ("interest", 8): PROSE, ("interest", 11): PROSE}
 
-# imported by the decoder and the checker but not needed for Python calls; the real ones want many packages
+# The decoder and the checker import these packages but do not need them for Python calls, and the real ones want many
+# other packages.
 STAND_INS = {
     "bfcl_eval.constants.model_config": {"MODEL_CONFIG_MAPPING": {"any": SimpleNamespace(underscore_to_dot=False)}},
     "bfcl_eval.model_handler.parser.java_parser": {"parse_java_function_call": None},
@@ -50,7 +51,7 @@ def bfcl_accepts(monkeypatch):
     def accepts(task, answer):
         try:
             calls = decode(answer, enums.ReturnFormat.PYTHON)
-        except Exception as error:  # BFCL counts whatever its decoder raises as an unreadable answer
+        except Exception as error:  # BFCL counts whatever its decoder raises as an unreadable answer.
             return False, f"decoder: {type(error).__name__}"
         category = "simple" if len(task.accepted) == 1 else "parallel"
         verdict = check(list(task.functions), calls, list(task.accepted), enums.Language.PYTHON, category, "any")
@@ -63,7 +64,7 @@ def we_accept(task, answer):
     """Return whether an answer passes correctness and has exact types."""
     if not bfcl.grade(task, answer).correctness.passed:
         return False
-    # the style verdict also covers spelling and wrapping, so its type check is taken alone
+    # The style verdict also covers spelling and wrapping, so its type check is taken alone.
     calls, _ = parse_calls(task, answer)
     schemas = {function: parameters["properties"] for function, parameters in task.parameters.items()}
     return not any(type_error(value, schemas[c.function][name]) for c in calls for name, value in c.args.items())

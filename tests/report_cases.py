@@ -110,7 +110,8 @@ class Truth(NamedTuple):
     says: tuple[str, ...] = ()  # patterns, each of which has to be in the report
     never: str = ""  # a pattern that may not be in it
     finding: str = ""  # the id of a finding that has to be there
-    # A pattern of the question that may stand in place of a report, and that must if no other fact is asked for.
+    # This is a pattern of the question that may stand in place of a report, and that must if no other fact is asked
+    # for.
     asks: str = ""
     first: str = ""  # a pattern of what is said first, which is what to do and the first finding
     # The method under which the shares are, if none is known to have made the advantages: "" for GRPO.
@@ -125,7 +126,8 @@ class Case(NamedTuple):
     truth: Truth
     read: Mapping[str, Any] = {}  # options of read_run
     audit: Mapping[str, Any] = {}  # options of audit
-    # What to read if the log is written to a disk: "" for its folder, or a glob there. None: it is read from memory.
+    # This says what to read if the log is written to a disk: “” stands for its folder, another text is a glob there.
+    # With None it is read from memory.
     on_disk: str | None = None
 
 

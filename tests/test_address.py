@@ -54,8 +54,8 @@ def test_what_an_address_cannot_say_is_left_out_and_the_page_says_so(query):
     for chapter in named or {"lab"}:
         page, held = opened(query, chapter)
         assert page.unread
-        assert held["board"].state == untouched()  # none of them can say anything of the Lab
-        assert not read(said(page))[1]  # what it writes is what it could read
+        assert held["board"].state == untouched()  # None of these links can say anything of the Lab.
+        assert not read(said(page))[1]  # The page can read the address that it writes.
 
 
 @pytest.mark.parametrize("query", ["theme=dark", "__theme=light", "at=nowhere", "session_id=x", "embed=lab", "v=1"])

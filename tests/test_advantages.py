@@ -56,7 +56,7 @@ def test_worked_by_hand(methods, rewards, options, expected):
         close(gc.advantages(rewards, method, **options), expected)
 
 
-# --- method.md §2: what is exactly true ----------------------------------------------------------------------------
+# --- identities that hold exactly ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rollouts", (2, 3))
@@ -92,7 +92,7 @@ def test_grpo_ties_101_with_011_and_gdpo_does_iff_the_counts_agree_or_add_up_to_
 def test_three_rewards_of_constant_total_need_not_cancel():
     rewards = [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
     assert zeros(gc.grpo(rewards)) and zeros(gc.grpo_no_std(rewards))
-    low = 1.5 - 0.5 - sqrt(3) / 2  # 0.134
+    low = 1.5 - 0.5 - sqrt(3) / 2  # It is about 0.134.
     close(before_batch_step(rewards), [-low, -low, low, low])
 
 
@@ -155,7 +155,7 @@ def test_float32_keeps_its_digits_over_1_6_million_responses(offset, convention)
     assert a.dtype == torch.float32 and (a - exact).abs().max() <= 4e-6
 
 
-# --- what goes in and what comes out -------------------------------------------------------------------------------
+# --- inputs and outputs --------------------------------------------------------------------------------------------
 
 ROWS = [[1, 0], [0, 1], [1, 1]]
 NUMBERS = ("int8", "uint8", "int64", "bool", "float16", "float32", "float64")
@@ -189,7 +189,8 @@ def test_python_floats_keep_their_double_precision():
 
 
 def test_grpo_batch_std_divides_by_the_std_of_all_sums():
-    rewards = [[[1, 1], [0, 0]], [[2, 1], [2, 1]]]  # sums 2, 0, 3, 3: mean 2, squared deviations 0 + 4 + 1 + 1
+    # The sums are 2, 0, 3, 3; their mean is 2, and the squared deviations are 0 + 4 + 1 + 1.
+    rewards = [[[1, 1], [0, 0]], [[2, 1], [2, 1]]]
     expected = f64([[1, -1], [0, 0]]) / 2**0.5
     close(gc.advantages(rewards, "grpo_batch_std"), expected)
     e = gc.explain(rewards, "grpo_batch_std")
@@ -223,7 +224,7 @@ def test_condition_is_missing_where_the_gate_is_and_leaves_what_it_was_given():
 R = [[1, 0], [0, 1], [1, 1]]
 OTHER_ORDER = np.dtype(float).newbyteorder()
 BAD = {
-    # argument: (what is given, a part of what the text says came)
+    # For each argument there are bad values, each with a part of what the error says came.
     "rewards": [
         (None, "NoneType"), ("abc", "str"), ([["a", "b"]], "list"), ([[1, 2], [1]], "list"), ([[1, None]], "NoneType"),
         ([[1j, 1]], "complex"), (np.array([["1"], ["2"]]), "numpy"), (3, "shape ()"), ([1, 2, 3], "shape (3,)"),
@@ -250,7 +251,7 @@ BAD = {
     "method": [(None, "None"), ("GRPO", "'GRPO'"), (["gdpo"], "['gdpo']"), (gc.gdpo, "function")],
 }  # fmt: skip
 
-# Every public function that takes these arguments; advantages is tried with every value.
+# These are all public functions that take these arguments; advantages is tried with every value.
 WITH_METHOD = (gc.advantages, gc.explain, gc.collapse, gc.update_share, gc.push)
 ENTRIES = (*WITH_METHOD, gc.grpo, gc.grpo_no_std, gc.gdpo)
 
@@ -277,7 +278,7 @@ def test_lengths_have_the_shape_of_the_responses_also_where_they_weigh_nothing_a
 def test_condition_names_what_it_cannot_use(subtests):
     bad = {"reward": (2, -3, "a", None, 1.0, True), "on": (2, [0], 1, -1), "threshold": (nan, "1", None, 10**400)}
     check_refusals(subtests, gc.condition, {"rewards": R}, bad, shown=True)
-    check_refusal(gc.condition, {"rewards": R, "reward": 0}, "on", "0")  # itself
+    check_refusal(gc.condition, {"rewards": R, "reward": 0}, "on", "0")  # A reward cannot be conditioned on itself.
     check_refusal(gc.condition, {"rewards": [1, 2]}, "rewards", "shape (2,)")
 
 

@@ -63,7 +63,7 @@ def test_rewards_with_weight_that_make_nothing_of_the_update_are_found():
     (against,) = [f for f in starved if f.evidence["reward"] == "short"]
     assert against.evidence["update_share"] < 0 and "works against short" in against.message
     assert all("from the first step on" in f.message and f.evidence["since_step"] == 1 for f in starved)
-    # Within a severity, what is about most of the run comes first.
+    # Within a severity, the finding that concerns most of the run comes first.
     extents = [f.extent for f in report.findings if f.severity == "warning"]
     assert extents == sorted(extents, reverse=True)
 
@@ -76,7 +76,7 @@ def test_rewards_that_get_what_their_weights_ask_for_are_not_starved(weights):
         assert not ids & {"reward-starved", "reward-dominates"}
 
 
-# --- the plan is what the log, written anew, shows --------------------------------------------------------------------
+# --- the plan, compared with logs that are written anew ---------------------------------------------------------------
 
 
 def written_anew(table, names, setting):
@@ -119,7 +119,8 @@ def test_what_a_plan_promises_is_what_the_log_written_anew_shows(table):
         for figure in ("inversions", "groups_with_ties", "tied_pairs", "silent_groups"):
             assert row[figure] == pytest.approx(after.methods[method][figure], abs=1e-6), (row["title"], figure)
         for reward in after.rewards:
-            share = reward["update_share"][method]  # of rewards that TRL has in float32
+            # TRL has these rewards in float32, so their shares agree to few digits.
+            share = reward["update_share"][method]
             assert row["update_share"][reward["name"]] == pytest.approx(share, rel=1e-3, abs=1e-5)
             assert row["dead_groups"][reward["name"]] == pytest.approx(reward["dead_groups"])
         if row["recommended"]:
@@ -189,7 +190,7 @@ def test_the_sample_is_whole_batches_from_all_over_the_run(sizes, batch_size):
         trials.MOST = most
     batches = sum(sizes)
     there = sample["batch"].unique().sort().to_list()
-    assert len(sample) == len(there) * batch_size  # whole
+    assert len(sample) == len(there) * batch_size  # The sample holds whole batches.
     assert len(sample) <= 1000 and (len(there) == batches or 2 * len(sample) + 4 * batch_size > 1000)
 
 
@@ -202,7 +203,7 @@ def test_what_is_no_report_is_refused():
             ga.advise(other)
 
 
-# --- should I? the push decides ---------------------------------------------------------------------------------------
+# --- whether to use GDPO: the push decides ----------------------------------------------------------------------------
 
 
 def judged(seed):

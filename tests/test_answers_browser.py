@@ -132,7 +132,8 @@ def test_a_slider_moves_the_shares_the_lines_and_the_link_which_restores_them(op
     assert again.locator("[data-reward='1']").inner_text() == said
     assert again.get_by_label("method").input_value() == "gdpo"
     assert again.evaluate("document.documentElement.scrollWidth") <= 390
-    # A weight of a link beyond the ends of a slider is taken; without any weight there is nothing to learn and no line.
+    # A weight in the address may lie beyond the ends of its slider. If every weight is 0, there is nothing to learn and
+    # no line.
     far = opened(report, "#w=1,99,0&m=gdpo")
     assert far.get_by_label("weight of style").input_value() == "99" and "99.0" in far.locator(".asks pre").inner_text()
     zero = opened(report, "#w=0,0,0&m=grpo")

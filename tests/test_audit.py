@@ -107,7 +107,7 @@ def silenced(rewards, share, k=slice(None)):
     return rewards
 
 
-# --- nothing to say, and the numbers ----------------------------------------------------------------------------------
+# --- runs without findings, and the numbers ---------------------------------------------------------------------------
 
 
 def test_the_verdict_says_what_ran_and_what_to_look_at_first():
@@ -202,7 +202,7 @@ def test_a_weight_is_solved_from_batches_all_over_the_run(monkeypatch):
     assert report.run["weights"]["format"] is None and report.run["weights_used"]["format"] == 1
     monkeypatch.setattr(sys.modules["gdpo_audit.logs.run"], "SAMPLE", 2 * PROMPTS * ROLLOUTS)
     rewards = varied(steps=8)
-    rewards[:4, ..., 1] = 1.0  # constant at first
+    rewards[:4, ..., 1] = 1.0  # This reward is constant at first.
     report = audit(made_run(rewards, "gdpo", weights=[1, 0.5, 2]))
     assert report.run["reproduced"] is True and report.run["weights"]["format"] == pytest.approx(0.5, rel=1e-3)
 
@@ -251,7 +251,7 @@ def test_findings_and_report_read_facts_alone(monkeypatch):
     assert other.evidence["method_there"] == "grpo_no_std"
 
 
-# --- findings: a run that has it, and a near miss ---------------------------------------------------------------------
+# --- each finding, in a run that has it and in one that nearly has it -------------------------------------------------
 
 
 def scaled(factor=10, k=2):
@@ -391,7 +391,7 @@ def test_ties_are_counted_with_what_gdpo_would_make_of_them():
         right, inverted, tied = by_primary(rewards[0, ..., 0], made)
         orders = f"{method.upper()} orders {right} correctly and {inverted} wrongly, and it ties {tied}"
         assert orders in finding.message
-    unjudged = one(audit(made_run(rewards, "grpo")), "ties-hide-signal")  # whether broken ties help, nobody knows here
+    unjudged = one(audit(made_run(rewards, "grpo")), "ties-hide-signal")  # Nobody knows here whether broken ties help.
     assert unjudged.row is None and unjudged.to_do.startswith("Name the reward that matters most")
 
 
@@ -427,7 +427,7 @@ def test_batches_that_come_twice_count_once():
     by_chance[:, 0, 0] = 1
     by_chance[[2, 4], 0, :2, 0] = [0, 1]
     assert audit(made_run(by_chance)).notes == ()
-    assert audit(made_run(np.ones((6, 4, 4, 1)))).notes == ()  # nothing differs anywhere
+    assert audit(made_run(np.ones((6, 4, 4, 1)))).notes == ()  # Here no reward differs anywhere.
 
 
 def mixed_with_an_evaluation():

@@ -67,7 +67,8 @@ def test_the_verdict_and_what_the_run_did(capsys):
     assert len(out.splitlines()) <= 40 and "threshold" not in out
     assert re.search(r"^convention +TRL \(", out, re.M)
     assert "4 files, 4 steps, 128 responses in 16 groups of 8" in out
-    assert "in the first quarter of the run → the mean in the last" in out and "▁" in out  # the course of the rewards
+    # This is the course of the rewards.
+    assert "in the first quarter of the run → the mean in the last" in out and "▁" in out
 
 
 def test_several_runs_stand_below_each_other_and_the_files_of_a_directory_are_one(capsys, tmp_path):
@@ -76,7 +77,8 @@ def test_several_runs_stand_below_each_other_and_the_files_of_a_directory_are_on
     found = parsed(run(capsys, TRL, SWIFT, "--json", "-")[1])
     assert found["schema"] == 1 and [r["source"]["framework"] for r in found["runs"]] == ["trl", "ms_swift"]
     files = sorted(Path(TRL).glob("*.parquet"))
-    again = f"{files[0].parent}/../{files[0].parent.name}/{files[0].name}"  # a file spelled twice counts once
+    # A file that is spelled in two ways counts once.
+    again = f"{files[0].parent}/../{files[0].parent.name}/{files[0].name}"
     found, whole = (parsed(run(capsys, *paths, "--json", "-")[1]) for paths in ([*files, again], [TRL]))
     assert found["source"].pop("path") != whole["source"].pop("path") and found == whole
 
@@ -87,7 +89,8 @@ def test_what_the_caller_names_is_used(capsys, tmp_path):
     assert found["source"]["rewards"] == ["a=b", "🙂"] and found["source"]["groups"] == 4
     assert found["run"]["weights_used"] == {"a=b": 3.0, "🙂": 1.0} and found["run"]["primary"] == "a=b"
     assert found["run"]["asked"] == "gdpo"
-    assert found["methods"]["grpo"]["inversions"] == 0.0  # 3 against 1: the primary reward decides
+    # The primary reward decides, because it weighs 3 against 1.
+    assert found["methods"]["grpo"]["inversions"] == 0.0
     sized = ["--group-size", 4, "--reward", "a=b", "--reward", "🙂", "--columns", "step=prompt", "--json", "-"]
     found = parsed(run(capsys, table(tmp_path), *sized)[1])["source"]
     assert (found["group_size"], found["steps"]) == (4, 4)
@@ -122,7 +125,7 @@ def test_it_fits_a_narrow_terminal_but_for_what_is_to_be_copied(screen, columns)
     text, _ = screen([report], columns)
     fix = report.findings[0].fix.split("\n")
     lines = text.split("\n")
-    assert all(line in lines for line in fix)  # whole, and nothing around it
+    assert all(line in lines for line in fix)  # Each line of the fix stands there as a whole, with nothing around it.
     assert max(len(line) for line in lines if line not in fix) <= columns
     assert "Under GRPO, correctness accounts for" in text and "55 %" in text and "GDPO" in text
 
@@ -256,7 +259,7 @@ def test_one_bad_run_of_several_leaves_no_part_of_a_verdict(capsys, tmp_path):
     assert (code, out) == (2, "") and "nowhere" in err and not (tmp_path / "x.html").exists()
 
 
-# --- as a process ----------------------------------------------------------------------------------------------------
+# --- the command as a process ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -268,9 +271,11 @@ def test_a_reader_who_leaves_ends_it_quietly_and_the_status_stands(capsys, monke
     os.close(read)
     with suppress(BrokenPipeError), open(write, "w") as pipe, pytest.raises(SystemExit) as stopped:
         monkeypatch.setattr(sys, "stdout", pipe)
-        monkeypatch.setattr(sys, "stderr", sys.stderr)  # Click puts another in its place
+        # Click puts another stderr in its place, and monkeypatch undoes that.
+        monkeypatch.setattr(sys, "stderr", sys.stderr)
         gdpo_cli.main(command)
-    assert stopped.value.code == status == capsys.readouterr().err.count("\n")  # 1 is for findings
+    # The status is not 1, which is kept for findings.
+    assert stopped.value.code == status == capsys.readouterr().err.count("\n")
 
 
 @pytest.mark.slow

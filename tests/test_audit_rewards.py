@@ -45,7 +45,8 @@ def test_the_gate_that_is_printed_puts_no_wrong_answer_before_a_right_one():
     exec(report.plan[-1].lines, scope)
     gated = np.reshape(scope["other_gated"]([]), SHAPE)
     assert inverted(correct, correct + penalty) > 0.5
-    assert inverted(correct, correct + np.where(correct >= 1, penalty, 0.0)) > 0.5  # 0 is the best penalty there is
+    # Outside the gate the penalty becomes 0, which is the best penalty there is.
+    assert inverted(correct, correct + np.where(correct >= 1, penalty, 0.0)) > 0.5
     assert inverted(correct, correct + gated) == 0
 
 
@@ -59,7 +60,7 @@ def test_right_or_wrong_with_a_constant_added_is_no_noise():
     assert "reward-noise" not in ids(audit(two(graded, characters)))
 
 
-# --- missing is not constant ------------------------------------------------------------------------------------------
+# --- a missing reward is not constant ---------------------------------------------------------------------------------
 
 
 def tasks(every=2):
@@ -113,11 +114,11 @@ def test_what_does_not_fade():
     for report in (short, few, always, unused):
         assert "reward-fades" not in ids(report)
     half = fading(0.0)
-    half[10:, ::2, :, 0] = np.arange(8) % 2  # half of the groups are left, and more than a quarter of the part
+    half[10:, ::2, :, 0] = np.arange(8) % 2  # Half of the groups are left, and more than a quarter of the part.
     assert "reward-fades" not in ids(audit(made_run(half, "gdpo")))
 
 
-# --- what only round-off tells apart ----------------------------------------------------------------------------------
+# --- rewards that only round-off tells apart --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -131,7 +132,7 @@ def test_what_does_not_fade():
 )
 def test_round_off_shows_no_method(tmp_path, monkeypatch, writer, method):
     close = [(name, lambda draw, *shape: 0.7 + 1e-7 * draw.normal(size=shape)) for name in ("a", "b")]
-    if method == "any":  # numbers that no method makes
+    if method == "any":  # These are numbers that no method makes.
         drawn = np.random.default_rng(0).normal(size=(4, 8))
         monkeypatch.setattr(fake_logs, "advantages_of", lambda *_: drawn - drawn.mean(1, keepdims=True))
     writer(tmp_path, steps=6, rewards=close, weights=(1.0, 1.0), method="gdpo" if method == "any" else method)

@@ -12,8 +12,8 @@ from gdpo_core._errors import InputError
 TASKS = Path(__file__).parent.parent / "data" / "tasks"
 INTEREST, HOTEL, WEATHER, COAT = bfcl.load_tasks(TASKS)
 
-# Worked out by hand from the request and the documentation: correctness, style and conciseness of the answers that the
-# Lab shows, in their order.
+# The correctness, style and conciseness of the answers that the Lab shows, in their order, were worked out by hand from
+# the request and the documentation.
 ORACLE = {
     "interest": "111 111 110 110 110 110 101 101 101 011 100 100",
     "hotel": "111 111 110 110 110 110 011 011 011 101 010 010",
@@ -80,7 +80,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("answer", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_text_is_unreadable_and_quick(answer):
-    start = time.thread_time()  # a busy machine takes longer for what costs as much
+    start = time.thread_time()  # CPU time is measured, because on a busy machine the same work takes longer.
     grades = bfcl.grade(INTEREST, answer)
     assert time.thread_time() - start < 1
     assert grades.vector == (0, 0, 0)

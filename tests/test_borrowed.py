@@ -12,10 +12,11 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("gdpo_core", "gdpo_audit", "views", "tests", "benchmarks", "scripts")
 FILES = sorted([path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")] + list(ROOT.glob("*.py")))
-# A private module or name of a dependency, imported or in a string for import_module and monkeypatch.
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 ASKED = [*PROJECT["dependencies"], *(line for lines in PROJECT["optional-dependencies"].values() for line in lines)]
 PACKAGES = "|".join({re.split(r"[^\w]", line, maxsplit=1)[0] for line in ASKED})
+# This matches a private module or name of a dependency that is imported, or that stands in a string for import_module
+# and monkeypatch.
 REACH = re.compile(rf"\b(?:{PACKAGES})(?:\.\w+)*?(?:\._[a-z]\w*| import _[a-z]\w*)(?:\.\w+)*")
 # What stands here is changed by views/patches.py, whose names have tests of their own.
 OF_MARIMO = {"tests/test_patches.py"}

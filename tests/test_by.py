@@ -56,7 +56,8 @@ def test_every_figure_is_that_of_the_rows_of_the_value(tasks):
         rows = table.filter(pl.col("task").eq_missing(value))
         assert (part["column"], part["values"], part["method"]) == ("task", 1, "grpo")
         assert part["responses"] == len(rows) and part["groups"] == rows["id"].n_unique()
-        alone = ga.audit(ga.read_run(rows.drop("task"), group="id"), primary="a")  # GRPO has no step over the batch
+        # GRPO has no step over the batch, so a task by itself has the figures that it has in the whole run.
+        alone = ga.audit(ga.read_run(rows.drop("task"), group="id"), primary="a")
         for mine, its in zip(part["rewards"], alone.rewards, strict=True):
             assert mine["name"] == its["name"] and mine["mean"] == nearly(its["mean"])
             assert mine["dead_groups"] == nearly(its["dead_groups"])
@@ -75,7 +76,7 @@ def test_the_shares_under_gdpo_are_of_advantages_of_whole_batches():
     r = table.select(NAMES).to_numpy().reshape(3, 12, 6, 3)
     std = r.std(2, ddof=1, keepdims=True)
     z = (r - r.mean(2, keepdims=True)) / np.where(std > 0, std, 1)
-    each = z / z.sum(-1).std((1, 2), ddof=1)[:, None, None, None]  # what each reward adds to the advantage
+    each = z / z.sum(-1).std((1, 2), ddof=1)[:, None, None, None]  # This is what each reward adds to the advantage.
     advantage = each.sum(-1)
     task = table["task"].to_numpy().reshape(3, 12, 6)[..., 0]
     for value, part in parts(of_all).items():
@@ -105,7 +106,7 @@ def test_every_reader_knows_the_column(tmp_path):
         getattr(fake_logs, f"write_{name}")(tmp_path / name, steps=4, **({"extra": TASKS} if name == "trl" else {}))
     for file in tmp_path.rglob("*.jsonl"):
         rows = [json.loads(line) for line in file.read_text().splitlines()]
-        known: dict[str, str] = {}  # the task of each prompt
+        known: dict[str, str] = {}  # This maps each prompt to its task.
         for row in rows:
             key = row.get("input") or row.get("content", [[None]])[0][0]
             row["task"] = TASKS["task"](32) if key is None else known.setdefault(key, f"t{len(known) % 3}")

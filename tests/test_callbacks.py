@@ -86,7 +86,8 @@ def test_every_third_logged_step_and_the_end_are_audited_on_the_last_three(callb
     trainer.train(8)
     logged = ours(trainer.state.log_history)
     assert list(logged) == [3, 6, 8]
-    assert len(trainer.written) == len(set(trainer.written)) == 8  # our metrics do not write completions again
+    # Our metrics do not make the trainer write completions again.
+    assert len(trainer.written) == len(set(trainer.written)) == 8
     fresh = ga.audit(ga.read_run(tmp_path / "out"), primary="accuracy")
     assert callback.report.to_dict() == nearly(fresh.to_dict())
     assert {name for name in trainer.state.log_history[-1] if name != "step"} == {
@@ -142,7 +143,8 @@ def test_a_fault_is_one_warning_and_never_an_error(callbacks, tmp_path, made, fa
     callback = callbacks.AuditCallback(trainer, path=str(out if fault in ("nothing", "damaged") else made), every=1)
     with caplog.at_level(logging.WARNING, "gdpo_audit"):
         callback.on_log(trainer.args, trainer.state, None, logs={"loss": 1.0})
-        assert not caplog.records  # the trainer may not have written anything yet
+        # The first failure is not reported, because the trainer may not have written anything yet.
+        assert not caplog.records
         for _ in range(4):
             callback.on_log(trainer.args, trainer.state, None, logs={"loss": 1.0})
     [record] = caplog.records

@@ -58,7 +58,7 @@ def test_tables_of_evaluations_are_no_second_run_and_do_not_count(tmp_path, trac
     log = []
     for number, (table, other) in enumerate(zip(tables, others, strict=True), start=1):
         log.append(table)
-        if number % 4 == 0:  # TRL's table keeps the last responses of training, where there is room
+        if number % 4 == 0:  # TRL's table keeps the last responses of training where there is room.
             log.append(pl.concat([table.tail(16), other.head(16)]))
     report, expected = ga.audit(ga.read_run(tracked([*log, log[-1]]))), ga.audit(ga.read_run(tmp_path / "out"))
     assert report.notes == ("3 tables (steps 4, 8 and 12) were left out, because they hold evaluations.",)

@@ -76,7 +76,7 @@ def test_each_step_counts_under_the_weights_that_made_it(change, method):
     assert finding.evidence["steps"] == steps and "advantages-not-reproduced" not in found
     first, last = ([finding.evidence[when][name] for name in NAMES] for when in ("before", "after"))
     assert (first, last) == (pytest.approx(weights_at(1), rel=1e-3), pytest.approx(weights_at(STEPS), rel=1e-3))
-    # What is tried begins with the run as it was, and the other settings have one set of weights in all steps.
+    # The settings that are tried begin with the run as it was. The others have one set of weights in all steps.
     other = report.what_if(weights=dict.fromkeys(NAMES, 1.0))
     assert list(other.before["update_share"].values()) == pytest.approx(expected, abs=1e-5)
     constant = draw_run(lambda t: (1, 1, 1), method)[1]

@@ -17,7 +17,7 @@ from views.lab.answers import grade_answers
 pytestmark = pytest.mark.slow
 
 GRADED = [list(row) for row in grade_answers(TASKS[0]).marks]
-# Its menu button, its outline, the input inside its upload, Vega's menu in a chart.
+# These are its menu button, its outline, the input inside its upload, and Vega's menu in a chart.
 MARIMOS_OWN = ("radix", ".py-4", "marimo-file", "marimo-mime-renderer")
 SHOWN = """() => [...document.querySelectorAll(".marimo-cell[data-cell-name]")].filter(c => c.checkVisibility())
   .map(c => c.dataset.cellName)"""
@@ -75,7 +75,7 @@ def test_a_link_opens_its_chapter_alone_without_serious_fault_and_within_every_w
     current = page.locator("nav [aria-current=page]")
     assert current.count() == 1 and CHAPTERS[chapter] in current.inner_text()
     assert page.locator("[role=main]").count() == 1 and page.get_by_role("navigation", name="Chapters").count() == 1
-    assert page.get_by_text("None", exact=True).count() == 0  # what a function without an answer leaves on a page
+    assert page.get_by_text("None", exact=True).count() == 0  # A function without an answer leaves this word on a page.
     found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
     nodes = [
         (fault["id"], node) for fault in found if fault["impact"] in ("serious", "critical") for node in fault["nodes"]
@@ -109,7 +109,7 @@ def test_back_and_forward_and_what_was_set_stays(visit):
     page.get_by_role("link", name=re.compile("^Next: ")).locator("visible=true").first.click()
     at(page, "train")
     assert page.evaluate("window.mine") == 1, "no link of the page may load it anew"
-    # On paper stands what was opened.
+    # What was opened on the screen stands on paper too.
     chapter_ready(page, "train")
     page.emulate_media(media="print")
     assert {name.split("_")[0] for name in page.evaluate(SHOWN)} >= {"lab", "train"}
@@ -125,7 +125,7 @@ ORDER = f"() => [...{BOARD}.querySelectorAll('.row .number')].map(n => Number(n.
 
 def test_a_journey_through_the_lab(visit):
     page = visit(width=1440, height=900, permissions=["clipboard-read", "clipboard-write"])
-    for selector in ("h1", ".drop", ".board .rows", ".sentences b"):  # the first screen
+    for selector in ("h1", ".drop", ".board .rows", ".sentences b"):  # These are on the first screen.
         box = page.locator(selector).locator("visible=true").first.bounding_box()
         assert box["y"] >= 0 and box["y"] + box["height"] <= 900, selector
     page.get_by_role("button", name="Skip to the chapter").focus()
@@ -133,7 +133,7 @@ def test_a_journey_through_the_lab(visit):
     becomes(page, "() => document.activeElement.tagName", "H1")
     page.locator(".row").nth(5).hover()
     assert "Answer 6" in page.locator(".detail").inner_text()
-    # The grid by keyboard; rows stay under the hand.
+    # The grid can be used by keyboard, and its rows keep their places.
     toggle(page, 0, 0).focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight", "ArrowLeft", "Space"):
         page.keyboard.press(key)
@@ -154,7 +154,7 @@ def test_a_journey_through_the_lab(visit):
     page.get_by_text("Program copied. It prints these numbers.").wait_for()
     source = page.evaluate("navigator.clipboard.readText()")
     assert str(marks[3]) in source and len(source.splitlines()) <= 15
-    # Every control moves the bars; ten flips in a second leave no stale number.
+    # Every control moves the bars, and ten flips in a second leave no stale number.
     page.get_by_role("button", name="Reset").click()
     page.get_by_label("pay of style").select_option("10")
     paid, weights = [[a, 10 * b, c] for a, b, c in GRADED], [10, 1, 1]
@@ -207,7 +207,7 @@ def test_dots_and_parts_stand_where_numpy_has_them(visit):
         "GRPO cannot tell a wrong answer from seven right ones.",
     )
     assert title.inner_text() == said
-    assert page.locator(".play").is_hidden()  # who wants no motion has the still picture
+    assert page.locator(".play").is_hidden()  # A reader who wants no motion has the still picture.
     marks = [list(row) for row in GRADED]
     for answer, reward in ((None, None), (8, 0), (4, 1)):
         if answer is not None:
@@ -224,7 +224,7 @@ def test_dots_and_parts_stand_where_numpy_has_them(visit):
         assert wrong == [str(i + 1) for i, row in enumerate(marks) if not row[0]]
         assert page.locator(".dot.base.wrong").all_inner_texts() == wrong
     assert title.inner_text() != said
-    # Every bar as what its rewards add, by keyboard; a link keeps it.
+    # Every bar can be shown as what its rewards add, also by keyboard, and a link keeps that.
     page.get_by_role("button", name="Why: each bar").focus()
     page.keyboard.press("Enter")
     page.wait_for_function("() => new URLSearchParams(location.search).get('lab-why') === 'yes'")
@@ -265,7 +265,7 @@ def test_the_drop_falls_piles_up_and_lets_go(visit):
     assert max(y for _, y in begun[0]) < min(y for _, y in end[0]), "all are above the pile"
     assert at_rest(page) == end
     page.get_by_text("advantage", exact=True).first.focus()
-    page.keyboard.press("Tab")  # to the task that is chosen, from which an arrow goes to the next one
+    page.keyboard.press("Tab")  # The focus goes to the task that is chosen, from which an arrow goes to the next one.
     places = {places_below_the_headline(page)}
     for said in ("Here the odd one out", "Both methods agree.", "No ties, but GDPO pr"):
         page.keyboard.press("ArrowRight")
@@ -274,7 +274,8 @@ def test_the_drop_falls_piles_up_and_lets_go(visit):
         for answer in (0, 9):
             page.locator(".row").nth(answer).hover()
             places.add(places_below_the_headline(page))
-        page.get_by_role("button", name="Why: each bar").dispatch_event("click")  # the focus stays
+        # The event is dispatched so that the focus stays where it is.
+        page.get_by_role("button", name="Why: each bar").dispatch_event("click")
         settled(page)
         places.add(places_below_the_headline(page))
     assert len(places) == 1, "nothing moves between tasks, rows and what adds up to a bar"
@@ -284,7 +285,7 @@ def test_a_mark_that_is_a_number_is_typed_and_left_by_arrows(visit):
     page = visit("?lab-task=coat&lab-why=yes")
     marks = [list(row) for row in grade_answers(TASKS[3]).marks]
     toggle(page, 7, 1).focus()
-    for key in ("ArrowRight", "1", ".", "5", "ArrowDown"):  # what is typed replaces what stood there
+    for key in ("ArrowRight", "1", ".", "5", "ArrowDown"):  # What is typed replaces what stood in the cell.
         page.keyboard.press(key)
     marks[7][2] = 1.5
     drawn(page, computed(marks))
@@ -293,7 +294,7 @@ def test_a_mark_that_is_a_number_is_typed_and_left_by_arrows(visit):
     page.keyboard.press("Space")
     marks[8][1] = 1 - marks[8][1]
     drawn(page, computed(marks))
-    # A number beyond the limit is not taken: the cell says so, and the last good state stays.
+    # A number beyond the limit is refused: the cell says so, and the last good state stays.
     score = page.get_by_label("Answer 8, conciseness")
     score.fill("1e308")
     score.press("Enter")
@@ -318,14 +319,15 @@ def test_on_a_phone_everything_can_be_touched(visit):
     )
     cut = page.locator(".board .value").evaluate_all("all => all.filter(v => v.scrollWidth > v.clientWidth + 1).length")
     assert (small, cut) == (0, 0)
-    # The first words of an answer in its row; all of it in a sheet at the foot, which leaves the row's bars in sight.
+    # A row has the first words of its answer. A sheet at the foot has all of it and leaves the bars of the row in
+    # sight.
     assert page.locator(".row code").nth(9).inner_text().startswith("[compound(rate=5")
     toggle(page, 9, 0).tap()
     sheet = page.locator(".board .detail")
     sheet.wait_for()
     settled(page)
     row, box = page.locator(".row").nth(9).bounding_box(), sheet.bounding_box()
-    # The drop stays in sight, below the page's bar and above the row.
+    # The picture of the drop stays in sight, below the page's bar and above the row.
     bar, drop = page.locator(".bar:has(nav)").bounding_box(), page.locator(".drop").bounding_box()
     assert abs(drop["y"] - bar["height"]) <= 1 and drop["y"] + drop["height"] <= row["y"] + 1
     assert drop["height"] <= 170 and row["height"] == pytest.approx(44, abs=1)

@@ -72,7 +72,8 @@ def axolotl(more, rl="gdpo"):
     return f"base_model: m\nrl: {rl}\n{more}\n"
 
 
-# By the id of a trap: a configuration that holds it and a near one that does not; each with a version where it matters.
+# For the id of each trap there is a configuration that holds it and a near one that does not, each with a version where
+# that matters.
 CASES = {
     "trl-apply-gdpo": (trl("apply_gdpo=True"), trl(GDPO_TRL)),
     "trl-before-gdpo": ((trl(GDPO_TRL), "trl==0.26.2"), (trl(GDPO_TRL), "trl==0.27.0")),
@@ -280,7 +281,7 @@ def test_weights_batch_and_log_of_a_script_with_variables_and_arrays():
     logged = gc.check_config({"train.sh": script.replace("use_v1=", "rollout_data_dir=x trainer.use_v1=")})
     assert not logged.lines and "shares and ties" in logged.facts["log"]
     old = gc.check_config({"train.sh": verl("algorithm.adv_estimator=gdpo")}, "verl==0.8.0")
-    assert old.lines == ("trainer.rollout_data_dir=rollouts",)  # which has no use_v1
+    assert old.lines == ("trainer.rollout_data_dir=rollouts",)  # verl 0.8.0 has no use_v1.
 
 
 def test_a_shell_variable_is_extended():
@@ -290,7 +291,9 @@ def test_a_shell_variable_is_extended():
     )
     check = gc.check_config({"a.sh": script})
     assert (check.method, check.rewards, check.weights, check.group_size) == ("grpo", ("a", "b"), (1.0, 0.5), 16)
-    assert check.unread == ("beta = $BETA (a.sh:7)",)  # which the script's caller may have set
+    assert check.unread == ("beta = $BETA (a.sh:7)",)  # The caller of the script may have set BETA.
+    array = "A=(--rlhf_type)\nA+='=grpo'\nswift rlhf ${A[@]} --num_generations 4\n"
+    assert gc.check_config({"a.sh": array}).method == "grpo"
     maybe = gc.check_config({"a.sh": script.replace("N+=6", "if [ $X ]; then N+=6; fi")})
     assert maybe.unread == ("beta = $BETA (a.sh:7)", "num_generations = $N (a.sh:7)")
 
@@ -324,7 +327,7 @@ def test_a_command_inside_a_file_of_values_or_a_program_is_read():
 def test_the_processes_of_accelerate_count():
     program = OF["trl/grpo_vlm.py"].read_text()
     check = gc.check_config({"a.py": program, "zero2.yaml": OF["trl/accelerate_zero2.yaml"].read_text()})
-    assert (check.group_size, check.groups) == (8, 8)  # 8 answers on each of 8 processes
+    assert (check.group_size, check.groups) == (8, 8)  # The program has 8 answers on each of 8 processes.
     launched = (
         "accelerate launch --num_processes 2 --config_file x.yaml train.py --num_generations 4 --log_completions \\\n"
     )
@@ -359,8 +362,8 @@ def test_python_is_read_and_never_run(tmp_path):
 
 # --- the trainers' own, and those of users ---------------------------------------------------------------------------
 
-# What holds of an example of a trainer with the version that it was read in: verl's GDPO needs the legacy trainer since
-# 0.9, and axolotl documents a setting under which GRPO runs.
+# These traps hold of an example of a trainer with the version that it was read in: verl's GDPO needs the legacy trainer
+# since 0.9, and axolotl documents a setting under which GRPO runs.
 TRUE_ALARMS = {
     "verl/gdpo_qwen3_8b_fsdp.sh": {"verl-v1-has-no-gdpo"},
     "axolotl/docs_context_parallel.yaml": {"axolotl-context-parallel"},
@@ -385,7 +388,7 @@ def test_each_trainer_has_five_examples():
     assert all(sum(name.startswith(f"{key}/") for name in EXAMPLES) >= 5 for key in RULES)
 
 
-# Checked by hand: the method, and the traps that are no mere hint.
+# The method, and the traps that are no mere hint, were checked by hand.
 OF_USERS = {
     "nemo_reward_features.yaml": ("gdpo", {"nemo-leave-one-out"}),
     "swift_dynamic_sample.py": ("gdpo", {"swift-filter-drops-signal"}),
@@ -421,7 +424,7 @@ def test_configurations_of_users_are_told_as_a_reader_would():
 # --- bad input -------------------------------------------------------------------------------------------------------
 
 
-# Six lists of eight times the one before.
+# These are six lists, each of which holds the one before eight times.
 TIMES = [f"{c}: &{c} [{', '.join([f'*{b}'] * 8)}]\n" for b, c in zip("bcdefg", "cdefgh", strict=True)]
 MERGED = "b: &b {k: 1, l: 2}\n" + "".join(
     f"{c}: &{c} {{<<: [{', '.join([f'*{b}'] * 8)}]}}\n" for b, c in zip("bcdefg", "cdefgh", strict=True)
@@ -493,7 +496,7 @@ def test_what_yaml_merges_into_a_mapping_counts_and_of_a_key_twice_the_last():
     )
     assert (check.rewards, check.weights, check.group_size) == (("r.a", "r.b"), (1.0, 2.0), 4)
     twice = axolotl("trl: {reward_funcs: [r.a], beta: 0.1}\ntrl: {num_generations: 4}")
-    assert gc.check_config({"a.yaml": twice}).rewards is None  # as a parser of YAML has it
+    assert gc.check_config({"a.yaml": twice}).rewards is None  # Of two equal keys, a parser of YAML keeps the second.
 
 
 def test_a_notebook_may_hold_what_is_no_python():

@@ -38,7 +38,7 @@ def without_empty_rows(batch):
 
 with_rewards = naive.batches().map(without_empty_rows).filter(lambda batch: batch.rows)
 
-# 101 and 011 tie in GRPO; 001 and 100 too; the vectors are all different
+# In GRPO 101 and 011 tie, and so do 001 and 100, although all vectors are different.
 TWELVE = [[1, 0, 1], [0, 1, 1], [1, 1, 1], [0, 0, 1], [1, 0, 0], [0, 0, 0]]
 
 
@@ -91,14 +91,15 @@ def test_a_loud_reward_takes_the_update_of_grpo_and_half_of_gdpos():
 
 def test_inversions_are_pairs_in_which_the_lower_primary_gets_more():
     rewards = [[1, 0, 0], [0, 1, 1], [0, 0, 0]]
-    c = gc.collapse(rewards, "grpo")  # pairs with different primary: 0 over 1 (inverted), 0 over 2
+    # Two pairs differ in the primary reward: 0 over 1, which is in the wrong order, and 0 over 2.
+    c = gc.collapse(rewards, "grpo")
     assert c.inversions() == c.inversions(primary=0) == 0.5
     assert c.inversions(primary=1) == c.inversions(primary=-2) == 0.0
     assert gc.collapse(rewards, "grpo", weights=[3, 1, 1]).inversions() == 0.0
     assert isnan(gc.collapse([[1, 1], [1, 1]]).inversions())
 
 
-# --- pair by pair, on any batch ------------------------------------------------------------------------------------
+# --- any batch, compared pair by pair ------------------------------------------------------------------------------
 
 
 @CONVENTIONS
@@ -111,7 +112,8 @@ def test_every_figure_agrees_with_the_explicit_pairs(method, convention, batch):
     for name in SHARES:
         assert getattr(c, name) == near(expected[name]), name
     assert c.update_share == pytest.approx(expected["update_share"], rel=1e-7, abs=1e-7, nan_ok=True)
-    if not any(isnan(r) for row in batch.rows for r in row):  # else a value and a gap are not told apart
+    # With missing rewards, one value with a gap and two values are not told apart.
+    if not any(isnan(r) for row in batch.rows for r in row):
         assert c.dead_rewards == near(expected["dead_rewards"])
 
 
@@ -133,7 +135,7 @@ def test_every_pair_is_right_tied_or_wrong(method, batch):
         for i, j in pairs:
             if batch.rows[i][primary] > batch.rows[j][primary]:
                 i, j = j, i
-            if batch.rows[i][primary] < batch.rows[j][primary]:  # NaN compares false
+            if batch.rows[i][primary] < batch.rows[j][primary]:  # A comparison with NaN is false.
                 gap = level[j] - level[i]
                 counted["right" if gap > 0 else "wrong" if gap < 0 else "tied"] += 1
         found = c.order(primary)
@@ -154,12 +156,12 @@ def test_broken_ties_agree_with_the_explicit_pairs(coarse, fine, batch, data):
     assert set(got) == naive.broken_ties(batch.rows, batch.ids, a, b, primary)
 
 
-# --- an eps parts nothing -------------------------------------------------------------------------------------------
+# --- an eps tells no answers apart ----------------------------------------------------------------------------------
 
 
 def test_a_tie_that_only_an_eps_parts_is_one():
-    # As many pass the first reward as the second, which pays 5: z are equal, and 1e-4 is less of a std of 2.7 than of
-    # 0.5. So TRL gives the second answer more than the first, by 0.0003 of what it gives.
+    # As many answers pass the first reward as the second, which pays 5. Their z are equal, but 1e-4 is a smaller part
+    # of a std of 2.7 than of 0.5. So TRL gives the second answer more than the first, by 0.0003 of its advantage.
     rewards = [[1, 0], [0, 5], [1, 0], [0, 5], [1, 5]]
     paper, trl = (gc.collapse(rewards, convention=c) for c in (gc.PAPER, gc.TRL))
     a = gc.gdpo(rewards, convention=gc.TRL)
@@ -167,7 +169,7 @@ def test_a_tie_that_only_an_eps_parts_is_one():
     assert paper.level.tolist() == trl.level.tolist() == [0, 0, 0, 0, 1]
     assert (paper.pairs_by_eps, trl.pairs_by_eps, trl.tied_pair_count) == (0, near(4 / 8), 4)
     assert trl.order(0) == paper.order(0) == Order(right=2, tied=4, wrong=0)
-    # With a std near the eps itself the two are told apart in earnest.
+    # With a std near the eps itself the two answers really are told apart.
     apart = gc.collapse([[one, 1e-4 * five] for one, five in rewards], convention=gc.TRL)
     assert apart.tied_pairs == apart.pairs_by_eps == 0
 
@@ -277,11 +279,11 @@ def test_the_parts_of_a_response_sum_to_its_advantage_or_are_nan(method, convent
 
 
 def test_the_shares_of_two_groups_by_hand():
-    # Group 1: sums 1 0, so that A = ±1/√2, all of it by the first reward. Group 2: sums 11 0; the parts are 1 and 10
-    # elevenths of A. Each group has Σ A² = 1.
+    # In group 1 the sums are 1 and 0, so that A = ±1/√2 comes from the first reward alone. In group 2 they are 11 and
+    # 0, and the parts are 1 and 10 elevenths of A. Each group has Σ A² = 1.
     rewards = [[[1, 0], [0, 0]], [[1, 10], [0, 0]]]
     assert gc.update_share(rewards, "grpo") == near(((1 + 1 / 11) / 2, (10 / 11) / 2))
-    # GDPO: s = ±0.7071 in group 1 and ±1.4142 in group 2, so that Σ s² = 1 + 4; in group 2 both parts are equal.
+    # Under GDPO s = ±0.7071 in group 1 and ±1.4142 in group 2, so that Σ s² = 1 + 4. In group 2 both parts are equal.
     assert gc.update_share(rewards, "gdpo") == near(((1 + 2) / 5, 2 / 5))
     # Without a division A = ±1/2 and ±11/2, so that the sizes count: 1 + 1 · 11 and 10 · 11 of 1 + 121.
     assert gc.update_share(rewards, "grpo_no_std") == near((12 / 122, 110 / 122))

@@ -42,28 +42,29 @@ CHOSEN = [
     *[(REWARDS | {name: TOTAL.astype(kind)}, {}, OF_TOTAL)
       for name in ("reward", "total_reward", "score", "Total", "final_score", "mark")
       for kind in ("float64", "float32")],
-    # A metric that the total counts, also where it would be read as the length.
+    # A metric that the total counts is a reward, also where it would be read as the length.
     *[({"correct": CORRECT, name: LENGTH, "reward": CORRECT - 0.01 * LENGTH}, {},
         {"weights": {"correct": 1.0, name: -0.01}})
       for name in ("response_len", "response_length", "length", "completion_length")],
     # Rewards of different tasks add up to their total without those that are missing.
     (OF_A_TASK | {"reward": np.where(TASK, CORRECT, 2 * BRIEF)}, {},
         {"rewards": ("math", "code"), "weights": {"math": 1.0, "code": 2.0}}),
-    # Named rewards stand, and the total beside them tells their weights.
+    # The rewards that the caller names stay, and the total beside them tells their weights.
     (REWARDS | {"reward": TOTAL}, {"rewards": [*REWARDS]}, {"rewards": tuple(REWARDS), "weights": WEIGHTS}),
-    # Not taken for the total: where the others are constant; another reward that has such a name;
+    # A column is not taken for the total where the others are constant, or where another reward merely has such a name.
     (dict(correct=1.0, fmt=0.0, reward=BRIEF), {}, {"rewards": ("correct", "fmt", "reward")}),
     (dict(correct=CORRECT, fmt=FMT, reward=BRIEF), {}, {"rewards": ("correct", "fmt", "reward")}),
-    # correct = mark + 0.3 pen as well as mark = correct − 0.3 pen; a subtotal.
+    # Nor is it taken where correct = mark + 0.3 pen holds as well as mark = correct − 0.3 pen, or where it is a
+    # subtotal.
     (dict(correct=CORRECT, pen=BRIEF, mark=CORRECT - 0.3 * BRIEF), {}, {"rewards": ("correct", "pen", "mark")}),
     (dict(a=CORRECT, b=FMT, sub=CORRECT + FMT, c=BRIEF), {}, {"rewards": ("a", "b", "sub", "c")}),
     # Settings are no rewards while they have one value.
     (REWARDS | {"beta": 0.04}, {}, {"rewards": tuple(REWARDS)}),
     (dict(alpha=CORRECT, beta=BRIEF), {}, {"rewards": ("alpha", "beta")}),
-    # A judgement that is yes or no, in its name and in its numbers.
+    # A judgement that is yes or no, in its name and in its numbers, is a reward.
     *[({name: CORRECT.astype(kind), "style": BRIEF, "is_truncated": FMT}, {}, {"rewards": (name, "style")})
       for name in ("is_correct", "is_valid", "isParsable", "eval/is_valid_json") for kind in (float, bool)],
-    # Rewards of any name stay.
+    # Rewards stay whatever their names.
     *[({"right": CORRECT, name: BRIEF}, {}, {"rewards": ("right", name)})
       for name in (*("has_digit", "vowels", "style", "accuracy", "format", "kl_reward", "length_penalty", "reward_len"),
                    *("clean_score", "xmlcount_reward_func", "brevity", "answer_correct", "a", "format_reward"))],
@@ -79,7 +80,7 @@ ASKED = [
     (REWARDS | {"num_sources": COUNT % 5}, r"got 'num_sources', which may be a reward or a metric: name"),
     (REWARDS | {"is_correct": BRIEF}, r"got 'is_correct', which .* --reward brief --reward is_correct$"),
     ({"right": FMT, "words": LENGTH * 3}, r"got 'words', which .*out of --reward right --reward words$"),
-    # Two columns that order every group alike: a copy, a rescaled and a squashed one.
+    # Two columns order every group alike where one is a copy of the other, or the other rescaled or squashed.
     (dict(correct=CORRECT, fmt=FMT, reward=CORRECT), "got 'correct' and 'reward', each of which may be the other one"),
     (dict(acc=CORRECT, score=2 * CORRECT), "got 'acc' and 'score', .*squashed or rescaled"),
     (dict(raw=200 * BRIEF, shaped=np.tanh(3 * BRIEF)), "got 'raw' and 'shaped', .*--reward raw --reward shaped$"),
@@ -110,7 +111,7 @@ NO_REWARDS = {
 @pytest.mark.parametrize("name", NO_REWARDS)
 def test_a_column_that_does_what_no_reward_does_is_left_out_with_the_reason(name):
     values, reason = NO_REWARDS[name]
-    for column in {name, "x" if name != "gen_time_s" else name}:  # whatever its name
+    for column in {name, "x" if name != "gen_time_s" else name}:  # The column is left out whatever its name.
         report = audited(**PAIR, **{column: values})
         assert report.source["rewards"] == ["correct", "fmt"]
         [note] = [note for note in report.notes if "not read as rewards" in note]

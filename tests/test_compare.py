@@ -60,9 +60,10 @@ def figure(c, name, reward=None):
 
 
 def test_the_interval_is_student_s_t_by_hand():
-    # std 1, 4 numbers that alternate: 3.182 · √(4/3) / √4, since its std over n − 1 is √(4/3)
+    # With std 1 and 4 numbers that alternate, it is 3.182 · √(4/3) / √4, since their std over n − 1 is √(4/3).
     assert half_width([np.array([1.0, -1.0, 1.0, -1.0])]) == pytest.approx(3.182 * (4 / 3) ** 0.5 / 2, rel=1e-3)
-    # Welch: variances 4/3 and 16/3 over 4 each, degrees of freedom (5/3)² / ((1/3)² / 3 + (4/3)² / 3) = 4.41
+    # By Welch, with variances 4/3 and 16/3 over 4 each, the degrees of freedom are (5/3)² / ((1/3)² / 3 + (4/3)² / 3) =
+    # 4.41.
     half = half_width([np.array([1.0, -1.0, 1.0, -1.0]), np.array([2.0, -2.0, 2.0, -2.0])])
     assert half == pytest.approx((2.776 + 0.4118 * (2.571 - 2.776)) * (5 / 3) ** 0.5, rel=1e-3)
 
@@ -81,7 +82,7 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says(steps, memory):
             x[t] = memory * x[t - 1] + rng.standard_normal()
         half = half_width([x[50:]])
         held += half is not None and abs(x[50:].mean()) <= half
-    # Without the correction for neighbours, memory 0.8 would hold it about half of the time.
+    # Without the correction for neighbours, the interval would hold the mean about half of the time at memory 0.8.
     assert 0.88 <= held / draws <= 0.99
 
 
@@ -135,7 +136,7 @@ def test_a_run_does_not_differ_from_itself(tmp_path):
 
 def test_a_course_that_both_runs_share_cancels_only_where_steps_pair(tmp_path):
     rng, steps = np.random.default_rng(4), np.arange(40)
-    course = (steps // 5 % 2)[:, None, None] * 8  # up and down together
+    course = (steps // 5 % 2)[:, None, None] * 8  # Both runs go up and down together.
     a, b = draw(rng, 40, 0.4) + course, draw(rng, 40, 0.8) + course
     paired = compared(log(tmp_path / "a.csv", a), log(tmp_path / "b.csv", b))
     apart = compared(log(tmp_path / "a.csv", a), log(tmp_path / "late.csv", b, first=101))
@@ -173,7 +174,8 @@ def runs_of(folder: Path, means, steps=3) -> list[Path]:
     b = [[0, 1, 1, 0]] * steps
     made = []
     for k, mean in enumerate(means):
-        a = [[mean - 1 - t, mean + 1 + t, mean, mean] for t in range(steps)]  # equal steps would be counted once
+        # The rows differ from step to step, because equal steps would be counted once.
+        a = [[mean - 1 - t, mean + 1 + t, mean, mean] for t in range(steps)]
         pl.DataFrame(rows(a, b)).write_csv(folder / f"{k}.csv")
         made.append(folder / f"{k}.csv")
     return made
@@ -183,7 +185,8 @@ def test_runs_are_the_unit_by_hand(tmp_path):
     a, b = audits(runs_of(tmp_path / "a", [1, 2, 3])), audits(runs_of(tmp_path / "b", [12, 14, 16]))
     c = changes(a, b)
     x = figure(c, "mean", "a")
-    # Welch: variances 1 and 4 over 3 each, degrees of freedom (5/3)² / ((1/3)² / 2 + (4/3)² / 2) = 2.941
+    # By Welch, with variances 1 and 4 over 3 each, the degrees of freedom are (5/3)² / ((1/3)² / 2 + (4/3)² / 2) =
+    # 2.941.
     half = (4.303 + 0.9412 * (3.182 - 4.303)) * (5 / 3) ** 0.5
     assert (x.a, x.b, x.difference) == (2, 14, 12) and x.high - x.difference == pytest.approx(half, rel=1e-3)
     assert x.clear and (c.unit, c.paired, len(c.runs_a), len(c.runs_b)) == ("runs", False, 3, 3)

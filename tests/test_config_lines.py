@@ -32,7 +32,7 @@ def yaml(text):
     return pytest.importorskip("yaml").safe_load(text)
 
 
-# --- to GDPO ---------------------------------------------------------------------------------------------------------
+# --- lines that switch to GDPO ---------------------------------------------------------------------------------------
 
 
 def switched(framework):
@@ -75,7 +75,7 @@ def test_nemo_rl_takes_the_weights_in_alphabetical_order():
     assert weights == {"reward_weights": ordered}
 
 
-# --- to other methods ------------------------------------------------------------------------------------------------
+# --- lines that switch to other methods ------------------------------------------------------------------------------
 
 
 def test_every_framework_is_switched_to_other_methods():
@@ -102,7 +102,7 @@ def test_every_framework_is_switched_to_other_methods():
     assert switch("trl", method="gdpo") == config_lines.switch_to_gdpo("trl", REWARDS, WEIGHTS)
 
 
-# --- the log, gates --------------------------------------------------------------------------------------------------
+# --- lines for the log and for gates ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -142,7 +142,8 @@ def test_a_gate_leaves_no_more_than_the_worst_penalty(framework):
         for p, c in zip(penalty, correct, strict=True):
             exec(line, scope := {"brief": p, "correct": c})
             gated.append(scope["brief"])
-    assert gated == pytest.approx([-0.5, -3.204, -3.21])  # three digits, rounded away from 0
+    # The worst value is given with three digits and rounded away from 0.
+    assert gated == pytest.approx([-0.5, -3.204, -3.21])
 
 
 def test_without_a_penalty_the_gate_is_that_of_the_paper():
@@ -158,8 +159,10 @@ def test_without_a_penalty_the_gate_is_that_of_the_paper():
     ("call", "text"),
     [
         (lambda: config_lines.switch_to_gdpo("ppo", REWARDS), "framework: expected one of trl"),
+        (lambda: config_lines.switch_to_gdpo("trl", REWARDS, group_size=-1), "group_size: expected a whole number"),
         (lambda: config_lines.switch_to_gdpo("trl", []), "rewards: expected at least one name, got none"),
         (lambda: config_lines.set_weights("trl", REWARDS, [1, 2]), "weights: expected 3 numbers, one per reward, got"),
+        (lambda: config_lines.set_weights("trl", REWARDS, [1, 2, "3"]), "weights: expected finite numbers, got '3'"),
         (lambda: config_lines.gate("trl", REWARDS, "brief", "right"), "on: expected one of correct, format, brief"),
         (lambda: config_lines.gate("trl", REWARDS, "brief", "correct", "1"), "threshold: expected a finite number"),
         (lambda: framework_named("openrlhf"), r"^framework: expected one of trl \(axolotl\), .*, generic, got 'openr"),

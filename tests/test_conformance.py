@@ -120,8 +120,9 @@ def rounding(rewards, groups, weights, lengths):
     return a
 
 
-# A fault: the case that is named for it, method, convention, the function or the arguments in which it differs, and
-# what the case says. Those with a number are old formulas, rebuilt as they were before that change or issue.
+# Each fault names the case that finds it, the method, the convention, the function or the arguments in which it
+# differs, and what the case says. Those with a number are old formulas, rebuilt as they were before that change or
+# issue.
 FAULTS = {
     "ms-swift #8123": ("missing-reward", "gdpo", "ms_swift", {"missing": "propagates"}, "NaN spreads"),
     "NeMo-RL #1518": ("others-agree", "grpo", "nemo_rl_loo", partial(leave_one_out, True, False), "1e+06"),
@@ -180,7 +181,7 @@ def in_few_lines(
     return np.where(empty, 0, s) if batch == "none" else a
 
 
-# What is wrong with an implementation: its arguments, and what the last line of check.py says.
+# For each thing that is wrong with an implementation, these are its arguments and what the last line of check.py says.
 IMPLEMENTED = {
     "nothing": ({}, ""),
     "a mean in float32": (

@@ -78,7 +78,7 @@ OUTPUTS = [key for key in RECORDED if key.split("|")[2] in NAMES]
 VERL_OUTPUTS = [
     f"{output}|{case}|verl"
     for case, output in product(VERL, ("grpo", "grpo_vectorized", "gdpo"))
-    # norm_adv_by_std=False reaches into verl's GDPO, where it leaves no method that has a name here
+    # norm_adv_by_std=False reaches into verl's GDPO, where it leaves no method that has a name here.
     if (case, output) != ("continuous_no_std", "gdpo")
 ]
 # float32 is too coarse here: what the frameworks return is their own round-off, divided by itself.
@@ -110,11 +110,12 @@ TRAINERS = {  # what each does otherwise than the paper, as arguments of the ref
 def exactly(framework, method, rows, ids, weights, lengths):
     """Return what a trainer's formula gives in plain Python, with what the reference has no argument for done here."""
     rows, ids = np.array(rows, float), list(ids)
-    if framework == "nvlabs_trl" and method == "gdpo":  # one reward alone takes GRPO's path; else what is missing is 0
+    # One reward alone takes GRPO's path; beside others, a missing reward is 0.
+    if framework == "nvlabs_trl" and method == "gdpo":
         method, rows = ("grpo", rows) if rows.shape[1] == 1 else (method, np.nan_to_num(rows))
     weights = [1.0] * rows.shape[1] if weights is None else weights
     a = reference.advantages(rows.tolist(), ids, weights, lengths, method=method, **TRAINERS[framework])
-    if framework == "axolotl_streaming" and method == "gdpo":  # the std of one response is NaN
+    if framework == "axolotl_streaming" and method == "gdpo":  # The std of one response is NaN.
         return [nan if ids.count(id) == 1 else value for id, value in zip(ids, a, strict=True)]
     return a
 
@@ -132,13 +133,14 @@ def recorded(key):
         rewards, w, uid, lengths = (RECORDED[f"{method}|{scenario}|{x}"] for x in ("inputs", "w", "uid", "L"))
         expected, name = RECORDED[key], NAMES[name]
         if "swift-dynamic" in key and method == "gdpo":
-            method = "grpo_no_std"  # for turns that are scored one by one; it does not know gdpo, and only centres
+            # This trainer serves turns that are scored one by one. It does not know gdpo, and only centres.
+            method = "grpo_no_std"
     options = {"groups": uid, "weights": w.astype(np.float64), "lengths": lengths}
     return method, name, rewards.astype(np.float64), options, expected
 
 
 def allowed(key):
-    return 2e-5 if "nemo" in key else 2e-6  # its variance is a difference of squares
+    return 2e-5 if "nemo" in key else 2e-6  # NeMo-RL computes the variance as a difference of squares.
 
 
 def off_by(a, b):
@@ -207,10 +209,10 @@ def test_every_method_agrees_with_plain_python_on_any_batch(framework, batch, to
 
 
 def test_verl_gives_a_dead_group_of_long_wrong_answers_a_positive_advantage():
-    # One group has a right answer of 1 token and a wrong one of 20, the other two wrong ones of 20: 61 tokens.
-    # z = h, −h, 0, 0 with h = 0.5 / (√½ + 1e-6). Their mean over tokens is h (1 − 20) / 61 = −19/61 h, so they stand
-    # 80/61, −42/61, 19/61, 19/61 h away from it; the squares over tokens are (6400 + 20 · 1764 + 40 · 361) / 61² h² =
-    # 56120 / 3721 h², over 60. So a wrong answer that was compared with nothing gets 19/61 h / 0.3545 = +0.62.
+    # One group has a right answer of 1 token and a wrong one of 20; the other has two wrong ones of 20. That makes 61
+    # tokens. z = h, −h, 0, 0 with h = 0.5 / (√½ + 1e-6). Their mean over tokens is h (1 − 20) / 61 = −19/61 h, so they
+    # stand 80/61, −42/61, 19/61, 19/61 h away from it. The squares over tokens are (6400 + 20 · 1764 + 40 · 361) / 61²
+    # h² = 56120 / 3721 h², over 60. So a wrong answer that was compared with nothing gets 19/61 h / 0.3545 = +0.62.
     rewards, h = [[[1], [0]], [[0], [0]]], 0.5 / (HALF + 1e-6)
     std = sqrt(56120 / 3721 / 60 * h**2 + 1e-8)
     a = gc.gdpo(rewards, lengths=[[1, 20], [20, 20]], convention=gc.VERL)
@@ -252,7 +254,7 @@ def test_weighing_tokens_without_lengths_is_an_error(function, options):
     with pytest.raises(gc.InputError, match=r"^lengths: expected tokens .*verl.*, got none$"):
         function(R, convention=gc.VERL, **options)
     function(R, lengths=[4, 2, 1], convention=gc.VERL, **options)
-    for method in ("grpo", "grpo_no_std"):  # they weigh no tokens
+    for method in ("grpo", "grpo_no_std"):  # These methods weigh no tokens.
         gc.advantages(R, method, convention=gc.VERL, **options)
 
 

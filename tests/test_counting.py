@@ -27,7 +27,7 @@ sizes = pytest.mark.parametrize("rollouts, rewards", SMALL)
 methods = pytest.mark.parametrize("method", COUNTED_METHODS)
 
 
-# --- the slow way ----------------------------------------------------------------------------------------------------
+# --- counts by enumeration -------------------------------------------------------------------------------------------
 
 
 def all_groups(rollouts, rewards):
@@ -70,7 +70,7 @@ def test_every_group_is_enumerated_once(rollouts, rewards):
     assert [tuple(map(tuple, group)) for group in groups] == list(all_groups(rollouts, rewards))
 
 
-# --- the trap --------------------------------------------------------------------------------------------------------
+# --- an eps splits one advantage vector ------------------------------------------------------------------------------
 
 
 def test_eps_splits_what_is_one_advantage():
@@ -80,7 +80,7 @@ def test_eps_splits_what_is_one_advantage():
     assert [f"{x:.4f}" for x in a[:, 1].tolist()] == ["0.7070", "0.7071"]
 
 
-# --- what is refused -------------------------------------------------------------------------------------------------
+# --- bad input -------------------------------------------------------------------------------------------------------
 
 BAD = {"rollouts": (0, 2.0, True, "2", None, 10**9), "rewards": (0, None, 1001)}
 OF_COUNTS = BAD | {"method": ("ppo", None, "dvao")}
@@ -115,4 +115,4 @@ def test_what_a_group_alone_decides_follows_the_convention():
         sums = gc.explain(rewards, "gdpo", **options).weighted_sums
         got = gc.group_advantages(rewards, "gdpo", convention=convention)
         assert got.isnan().equal(sums.isnan()) and got.nan_to_num().equal(sums.nan_to_num())
-        close(gc.advantages(rewards, "mo_grpo", convention=convention), got)  # GDPO without its last step
+        close(gc.advantages(rewards, "mo_grpo", convention=convention), got)  # MO-GRPO is GDPO without its batch step.

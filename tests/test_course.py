@@ -32,7 +32,7 @@ def table(seed=0, constant=0.4, prompts=12, **columns) -> pl.DataFrame:
     draw, rows = np.random.default_rng(seed), []
     for step in range(1, STEPS + 1):
         for prompt in draw.choice(prompts, GROUPS, replace=False):
-            same = draw.random() < constant or prompt < 2  # two prompts teach nothing in any visit
+            same = draw.random() < constant or prompt < 2  # Two prompts teach nothing in any visit.
             a = np.full(SIZE, draw.integers(2)) if same else draw.integers(2, size=SIZE)
             b = np.full(SIZE, 0.5) if same else draw.normal(size=SIZE) + step / 4
             for i in range(SIZE):
@@ -65,7 +65,8 @@ def test_what_each_reward_did_is_that_of_its_rows():
         first, last = np.mean(means[:4]), np.mean(means[-4:])
         assert (reward["first_quarter"], reward["last_quarter"]) == (nearly(first), nearly(last))
     of_b, run = report.rewards[1], ga.read_run(frame, rewards=["right", "length"])
-    for weights, asks in (([1, 1], [0.5, 0.5]), ([1, 3], [0.1, 0.9])):  # by their squares
+    # The shares that weights ask for go by their squares.
+    for weights, asks in (([1, 1], [0.5, 0.5]), ([1, 3], [0.1, 0.9])):
         assert [reward["asks_for"] for reward in ga.audit(run, weights=weights).rewards] == nearly(asks)
     assert of_b["changed_at"] in range(5, 14) and report.rewards[0]["changed_at"] is None
     centred = {n: np.concatenate([g[n] - g[n].mean() for g in groups_of(frame)]) for n in ("right", "length")}
@@ -156,7 +157,8 @@ def test_a_report_that_is_sent_elsewhere_takes_them_along():
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "jsonl", "json"])
 def test_lengths_are_characters_where_no_tokens_are_logged(form):
-    frame = table(1).with_columns(completion=pl.col("completion") + "x")  # CSV has no empty text
+    # No text is empty, because CSV cannot hold an empty text.
+    frame = table(1).with_columns(completion=pl.col("completion") + "x")
     found = audited(frame, form, rewards=["right", "length"]).lengths
     size = frame["completion"].str.len_chars().to_numpy().astype(float).reshape(-1, SIZE)
     means = size.reshape(STEPS, -1).mean(1)

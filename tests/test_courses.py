@@ -74,7 +74,8 @@ def test_the_step_since_when_a_mean_is_another_is_marked():
     report = audited.report()
     marks = re.findall(r'<path class="since" d="M([\d.]+),', courses(report))
     assert marks == [f"{Axes((1, 40), (0, 1)).x(7):.1f}"] * 3
-    assert courses(report).count(", step 7") == 2 * 3  # in the heading, and in what a screen reader says
+    # The step stands in the heading and in what a screen reader says.
+    assert courses(report).count(", step 7") == 2 * 3
     report = replace(report, rewards=tuple({**reward, "changed_at": None} for reward in report.rewards))
     assert ", step 7" not in courses(report) and "dashed" not in courses(report)
 
@@ -165,7 +166,7 @@ def test_a_report_opens_with_the_push_and_share_of_each_reward():
     assert [width for _, _, width, _ in found[::2]] == pytest.approx([100 * x for x in pushes])
     assert [left for _, left, _, _ in found] == [0.0] * 6
     assert [number(said.replace("\xa0%", "")) for *_, said in found[::2]] == pytest.approx(pushes)
-    # Where a push is below 0 every axis begins at -1, and the bar ends at 0, its middle.
+    # Where a push is below 0, every axis begins at −1, and the bar ends at 0, which is its middle.
     down = tuple({**r, "push": {m: -x for m, x in r["push"].items()}} for r in report.rewards)
     found = bars(opening(replace(report, rewards=down)))
     assert [(left, width) for _, left, width, _ in found[::2]] == [pytest.approx((50 - 50 * x, 50 * x)) for x in pushes]

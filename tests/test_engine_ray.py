@@ -64,7 +64,7 @@ def test_a_report_does_not_overwrite_the_log_that_it_was_made_from(capsys, tmp_p
 @pytest.mark.slow
 def test_workers_map_the_parts_in_their_order(tmp_path, monkeypatch, most):
     assert list(engine_ray.map_on_ray(str, range(20))) == [str(i) for i in range(20)]
-    assert max(most) == engine_ray.AHEAD + 1  # the log is read as it is summed up
+    assert max(most) == engine_ray.AHEAD + 1  # The log is read while its parts are summed up.
     with pytest.raises(gc.InputError, match="--engine: expected ray's workers to finish, got ZeroDivisionError: divi"):
         list(engine_ray.map_on_ray(lambda part: 1 / part, [1, 0]))
 

@@ -155,7 +155,8 @@ def test_slider_and_charts_reach_beyond_every_weight_that_is_said_to_be_enough()
             assert 1.1 * first.sufficient_weight("gdpo") <= prompts.WEIGHTS[-1]
 
 
-# What a setting says, beside a plain count. 1.5: nothing to break; 2 answers: a single tie; 71: every tie broken.
+# What each setting says is compared with a plain count. With the weight 1.5 there is nothing to break, with 2 answers
+# there is a single tie, and with 71 every tie is broken.
 SAID_CHOICES = [
     *(Choice(weight=weight) for weight in (1.5, 2.0, 6.5)),
     *(Choice(n, weight=weight) for n, weight in ((2, 1.0), (2, 2.0), (3, 2.0), (4, 1.0), (ALL, 2.0), (ALL, 5.05))),
@@ -255,7 +256,8 @@ def test_the_reference_figures():
     assert first.wrong("gdpo", 1, first.broken()) == pytest.approx(0.678, abs=0.001)
     _, _, found, first = looked(Choice())
     assert found.counts == {"both": 140, "wrong": 129, "apart": 125, "gdpo": 0, "untied": 485, "alike": 84}
-    assert found.wrong == 136  # 7 of them are tied by both, for another tie
+    # Of these prompts, 7 count above as tied by both methods, because of another tie.
+    assert found.wrong == 136
     assert (first.order("gdpo", 1, first.broken()).pairs, first.order("grpo").tied) == (996, 1378)
     shares = [looked(Choice(seed=seed))[3] for seed in range(6)]
     assert sum(p.wrong("gdpo", 1, p.broken()) for p in shares) / 6 == pytest.approx(0.62, abs=0.05)
@@ -276,7 +278,8 @@ def test_the_range_over_draws_is_that_of_each_draw_alone():
 
 
 def test_another_process_computes_the_same_range_once_for_all_draws():
-    assert (len(DATA.tasks), len(DATA.models)) == (draws.PROMPTS, draws.MODELS)  # whose orders it holds beforehand
+    # The orders of so many prompts and models are drawn beforehand.
+    assert (len(DATA.tasks), len(DATA.models)) == (draws.PROMPTS, draws.MODELS)
     first, second = (draws.spread(FILE, Choice(3, seed=seed)) for seed in (4, 5))
     assert first is second and first == prompts.spread(DATA, Choice(3))
 
@@ -342,7 +345,7 @@ def test_the_configurations_are_of_fewer_models():
     assert "71 configurations of 50 models, not 71 samples of one policy" in told(about.source_note(DATA))
 
 
-# --- further down ----------------------------------------------------------------------------------------------------
+# --- the push, and the folds below -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("choice", CHOICES)

@@ -16,7 +16,7 @@ def test_a_visit_to_the_real_prompts(visit):
     assert page.locator(".field i").count() == 963
     page.get_by_role("heading", level=1, name="963 real prompts: GRPO ties answers in").wait_for()
 
-    # A prompt by hand, by keyboard, by a step and by its name.
+    # A prompt can be opened by hand, by keyboard, by a step and by its name.
     page.locator("[data-id='parallel_65']").click()
     opened(page, "parallel_65")
     page.wait_for_url("**evidence-prompt=parallel_65**")
@@ -32,7 +32,7 @@ def test_a_visit_to_the_real_prompts(visit):
     find.press("Enter")
     opened(page, "multiple_99")
 
-    # Controls move claim, squares and address; a link restores all of it.
+    # The controls change the claim, the squares and the address, and a link restores all of it.
     page.locator("[data-id='wrong']").click()
     page.locator(".squares[data-kind='wrong']").wait_for()
     before = page.locator("h1:visible").inner_text()
@@ -46,7 +46,7 @@ def test_a_visit_to_the_real_prompts(visit):
     again.locator(".squares[data-kind='wrong']").wait_for()
     assert again.locator("h1:visible").inner_text() == page.locator("h1:visible").inner_text()
 
-    # A forecast by hand and by keyboard: its setting's curves stand below the picture.
+    # A forecast can be opened by hand and by keyboard; the curves of its setting then stand below the picture.
     curves = page.locator("[data-cell-name='evidence_courses'] h3")
     page.locator("[data-id='scale~GDPO~style']").click()
     curves.filter(has_text="GDPO").filter(has_text="Correctness pays 2").wait_for()

@@ -22,12 +22,12 @@ pytestmark = pytest.mark.slow
 FLIPS = 60
 SHEET = grade_answers(TASKS[0])
 ROWS = f"{ROOTS}.find(root => root?.querySelector('.board'))"
-# In the page: the rows of the board by the number of their answer.
+# In the page, these are the rows of the board, sorted by the number of their answer.
 SORTED = f"""const board = {ROWS};
   const number = (row) => Number(row.querySelector(".number").textContent);
   const rows = () => [...board.querySelectorAll(".row")].sort((a, b) => number(a) - number(b));
 """
-# Of each frame: the marks, the numbers beside the bars, and the words where one sees them.
+# For each frame it records the marks, the numbers beside the bars, and the words where they are seen.
 RECORD = f"""() => {{
   {SORTED}"""
 RECORD += """
@@ -44,7 +44,7 @@ RECORD += """
   };
   look();
 }"""
-# Clicks at random, from faster than the core can answer to slower than it needs.
+# It clicks at random, from faster than the core can answer to slower than it needs.
 CLICK = f"""async ([flips, waits]) => {{
   {SORTED}"""
 CLICK += """
@@ -103,7 +103,8 @@ def number(text):
 
 
 def test_without_a_connection_the_board_goes_on_and_says_that_its_words_wait(browser, page_url):
-    context = browser.new_context(reduced_motion="reduce")  # the browser reports the lost connection as an error
+    # The context is a new one, because the browser reports the lost connection as an error.
+    context = browser.new_context(reduced_motion="reduce")
     page = context.new_page()
     page.goto(page_url)
     arrived(page, ".board .bar")

@@ -108,7 +108,7 @@ def test_the_predictions_are_those_of_the_coins(predictions):
         assert stored[reward]["prediction"] == ("faster" if found >= LEAST else "slower")
 
 
-# --- what came of it, on the page: no code of the core, means by dicts, Student's t from a table ----------------------
+# --- the results on the page, computed anew without code of the core --------------------------------------------------
 
 
 @pytest.fixture(scope="module")

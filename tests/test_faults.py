@@ -48,7 +48,7 @@ def panic():
 def test_what_no_check_foresaw_is_one_line_and_exit_70(capsys, tmp_path, monkeypatch, make, place):
     (tmp_path / "a.parquet").write_bytes(parquet(table(16)))
     monkeypatch.setattr(cli, place, raising(make))
-    # What reading raises is taken for the file's where the operating system says it.
+    # What reading raises is taken for a fault of the file where the operating system says so.
     foreseen = make is FAULTS["a file of ours"]
     code, out, err = audit_cli(capsys, tmp_path)
     assert (code, out, err.count("\n")) == (2 if foreseen else 70, "", 1)

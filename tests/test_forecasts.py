@@ -23,7 +23,7 @@ def said(difference, half):
 def test_forecasts_are_judged_as_by_hand():
     came = [0.05, -0.05, 0.01, -0.03, 0.029]
     forecasts = [said(0.04, 0.03), OPEN, said(-0.01, 0.015), said(0.01, 0.02), said(0.02, 0.01)]
-    # Clear: 0.05, -0.05 and -0.03; right in sign: the first. Held: the first and the last.
+    # Clear are 0.05, −0.05 and −0.03. The first has the right sign, and the first and the last lie in their intervals.
     assert judge(came, forecasts) == {
         "forecasts": 5,
         "open": 1,
@@ -67,7 +67,7 @@ def test_the_new_setups_grade_and_pay_what_they_say():
     assert (pay(scale, 0, good), pay(scale, 0, bad)) == (2, -2)
 
 
-# --- what came: means by plain loops, and what the README says of it --------------------------------------------------
+# --- the results: means by plain loops, and what the README says of them ----------------------------------------------
 
 
 def test_what_came_is_that_of_a_plain_loop():
@@ -107,7 +107,7 @@ def test_the_picture_has_a_point_per_reward_and_row():
     drawn = forecasts.picture(rows)
     for held, many in (("held", 45), ("outside", 57 - 45)):
         assert len(re.findall(f'<i class="{held}" data-id="[^"]+" role="radio" aria-label="[^"]+"', drawn)) == many
-    # A point is where it should be: between the ends of the axes, which are their least and greatest tick.
+    # A point is where it should be, between the ends of the axes, which are their least and greatest ticks.
     least, most = -10, 15
     (place,) = re.findall(r'data-id="pays_5~gate~correctness"[^>]* style="left: ([\d.]+)%; bottom: ([\d.]+)%', drawn)
     (row,) = [x for x in rows if (x["setup"], x["row"], x["reward"]) == ("pays_5", "gate", "correctness")]

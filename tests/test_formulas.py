@@ -184,7 +184,7 @@ def test_the_browser_draws_what_the_core_does(browser):
         for figure, close in (("a", 1e-9), ("parts", 6e-5), ("shares", 1e-9)):
             sizes = np.array(flat(core[figure]))
             assert flat(here[figure]) == pytest.approx(sizes, abs=close, rel=close, nan_ok=True), (figure, state)
-        # A number that lies half-way between two texts may be written as either.
+        # A number that lies half-way between two texts may be written as either of them.
         for texts in ("said", "sums_said", "percents", "pushes", "lines"):
             for x, y in zip(flat(here[texts]), flat(core[texts]), strict=True):
                 assert abs(x - y) <= 0.011 * max(1.0, abs(y)), (texts, state)

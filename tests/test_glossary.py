@@ -33,21 +33,21 @@ def test_a_term_has_one_short_sentence(entry):
     assert len(sentence.split()) <= 35
 
 
-# What the page, the report and the documents say: strings of Python, other files as they are.
+# In these files the page, the report and the documents speak: in strings of Python, and in other files as a whole.
 SPOKEN = [APP, *CORE, *VIEWS, *SCRIPTS, ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
 SPOKEN += [
     *(ROOT / "data").glob("*.json"),
     *(ROOT / "data" / "tasks").glob("*.json"),
     *(ROOT / "gdpo_core").glob("*.toml"),
 ]
-# No text says these: they are the wrong order, the batch step and the infinite-group limit. "The first and the last
-# step" is of a window of training; a word alone is a key or an id.
+# No text says these words. They are now the wrong order, the batch step and the infinite-group limit. “The first and
+# the last step” is of a window of training, and a word alone is a key or an id.
 RETIRED = re.compile(
     r"wrong (?:one |answer )?(?:is )?first\b|wrong way round|(?<!first and the )\blast step|endless group"
     r"|(?<=\w )inversions?\b|\binversions?(?= \w)",
     re.IGNORECASE,
 )
-# They quote what reports said before.
+# These files quote what reports said before.
 QUOTING = {"docs/glossary.md", "docs/forecasts.md", "docs/logs.md"}
 
 
@@ -63,7 +63,7 @@ def test_a_name_is_in_use(name):
     assert re.search(rf"\b{re.escape(name.lower())}s?\b", TEXT)
 
 
-# Where a name of the glossary may be bound, in which it has the glossary's meaning; elsewhere a thing has another name.
+# In these files a name of the glossary may be bound, with the glossary's meaning; elsewhere a thing has another name.
 # No thing is called a take. The public `steps_to(level=…)`, and `level` in the JSON of a comparison, keep their names.
 HOMES = {
     "take": r"$",  # in no file

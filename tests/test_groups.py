@@ -56,7 +56,7 @@ def searched(run, report, primary=None, but=()):
     names, weights = list(run.rewards), list(report.run["weights_used"].values())
     method = report.run["method"] or report.run["asked"] or "grpo"
     convention = ALL_CONVENTIONS[report.run["convention_used"]]
-    if convention.last_step == "tokens":  # these logs have no lengths
+    if convention.last_step == "tokens":  # These logs have no lengths.
         convention = dataclasses.replace(convention, last_step="responses")
     share = [reward["update_share"][method] for reward in report.rewards]
     dominant = next((f.evidence["reward"] for f in report.findings if f.id == "reward-dominates"), None)
@@ -133,9 +133,8 @@ def test_under_the_method_that_made_the_log(tmp_path, method, missing):
 def test_however_the_run_is_cut(monkeypatch):
     run = read_run(drawn(5, groups=90, sizes=(2, 6)), group="prompt")
     whole = ga.audit(run, primary="right", asked="grpo")
-    assert {g.finding for g in whole.groups} == {*FINDINGS, PUNISHED} - {
-        "advantage-impossible"
-    }  # of a log without advantages
+    # The log has no advantages, so none can be impossible.
+    assert {g.finding for g in whole.groups} == {*FINDINGS, PUNISHED} - {"advantage-impossible"}
     monkeypatch.setattr("gdpo_audit.findings.summarise._AT_ONCE", 30)
     cut = ga.audit(run, primary="right", asked="grpo", engine=lambda *a: reversed([*map(*a)]))
     assert cut.groups == whole.groups and cut.to_dict() == nearly(whole.to_dict())
@@ -251,7 +250,7 @@ def test_texts_are_clipped_and_whole_characters(kind):
     rows = odd("p" * 1001, ["x" * (1 << 20), "half \ud83d", None, "\N{GRINNING FACE} whole"])
     [group, *_] = ga.audit(read_run({"a.jsonl": lines(*rows)} if kind == "lines" else rows, group_size=4)).groups
     assert group.prompt == "p" * 1000 + "… (1,001 characters)"
-    half = "half \ufffd"  # no column of polars can hold half a character
+    half = "half \ufffd"  # No column of polars can hold half a character.
     assert group.completions == ("x" * 2000 + "… (1,048,576 characters)", half, None, "\N{GRINNING FACE} whole")
 
 

@@ -59,7 +59,7 @@ def base_reward(folder):
     return write(folder, {"a.parquet": parquet(frame)})
 
 
-# What makes a log that is refused, options, and what the refusal says.
+# For each log that is refused, this holds what makes it, its options, and what the refusal says.
 REFUSED = {
     "a reward or a metric": (lambda f: write(f, whole(**LEVEL)), [], "a reward or a metric: name all rewards, out of"),
     "a name that a shell reads": (

@@ -30,7 +30,7 @@ def test_a_hostile_log_gets_one_line_or_a_report(name, file):
 
 @pytest.mark.slow
 def test_nothing_is_unpacked_to_disk(monkeypatch, tmp_path):
-    outcome({"a.csv": CSV})  # starts the process that workers are forked from
+    outcome({"a.csv": CSV})  # This call starts the process from which workers are forked.
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     written = []
@@ -47,12 +47,13 @@ def page_of_fewer_than_no_values() -> bytes:
     content = io.BytesIO()
     marks = pl.DataFrame({"group": [i // 4 for i in range(16)], "a": [i / 7 for i in range(16)]})
     marks.write_parquet(content, compression="uncompressed")
-    found = b"\x2c\x15\x20"  # a struct, in it field 1: a number, 16
+    found = b"\x2c\x15\x20"  # These bytes are a struct whose field 1 is the number 16.
     assert found in content.getvalue()
     return content.getvalue().replace(found, b"\x2c\x15\x21")
 
 
-# What the fuzzers found, smallest form: an uncaught error, no end, or the end of the process before it was mended.
+# The fuzzers found these inputs, here in their smallest form. Before the mends they led to an uncaught error, ran
+# without end, or ended the process.
 FOUND = {
     "half a character as a name in JSON": ("text", b'\x02[{"\\ud800":1,"group":1}]'),
     "half a character as a name in JSON lines": ("text", b'\x03{"group":1,"\\ud800":1}\n{"group":1,"\\ud800":NaN}'),
@@ -90,7 +91,7 @@ def test_an_error_is_short_whatever_it_names():
     assert str(InputError("a" * 1500 + "b" * 1500)).startswith("aaa")
 
 
-# --- what goes out ---------------------------------------------------------------------------------------------------
+# --- hostile texts in what is written --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n", " =", "＝"])

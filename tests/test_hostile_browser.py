@@ -72,7 +72,7 @@ def test_no_string_of_a_log_runs_in_the_page(visit, browser):
     opened(page)
     page.get_by_role("button", name="What the run did").click()
     opened(page)
-    assert page.locator("body").get_by_text(PAYLOADS[1]).count()  # as text
+    assert page.locator("body").get_by_text(PAYLOADS[1]).count()  # The payload is shown as text.
     assert page.evaluate("window.hacked") is None
     with page.expect_download() as download:
         label = "Report (HTML)"

@@ -62,7 +62,8 @@ def test_imports_go_one_way(path):
     allowed = set().union(*(FOR.get(folder, set()) for folder in folders))
     assert not imported(path) & (above | KEPT_OUT.get(package, set()) - allowed)
     if package == "gdpo_audit" and folders[0] in ROOMS:
-        below = {*ROOMS[ROOMS.index(folders[0]) :], "json_types"}  # nothing that stands beside the rooms
+        # A room imports nothing that stands beside the rooms.
+        below = {*ROOMS[ROOMS.index(folders[0]) :], "json_types"}
         text = path.read_text(encoding="utf-8")
         assert {*re.findall(r"^ *(?:from|import) gdpo_audit(?:\.| import )(\w+)", text, re.MULTILINE)} <= below
 
@@ -115,7 +116,7 @@ def test_the_page_does_no_arithmetic_on_tensors():
 def test_values_flow_through_the_variables_of_cells():
     tree = ast.parse(APP.read_text(encoding="utf-8"))
     assigned = [ast.unparse(n.targets[0]) for n in ast.walk(tree) if isinstance(n, ast.Assign)]
-    assert "_" not in assigned  # an order by decree
+    assert "_" not in assigned  # A variable called _ would only force an order of cells.
     assert "on_change" not in {node.arg for node in ast.walk(tree) if isinstance(node, ast.keyword)}
     cells = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
     returned = [n.value for cell in cells for n in ast.walk(cell) if isinstance(n, ast.Return) and n.value]
@@ -150,7 +151,8 @@ def said(path) -> list[str]:
 
 def test_colours_stand_in_the_theme_alone():
     colour = re.compile(r"#(?:[0-9a-f]{6}|[0-9a-f]{3})\b|\b(?:rgb|hsl)a?\(", re.IGNORECASE)
-    filled = re.compile(r"\[fill=\"(#\w+)\"\](?=.*var\((--[\w-]+)\) \d+%)")  # what a chart drew in it, and its name
+    # This is the colour that a chart drew, with its name in the theme.
+    filled = re.compile(r"\[fill=\"(#\w+)\"\](?=.*var\((--[\w-]+)\) \d+%)")
     texts = {relative(p): p.read_text("utf-8") for p in (APP, *CORE, *VIEWS, *SHEETS, *SCRIPTS)}
     holders = {path for path, text in texts.items() if colour.search(filled.sub("", text))}
     assert holders == {THEME}
@@ -218,7 +220,7 @@ def test_a_link_inside_the_project_leads_somewhere(path):
             assert not section or section in [re.sub(r"[^\w -]", "", t).lower().replace(" ", "-") for t in titles], link
 
 
-# What looks like a path between backticks and is none of the project: of each document, exactly these.
+# These texts between backticks look like paths and are none of the project. Each document has exactly these.
 NO_PATHS = {
     "docs/audit.md": {
         "audit/constant_groups/NAME",
@@ -269,7 +271,7 @@ def test_the_commands_of_the_documents_are_found_and_each_that_is_not_tried_is_t
 def test_a_command_of_a_document_says_which_python_runs_it(subtests):
     bare = re.compile(r"(?<![\w/.-])python3? (?:-m |[\w/]+\.py)|^(?:gdpo|pip) ", re.MULTILINE)
     for path in DOCUMENTS:
-        if relative(path) != documents.REPORTS:  # which go to others
+        if relative(path) != documents.REPORTS:  # The commands of this document go to other people.
             with subtests.test(relative(path)):
                 assert not bare.findall(path.read_text(encoding="utf-8"))
 
@@ -315,9 +317,9 @@ def test_names_are_nouns_of_the_field(path):
 # --- the length of the code ------------------------------------------------------------------------------------------
 
 PACKAGES = [*CORE, *VIEWS, *sorted([*(ROOT / "scripts").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")])]
-# The commands, conformance, examples and experiments.
+# These are the commands, conformance, examples and experiments.
 BESIDE = [path for path in sorted([*ROOT.glob("*.py"), *ROOT.glob("[ce]*/*.py")]) if path != APP]
-# Each is a table of sentences: one entry after another, and nothing that is computed from step to step.
+# Each of these functions is a table of sentences, in which nothing is computed from step to step.
 TABLES = {("views/use/claims.py", "claims"), ("views/use/which.py", "cases")}
 
 

@@ -34,7 +34,7 @@ class Parsed(Page):
         return [name for _, attributes in self.elements for name in attributes]
 
 
-# Each takes a text at every place that it has for one.
+# Each of these takes a text at every place that it has for one.
 BUILDERS = {
     "text": lambda x: html.text(x),
     "join": lambda x: html.join(x, x),

@@ -35,7 +35,7 @@ def downloads(visitor: Guest) -> list[bytes]:
         call = {"functionCallId": element, "args": {}, "namespace": element, "functionName": "load"}
         assert visitor.post(CALL_FUNCTION, call)[0] == 200
         address = visitor.receive(lambda told: told["op"] == "function-call-result")["return_value"]["data"]
-        assert address.startswith("data:")  # the file itself, told to this session alone
+        assert address.startswith("data:")  # The address is the file itself, and this session alone is told it.
         files.append(base64.b64decode(address.partition(",")[2]))
     return files
 
@@ -66,7 +66,8 @@ def test_what_one_visitor_uploads_no_other_is_told(page_url):
             open_chapter(visitor, "run")
         for visitor, secret in zip(both, secrets, strict=True):
             visitor.choose(visitor.controls("marimo-file")[-1], uploaded(secret))
-            visitor.receive(lambda _, secret=secret, visitor=visitor: secret in visitor.messages[-1])  # the report
+            # The report has then arrived.
+            visitor.receive(lambda _, secret=secret, visitor=visitor: secret in visitor.messages[-1])
             visitor.rest()
         files = [downloads(visitor) for visitor in both]
         for mine, others in ((0, 1), (1, 0)):
@@ -77,7 +78,7 @@ def test_what_one_visitor_uploads_no_other_is_told(page_url):
                 assert secrets[mine].encode() in body and secrets[others].encode() not in body
             address = both[mine].models[both[mine].having("chapters")]["controls"]
             assert not [text for key, text in address.items() if key.startswith("run-") and text]
-            # What has an address, which others might guess, is the same for all: the scripts of the widgets.
+            # Others might guess an address. What has one is the same for all: the scripts of the widgets.
             assert {kind for _, kind in FILE.findall(told)} == {"js"}
 
 
@@ -128,7 +129,8 @@ def test_a_hostile_message_harms_nobody(page_url):
         for chapter in ("train", "evidence", "run", "use"):
             open_chapter(hostile, chapter)
         widgets = [id for id, state in hostile.models.items() if "_anywidget_id" in state]
-        # Bar, three boards, button and cards of Train, legend and squares of Evidence, the controls of Your run.
+        # These are the bar, three boards, button and cards of Train, legend and squares of Evidence, and the controls
+        # of Your run.
         assert len(widgets) == 10
         for widget in widgets:
             for content in CONTENTS:
@@ -152,7 +154,7 @@ def test_a_hostile_message_harms_nobody(page_url):
 
 # --- what is open ----------------------------------------------------------------------------------------------------
 
-# Every endpoint of marimo's that the page does not ask, by what a visitor might want of it.
+# These are all endpoints of marimo's that the page does not ask, by what a visitor might want of them.
 EDITOR = """
 ai/completion ai/chat ai/inline_completion ai/invoke_tool ai/mcp/refresh cache/clear cache/info document/transaction
 datasources/discover datasources/preview_column datasources/preview_sql_table

@@ -128,7 +128,7 @@ def test_headline_and_notes_say_what_becomes_of_the_largest_tie():
 def value(text: str) -> float:
     """Return what a reader gets who computes with the printed numbers alone."""
     text = text.replace("−", "-").replace("·", "*").replace("÷", "/")
-    text = re.sub(r"(?<=[\d)]) (?=[+-][\d])", "", text)  # z terms stand beside each other, each with its sign
+    text = re.sub(r"(?<=[\d)]) (?=[+-][\d])", "", text)  # Terms of z stand beside each other, each with its sign.
     assert re.fullmatch(r"[-+*/(). \de]+", text), text
     return eval(text)
 

@@ -48,7 +48,7 @@ def test_the_lessons_advantages_and_ties_are_those_of_plain_loops(lesson):
         assert defined["table"][method].to_list() == pytest.approx(advantages, abs=1e-5)
         assert row["method"] == method and row["mixes"] == len(set(map(tuple, marks)))
         assert row["tied"] == len(tied_pairs(marks, advantages))
-    # A right and a wrong answer are tied under GRPO; GDPO puts every right one of a sum above every wrong one.
+    # A right and a wrong answer are tied under GRPO; GDPO puts every right one above every wrong one with the same sum.
     right_and_wrong = [(a, b) for a, b in tied_pairs(marks, by_hand(marks)["GRPO"]) if a[0] != b[0]]
     assert right_and_wrong and not tied_pairs(marks, by_hand(marks)["GDPO"])
 

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent
 
 def python(code: str, *arguments: str) -> str:
     """Return what a new process prints. code: what it runs."""
-    # typer takes the shell from the processes around it, unless it is told not to.
+    # typer learns the shell from the processes around it, unless it is told not to look.
     environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
@@ -68,7 +68,7 @@ def test_help_version_and_completion_wait_for_nothing_heavy(arguments, printed):
     )
     *lines, last = python(code, *arguments).splitlines()
     status, modules, environment = json.loads(last)
-    assert environment["OMP_WAIT_POLICY"] == "passive"  # read when torch is imported, no later
+    assert environment["OMP_WAIT_POLICY"] == "passive"  # torch reads it when it is imported, and not later.
     assert status == 0 and printed in "\n".join(lines)
     assert not HEAVY & {name.split(".")[0] for name in modules}
 

@@ -190,10 +190,10 @@ OF_ANY_TABLE = [
     *[yes({"7.jsonl": SWIFTS}, dict(framework="ms_swift"), framework=name) for name in (None, "ms-swift", "Swift")],
     yes({"completions.jsonl": lines(VERL, VERL)}, dict(framework="verl")),
     yes({"log": trl()}, dict(framework="trl")),
-    # Marks, the ends of lines and blank ones do not matter.
+    # Byte order marks, the ends of lines, and blank lines do not matter.
     *[yes({"7.jsonl": mark + LINE + b"\r\n\r\n" + LINE + b"  \n" + LINE}, dict(acc=[1.0] * 3))
       for mark in (b"\xef\xbb\xbf", b"")],
-    # Files without steps are a batch each.
+    # A file without steps is a batch.
     yes({f"part{n}.csv": b"group,acc\na,1\na,0\n" for n in range(3)}, dict(batch=[0, 0, 1, 1, 2, 2])),
     yes({"a.csv": b"t,q,good,tokens,a,n\n5,a,1,0.5,-1,3\n5,a,0,2,1,4\n"},
         dict(rewards=("tokens", "good"), tokens=[0.5, 2], good=[1, 0], advantage=[-1, 1], step=[5, 5], length=[3, 4]),
@@ -216,7 +216,7 @@ OF_ANY_TABLE = [
       for kind in ("jsonl", "json", "parquet")],
     *[yes({f"a.{kind}": in_form(kind, table(8, prompt=lambda i: "12", answer=str, sample_id=str))},
         dict(rewards=("acc",))) for kind in ("parquet", "jsonl", "json", "csv")],
-    # Advantages at each token, which padding of 0 and nothing follow.
+    # The advantages are logged at each token, and padding of 0 or nothing follows them.
     *[yes(log, dict(advantage=[0.5, -0.5, 0.5, 0, NAN, NAN, 0.25, -0.25] * 2, has_advantage=True, left_out=()))
       for of in [[[0.5] * 3, [-0.5], [0.5, 0.0], [0.0, 0.0], [], None, [0.25], [-0.25, -0.25]] * 2]
       for items in [rows(16, advantages=lambda i, of=of: of[i])]
@@ -230,15 +230,15 @@ OF_ANY_TABLE = [
         dict(framework="trl", advantage=[-1.0, 1.0] * 16)),
     yes(jsonl(*rows(8, advantages=lambda i: [])), dict(advantage=[NAN] * 8, rewards=("acc",))),
     yes(rows(8, fmt=lambda i: Decimal(i % 2) / 2), dict(fmt=[0, 0.5] * 4, rewards=("acc", "fmt"))),
-    # Columns of a log that are called as those that reading adds, and a number in quotes among others.
+    # Some columns are called as those that reading adds, and a number stands in quotes among others.
     *[yes({f"a.{kind}": in_form(kind, table(8, **dict.fromkeys(("_file", "_row", "_event", "_key"), lambda i: 7 - i)))},
         dict(rewards=("acc",), left_out=())) for kind in ("parquet", "csv", "jsonl")],
     yes(jsonl(*rows(8, fmt=lambda i: "0.5" if i == 3 else i)), dict(fmt=[0, 1, 2, 0.5, 4, 5, 6, 7])),
-    # A reward that numpy 2 spelled out.
+    # numpy 2 spelled out the numbers of this reward.
     *[yes({"a.csv": in_form("csv", table(4, fmt=lambda i, t=texts: t[i]))}, dict(fmt=[1, 0, 1, 1]))
       for texts in (["np.float64(1.0)", "np.float64(0.0)", "1", "np.int64(1)"],
         ["np.True_", "np.False_", "np.True_", "np.True_"], ["np.float32(1e0)", "np.float32(-0)", "1", " np.int8(1)"])],
-    # What is left out is named, but for what every log holds, such as the epoch.
+    # The report names what is left out, except what every log holds, such as the epoch.
     yes({"a.parquet": parquet(table(8, prompt=lambda i: "p").with_columns(**KINDS))},
         dict(rewards=("acc",), left_out=tuple(KINDS)[:-1])),
     yes({"completions_1.parquet": trl(note=pl.lit("good"), l=pl.concat_list("step"))}, dict(left_out=("note", "l"))),
@@ -263,7 +263,7 @@ def test_a_trl_log_holds_what_the_trainer_held(name):
     truth = np.load(LOGS / "trl" / name / "capture.npz")
     assert (run.framework, run.has_advantage, run.total_only) == ("trl", True, False)
     assert run.group_size == truth["num_generations"] == 8 and run.grouped_by == "blocks of 8 rows"
-    once = name == "edge_dupnames"  # one column is left of two, the one computed last
+    once = name == "edge_dupnames"  # Of two columns with this name the log keeps the one that was computed last.
     assert run.rewards == (("reward",) if once else tuple(truth["reward_names"].tolist()))
     for (step,), batch in run.table.group_by("step", maintain_order=True):
         number = truth["steps"].tolist().index(step - 1)
@@ -277,12 +277,12 @@ def test_a_trl_log_holds_what_the_trainer_held(name):
     assert kinds == [pl.Int64, pl.Int64, pl.Float64, pl.Float64]
     merged = issues(run).get("prompts-merged")
     assert (merged is not None) == (name == "edge_dupprompts")
-    if merged:  # which groups the prompts would merge
+    if merged:  # The note says which groups the prompts would merge.
         assert merged["groups"] == 4 and merged["prompts"] == 2 and merged["looked_at_groups"] == 12
         assert merged["step"] in (1, 2, 3)
 
 
-# --- what was drawn comes back ---------------------------------------------------------------------------------------
+# --- logs that are drawn and read back -------------------------------------------------------------------------------
 
 
 def drawn(steps) -> tuple[np.ndarray, np.ndarray]:
@@ -305,7 +305,8 @@ def assert_read(run: ga.Run, steps, rewards=NAMES) -> None:
 OPTIONS = ({}, {"chat": True}, {"missing": 0.2}, {"one_file": True}, {"iterations": 2})
 WRITTEN = [(write_trl, options) for options in OPTIONS]
 WRITTEN += [(write_ms_swift, {"gen_step": gen, "missing": share}) for gen in (False, True) for share in (0.0, 0.2)]
-# Where little shows the groups: one of them a batch, no prompts, an evaluation that overwrote half a step.
+# In these logs little shows the groups: a batch is one group, there are no prompts, or an evaluation overwrote half a
+# step.
 WRITTEN += [(write_trl, {"groups": 1, "group_size": 16}), (write_trl, {"drop": ("prompt",)})]
 WRITTEN += [(write_trl, {"evaluated": (2, 3)})]
 
@@ -321,7 +322,8 @@ def test_what_a_trainer_wrote_comes_back(tmp_path, write, options):
 @pytest.mark.parametrize("method", LOGGED_METHODS)
 def test_ms_swifts_args_say_which_method_was_asked_for(tmp_path, method):
     write_ms_swift(tmp_path / "run" / "v0-1", method=method, args=True)
-    for place in ("run/v0-1", "run/v0-1/completions.jsonl", "run"):  # the last: found below, with its args
+    # In the last of these places the log is found in a folder below, with its arguments.
+    for place in ("run/v0-1", "run/v0-1/completions.jsonl", "run"):
         assert read_run(tmp_path / place).configured_method == method
 
 
@@ -364,7 +366,7 @@ def test_generic_round_trip(kind, missing):
 def test_rows_of_a_generic_log_in_any_order_come_back_by_step_and_group(tmp_path, kind):
     frame = generic_frame(make_steps(steps=5), NAMES)
     shuffled = frame.sample(fraction=1, shuffle=True, seed=3)
-    for part in range(3):  # a step is spread over the files
+    for part in range(3):  # The rows of a step are spread over the files.
         (tmp_path / f"log{part}.{kind}").write_bytes(in_form(kind, shuffled[part::3]))
     run = read_run(str(tmp_path / f"log*.{kind}"))
     assert run.group_size == 8 and len(run.files) == 3
@@ -406,7 +408,7 @@ def test_steps_that_fall_are_a_restart_where_whole_batches_come_again(frame, ste
     key = ["step", *NAMES, "advantage"]
     assert run.table.select(key).sort(key).equals(frame.select(key).sort(key))
     twice = found(ga.audit(run)).get("steps-repeated")
-    assert (twice is not None) == (len(steps) > 12 and frame is not COPIED)  # copies are left out
+    assert (twice is not None) == (len(steps) > 12 and frame is not COPIED)  # Steps that are mere copies are left out.
 
 
 def test_parts_of_groups_in_the_files_of_workers_are_joined_where_the_advantages_show_it():
@@ -419,7 +421,8 @@ def test_parts_of_groups_in_the_files_of_workers_are_joined_where_the_advantages
 
 def test_blocks_are_tried_where_prompts_alone_show_groups_and_one_was_drawn_twice():
     drawn = pl.int_range(pl.len()) % 32 // 8
-    prompt = pl.format("question {}", pl.when(drawn < 2).then(0).otherwise(drawn))  # the first two groups are of one
+    # The first two groups of a step have one prompt.
+    prompt = pl.format("question {}", pl.when(drawn < 2).then(0).otherwise(drawn))
     run = read_run({"a.csv": in_form("csv", IN_ORDER.drop("group").with_columns(prompt=prompt))})
     assert run.grouped_by == "the column prompt" and sizes_of(run) == {16: 12, 8: 24} and run.other_sizes == (8,)
     report = ga.audit(run)
@@ -505,11 +508,11 @@ def test_the_size_is_found_for_any_size_and_however_prompts_repeat(size, groups,
 
 
 def test_the_size_where_advantages_show_little():
-    # groups of four with two right answers each: half of them by chance look like two groups of two
+    # In groups of four with two right answers each, half of the groups look by chance like two groups of two.
     a = np.array([1.0, -1.0, -1.0, 1.0, -1.0, 1.0, 1.0, -1.0])
     assert infer([8], [a], [np.repeat([0, 1], 4)]).size == 4
     assert infer([8], [a], []) is None
-    assert infer([24], [np.zeros(24)], [np.repeat([0, 1, 1, 2], 6)]).size == 6  # the prompts tell
+    assert infer([24], [np.zeros(24)], [np.repeat([0, 1, 1, 2], 6)]).size == 6  # The prompts tell the group size here.
 
 
 def sizes_of(run) -> dict[int, int]:

@@ -18,7 +18,7 @@ from gdpo_core.conventions import COMPARED
 from gdpo_core.means import Scalars, bound_shares
 
 NAN = float("nan")
-# What TRL 1.16.0 logged of the first step of pays_5 under GRPO with seed 0.
+# TRL 1.16.0 logged this of the first step of pays_5 under GRPO with seed 0.
 LOGGED = {
     "means": [0.6979166865348816, 0.4791666567325592, 2.2916667461395264],
     "stds": [0.46157151460647583, 0.5021882057189941, 2.5043821334838867],
@@ -49,7 +49,7 @@ def drawn(draw):
         rates = draw.beta(0.5, 0.5, (groups, 1)) if draw.random() < 0.7 else draw.choice([0.02, 0.98])
         rewards[..., k] = np.where(draw.random((groups, size)) < rates, high, low)
         values.append((low, high))
-    if draw.random() < 0.3:  # opposites, whose sum hardly moves
+    if draw.random() < 0.3:  # The two rewards are opposites, whose sum hardly moves.
         rewards[..., 1], values[1] = sum(values[0]) - rewards[..., 0], values[0]
     if draw.random() < 0.2:
         rewards[..., 0], values[0] = draw.normal(1, 0.01, (groups, size)), None
@@ -76,22 +76,22 @@ def test_the_exact_share_is_inside_the_bounds_and_the_largest_is_the_largest():
 def test_every_way_to_group_the_answers_is_inside(method):
     answers, marks = np.array([[1, 0], [1, 1], [0, 1], [0, 0], [1, 0], [0, 0.0]]), [(0.0, 1.0)] * 2
     found = bound_shares(logged(answers.reshape(2, 3, 2), [1, 2], marks, silent=False), method)
-    for first in combinations(range(1, 6), 2):  # those in the group of the first answer
+    for first in combinations(range(1, 6), 2):  # These are the answers in the group of the first answer.
         order = [0, *first, *({*range(1, 6)} - {*first})]
         exact = gc.update_share(answers[order].reshape(2, 3, 2), method, weights=[1, 2], convention=gc.TRL)
         assert (found.low[0] - 1e-6 <= exact).all() and (exact <= found.high[0] + 1e-6).all()
 
 
 def test_the_bounds_of_one_group_of_two_rewards_are_exact_by_hand():
-    # Weights 1 and 2: Σ d² is 4 · 3/16 = 3/4 for the first reward and 4 · 4 · 1/4 = 4 for the second.
+    # With weights 1 and 2, Σ d² is 4 · 3/16 = 3/4 for the first reward and 4 · 4 · 1/4 = 4 for the second.
     rewards = np.array([[[1, 1], [0, 1], [0, 0], [0, 0.0]]])
     total = (rewards @ [1, 2]).var() * 4
     expected = 0.5 + (0.75 - 4) / (2 * total)
     found = bound_shares(logged(rewards, [1, 2], [(0.0, 1.0)] * 2), "grpo_no_std")
     assert found.low[0] == pytest.approx([expected, 1 - expected], abs=1e-3)
     assert found.high[0] == pytest.approx([expected, 1 - expected], abs=1e-3) and found.largest[0] == 1
-    # Eight groups of 12: 6 failures of a reward that pays 10 are in one group at the least, so that its length is
-    # 10 √(6 · 6 / 12) = 17.3 or more; that of the other reward is √(8 · 12 / 4) = 4.9 at most.
+    # In eight groups of 12, the 6 failures of a reward that pays 10 fill one group at the least, so that its length is
+    # 10 √(6 · 6 / 12) = 17.3 or more; the length of the other reward is √(8 · 12 / 4) = 4.9 at most.
     means_, nothing = np.array([[9.375, 0.5]]), np.array([NAN])
     far = Scalars(12, 8, [1, 1], [(0.0, 10.0), (0.0, 1.0)], means_, means_ * NAN, nothing, nothing)
     assert bound_shares(far, "grpo_no_std").largest.tolist() == [0]
@@ -101,8 +101,10 @@ def test_the_bounds_of_one_group_of_two_rewards_are_exact_by_hand():
 def test_answers_in_other_groups_write_the_same_scalars_with_another_largest_reward():
     step = np.array([[[1, 0], [0, 0], [1, 0], [0, 0]], [[1, 1], [0, 1], [1, 1], [0, 1.0]]])
     assert gc.update_share(step, "grpo_no_std")[0] == pytest.approx(1)
-    assert means.other_largest(step, [1, 1], "grpo_no_std", 0)  # by the second reward's values, the first inside groups
-    assert not means.other_largest(step[:1].repeat(2, 0), [1, 1], "grpo_no_std", 0)  # the second never varies
+    # Grouped by the values of the second reward, only the first varies inside groups.
+    assert means.other_largest(step, [1, 1], "grpo_no_std", 0)
+    # The second reward never varies here.
+    assert not means.other_largest(step[:1].repeat(2, 0), [1, 1], "grpo_no_std", 0)
 
 
 @pytest.mark.slow
@@ -114,7 +116,8 @@ def test_the_page_has_the_tables_of_the_file_and_of_the_100_runs():
     assert {line.split("|")[4].strip() for line in lines if line.startswith("| ")} == {"steps inside", "100 %"}
     assert pl.read_csv(means.FILE)["held"].eq(1).all()
     ran = pl.read_csv(means.FILE).filter(pl.col("method") == pl.col("ran"))
-    assert ran["same_log"].all() and ran["decided"].sum() == 0  # so the audit says what such a log cannot show
+    # That is why the audit says what such a log cannot show.
+    assert ran["same_log"].all() and ran["decided"].sum() == 0
 
 
 def test_a_log_cut_down_has_the_scalars_that_trl_logged():

@@ -56,7 +56,7 @@ def test_the_share_of_the_update_without_a_right_answer(method, values, p):
     report = audit(made_run(rewards, method, names=("correct", "brief")), primary="correct")
     a, none = advantages(rewards, method), ~right.any(-1)
     share = (a[none] ** 2).sum() / (a**2).sum()
-    if share < 0.2 or values in ((1, 2), (-1, 0)):  # of other values it is not said what is right
+    if share < 0.2 or values in ((1, 2), (-1, 0)):  # With other values nothing says which answers are right.
         assert "no-right-answer" not in ids(report)
         return
     finding = one(report, "no-right-answer")
@@ -83,7 +83,7 @@ def hacked(p=(0.6, 0.1), judged=(4, 9.5)):
 @pytest.mark.parametrize("weights", [[1, 1], [-1, 0.5]])
 def test_the_reward_that_falls_since_when_and_what_rises_is_the_first_line(primary, weights):
     rewards = hacked()
-    rewards[..., 0] *= weights[0]  # a penalty rises where its weight is below 0
+    rewards[..., 0] *= weights[0]  # Where its weight is below 0, the reward is a penalty, which rises.
     run = made_run(rewards, "grpo", names=("correct", "judge"), weights=weights)
     report = audit(run, primary=primary)
     finding = report.findings[0]

@@ -8,8 +8,8 @@ import pytest
 
 import gdpo_audit as ga
 
-# Names of the columns of a run's tables, of what reading adds, of totals, metrics, texts and functions of polars, names
-# that other programs would take for syntax, and what no one calls a reward.
+# These are names of the columns of a run's tables, of what reading adds, of totals, metrics, texts and functions of
+# polars, names that other programs would take for syntax, and names that no one gives a reward.
 NAMES = [
     *("length", "range", "part", "batch", "step", "group", "advantage", "advantages", "_row", "_place", "_prompt_key"),
     *("_key", "_file", "_event", "_pass", "_open", "_by", "rows", "sum", "size", "vectors", "index", "literal", "len"),

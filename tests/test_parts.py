@@ -133,7 +133,7 @@ def test_groups_left_out_are_counted_and_no_step_of_them_is_missed():
 def test_rows_that_were_left_out_are_not_missing_from_the_log():
     a, b, c = np.moveaxis(BINARY, -1, 0)
     passes = np.stack([a, b, np.where(a == b, a, c)], axis=-1)
-    passes[3, 0, 0] = 1, 1, 0  # 1.5 can be c too
+    passes[3, 0, 0] = 1, 1, 0  # A total of 1.5 can be the pay of c, too.
     advantage = made(passes, "TRL GDPO", (1, 0.5, 1.5)).ravel()
     log = log_of([1, 1, 1]).with_columns(reward=(passes @ [1, 0.5, 1.5]).ravel(), advantage=advantage)
     report = ga.audit(ga.read_run(log, parts={"a": 1, "b": 0.5, "c": 1.5}))
@@ -190,7 +190,7 @@ def test_random_totals_are_never_read_as_parts():
         assert not found(ga.audit(run))["no-components"].evidence["pays"]
 
 
-# --- every log, and every door ---------------------------------------------------------------------------------------
+# --- every kind of log, and every way to read it ---------------------------------------------------------------------
 
 
 def verl(*scores) -> bytes:
@@ -205,7 +205,8 @@ def test_every_reader_gives_the_parts(tmp_path, capsys, monkeypatch):
     expected = np.concatenate([step.flat()[0] for step in drawn])
     run = ga.read_run(tmp_path / "nemo", parts=PAYS)
     assert (run.table.select(*PAYS).to_numpy() == expected).all() and run.framework == "nemo_rl" and run.has_length
-    of_length = ga.read_run(tmp_path / "nemo", parts=PAYS | {"length": 4})  # a part, beside the column of lengths
+    # This part has the name of the column of lengths.
+    of_length = ga.read_run(tmp_path / "nemo", parts=PAYS | {"length": 4})
     assert of_length.has_length and of_length.table["reward:length"].is_in([0.0, 1.0]).all()
     assert of_length.table["length"].equals(run.table["length"])
     frame = log_of([1, 0.5, 2])
@@ -214,9 +215,8 @@ def test_every_reader_gives_the_parts(tmp_path, capsys, monkeypatch):
         assert (other.table.select(*PAYS).to_numpy() == BINARY.reshape(-1, 3)).all()
     monkeypatch.setattr(tables, "ROWS", 50)
     files = {f"{n}.jsonl": verl(0, 1.5, 0.5, 1) for n in range(1, 30)}
-    assert (
-        ga.read_run(files, parts={"right": 1, "length": 0.5}).table["length"].to_list() == [0, 1, 1, 0] * 29
-    )  # no other column has the name
+    # No other column has the name of the part length.
+    assert ga.read_run(files, parts={"right": 1, "length": 0.5}).table["length"].to_list() == [0, 1, 1, 0] * 29
     code, out, _ = audit_cli(capsys, tmp_path / "nemo", "--parts", "correct=1, format = 0.5,short=2", "--json", "-")
     assert code == 0 and json.loads(out)["source"]["rewards"] == [*PAYS]
     first = next(watch.reports(str(tmp_path / "nemo"), {}, parts=PAYS))

@@ -89,7 +89,7 @@ def test_markdown_is_rendered_once_and_as_marimo_renders_it(restored):
     patches.render_once()
     render = found("marimo._output.md._render_markdown")
     assert [render(text) for text in texts] == plain and all(render(text) is render(text) for text in texts)
-    assert render("a[^1]\n\n[^1]: note") != render("a[^1]\n\n[^1]: note")  # two notes of one page have two numbers
+    assert render("a[^1]\n\n[^1]: note") != render("a[^1]\n\n[^1]: note")  # Two notes of one page have two numbers.
 
 
 def test_no_session_sees_what_another_changes_of_a_cell(restored):
@@ -113,7 +113,7 @@ def test_what_a_session_holds_is_disposed_of_when_it_ends(restored, monkeypatch)
     items = SimpleNamespace(registry={"a": 1, "b": 2}, dispose=lambda cell, deletion: done.append((cell, deletion)))
     found("marimo._runtime.kernel_lifecycle.teardown_kernel")(None, SimpleNamespace(cell_lifecycle_registry=items))
     assert done == [("a", True), ("b", True), "end"]
-    found("ipywidgets.widgets.widget._instances")["a"] = type("Widget", (), {})()  # which nobody else holds
+    found("ipywidgets.widgets.widget._instances")["a"] = type("Widget", (), {})()  # Nobody else holds this widget.
     assert not found("ipywidgets.widgets.widget._instances")
 
 
@@ -127,7 +127,8 @@ def test_no_module_that_a_visitors_page_needs_is_spared(restored, monkeypatch):
     patches.send_no_editor()
     page = assets.notebook_page_template(html=whole)
     assert 'rel="preload"' in whole and 'rel="preload"' not in page
-    assert page.index("importmap") < page.index('rel="modulepreload"')  # a browser takes no later one
+    # A browser ignores an import map that comes later.
+    assert page.index("importmap") < page.index('rel="modulepreload"')
     told = json.loads(re.search(r'<script type="importmap">(.*?)</script>', page)[1])["imports"]
     spared, (other,) = {name.removeprefix("./assets/") for name in told}, set(told.values())
     todo = {*re.findall(r"assets/([\w.-]+\.js)", whole), *(path.name for path in folder.glob("run-page-*.js"))}

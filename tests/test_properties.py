@@ -18,7 +18,7 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.registry import ALL_METHODS
 
 CONVENTIONS = {**gc.CONVENTIONS, **{key: ALL_CONVENTIONS[key] for key in ("trl_rloo", "ms_swift_rloo", "numpy")}}
-# Look at nothing but the group.
+# These methods look at nothing but the group.
 GROUPS_ALONE = ("grpo", "grpo_no_std", "mo_grpo", "papo", "max_rl", "dvao", "corr_grpo")
 EACH_ALONE = ("gdpo", "mo_grpo", "papo", "saw", "sa_mrpo", "gd2po")  # normalise each reward on its own
 OVER_BATCH = ("gdpo", "saw", "sa_mrpo", "gd2po")  # have a batch step as GDPO has it
@@ -26,7 +26,7 @@ DTYPES = (torch.float64, torch.float32)
 
 conventions = st.sampled_from(list(CONVENTIONS))
 seeds = st.integers(0, 2**31)
-# Every example is tried with every method, so that a third as many do.
+# Every example is tried with every method, so a third as many examples are enough.
 fewer = settings(max_examples=max(10, settings.default.max_examples // 3))
 
 
@@ -215,7 +215,7 @@ def test_advantages_know_nothing_else(name, data, convention, seed):
     for method in methods_for(c):
         if promised(method, c, case):
             note(f"{method}, {convention}")
-            # sums in another order: what is left of rewards that nearly cancel is magnified
+            # The sums are added up in another order, and what is left of rewards that nearly cancel is magnified.
             close(other(method, c), moved(case(method, c)), 1e-7)
 
 
@@ -227,12 +227,12 @@ def test_advantages_know_nothing_else(name, data, convention, seed):
 @given(naive.batches(), conventions, seeds)
 def test_float32_agrees_with_float64_to_its_own_precision(batch, convention, seed):
     c, case = CONVENTIONS[convention], case_of(batch, random.Random(seed))
-    case = replace(case, rewards=case.rewards.mul(8).round().div(8))  # float32 holds them
+    case = replace(case, rewards=case.rewards.mul(8).round().div(8))  # float32 holds these numbers exactly.
     in_float32 = replace(case, rewards=case.rewards.float())
     largest = case.rewards.abs().nansum(1).max().clamp(min=1)
     for method in methods_for(c):
         if method in EACH_ALONE and c.group_eps:
-            continue  # where rewards nearly cancel, the eps is all that is left of them
+            continue  # Where rewards nearly cancel, little but the eps is left of them.
         note(f"{method}, {convention}")
         a = in_float32(method, c)
         assert a.dtype == torch.float32
@@ -292,7 +292,8 @@ def assume_a_function(case: Case, a: float, c: float, lost: float) -> None:
 def test_rewards_that_add_up_to_a_constant_are_exactly_0(groups, total, convention):
     c = CONVENTIONS[convention]
     for method, dtype in product(methods_for(c), DTYPES):
-        if method not in ("sa_mrpo", "saw", "papo"):  # under which the reward with more left, or varying more, wins
+        # Under these three, the reward with more left to learn, or with more variation, wins.
+        if method not in ("sa_mrpo", "saw", "papo"):
             note(f"{method}, {convention}, {dtype}")
             assert zeros(in_conflict(groups, total, 1, dtype)(method, c))
 
@@ -334,7 +335,7 @@ def test_without_weight_every_advantage_is_exactly_0(key):
         assert zeros(gc.advantages([[1, 0], [0, 3], [1, 1]], method, **options))
 
 
-# --- what is missing -------------------------------------------------------------------------------------------------
+# --- missing rewards -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("key", CONVENTIONS)
@@ -358,9 +359,10 @@ def test_a_missing_reward_spreads_as_far_as_the_convention_says(key):
 
 @pytest.mark.parametrize("method", ALL_METHODS)
 def test_a_batch_too_large_for_one_piece_gives_what_its_groups_give_by_their_ids(method):
-    draw, prompts = torch.Generator().manual_seed(14), 21_846  # of 8 × 3 rewards one more than what fits into a piece
+    # With 8 × 3 rewards each, this is one prompt more than fits into a piece.
+    draw, prompts = torch.Generator().manual_seed(14), 21_846
     rewards = torch.randint(0, 3, (prompts, 8, 3), generator=draw) + torch.rand(prompts, 1, 1, generator=draw).double()
-    rewards[:11_000, :, 0] = 1  # a piece alone would say that the reward is solved
+    rewards[:11_000, :, 0] = 1  # A piece alone would say that this reward is solved.
     lengths, ids = torch.randint(1, 64, (prompts, 8), generator=draw), torch.arange(prompts).repeat_interleave(8)
     before, options = rewards.clone(), {"weights": [1, 0.5, -2], "convention": gc.VERL}
     a = gc.advantages(rewards, method, lengths=lengths, **options)
@@ -378,7 +380,7 @@ def test_what_goes_in_stays_as_it_is_and_no_gradient_comes_out(key):
     for method in methods_for(CONVENTIONS[key]):
         a = gc.advantages(rewards, method, **options)
         assert not a.requires_grad and a.device == rewards.device
-        a += 1  # nor does it share their memory
+        a += 1  # The advantages share no memory with the rewards either, so this changes nothing below.
         for function in (gc.explain, gc.collapse, gc.update_share, gc.push):
             function(rewards, method, **options)
         assert all(torch.equal(x.nan_to_num(9), y.nan_to_num(9)) for x, y in zip(given_in, kept, strict=True))

@@ -24,7 +24,7 @@ DATA = prompts.load_once(FILE)
 ALL = len(DATA.models)
 
 
-# --- the weight that would change it ---------------------------------------------------------------------------------
+# --- break-even weights ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -80,7 +80,7 @@ def test_push_is_the_correlation_inside_groups_under_every_method_and_convention
         for method in METHODS if seed else ALL_METHODS:
             try:
                 a = gc.advantages(r, method, **options).numpy()
-            except gc.InputError:  # this convention has no such method
+            except gc.InputError:  # This convention has no such method.
                 continue
             assert gc.push(r, method, **options) == near(push_by_hand(a, distances(r, ids)).tolist(), 1e-9)
 
@@ -98,7 +98,7 @@ def test_push_knows_no_scale_and_no_shift_of_a_reward():
     r = np.random.default_rng(2).integers(0, 3, (6, 5, 3)).astype(float)
     pushed = gc.push(r)
     assert gc.push(r * [2, 0.01, 30] + [-1, 5, 0.25]) == near(pushed, 1e-9)
-    factors = np.array([2, 0.01, 30])  # of GRPO, whose sum knows the scale, where the weights undo it
+    factors = np.array([2, 0.01, 30])  # The sum of GRPO depends on the scale, unless the weights undo it.
     assert gc.push(r * factors + 7, "grpo", weights=1 / factors) == near(gc.push(r, "grpo"), 1e-9)
 
 
@@ -114,12 +114,12 @@ def test_a_reward_alone_is_all_that_the_update_raises():
 
 def test_what_is_constant_or_silent_has_no_push():
     assert gc.push([[0.1, 1], [0.1, 0], [0.1, 0]], "grpo") == (0, pytest.approx(1))
-    assert gc.push([[1, 0], [0, 1]], "grpo") == (0, 0)  # the sums are one
+    assert gc.push([[1, 0], [0, 1]], "grpo") == (0, 0)  # All sums are equal.
     assert gc.push([[nan, 1], [nan, 0]], "gdpo") == (0, pytest.approx(1))
     assert gc.push([[1, 1]]) == (0, 0)
 
 
-# --- of a log ---------------------------------------------------------------------------------------------------------
+# --- the push of a log ------------------------------------------------------------------------------------------------
 
 
 def tensors(run, report):

@@ -49,7 +49,7 @@ IMPLEMENTATION = {
 WEIGHTS = (1.0, 0.5, 2.0)
 # RLOO makes the same advantages, from weights that are smaller by a factor.
 LIKE_RLOO = ("grpo_no_std", "reinforce_pp_baseline")
-# MaxRL divides the scale of the weights away, and needs sums above 0: tests/test_recipes.py has it.
+# MaxRL divides the scale of the weights away and needs sums above 0, so it is tried under each convention alone.
 SCALED = [method for method in NAMES if method != "max_rl"]
 
 
@@ -122,7 +122,7 @@ RECORDED = [
 ]
 
 
-# Each convention and each scenario.
+# These are enough to have each convention and each scenario.
 IN_TURN_RECORDED = RECORDED[:: len(SCENARIOS) - 1]
 
 
@@ -135,7 +135,7 @@ def test_recorded_outputs_of_frameworks_are_reproduced(scenario, method, convent
     log = pl.DataFrame({"batch": 0, "group": data[f"{key}|uid"]} | columns)
     log = log.with_columns(pl.Series("advantage", a.astype(float)), pl.Series("length", data[f"{key}|L"].astype(int)))
     recipe = solve([log], names(r), FRAMEWORK.get(convention, "trl"))
-    if np.isnan(a).all():  # one missing reward made all of it NaN
+    if np.isnan(a).all():  # One missing reward made all advantages NaN.
         assert recipe is None
         return
     assert recipe.method == method
@@ -176,7 +176,7 @@ SOLVABLE = [
 
 
 SOLVED_WEIGHTS = (WEIGHTS, (0.3, -0.1, 1.25), (10.0, 3.0, 7.0), (1.0, 1.0, 1.0))  # each with its own draw
-# Each draw with its weights in turn; of all combinations every third.
+# Each draw has its weights in turn, and every third of all combinations is tried.
 IN_TURN = [(*case, n % 4) for n, case in enumerate(SOLVABLE)][::3]
 
 
@@ -209,8 +209,8 @@ def test_the_round_off_of_sums_near_a_constant_is_allowed():
     draw = np.random.default_rng(0)
     r = np.ones((4800, 12, 4), dtype=np.float32)
     r[..., 3] += draw.normal(0, 0.01, r.shape[:2])
-    r[::8, 0, 0] = 0  # in each batch one answer fails, which shows the weights
-    sums = torch.from_numpy(r).sum(-1)  # float32 from here on, as in TRL
+    r[::8, 0, 0] = 0  # In each batch one answer fails, which shows the weights.
+    sums = torch.from_numpy(r).sum(-1)  # From here on the numbers are float32, as in TRL.
     a = (sums - sums.mean(1, keepdim=True)) / (sums.std(1, keepdim=True) + 1e-4)
     log = table(r.astype(float), a.double().numpy(), batches=600)
     comparison = compared(log, names(r), Recipe("grpo", "trl", (1.0,) * 4, (), False))
@@ -232,7 +232,7 @@ def test_of_a_reward_and_its_copy_only_the_sum_is_known(method):
     r = draw()
     r[..., 1] = r[..., 0]
     a = made(r, method)
-    # Of a single weight, 1.75 of RLOO is as likely as 2.
+    # For a single weight under RLOO, 1.75 is as likely as 2.
     assert solved(r, a) == Recipe(method, "trl", (0.75, 0.75, 2.0), (0, 1), up_to_scale=method in LIKE_RLOO)
     assert solved(r, a, weights=WEIGHTS).weights == WEIGHTS
     assert solved(r, made(r, method, (1.5, 0.5, 1.0))).weights == (1.0, 1.0, 1.0)
@@ -254,7 +254,8 @@ def test_one_reward_in_small_groups_is_told_or_open(method, size):
         a = made(r, method, (weight,))
         recipe = solved(r, a)
         assert reproduced(r, a, recipe) == 1 and np.sign(recipe.weights[0]) == np.sign(weight)
-        if not recipe.up_to_scale:  # else by leave-one-out, or where there are few different advantages
+        # The scale stays open under leave-one-out and where there are few different advantages.
+        if not recipe.up_to_scale:
             assert recipe.weights == (weight,)
 
 
@@ -320,8 +321,8 @@ def eight_pairs(seed, framework, convention):
     return weights, solved(r, made(r, "grpo", weights, convention, 1), framework, batches=1)
 
 
-# In the first a weight of 0.000316 made GDPO's last step divide by little more than eps, which imitated GRPO. In
-# the other two equal rewards beside an eps of 1e-8 allowed so much round-off that all advantages were reproduced.
+# In the first case a weight of 0.000316 made GDPO's batch step divide by little more than eps, which imitated GRPO. In
+# the other two, equal rewards beside an eps of 1e-8 allowed so much round-off that all advantages were reproduced.
 @pytest.mark.parametrize("seed", [228, 2048])
 def test_the_signs_of_a_few_pairs_are_not_taken_for_another_method(seed):
     _, recipe = eight_pairs(seed, "generic", "paper")
@@ -339,7 +340,7 @@ def test_a_reward_too_small_beside_eps_to_be_seen_is_unknown_and_not_0():
     assert recipe.weights[1:] == (0.5, 2.0)
 
 
-# --- rounded, clipped, scaled -----------------------------------------------------------------------------------------
+# --- rounded, clipped and scaled advantages ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("precision", ["bf16", "float16", "4 decimals", "3 decimals", "2 decimals"])
@@ -351,7 +352,8 @@ def test_rounded_advantages_are_reproduced_and_the_rounding_named(method, precis
     ratios = [(w, true) for w, true in zip(recipe.known, WEIGHTS, strict=True) if w is not None]
     assert recipe.method == method and len(ratios) >= (1 if precision == "2 decimals" else 3)
     assert [w / ratios[-1][0] for w, _ in ratios] == pytest.approx([w / ratios[-1][1] for _, w in ratios], rel=0.01)
-    if (method, precision) != ("grpo_no_std", "4 decimals"):  # all of which its advantages have anyway
+    # The advantages of this method have no more than 4 decimals anyway.
+    if (method, precision) != ("grpo_no_std", "4 decimals"):
         assert recipe.grid == precision and recipe.remarks == (
             f"logged {'with' if 'decimals' in precision else 'in'} {precision}",
         )
@@ -377,7 +379,7 @@ def rewards_in_bf16(r, method):
 def without_silent_groups(r, method):
     r[::3] = r[::3, :1]
     a = made(r, method, batches=12)
-    r[::3], a[::3] = 0, np.nan  # dropped after the last step
+    r[::3], a[::3] = 0, np.nan  # These groups are dropped after the batch step.
     return a
 
 
@@ -409,14 +411,15 @@ def test_a_rounded_number_is_on_its_grid_and_no_farther_than_half_a_step(x, grid
     assert held and list(GRIDS).index(held) <= list(GRIDS).index(grid)
 
 
-# --- damage -----------------------------------------------------------------------------------------------------------
+# --- damaged logs -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", SCALED)
 def test_the_recipe_of_most_batches_is_found(method):
     r = draw(batches=12)
     a = made(r, method, batches=12)
-    a[:20] = made(r, "grpo" if method != "grpo" else "gdpo", (1, 1, 1), batches=12)[:20]  # 5 of 12 batches
+    # These are 5 of the 12 batches.
+    a[:20] = made(r, "grpo" if method != "grpo" else "gdpo", (1, 1, 1), batches=12)[:20]
     assert solved(r, a, batches=12) == Recipe(method, "trl", WEIGHTS, (), False)
     a[:20] = made(r, method, (1, 0.5, 3), batches=12)[:20]
     recipe = solved(r, a, batches=12)
@@ -440,7 +443,7 @@ def test_round_off_of_float32_is_no_difference():
     r = np.full((4, 8, 1), np.float32(0.1), dtype=float)
     r[1:, :, 0] = draw(batches=1, prompts=3, rewards=1)[..., 0]
     a = made(r, "grpo", (1,), batches=1)
-    a[0] = 2e-4  # what TRL logs for a group of equal rewards of 0.1
+    a[0] = 2e-4  # TRL logs this for a group whose rewards all are 0.1.
     recipe = Recipe("grpo", "trl", (1.0,), (), False)
     allowed = compared(table(r, a, 1), names(r), recipe).allowed.view(4, 8)
     assert (allowed[0] > 2e-4).all() and (allowed[1:] == TOLERANCE).all()

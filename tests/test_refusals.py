@@ -129,17 +129,17 @@ TEXTS = [
     *[no({name: CSV.encode("utf-16")}, rf"{re.escape(name)}: expected a log, got UTF-16; save it as UTF-8$")
       for name in ("a.csv", "a.jsonl")],
     no({"a.csv.zst": b"(\xb5/\xfd and more"}, r"a\.csv\.zst: expected a log, got zstd; unpack it$"),
-    # What polars would unpack without a limit.
+    # polars would unpack these without a limit.
     *[no({f"a.{kind}": pack(b"acc,group\n1,1\n")}, rf"a\.{kind}: expected a log, got .*; unpack")
       for kind in ("csv", "jsonl", "json", "parquet", "tsv")
       for pack in (lambda content: gzip.compress(gzip.compress(content)), zlib.compress)],
     no({"a.csv": b"Monday\n" + CSV.encode()}, r"a\.csv, line 2: expected 1 values, one per column, got 3"),
-    # Text in a column that is called a reward, and numbers inside what made them.
+    # These columns hold text although they are called rewards, or numbers inside what made them.
     *[no({"a.csv": in_form("csv", table(8, **{name: lambda i, t=text: t}))},
         f"column '{name}': expected numbers, got text", {"rewards": "acc"}) for name, text in
       (("judge_score", "7/10"), ("style_reward", "good"), ("fmt", "tensor(0.5)"), ("a", "Decimal('1')"),
        ("b", "0,5"))],
-    # Advantages that differ from token to token, and others that are no numbers.
+    # These advantages differ from token to token, or are no numbers.
     *[no(log, "row 2: expected one number per response in 'advantages', got .*lists of different numbers per token")
       for items in [rows(8, advantages=lambda i: [0.5] if i != 1 else [0.5, 0.25])]
       for log in (jsonl(*items), {"a.json": json.dumps(items).encode()}, {"a.parquet": parquet(pl.DataFrame(items))})],
@@ -253,7 +253,7 @@ TABLES = [
         "table, row 2: expected a number in 'a', got 'bad'"),
     no([{1: 2}], "table: expected texts as names of columns, got 1"),
     no(pl.LazyFrame({"a": [1]}).select("b"), "table: expected a table whose columns polars can"),
-    # Numbers written as text: no column of numbers goes missing without a word.
+    # These numbers are written as text. No column of numbers goes missing without a word.
     no(jsonl(*rows(8, fmt=lambda i: str(i / 4))), "column 'fmt': expected numbers, got text '0.0'", {"rewards": "acc"}),
     no({"completions_1.parquet": trl(fmt=pl.lit("0.5"))}, "column 'fmt': expected", {"rewards": "accuracy"}),
     *[no({f"a.{kind}": in_form(kind, table(8, fmt=lambda i: i % 2).rename({"acc": name}))},

@@ -49,7 +49,8 @@ def test_the_pythons_that_are_named_are_those_that_are_tried():
         assert WORKFLOW["jobs"][job]["strategy"]["matrix"]["python"] == classified
     assert PROJECT["requires-python"] == f">={classified[0]}"
     systems = {c for c in PROJECT["classifiers"] if c.startswith("Operating System")}
-    assert systems == {"Operating System :: POSIX :: Linux", "Operating System :: MacOS"}  # the two jobs above
+    # They are those of the two jobs above.
+    assert systems == {"Operating System :: POSIX :: Linux", "Operating System :: MacOS"}
 
 
 def test_an_action_is_pinned_to_a_commit_and_says_which_version_that_is():
@@ -68,7 +69,7 @@ def test_a_job_may_read_alone_ends_in_time_and_leaves_no_token_behind():
         steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
         checkouts = [step for step in steps if step.get("uses", "").startswith("actions/checkout@")]
         assert checkouts and all(step["with"]["persist-credentials"] is False for step in checkouts)
-        # what somebody else may write (a branch's name, a title) is never part of a script
+        # A script never contains what somebody else may write, such as a branch's name or a title.
         assert not [step["run"] for step in steps if "${{" in step.get("run", "")]
 
 
@@ -98,11 +99,11 @@ def test_what_is_to_be_made_can_be_made(name):
 def test_the_container_answers_on_the_port_of_the_spaces_settings_as_the_user_that_spaces_give_it():
     before, block, _ = (ROOT / "README.md").read_text("utf-8").split("---\n", 2)
     settings = yaml.safe_load(block)
-    assert before == "" and len(settings["short_description"]) <= 60  # the Hub refuses a push with more
+    assert before == "" and len(settings["short_description"]) <= 60  # The Hub refuses a push of a longer description.
     dockerfile = (ROOT / "Dockerfile").read_text("utf-8")
     ports = r"^EXPOSE (\d+)$", r"HTTPConnection\('127.0.0.1', (\d+),", r'"--host", "0\.0\.0\.0", "--port", "(\d+)"\]$'
     assert [re.findall(port, dockerfile, re.MULTILINE) for port in ports] == [[str(settings["app_port"])]] * 3
-    # The last USER counts, and its number is what Spaces run everything as.
+    # The last USER counts, and its number is the one under which Spaces run everything.
     assert re.findall(r"^USER (\S+)$", dockerfile, re.MULTILINE)[-1] == "1000"
 
 
@@ -114,14 +115,15 @@ WANTED = {Requirement(line).name: Requirement(line) for line in PROJECT["depende
 def test_what_is_tested_fits_the_bounds_and_is_what_the_library_lies_beside():
     lines = (ROOT / "constraints.txt").read_text("utf-8").lower().splitlines()
     pinned = [Requirement(line) for line in lines if "==" in line and not line.startswith("#")]
-    newest = {"python_version": "3.12"}  # `make resolves` and the nightly `make parity`
+    newest = {"python_version": "3.12"}  # `make resolves` and the nightly `make parity` use this version.
     tested = {r.name: str(r.specifier)[2:] for r in pinned if not r.marker or r.marker.evaluate(newest)}
     extras = [Requirement(line) for lines in PROJECT["optional-dependencies"].values() for line in lines]
     assert all(wanted.specifier.contains(tested[wanted.name]) for wanted in [*WANTED.values(), *extras])
     trainers = re.search(r"^TRAINERS = (.+)$", MAKEFILE, re.MULTILINE)[1]
     for name, version in re.findall(r"([\w-]+)(?:\[\w+\])?==(\S+)", trainers):
         assert tested[name.replace("-", "_")] == version
-    # no bound from above: whose version is too new is `make fresh` to say, not pip; from below frames have one too
+    # No requirement has a bound from above. `make fresh` says which version is too new, and not pip. The libraries of
+    # frames have a bound from below, too.
     assert all(spec.operator == ">=" for wanted in WANTED.values() for spec in wanted.specifier)
     dev = PROJECT["optional-dependencies"]["dev"]
     assert all(f"'{one}'" in MAKEFILE for one in dev if one.startswith(("pandas", "pyarrow")))

@@ -65,7 +65,7 @@ def test_it_is_a_whole_page_that_needs_nothing_else():
     assert not {tag for tag, _ in page.elements} & {"script", "link", "img", "iframe", "object", "form"}
     loading = {"src", "srcset", "onload", "onclick", "style"}
     assert not any(loading & attributes.keys() for _, attributes in page.elements)
-    # Nothing comes from elsewhere by itself; where to read more is a link to follow.
+    # Nothing is loaded from elsewhere; the places to read more are links that a reader may follow.
     elsewhere = {a["href"] for a in page.all("a")}
     assert elsewhere == {PAPER, FRAMEWORKS["trl"].documentation}
     for url in elsewhere:
@@ -76,7 +76,7 @@ def test_it_is_a_whole_page_that_needs_nothing_else():
 
 def test_no_paragraph_says_a_thing_twice():
     page = Page(drawn.document([audited.report()]))
-    for text in (text for text in page.texts if "{" not in text):  # no style
+    for text in (text for text in page.texts if "{" not in text):  # A text with { is a style sheet.
         starts = [sentence[:40] for sentence in re.split(r"(?<=[.?!]) ", text.strip()) if len(sentence) >= 40]
         assert len(set(starts)) == len(starts), text
 
@@ -86,7 +86,8 @@ def test_the_fragment_is_what_the_page_holds_and_is_styled_by_its_class_alone():
     fragment = drawn.body(report)
     assert fragment in drawn.document(report) and drawn.CSS in drawn.document(report)
     assert Page(fragment).elements[0] == ("div", {"class": "audit"})
-    assert not any("id" in attributes for _, attributes in Page(fragment).elements)  # several stand in one page
+    # Several such fragments may stand in one page, where an id has to be unique.
+    assert not any("id" in attributes for _, attributes in Page(fragment).elements)
     rules = re.sub(r"/\*.*?\*/|@(media|supports)[^{]*\{", "", drawn.CSS, flags=re.S)
     selectors = [s.strip() for head in re.findall(r"([^{}]+)\{", rules) for s in head.split(",")]
     assert len(selectors) > 40 and all(s.startswith(".audit") for s in selectors)

@@ -44,7 +44,8 @@ def shuffled(s):
     return np.random.default_rng(int(1e4 * abs(s.sum()))).permutation(z(s))
 
 
-# What makes the advantages of a group: r (size, 2), s the weighted sums, n the lengths, kl, i the group's number.
+# Each function makes the advantages of a group, from r (size, 2), s the weighted sums, n the lengths, kl, and i the
+# group's number.
 MADE = {
     "PAPO": (lambda r, s, n, kl, i: papo(r), "info", "in the order of a sum such as"),
     "advantage gate": (
@@ -107,15 +108,16 @@ def test_what_made_the_advantages_is_said_and_only_a_contradiction_is_an_error(n
     report, found = audited(log.drop("kl") if "kl" not in says else log)
     assert [(f.severity, says in f.message) for f in found] == [(severity, True)]
     assert severity != "info" or not [f for f in report.findings if f.severity == "error"]
-    assert "Nothing has to be changed" not in report.verdict  # its figures are those of other methods
+    # The figures are those of methods that did not make the advantages.
+    assert "Nothing has to be changed" not in report.verdict
     if "with weights" in "".join(f.message for f in found) and "PAPO" not in name and "kl" not in name:
-        assert "weights correct : style = 2 : 1" in found[0].message  # those that made it
+        assert "weights correct : style = 2 : 1" in found[0].message  # These weights made the advantages.
 
 
 def test_advantages_behind_a_gate_are_those_of_the_method_but_for_the_rows_that_it_sets_to_0():
     report, found = audited(made(lambda r, s, n, kl, i: z(s) * r[:, 0]))
     assert not found and report.run["method"] == "grpo" and report.run["reproduced"]
-    assert report.run["weights_used"] == {"correct": 2.0, "style": 1.0}  # up to a common factor
+    assert report.run["weights_used"] == {"correct": 2.0, "style": 1.0}  # The weights are known up to a common factor.
     [note] = [note for note in report.notes if "so a mask or a filter set it to 0" in note]
     assert "where correct is 0" in note and "Such rows count in the statistics of their group" in note
 

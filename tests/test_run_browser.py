@@ -61,7 +61,7 @@ def test_the_chapter_as_it_opens(run):
     for selector in ("h1:visible", ".upload", ".verdict-line", ".what-ran", ".opening .bars", ".foretold .plot"):
         box = page.locator(selector).bounding_box()
         assert box["y"] + box["height"] <= 900, selector
-    # The sections of the file, in its order; the lines of the plan are copied.
+    # The sections of the file come in its order, and the lines of the plan can be copied.
     order = (
         "Plan",
         "What each reward did",
@@ -157,7 +157,8 @@ def test_files_that_are_too_large_leave_the_readers_report(run, tmp_path):
     posts = []
     page.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
     refused = page.locator(".upload .refused")
-    large = [tmp_path / "one.parquet", tmp_path / "two.parquet"]  # neither of them alone
+    # Each of them alone is below the limit; together they are above it.
+    large = [tmp_path / "one.parquet", tmp_path / "two.parquet"]
     for path in large:
         path.write_bytes(bytes(32_000_001))
     page.locator(".upload input[type=file]").set_input_files(large)
@@ -214,7 +215,8 @@ def test_a_hostile_logs_own_group_opens_and_runs_nothing(run):
     upload(page, file("log.jsonl", "\n".join(map(json.dumps, rows)).encode()))
     page.get_by_label("Choose a group").wait_for()
     own = page.locator("[data-cell-name=run_board] .board")
-    own.locator(".row").filter(has_text="<script>").first.click()  # of the sample's board before, none has it
+    # No answer of the sample's board, which stood there before, has this text.
+    own.locator(".row").filter(has_text="<script>").first.click()
     assert "<script>" in own.locator(".detail code").inner_text()
     own.locator(".toggle input").first.click()
     settled(page)

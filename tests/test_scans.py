@@ -61,7 +61,8 @@ def test_a_damaged_one_of_many_is_named_or_left_out(tmp_path):
     log = write(tmp_path / "run")
     damaged = log / "part_21.parquet"
     content = damaged.read_bytes()
-    damaged.write_bytes(content[:4] + bytes(len(content) // 2) + content[4 + len(content) // 2 :])  # its end is whole
+    # The end of the file stays whole.
+    damaged.write_bytes(content[:4] + bytes(len(content) // 2) + content[4 + len(content) // 2 :])
     refused(log, "part_21.parquet: expected a whole Parquet file", rewards=["acc", "style"])
     run = ga.read_run(log, rewards=["acc", "style"], skip_bad=True)
     assert [name.rpartition("/")[2] for name in run.skipped_files] == ["part_21.parquet"]

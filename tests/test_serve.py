@@ -67,7 +67,7 @@ def script_of(page_url):
 def test_files_come_compressed_and_unchanged_and_stay_in_the_browser(page_url):
     script = script_of(page_url)
     plain = get(script)[2]
-    for _ in range(2):  # the second time from memory
+    for _ in range(2):  # The second answer comes from memory.
         status, headers, body = get(script, **{"Accept-Encoding": "gzip"})
         assert (status, headers["content-encoding"]) == (200, "gzip") and len(body) < len(plain) / 2
         assert "immutable" in headers["cache-control"] and gzip.decompress(body) == plain
@@ -297,7 +297,8 @@ def test_who_tries_names_of_sessions_is_refused_for_an_hour(monkeypatch, way):
         return ask(app, f"{path}?session_id={one}", method, client)[0]
 
     open = {101 if way == "socket" else 200}
-    assert {name("s_mine00") for _ in range(3 * sessions.NAMES)} == open  # a visitor's own
+    # A visitor may always come back under a name of their own.
+    assert {name("s_mine00") for _ in range(3 * sessions.NAMES)} == open
     assert {name(f"s_{n:06}") for n in range(sessions.NAMES - 2)} == open
     assert name("s_last00") == 429 and name("s_mine00") == 429 and ask(app)[0] == 429
     assert {name("s_mine00", "10.0.0.2")} == open
@@ -313,7 +314,7 @@ def test_who_tries_names_of_sessions_is_refused_for_an_hour(monkeypatch, way):
 @pytest.mark.slow
 def test_what_marimo_stumbles_over_is_one_line_each_and_a_signal_ends_the_server_although_a_visitor_is_there():
     stumbles = [
-        ("/@file/5-gone.txt", None, 404),  # of a session that has ended
+        ("/@file/5-gone.txt", None, 404),  # This file belongs to a session that has ended.
         ("/@file/5-..", None, 404),
         ("/api/kernel/set_model_value", b"abc", 400),
         ("/api/kernel/set_model_value", b"{}", 400),
@@ -322,7 +323,7 @@ def test_what_marimo_stumbles_over_is_one_line_each_and_a_signal_ends_the_server
         headers = {TOKEN_HEADER: greet(alone.port)[0], SESSION_HEADER: "s_none00", "Content-Type": "application/json"}
         for path, body, status in stumbles:
             assert answer(urllib.request.Request(f"{alone.url.rstrip('/')}{path}", body, headers))[0] == status
-        # In place of marimo's 500, its traceback, and the names of all sessions that are open.
+        # marimo itself would answer 500, with a traceback and the names of all open sessions.
         widget = visitor.having("chapters")
         assert visitor.set(widget, session="s_none00", at="train") == 404
         assert visitor.set(widget, at="train") == 200

@@ -24,7 +24,7 @@ CORRECT = (DRAW.random((STEPS, GROUPS, SIZE)) < 0.5).astype(float)
 STYLE = DRAW.random((STEPS, GROUPS, SIZE)).round(3)
 TOTAL = CORRECT + 0.5 * STYLE
 ADVANTAGE = (TOTAL - TOTAL.mean(-1, keepdims=True)) / (TOTAL.std(-1, ddof=1, keepdims=True) + 1e-4)
-# Plain numpy: the sum of A times each reward's part of it, over the sum of A².
+# In plain numpy, a share is the sum of A times each reward's part of it, over the sum of A².
 PARTS = np.stack([CORRECT, 0.5 * STYLE], -1)
 PARTS = (PARTS - PARTS.mean(-2, keepdims=True)) / (TOTAL.std(-1, ddof=1)[..., None, None] + 1e-4)
 SHARES = (ADVANTAGE[..., None] * PARTS).sum((0, 1, 2)) / (ADVANTAGE**2).sum()
@@ -357,7 +357,8 @@ def test_rows_in_two_files_count_once_where_an_id_says_so(tmp_path):
     write(tmp_path, "b.jsonl", every[80:])
     run = expect_truth(tmp_path)
     assert issues(run)["files-left-out"]["files"] == ["16 rows that another file holds too"]
-    write(tmp_path, "b.jsonl", [*every[80:90], *every[80:]])  # no ids of rows
+    # Ten rows come twice in this file, so its ids cannot be those of rows.
+    write(tmp_path, "b.jsonl", [*every[80:90], *every[80:]])
     assert len(ga.read_run(tmp_path).table) == len(every) + 26
 
 

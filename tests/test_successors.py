@@ -21,9 +21,9 @@ DECOUPLED = ("mo_grpo", "papo", "saw", "gd2po", "sa_mrpo")
 EACH_METHOD = pytest.mark.parametrize("method", NAMES)
 
 
-# --- by hand ---------------------------------------------------------------------------------------------------------
+# --- worked by hand --------------------------------------------------------------------------------------------------
 
-# In 1, 1, 1, 0 the mean is 3/4 and the std 1/2, so that z is 1/2, 1/2, 1/2, −3/2; 1, 0, 0, 0 mirrors it.
+# In 1, 1, 1, 0 the mean is 3/4 and the std 1/2, so that z is 1/2, 1/2, 1/2, −3/2; in 1, 0, 0, 0 it is the opposite.
 REWARDS = [[1, 1], [1, 0], [1, 0], [0, 0]]
 # Both z are 1/2, 1/2, 1/2, −3/2 in some order: ρ = −3/2 · 1/2 · 2 + 1/2 · 1/2 · 2, over 3, is −1/3; Σρ = 4/3.
 CROSSED, ROOT = [[1, 0], [0, 1], [1, 1], [1, 1]], sqrt(4 / 3)
@@ -36,7 +36,7 @@ BY_HAND = (  # method, rewards, weights, advantages
     # The scale of a reward changes what is divided and not what it is divided by.
     ("corr_grpo", [[10 * a, b] for a, b in CROSSED], [1, 1], [a / ROOT for a in (1.75, -7.25, 2.75, 2.75)]),
     ("gd2po", [[1, 1], [1, 0], [0, 1], [0, 0]], [1, 1], [1 / sqrt(2), 0, 0, -1 / sqrt(2)]),  # two of four are kept
-    # Right are the first three, whose 5, 3 and 1 have mean 3 and std 2; the 9 of the wrong one says nothing.
+    # The first three are right: their 5, 3 and 1 have mean 3 and std 2. The 9 of the wrong one says nothing.
     ("papo", [[1, 5], [1, 3], [1, 1], [0, 9]], [1, 1], [1.5, 0.5, -0.5, -1.5]),
     ("papo", [[1, 5], [1, 3], [1, 1], [0, 9]], [2, 0.5], [1.5, 1, 0.5, -3]),
     ("papo", [[1, 5], [0, 3], [0, 1], [0, 9]], [1, 1], [1.5, -0.5, -0.5, -0.5]),  # the only right one has no peer
@@ -49,10 +49,11 @@ def test_worked_by_hand(method, rewards, weights, expected):
 
 
 def test_corr_grpo_gives_the_multiplier_of_the_example_in_its_repository():
-    # Two rewards with correlation .9756, a third with .1098 to both and nine times their std: the centred sum is
-    # multiplied by .4307.
+    # Two rewards have the correlation .9756; a third has .1098 with both, and nine times their std. So the centred sum
+    # is multiplied by .4307.
     root = torch.linalg.cholesky(f64([[1, 0.9756, 0.1098], [0.9756, 1, 0.1098], [0.1098, 0.1098, 1]]))
-    # Four rollouts whose three columns are orthogonal, of mean 0 and std 1, mixed to have these correlations.
+    # The three columns of these four rollouts are orthogonal, of mean 0 and std 1, and are mixed to have these
+    # correlations.
     plain = f64([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]]) * sqrt(3) / 2
     rewards = plain @ root.T * f64([1, 1, 9])
     centred = rewards.sum(1)
@@ -60,7 +61,7 @@ def test_corr_grpo_gives_the_multiplier_of_the_example_in_its_repository():
 
 
 def test_sa_mrpo_weighs_by_what_is_left():
-    # The first reward reaches 3/4 of its range and the second 1/4: weights √(1/4) and √(3/4).
+    # The first reward reaches 3/4 of its range and the second 1/4, so the weights are √(1/4) and √(3/4).
     rewards = [[[1, 0], [1, 0], [1, 0], [0, 1]], [[1, 0], [1, 0], [1, 0], [0, 1]]]
     e = gc.explain(rewards, "sa_mrpo")
     close(e.weights, [0.5, sqrt(0.75)])
@@ -71,33 +72,35 @@ def test_sa_mrpo_weighs_by_what_is_left():
 
 
 def test_saw_weighs_by_the_coefficient_of_variation_over_the_batch():
-    # The first reward is 1 in one of five, the second in four of five: std / mean is 2 and 1/2, whatever a 1 pays.
+    # The first reward is 1 in one of five answers, the second in four of five: std / mean is 2 and 1/2, whatever a 1
+    # pays.
     group = [[1, 0], [0, 1], [0, 1], [0, 1], [0, 1]]
     for pays in (1, 7):
         e = gc.explain([[[pays * a, b] for a, b in group]] * 2, "saw")
         close(e.weights, [2 * 2 / 2.5, 2 * 0.5 / 2.5])
-    # A reward without weight takes no part, one that never varies takes none of the weight.
+    # A reward without weight takes no part, and one that never varies takes none of the weight.
     further = [[a, b, i] for i, (a, b) in enumerate(group)]
     close(gc.explain(further, "saw", weights=[1, 1, 0]).weights, [1.6, 0.4, 0])
     close(gc.explain([[a, b, 3] for a, b in group], "saw").weights, [2.4, 0.6, 0])
-    # Beside a reward whose mean is 0, no other counts.
+    # Beside a reward whose mean is 0, no other reward counts.
     close(gc.explain([[1, 1], [-1, 0], [1, 0], [-1, 0]], "saw").weights, [2, 0])
     a = gc.advantages([group] * 2, "saw", weights=[3, 2])
     close(a, gc.gdpo([group] * 2, weights=[3 * 1.6, 2 * 0.4]))
 
 
 def test_gd2po_keeps_a_small_disagreement():
-    # Rollout 0 passes four rewards of five that half of the group pass: |3| of 5 is .6; with ten, |8| of 10 is .8.
+    # Rollout 0 passes four of five rewards that half of the group pass, so |3| of 5 is .6; with ten rewards |8| of 10
+    # is .8.
     def group(count):
         return [[1] * (count - 1) + [0], [0] * (count - 1) + [1], [1] * count, [0] * count]
 
     few, many = gc.advantages(group(5), "gd2po"), gc.advantages(group(10), "gd2po")
     assert zeros(few[:2]) and few[2] > 0
-    assert bool((many != 0).all())  # at the threshold nobody is dropped, whatever round-off says
+    assert bool((many != 0).all())  # At the threshold no answer is dropped, whatever round-off says.
     assert gc.explain(group(5), "gd2po").factors.tolist() == [0, 0, 0.5, 0.5]
 
 
-# --- plain loops -----------------------------------------------------------------------------------------------------
+# --- compared with plain loops ---------------------------------------------------------------------------------------
 
 
 def there(values):
@@ -145,7 +148,8 @@ def naive_papo(rows, ids, weights, convention):
     out = [0.0] * len(rows)
     for group in naive.members(ids).values():
         for k, w in enumerate(weights):
-            among = group if k == 0 else [i for i in group if rows[i][0] > 0]  # not NaN
+            # A comparison with NaN is false, so missing first rewards are left out.
+            among = group if k == 0 else [i for i in group if rows[i][0] > 0]
             mean, std = naive.mean_and_std([rows[i][k] for i in among])
             for i in among:
                 z = naive.standardised(rows[i][k], mean, std, naive.EPS[convention][0])
@@ -159,7 +163,7 @@ def naive_saw(rows, ids, weights, convention):
         values = there([row[k] for row in rows])
         mean = fsum(values) / len(values) if values else 0.0
         spread = sqrt(fsum((v - mean) ** 2 for v in values) / len(values)) if values else 0.0
-        assume(spread == 0 or abs(mean) > 1e-6)  # next to a mean of 0 round-off decides
+        assume(spread == 0 or abs(mean) > 1e-6)  # Next to a mean of 0, round-off decides.
         cv.append(spread / abs(mean) if w and len(set(values)) > 1 else 0.0)
     kept = sum(1 for w in weights if w)
     shares = [w * c / (fsum(cv) or 1) * kept for w, c in zip(weights, cv, strict=True)]
@@ -181,10 +185,12 @@ def naive_gd2po(rows, ids, weights, convention, threshold=0.8):
     found = naive.compute(rows, ids, "gdpo", weights, convention)
     kept = {}
     for i, s in enumerate(found.sums):
-        t = [w * z for w, z in zip(weights, found.z[i], strict=True) if abs(z) > 1e-8]  # not NaN
+        # A comparison with NaN is false, so missing rewards are left out.
+        t = [w * z for w, z in zip(weights, found.z[i], strict=True) if abs(z) > 1e-8]
         size = fsum(abs(v) for v in t)
         both = any(v > 0 for v in t) and any(v < 0 for v in t)
-        assume(not both or abs(abs(s) - threshold * size) > 1e-9)  # at the threshold: by hand
+        # What happens at the threshold is tested by hand above.
+        assume(not both or abs(abs(s) - threshold * size) > 1e-9)
         kept[i] = not isnan(s) and not (both and abs(s) < threshold * size)
     a = {}
     for group in naive.members(ids).values():
@@ -212,14 +218,15 @@ NAIVE = {
 @EACH_METHOD
 @given(data=st.data())
 def test_it_is_what_a_plain_loop_computes(method, convention, data):
-    of_pairs = method == "corr_grpo"  # which the paper defines for complete rewards
+    of_pairs = method == "corr_grpo"  # The paper defines this method for complete rewards alone.
     batch = data.draw(naive.batches(missing=not of_pairs))
     got = gc.advantages(f64(batch.rows), method, weights=batch.weights, groups=batch.ids, convention=convention)
     expected = NAIVE[method](batch.rows, batch.ids, batch.weights or [1.0] * len(batch.rows[0]), convention.name)
-    close(got, expected, 1e-6 if of_pairs else 1e-8)  # a small Σρ, added up of numbers around 1, loses digits
+    # A small Σρ loses digits, because it is added up from numbers around 1.
+    close(got, expected, 1e-6 if of_pairs else 1e-8)
 
 
-# --- missing rewards, conventions ------------------------------------------------------------------------------------
+# --- missing rewards and conventions ---------------------------------------------------------------------------------
 
 
 def test_corr_grpo_takes_the_variance_of_what_is_there():
@@ -236,7 +243,7 @@ def test_dvao_leaves_one_out():
         others = rewards[[j for j in range(5) if j != i]]
         want.append(((rewards[i] - others.mean(0)) @ w / (w @ others.std(0) + 1e-6)).item())
     close(gc.advantages(rewards, "dvao", weights=w, convention=gc.NEMO_RL_LOO), want)
-    # Where the others agree in all, nothing is divided.
+    # Where the others agree in all rewards, nothing is divided.
     close(gc.advantages([[1, 1], [0, 0], [0, 0]], "dvao", convention=gc.NEMO_RL_LOO)[0], 2.0)
 
 
@@ -298,7 +305,7 @@ def test_its_large_group_limit_is_where_large_groups_go(method, match_scale):
 def test_each_seed_is_a_batch_of_its_own(method):
     p = f64([0.9, 0.2, 0.5])[:, None, None, None]
     r = (torch.rand(3, 4, 8, 5, generator=torch.Generator().manual_seed(6)) < p).double()
-    r[0, 0] = 1  # solved for one seed alone
+    r[0, 0] = 1  # The first reward is solved for one seed alone.
     weights = torch.ones(3, 1, 1, 1, dtype=torch.float64)
 
     def computed(part, match_scale):
@@ -322,5 +329,6 @@ def test_successors_say_where_they_come_from_and_what_is_compared_and_recognised
     for s in gc.SUCCESSORS.values():
         assert s.published.replace("-", "")[2:] == s.paper[:4] and s.name and s.title and s.formula
     assert list(gc.METHODS) == ["grpo", "grpo_no_std", "gdpo"]
-    recognised = ["grpo_batch_std", "reinforce_pp_baseline", "reinforce_pp", "mo_grpo", "max_rl"]  # in logs
+    # These are recognised in logs.
+    recognised = ["grpo_batch_std", "reinforce_pp_baseline", "reinforce_pp", "mo_grpo", "max_rl"]
     assert list(conventions.NAMES) == [*gc.METHODS, *recognised]

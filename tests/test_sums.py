@@ -121,7 +121,7 @@ def by_batch(sums):
     return [select_batches(sums, slice(i, i + 1)) for i in range(len(sums.batch))]
 
 
-# --- held to gc.collapse and gc.gdpo -------------------------------------------------------------------------------
+# --- compared with gc.collapse and gc.gdpo -------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -153,12 +153,13 @@ def test_each_batch_is_computed_on_its_own(convention, ragged, missing):
 
 
 def test_float32_rewards_tie_in_spite_of_their_round_off():
-    rewards = np.float32([[0.1, 0.7], [0.7, 0.1], [0.2, 0.6], [0.3, 0.9]]).tolist()  # totals .8 .8 .8 1.2
+    # The totals are .8, .8, .8 and 1.2.
+    rewards = np.float32([[0.1, 0.7], [0.7, 0.1], [0.2, 0.6], [0.3, 0.9]]).tolist()
     t = summed(table_of((rewards, [0] * 4)), basis_for(2))
     assert (t.methods["grpo"].levels, t.different_pairs, t.methods["grpo"].tied_pairs) == (2, 6, 3)
 
 
-# --- rewards and lengths, held to numpy ----------------------------------------------------------------------------
+# --- rewards and lengths, compared with numpy ----------------------------------------------------------------------
 
 
 def centred(part, name):
@@ -176,9 +177,8 @@ def test_the_sums_of_rewards_are_those_of_numpy(ragged):
         x = x[~np.isnan(x)]
         r = t.rewards
         assert r.present[k] == len(x)
-        assert (r.low[k], r.high[k]) == pytest.approx(
-            (x.min(), x.max()), rel=1e-13, abs=0
-        )  # 14 digits of a reward count
+        # Of a reward, 14 digits count.
+        assert (r.low[k], r.high[k]) == pytest.approx((x.min(), x.max()), rel=1e-13, abs=0)
         assert (r.total[k], r.scatter[k]) == near((x.sum(), ((x - x.mean()) ** 2).sum()))
         assert r.squared[k, k] == r.products[k, k] == near(np.nansum(centred(table, name) ** 2))
         sizes = table.group_by("group").agg(pl.col(name).fill_nan(None).count())[name]
@@ -199,7 +199,7 @@ def test_the_correlation_inside_groups_is_that_of_numpy(missing):
         assert r.products[i, j] / size == r.products[j, i] / size == near(expected)
         if not missing:
             assert expected == near(np.corrcoef(x, y)[0, 1])
-            for k, other in ((i, j), (j, i)):  # the same squares, added up in two ways
+            for k, other in ((i, j), (j, i)):  # Both are the same squares, added up in two ways.
                 assert r.squared[k, k] == near(r.squared[k, other])
 
 
@@ -213,19 +213,21 @@ def test_dead_faint_and_missing_rewards():
     r = t.rewards
     assert r.dead_groups.tolist() == [1, 1, 3]
     assert r.holding_groups.tolist() == [3, 3, 0]
-    assert r.faint_groups.tolist() == [0, 1, 0]  # 5.00 to 5.02: a std of 0.01 beside 5
+    assert r.faint_groups.tolist() == [0, 1, 0]  # The values go from 5.00 to 5.02, a std of 0.01 beside 5.
     assert (r.present[2], r.total[2], r.low[2], r.high[2]) == (0, 0.0, inf, -inf)
     assert t.mixed_groups == 2 and t.different_pairs == 6
 
 
 def test_groups_that_a_filter_by_the_sum_drops_though_gdpo_could_use_them():
-    cancelled = [[1, 0], [0, 1], [1, 0], [1, 0]]  # the sum is 1, and the z cancel as well
+    cancelled = [[1, 0], [0, 1], [1, 0], [1, 0]]  # The sum is 1 in every answer, and the z cancel as well.
     t = summed(dense([cancelled, [[1, 1]] * 4, [[1, 0], [0, 0], [1, 1], [0, 1]]]), basis_for(2))
     assert (t.constant_sums, t.live_responses, t.filtered_groups) == (2, 4, 0)
-    three = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]]  # the sum is 1, but the z of what fewer have is larger
+    # The sum is 1 in every answer, but the z of a reward that fewer answers have is larger.
+    three = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]]
     t = summed(dense([three, [[1, 1, 1]] * 4]), basis_for(3))
     assert (t.constant_sums, t.live_responses, t.filtered_groups) == (2, 4, 1)
-    assert t.methods["gdpo"].squares == near(7.0)  # 8 responses, ddof 1: what the last step makes of the live ones
+    # Over 8 live responses with ddof 1, the batch step makes the squares sum to 7.
+    assert t.methods["gdpo"].squares == near(7.0)
 
 
 @pytest.mark.parametrize("ragged", (False, True))
@@ -273,7 +275,7 @@ def test_a_log_that_its_recipe_reproduces_is_not_off(ragged):
 def test_advantages_that_are_off_are_counted_where_they_are():
     table = logged_table()
     row = pl.int_range(pl.len())
-    scaled = table["group"] == 7  # of the second batch
+    scaled = table["group"] == 7  # This group is in the second batch.
     table = table.with_columns(
         advantage=pl.when(row == 0).then(pl.col("advantage") + 0.5)
         .when(row == 1).then(nan)
@@ -289,7 +291,7 @@ def test_advantages_that_are_off_are_counted_where_they_are():
     assert logged.max_error[0] == pytest.approx(0.5, abs=1e-5)
 
 
-# --- in pieces, and in few rows ------------------------------------------------------------------------------------
+# --- logs in pieces, and logs of few rows --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ragged", (False, True))
@@ -311,7 +313,7 @@ def test_pieces_of_whole_batches_come_to_the_same(monkeypatch, ragged):
 def test_a_large_mean_costs_the_scatter_no_digits(mean):
     table = random_table(3, batches=40, missing=0.2).with_columns(pl.col(reward_column("r0")) + mean)
     x = table[reward_column("r0")].to_numpy()
-    x = x[~np.isnan(x)] - mean  # exact: the values lie close together
+    x = x[~np.isnan(x)] - mean  # The difference is exact, because the values lie close together.
     merged = concat([summarise(part, basis_for(3)).batches for part in one_by_one(table)])
     for together in (total(merged), total(bin_batches(merged, 7)), total(bin_batches(merged, 1))):
         assert together.rewards.scatter[0] == pytest.approx(((x - x.mean()) ** 2).sum(), rel=1e-9 + 1e-16 * abs(mean))
@@ -370,8 +372,8 @@ def test_the_break_even_weight_is_that_of_the_pair_that_turns_last(ragged, missi
             pairs = [(i, j) for i in range(len(x)) for j in range(len(x)) if x[j, 1] > x[i, 1] + 1e-9]
             needed[method] += [(rest[i] - rest[j]) / (x[j, 1] - x[i, 1]) for i, j in pairs]
     for method, weights in needed.items():
-        assert max(weights) > 1  # the weight now
+        assert max(weights) > 1  # 1 is the weight that the reward has now.
         assert sums.methods[method].break_even == pytest.approx(max(weights), rel=1e-7)
     assert total(summarise(table, basis_for(3)).batches).methods["gdpo"].break_even == -inf
     heavy = basis_for(3, weights=(0.5, 2 * max(needed["gdpo"]) + 1, -2.0), primary=1)
-    assert total(summarise(table, heavy).batches).methods["gdpo"].break_even == -inf  # no pair is inverted
+    assert total(summarise(table, heavy).batches).methods["gdpo"].break_even == -inf  # No pair is in the wrong order.

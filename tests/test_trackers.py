@@ -57,7 +57,7 @@ def test_the_tables_of_other_frameworks_are_read_as_their_files(tmp_path, framew
     frames = []
     for path in sorted((tmp_path / "files").rglob("*.jsonl")):
         events = [json.loads(line) for line in path.read_text().splitlines()]
-        if framework == "ms_swift":  # its tables have one row per response
+        if framework == "ms_swift":  # The tables of ms-swift have one row per response.
             events = [dict(zip(e, row, strict=True)) for e in events for row in zip(*e.values(), strict=True)]
         frames.append(events)
     of_tables = figures(write_trackio(tmp_path / "a.db", {"a": frames}, False, "train/completions"), "files")

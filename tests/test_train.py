@@ -53,7 +53,7 @@ def plain(html):
 # --- the scenarios ---------------------------------------------------------------------------------------------------
 
 
-# Under every comparison of which it promises something of its own.
+# Each scenario is tried under every comparison of which it promises something of its own.
 @pytest.mark.parametrize(
     ("scenario", "comparison"),
     [
@@ -78,7 +78,7 @@ def test_a_scenario_ends_as_it_promises_and_as_its_picture_shows(scenario, compa
         assert made[method]["last"] == pytest.approx(stored[method]["last"], abs=0.02)
 
 
-# The figures of the research note, from before this code: as published, 8 seeds.
+# These figures were computed before this code was written, as published, with 8 seeds.
 @pytest.mark.parametrize(("name", "grpo", "gdpo"), [("live", inf, 175), ("difficulty", 85, 69), ("rare", 97, 62)])
 def test_as_published_the_recorded_medians_come_out(name, grpo, gdpo):
     setup = replace(ALL[name].setup.compared("published"), seeds=8)
@@ -189,7 +189,7 @@ def random_setup(draw):
         seed=draw.randrange(100),
         match_scale=draw.choice((*COMPARISONS.values(),)),
     )
-    if draw.random() < 0.3:  # of the kind in which a coin often loses time by the method that is first
+    if draw.random() < 0.3:  # In set-ups of this kind a coin often loses time under the method that is ahead overall.
         weights = draw.choice(((1.0, 1.0, 1.0), (1.0, 0.3, 0.1)))[:many]
         setup = replace(setup, p0=(0.5,) * many, scale=(1.0, 3.0, 10.0)[:many], noise=None, weights=weights, lr=1.0)
         setup = replace(setup, epochs=30, optimizer="sgd", together=0)
@@ -237,7 +237,8 @@ def test_each_sentence_of_a_verdict_holds_at_random_setups():
         said = said.removeprefix("Without the batch step: ")
         assert not re.search(r"\b1 epochs|inf|nan|None|  ", said), said
         assert len(words.headline(setup.comparison, False)) <= 60
-        counted = [k for k in range(len(coins)) if (setup.weights or [1] * 3)[k]]  # no pay here is 0
+        # No pay is 0 here, so a coin counts if its weight is not 0.
+        counted = [k for k in range(len(coins)) if (setup.weights or [1] * 3)[k]]
         if setup.together and counted:
             counted = [*range(len(coins))]
         named = [f"the {coin}" if coin.endswith("coin") else f"the {coin} coin" for coin in coins]
@@ -310,8 +311,10 @@ def test_the_headline_is_one_line_that_its_own_cards_bear_out():
     assert all(len(title) <= 60 for title in (*words.HEADLINES.values(), words.PREDICT))
     coins = [s for s in COINS.values() if s.setup.comparison == "equal"]
     faster, slower = ([s.setup for s in coins if s.verdict == kind] for kind in (FASTER, SLOWER))
-    assert all(max(s.scale) >= 3 * min(s.scale) and s.weights is None for s in faster)  # the sum drowns the small one
-    assert all(s.noise or s.weights for s in slower)  # it had drowned the noise, or was balanced by weights
+    # In these set-ups the sum drowns the small reward.
+    assert all(max(s.scale) >= 3 * min(s.scale) and s.weights is None for s in faster)
+    # In these, the sum had drowned the noise, or weights had balanced it.
+    assert all(s.noise or s.weights for s in slower)
 
 
 def test_the_numbers_of_set_ups_are_those_of_the_cards():
@@ -358,7 +361,7 @@ def test_who_predicts_is_told_nothing_before_the_guess_and_the_score_after_it():
     shown = plain(cards.gallery(ALL, sketches, "equal", guesses))
     both = (cards.gallery(ALL, sketches, "equal", g) for g in (guesses, guesses | {"demo": SAME}))
     order = [re.findall(r'data-id="(\w+)"', str(one)) for one in both]
-    assert order[0] == order[1] == list(ALL)  # what is guessed stays where it is
+    assert order[0] == order[1] == list(ALL)  # A card stays in its place when it is guessed.
     assert "✓ GDPO 1.9× faster" in shown and "✗ GDPO 1.2× slower" in shown
     assert cards.score(ALL, sketches, guesses) == "You were right in 1 of 2 predictions."
 
@@ -431,7 +434,8 @@ def test_the_labs_answers_bring_marks_pay_and_weights():
     assert setup.p0 == (0.5, round(0.5 / 12, 4), round(11.5 / 12, 4))
     assert (setup.scale, setup.weights) == ((1.0, 3.0, 10.0), (2.0, 1.0, 1.0))
     assert cards.sketches(ALL, FILE, "equal", lab)["board"] == cards.sketch(setup)
-    number = replace(lab, marks=((1, 0.25, 7),) * 6 + ((0, 0.75, 7),) * 6)  # a coin that spreads as the number does
+    # A mark that is a number becomes a coin with the same spread.
+    number = replace(lab, marks=((1, 0.25, 7),) * 6 + ((0, 0.75, 7),) * 6)
     assert controls.as_coins(number)[0][1:] == [0.5, 0.5] and controls.as_coins(number)[1] == [1, 1.5, 0]
     assert cards.sketches(ALL, FILE, "equal", LAB)["board"] is FILE["sketches"]["board"]["equal"]
 

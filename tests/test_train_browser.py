@@ -8,7 +8,8 @@ TITLE = "[data-cell-name=train_caption] h2"
 VERDICT = "[data-cell-name=train_curves] .verdict"
 PANELS = """() => [...document.querySelectorAll('.panels > div')].map(panel => panel.getBoundingClientRect())
   .map(box => [box.x, box.y, box.width].map(Math.round))"""
-# From a click on the button to the end: the share of the curves that is shown, the counter, and how a curve is cut.
+# From a click on the button to the end, it records the share of the curves that is shown, the counter, and how a curve
+# is cut.
 PLAYED = """() => new Promise(done => {
   const cell = document.querySelector('[data-cell-name=train_curves]');
   const root = [...document.querySelectorAll('[data-cell-name=train_play] *')].find(e => e.shadowRoot).shadowRoot;
@@ -29,17 +30,17 @@ def test_a_journey_through_the_chapter(visit):
     page.locator("nav").get_by_role("link", name="Train").click()
     page.locator(CURVES).nth(2).wait_for()
     assert page.locator(".card[aria-checked=true]").get_attribute("aria-label").startswith("Rewards of unequal scale: ")
-    for selector in ("h1", VERDICT, CURVES, ".sliders .reward >> nth=-1"):  # the first screen
+    for selector in ("h1", VERDICT, CURVES, ".sliders .reward >> nth=-1"):  # These are on the first screen.
         box = page.locator(selector).locator("visible=true").first.bounding_box()
         assert box["y"] >= 0 and box["y"] + box["height"] <= 900, selector
-    assert page.locator("h1").locator("visible=true").bounding_box()["height"] < 50  # one line
+    assert page.locator("h1").locator("visible=true").bounding_box()["height"] < 50  # The title takes one line.
     assert (
         "Bernoulli policy · 3 coins · 32 seeds · 150 epochs"
         in page.locator("[data-cell-name=train_caption]").inner_text()
     )
     boxes = page.evaluate(PANELS)
     assert len({y for _, y, _ in boxes}) == 1 and min(width for *_, width in boxes) >= 410
-    # The curves play where motion is wanted: from the left to the whole, which stays.
+    # Where motion is wanted, the curves play from the left to the whole, which stays.
     assert not page.get_by_role("button", name="Play again").is_visible()
     page.emulate_media(reduced_motion="no-preference")
     seen = page.evaluate(PLAYED)
@@ -59,7 +60,7 @@ def test_a_journey_through_the_chapter(visit):
     assert page.get_by_role("slider", name="pay of third coin").get_attribute("aria-valuetext") == "10"
     page.get_by_role("button", name="Reset").click()
     page.locator(".why", has_text="Why:").wait_for()
-    # Cards by keyboard and by hand; another comparison moves them.
+    # Cards can be chosen by keyboard and by hand, and another comparison moves them.
     page.locator(".card[tabindex='0']").focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
@@ -73,10 +74,11 @@ def test_a_journey_through_the_chapter(visit):
     page.locator("label", has_text="Each as published").click()
     page.locator(VERDICT, has_text="As published: GDPO brings every coin to p = 0.9 in").wait_for()
     assert "GDPO faster" in row.inner_text()
-    # Folds compute when they are opened.
+    # A fold is computed when it is opened.
     page.locator("summary", has_text="Every median, in all three comparisons").click()
     page.locator(".figures", has_text="Each as published, GRPO").wait_for()
-    # Who predicts reads the question where the curves were; what is below moves by no more than a line of their reason.
+    # Whoever predicts reads the question where the curves were, and what is below moves by no more than a line of the
+    # reason.
     below = page.locator("[data-cell-name=train_controls]").bounding_box()["y"]
     page.get_by_role("switch", name="Predict first").click()
     page.locator(".predicting", has_text="Which method brings all coins to 0.9 first?").wait_for()

@@ -20,17 +20,17 @@ import gdpo_core as gc
 EACH_METHOD = pytest.mark.parametrize("method", helpers.METHODS)
 MATCHED = pytest.mark.parametrize("match_scale", (True, False), ids=("matched", "not matched"))
 
-# The conflict: two rewards that one answer cannot both have.
+# This is the conflict between two rewards that one answer cannot both have.
 START = [0.10, 0.85, 0.05]
 TABLE = [(1, 0), (0, 1), (0, 0)]
 GATED = [(1, 0), (0, 0), (0, 0)]  # short counts only where the answer is correct
 
 
-# --- recorded, and worked by hand ------------------------------------------------------------------------------------
+# --- recorded medians, and steps worked by hand ----------------------------------------------------------------------
 
 
-# Start p, options of the run: median epoch at which each p reaches .9, as another programme found it (method.md §4).
-# A row with fewer numbers than rewards was recorded for its first rewards alone.
+# For each start p and options of the run, these are the median epochs at which each p reaches .9, as another program
+# found them. A row with fewer numbers than rewards was recorded for its first rewards alone.
 OF_FOUR = {"rollouts": 4, "prompts": 128, "scale": (1, 6)}
 RECORDED = {
     "unequal start": (
@@ -65,7 +65,7 @@ def long(medians):
     ],
 )
 def test_the_recorded_medians_of_steps_to_90_percent_come_out(method, p0, options, medians):
-    epochs = round(1.2 * max(medians)) + 5  # as many as the median may take
+    epochs = round(1.2 * max(medians)) + 5  # The run has as many epochs as the median may take.
     steps = gc.train(method, p0, seeds=32, epochs=epochs, **options).steps_to(0.9)
     assert steps.shape == (32, len(p0))
     reached = steps.quantile(0.5, dim=0).tolist()[: len(medians)]
@@ -76,12 +76,13 @@ def test_the_recorded_medians_of_steps_to_90_percent_come_out(method, p0, option
 @MATCHED
 @EACH_METHOD
 def test_two_rollouts_of_arms_move_the_logits_as_worked_by_hand(method, match_scale):
-    # Two answers of one prompt: correct-long with wrong-short ties, either with wrong-long gives A = ±a to the two.
+    # Of two answers to one prompt, correct-long and wrong-short tie; either of them beside wrong-long gives A = ±a to
+    # the two.
     p0, lr, seeds = [0.3, 0.3, 0.4], 0.5, 400
     options = {"rollouts": 2, "prompts": 1, "epochs": 1, "seeds": seeds, "lr": lr, "match_scale": match_scale}
     run = gc.train(method, p0, arms=TABLE, **options)
     moved = run.p[:, 1].double().log() - run.p[:, 0].double().log()
-    moved = moved - moved.mean(1, keepdim=True)  # a softmax knows its logits but for a constant
+    moved = moved - moved.mean(1, keepdim=True)  # A softmax determines its logits only up to a constant.
     a = 0.5 if method == "grpo_no_std" and not match_scale else sqrt(0.5)
     step = lr * a / 2
     possible = torch.tensor([[0, 0, 0], [step, 0, -step], [0, step, -step]], dtype=torch.float64)
@@ -100,7 +101,7 @@ def test_one_rollout_a_prompt_or_one_reward_for_all_answers_teaches_nothing(meth
         assert still(p, p[:, :1])
 
 
-# --- a second programme: one draw at a time ------------------------------------------------------------------------
+# --- a second program, with one draw at a time ---------------------------------------------------------------------
 
 
 def sigmoids(logits):
@@ -119,7 +120,7 @@ def climb(logits, probabilities, gradient, epochs, lr, optimizer="sgd"):
     adam, path = torch.optim.Adam([at], lr=lr, maximize=True) if optimizer == "adam" else None, [probabilities(logits)]
     for _ in range(epochs):
         at.grad = torch.tensor(gradient(path[-1]), dtype=torch.float64)
-        if adam is None:  # torch.optim takes two seconds to begin
+        if adam is None:  # Plain ascent does without torch.optim, which takes two seconds to start.
             at += lr * at.grad
         else:
             adam.step()
@@ -178,7 +179,8 @@ SMALL_RUNS = {
     "as it is": AS_IT_IS,
     "scale and weights": AS_IT_IS | {"scale": [1, 3], "weights": [2, 0.5]},
     "gate": AS_IT_IS | {"gate": (1, 0), "scale": [1, 2]},
-    # More draws: where a coin falls the same way throughout, Adam would make a step of float32's round-off.
+    # There are more draws here, because where a coin falls the same way throughout, Adam would make a step of float32's
+    # round-off.
     "Adam": AS_IT_IS | {"optimizer": "adam", "lr": 0.3, "prompts": 4, "rollouts": 5},
     "together": AS_IT_IS | {"scale": [1, 3], "together": 0.5},
     "noise": AS_IT_IS | {"noise": [0, 0.5, 1], "weights": [1, 2, 0.5], "gate": (0, 1)},
@@ -307,7 +309,7 @@ def test_the_large_group_curve_of_arms_is_that_of_each_answer(name, match_scale,
 @MATCHED
 @pytest.mark.parametrize("rollouts", (2, 7, 8, 50))
 def test_two_answers_that_trade_one_reward_for_the_other_leave_gdpo_still(rollouts, match_scale):
-    # z of one reward is −z of the other, at any scale; what is left is round-off, which no batch step may blow up.
+    # The z of one reward is −z of the other, at any scale. Only round-off is left, which no batch step may blow up.
     table, options = [(0.3, 1 / 7), (0.1, 5 / 7)], {"weights": [0.3, 0.3], "match_scale": match_scale, "epochs": 20}
     p = gc.train("gdpo", [0.3, 0.7], arms=table, rollouts=rollouts, seeds=4, **options).p
     assert still(p, p[:, :1])
@@ -337,7 +339,7 @@ def test_the_same_seed_gives_the_same_bits_and_no_global_generator_plays_a_part(
     np.random.seed(99)
     assert torch.equal(first, train(method, seed=3))
     assert not torch.equal(first, train(method, seed=4))
-    assert len(first[:, -1, 0].unique()) == 3  # each seed has draws of its own
+    assert len(first[:, -1, 0].unique()) == 3  # Each seed has draws of its own.
 
 
 @pytest.mark.parametrize("train", BOTH.values(), ids=BOTH)
@@ -418,7 +420,7 @@ def test_what_does_not_go_together_is_named(subtests):
     for run, options, argument, came in SAID:
         with subtests.test(argument=argument, came=came):
             check_refusal(run, COINS | options, argument, came)
-    # and what goes
+    # These go together.
     gc.train(**COINS, **NOISE_ALONE, weights=[1, 1, 2], scale=[1, 3])
     assert gc.train("gdpo", [0.5] * 13, epochs=2, seeds=2, prompts=4).p.shape == (2, 3, 13)
     assert gc.mean_field("gdpo", [0.5] * 12, epochs=1).shape == (2, 12)

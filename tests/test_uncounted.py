@@ -68,7 +68,7 @@ def test_a_reward_function_of_weight_0_keeps_its_place():
         lines = report.plan[1].lines
         assert lines == switch_to_gdpo("trl", names, weights)
         assert [reward["name"] for reward in report.rewards] == ["digit", "vowels"]
-    # At the end of the log it may be a metric as well; the caller knows.
+    # At the end of the log the column may be a metric as well, but the caller knows better.
     last = {"digit": columns["digit"], "vowels": columns["vowels"], "judge": columns["judge"]}
     assert of(last, made(last, "grpo", [1, 2, 0])).plan[1].lines == switch_to_gdpo("trl", "ab", [1, 2])
 
@@ -87,7 +87,8 @@ def test_a_weighted_copy_says_the_weight_and_counts_for_nothing():
         assert report.run["not_counted"]["short_weighted"] == "0.5 × short"
         assert not with_id(report, "rewards-collinear")
         assert report.methods == of(rewards, advantage, weights=weights).methods
-    first = of({"weighted/short": 0.5 * rewards["short"]} | rewards)  # before its reward, and the only one
+    # The column stands before its reward, and no other column is like it.
+    first = of({"weighted/short": 0.5 * rewards["short"]} | rewards)
     assert first.run["weights_used"] == {"digit": 1, "short": 0.5, "vowels": 1}
     assert first.run["weights_from"] == "assumed"
 
@@ -102,7 +103,7 @@ def test_no_share_and_no_fix_is_told_of_rewards_that_follow_from_others(method):
     assert report.steps["share:gdpo:digit"].null_count() == len(report.steps)
     assert one(report, "rewards-collinear") and report.findings[0].id == "rewards-collinear"
     assert not OF_SHARES & {f.id for f in report.findings} and not report.plan
-    # GDPO divides each by its own std, which tells a total from its parts.
+    # GDPO divides each column by its own std, which tells a total from its parts.
     same_figures(*(of(x, made(rewards, "gdpo", [1, 0.5, 2]), primary="digit") for x in (rewards, total)))
 
 
@@ -119,7 +120,7 @@ def test_weights_that_are_known_up_to_scale_have_one_unit_everywhere():
     assert "acc : fmt : tone = 2 : 1 : 4" in report.what_ran
     found = one(report, "priority-inversion")
     assert "(it is 2 now)" in found.message
-    for method in ("grpo", "gdpo"):  # above this weight, in this unit, no pair is the wrong way round
+    for method in ("grpo", "gdpo"):  # Above this weight, in this unit, no pair is in the wrong order.
         enough = found.evidence[f"break_even_{method}"]
         least = [of(rewards, weights=[enough * x, 1, 4], primary="acc") for x in (0.99, 1.01)]
         assert least[0].methods[method]["inversions"] > 0 == least[1].methods[method]["inversions"]

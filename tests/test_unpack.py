@@ -26,7 +26,7 @@ def assert_same(source) -> None:
     assert run.table.select("step", "acc", "brief").equals(FRAME.select("step", pl.col("acc").cast(float), "brief"))
 
 
-# --- packed ----------------------------------------------------------------------------------------------------------
+# --- packed files ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", PLAIN)
@@ -36,7 +36,8 @@ def test_a_packed_file_is_read_as_the_file_in_it_wherever_it_lies(tmp_path, kind
     (tmp_path / "alone" / name).write_bytes(content)
     archive = zip_of({f"run/{name}": content})
     (tmp_path / "up.zip").write_bytes(archive)
-    unnamed = "log" if kind in ("jsonl", "json", "parquet") else f"log.{kind}"  # the first bytes show what it is
+    # For these kinds the first bytes show what the file is.
+    unnamed = "log" if kind in ("jsonl", "json", "parquet") else f"log.{kind}"
     for source in (
         *(tmp_path / "alone" / name, tmp_path / "alone", tmp_path / "up.zip"),
         *({name: content}, {unnamed: content}, {"up.zip": archive}),
@@ -107,15 +108,15 @@ def test_files_that_cannot_be_read_are_left_out_counted_and_named(tmp_path, kind
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        # Where no file can be read, the first says why.
+        # Where no file can be read, the error says why the first one cannot.
         ({"rows_1.csv": b"", "rows_2.csv": b""}, r"rows_1\.csv: expected a log, got an empty file$"),
-        # Files that can be read are no bad ones.
+        # Files that can be read do not count as bad.
         (
             {"rows_1.csv": PLAIN["csv"], "rows_2.csv": b"step,group,other\n2,1,0.5\n"},
             r"rows_\d\.csv: expected the columns of .*, got others: acc only in .*\.csv$",
         ),
         (dict.fromkeys(("rows_1.csv", "rows_2.csv"), b"group,said\na,yes\n"), "one column of numbers that is a reward"),
-        # One file alone is never left out.
+        # A file that stands alone is never left out.
         ({"a.csv": b"a,b\n1\n"}, "line 2: expected 2 values, one per column, got 1$"),
     ],
 )

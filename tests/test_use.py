@@ -141,7 +141,7 @@ def test_the_cases_for_each_method_say_what_train_and_evidence_show():
     assert "In Train’s set-up “Weights tuned for a sum”, the answer is right under GRPO alone." in said
     links = re.findall(r'href="\?at=(\w+)(?:&amp;train-scenario=(\w+))?"', which.section().text)
     assert len(links) == 9 and set(found) | {"gated"} == {scenario for _, scenario in links if scenario}
-    # Of the ties that GDPO breaks, by counting pairs one by one.
+    # The ties that GDPO breaks are counted pair by pair.
     choice = prompts.Choice()
     marks = prompts.marks_of(prompts.load_once(ROOT / "data" / "bfcl_rewards.parquet"), choice)
     broken = wrong = 0
@@ -153,9 +153,9 @@ def test_the_cases_for_each_method_say_what_train_and_evidence_show():
                 broken, wrong = broken + 1, wrong + (gdpo[i] < gdpo[j])
     share = f"{round(100 * wrong / broken)}\xa0%"
     assert f"{share} of the right–wrong ties that GDPO breaks" in which.section().text
-    # Evidence has this weight by bisection: tests/test_evidence.py.
+    # tests/test_evidence.py finds this weight by bisection.
     assert "with a weight above 1.81 on correctness none does" in said
-    # A rare mark beside a dense score, of which GDPO learns the score sooner and the mark later.
+    # Of a rare mark beside a dense score, GDPO learns the score sooner and the mark later.
     assert "learnt in 17 epochs under GDPO and 26 under GRPO" in said and "takes 47 epochs under GDPO and 37" in said
 
 
@@ -184,7 +184,7 @@ def test_the_one_line_of_a_trainer_is_among_its_lines():
     assert all(line in text for line in map(text_of, configure.ONE_LINE.values()))
 
 
-# --- should I? -------------------------------------------------------------------------------------------------------
+# --- whether GDPO would help -----------------------------------------------------------------------------------------
 
 
 def test_the_tasks_are_where_it_helps_hurts_changes_nothing_and_meets_a_number():

@@ -12,7 +12,7 @@ def test_the_first_screen_holds_lines_and_answers_and_links_lead_to_what_they_na
     page = visit("?at=use&lab-weights=3_1_1", width=1440, height=900, permissions=["clipboard-read", "clipboard-write"])
     arrived(page, ".verdict-use")
     settled(page)
-    # When to use which, the lines, and the verdict are on the first screen.
+    # The advice when to use which, the lines, and the verdict are on the first screen.
     for selector in ("h1:visible", "table.which", ".use .copied >> nth=0", ".verdict-use"):
         box = page.locator(selector).bounding_box()
         assert box["y"] + box["height"] <= 900, selector

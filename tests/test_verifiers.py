@@ -32,7 +32,7 @@ def naive():
 def test_the_recorded_log_holds_what_its_file_says():
     rows = naive()
     groups = list(dict.fromkeys(row[1] for row in rows))
-    rows = sorted(rows, key=lambda row: groups.index(row[1]))  # a table has the rows of a group together
+    rows = sorted(rows, key=lambda row: groups.index(row[1]))  # In a table the rows of a group stand together.
     step, group, *columns = zip(*rows, strict=True)
     assert_reads(
         ga.read_run(RECORDED.parent),

@@ -70,7 +70,7 @@ def test_a_log_is_audited_again_whenever_a_file_came_changed_or_was_cut(tmp_path
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copy(files[k], folder)
 
-    def again():  # as a resumed run does
+    def again():  # A resumed run writes its first file again in this way.
         first = folder / files[0].name
         pl.read_parquet(first).with_columns(pl.col("accuracy") * 0.0).write_parquet(first)
 
@@ -80,7 +80,8 @@ def test_a_log_is_audited_again_whenever_a_file_came_changed_or_was_cut(tmp_path
     Clock(monkeypatch, *(lambda k=k: copy(k) for k in range(4)), nothing, again, cut, lambda: shutil.rmtree(folder))
     found = looks(tmp_path / "seen")
     steps = [getattr(report, "source", {}).get("steps") for report in found]
-    assert steps == [None, 1, 2, 3, 4, 4, 3, None]  # the cut last file is left out, as one that is being written
+    # The file that was cut, the last one, is left out like one that is still being written.
+    assert steps == [None, 1, 2, 3, 4, 4, 3, None]
     assert "nothing of that name" in str(found[0]) and isinstance(found[-1], gc.InputError)
     assert found[5].rewards[0]["mean"] < found[4].rewards[0]["mean"]
 

@@ -24,7 +24,7 @@ BRIEF = ("brief", lambda draw, groups, size: draw.integers(0, 3, (groups, size))
 BINARY = (fake_logs.ACCURACY, fake_logs.FORMAT, BRIEF)
 
 
-# --- against each batch by itself, and by hand ------------------------------------------------------------------------
+# --- compared with each batch by itself, and with numbers by hand -----------------------------------------------------
 
 
 @pytest.mark.slow
@@ -58,11 +58,12 @@ def test_by_hand():
     rows = [{"prompt": g, "a": float(a), "b": float(b)} for g, pairs in enumerate(groups) for a, b in pairs]
     report = ga.audit(ga.read_run(rows, group="prompt"), primary="a")
     found = report.what_if(weights={"b": 2})
-    # Sums 2, 1, 1, 0: one of six pairs is tied. Sums 3, 1, 2, 0: none is, and of the four pairs that differ in a one is
-    # the wrong way round. The rewards are uncorrelated, so shares go by the squares of the weights.
+    # The sums are 2, 1, 1, 0, and one of six pairs is tied. The sums 3, 1, 2, 0 have no tie, and of the four pairs that
+    # differ in a one is in the wrong order. The rewards are uncorrelated, so shares go by the squares of the weights.
     setting = {"method": "grpo", "convention": "paper", "silent_groups": 0.5}
     had = {"weights": {"a": 1, "b": 1}, "update_share": {"a": 0.5, "b": 0.5}, "groups_with_ties": 1.0}
-    # Two responses are above the mean of either reward; the one that has this reward alone gets 0, or less.
+    # Two responses are above the mean of each reward; the one that has this reward alone gets an advantage of 0 or
+    # less.
     had |= {"push": {"a": 0.5**0.5, "b": 0.5**0.5}, "punished": {"a": 0.5, "b": 0.5}}
     would = {"weights": {"a": 1, "b": 2}, "update_share": {"a": 0.2, "b": 0.8}, "groups_with_ties": 0.0}
     would |= {"push": {"a": 0.2**0.5, "b": 0.8**0.5}, "punished": {"a": 0.5, "b": 0.0}}
@@ -78,7 +79,7 @@ def test_by_hand():
     assert table.row(1) == ("weights", "b", 1.0, 2.0) and table.rows()[-1] == ("inversions", None, 0.0, 0.25)
 
 
-# --- what it stands on ------------------------------------------------------------------------------------------------
+# --- the notes on conventions and weights -----------------------------------------------------------------------------
 
 
 def test_a_convention_that_counts_tokens_says_where_the_log_has_none(tmp_path):
@@ -177,7 +178,7 @@ def test_the_terminal_shows_both_sides_and_the_lines(capsys):
     assert ["update", "share,", "length_reward", before, "%", after, "%"] in rows
     had = "under “had” is the run as it was: GDPO, with weights that were worked out from the logged advantages."
     assert found.fix in out and had in out
-    assert "weight, format_reward" not in out  # it stays
+    assert "weight, format_reward" not in out  # The weight of this reward stays as it is.
     assert "What if" not in run(capsys, TRL)[1]
 
 

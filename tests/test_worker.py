@@ -70,7 +70,7 @@ def test_what_takes_too_long_is_one_sentence(monkeypatch):
 
 @pytest.mark.slow
 def test_where_no_process_can_start_it_is_one_sentence_and_the_place_is_free_again(tmp_path):
-    long = tmp_path / ("x" * 120)  # too long a name for a socket
+    long = tmp_path / ("x" * 120)  # The path of a socket may not be that long.
     long.mkdir()
     program = "from views import worker\nfrom gdpo_core._errors import InputError\n"
     program += "for _ in range(3):\n    try:\n        worker.call(abs, -3)\n    except InputError as error:\n"
@@ -83,7 +83,7 @@ def test_where_no_process_can_start_it_is_one_sentence_and_the_place_is_free_aga
 @pytest.mark.slow
 def test_who_trains_does_not_wait_for_files_that_never_end(monkeypatch):
     monkeypatch.setattr(worker, "SECONDS", 1.0)
-    worker.call(os.getpid)  # the first starts what the others are forked from
+    worker.call(os.getpid)  # The first call starts the process from which the others are forked.
     threads = [threading.Thread(target=late) for _ in range(2)]
     for thread in threads:
         thread.start()

@@ -117,6 +117,8 @@ def _assign(words: list[_Word], script: _Script) -> list[_Word]:
         value, key = rest[0].text[name.end() :], name[1]
         known = script.variables.get(key)
         if name[0].endswith("+="):
+            if array := script.arrays.get(key):  # a shell appends such a text to the first word of an array
+                array[0] = replace(array[0], text=array[0].text + value, maybe=array[0].maybe or script.depth > 0)
             value = LOST if known is None or len(known) + len(value) > _LONGEST else known + value
         uncertain = script.depth > 0 and known is not None and known != value
         script.variables[key] = LOST if uncertain else value
