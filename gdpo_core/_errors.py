@@ -1,9 +1,8 @@
 """The error `InputError` that bad input raises, functions that check input, and sentences on any other error."""
 
-from math import inf
+from math import isfinite
 from numbers import Integral, Real
-from sys import float_info
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from gdpo_core._words import clip, printable
 
@@ -57,8 +56,12 @@ def is_finite(value: object) -> TypeGuard[float]:
     >>> is_finite(2), is_finite(float("inf")), is_finite(10**400), is_finite("2")
     (True, False, False, False)
     """
-    size: Any = abs(value) if isinstance(value, Real) and not isinstance(value, bool) else inf
-    return bool(size <= float_info.max)
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    try:
+        return isfinite(float(value))
+    except OverflowError:  # a larger integer or fraction than float64 can hold
+        return False
 
 
 def expect_count(value: object, name: str) -> None:

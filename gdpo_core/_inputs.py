@@ -6,15 +6,13 @@ The last function, `shows_keywords_of`, changes what `help` shows of a function 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import Parameter, signature
-from numbers import Real
-from sys import float_info
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gdpo_core._errors import InputError, expect
+from gdpo_core._errors import InputError, expect, is_finite
 
 ArrayLike: TypeAlias = Tensor | np.ndarray | Sequence["ArrayLike"] | float
 Groups: TypeAlias = Tensor | np.ndarray | Sequence[object]
@@ -127,11 +125,8 @@ def weights_by_name(weights: object, rewards: Sequence[str], name: str = "weight
         weights = dict(zip(rewards, values, strict=True))
     for reward, w in weights.items():
         expect(reward in rewards, name, f"names of rewards: {', '.join(rewards)}", repr(reward))
-        # A number of numpy becomes a `float`, as 32 bits do not hold the largest float; a large integer cannot.
-        size: Any = abs(float(w) if isinstance(w, np.floating) else w) if isinstance(w, Real) else math.nan
-        number = not isinstance(w, bool) and size <= float_info.max
-        expect(number, f"{name}, {reward}", "a finite number", repr(w))
-        width([float(size)], torch.float64, f"{name}, {reward}")
+        expect(is_finite(w), f"{name}, {reward}", "a finite number", repr(w))
+        width([abs(float(w))], torch.float64, f"{name}, {reward}")
     return {reward: float(w) for reward, w in weights.items()}
 
 

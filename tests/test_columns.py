@@ -92,6 +92,11 @@ ASKED = [
 ]  # fmt: skip
 
 
+def test_rewards_whose_squares_are_infinite_are_asked_about_as_small_ones_are():
+    columns = {"a": CORRECT * 1e160, "b": FMT * 1e160, "c": BRIEF * 1e160}
+    refused(table(**columns), "got 'c', which may be a reward or a metric")
+
+
 @pytest.mark.parametrize(("columns", "message"), ASKED)
 def test_what_may_be_either_is_asked_about(columns, message):
     refused(table(**columns), message)

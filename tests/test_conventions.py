@@ -42,7 +42,9 @@ def test_seven_conventions_can_be_chosen_and_two_that_logs_show_are_exported_too
 
 BAD_FIELDS = {
     "ddof": (2, -1, 1.0, None, True),
-    **dict.fromkeys(("group_eps", "grpo_eps", "batch_eps"), (-1e-9, nan, inf, "1e-4", 1j, True, 10**400)),
+    **dict.fromkeys(
+        ("group_eps", "grpo_eps", "batch_eps"), (-1e-9, nan, inf, np.float32(inf), "1e-4", 1j, True, 10**400)
+    ),
     "batch_eps_to": ("mean", None),
     "last_step": ("batch", None),
     "missing": ("zero", None),

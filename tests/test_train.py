@@ -337,6 +337,13 @@ def test_the_numbers_of_set_ups_are_those_of_the_cards():
         assert shown.count("card other") == shown.count('by longer steps" aria-label') == dashed
 
 
+def test_a_third_method_has_its_sentence_where_rewards_conflict():
+    scenario = ALL["conflict"]
+    setup = replace(scenario.setup, epochs=2, seeds=1)
+    said = plain(verdicts.result(setup, scenario.coins, runs.train(setup, ["grpo", "gdpo", "grpo_no_std"])))
+    assert re.search(r"With GRPO without std it ends [^.]+\.", said)
+
+
 def test_a_card_is_named_with_its_verdict():
     sketches = cards.sketches(ALL, FILE, "equal", LAB)
     names = re.findall(r'aria-label="([^"]+)"', str(cards.gallery(ALL, sketches, "equal", None)))

@@ -197,6 +197,8 @@ def sum_of_others(table: pl.DataFrame, names: Sequence[str]) -> str | None:
     values = values[np.isfinite(values).all(1)]
     if len(values) < ROWS or (np.ptp(values, 0) == 0).any():
         return None
+    # A scaled column has the same correlations, and the squares of large rewards would be infinite without the scale.
+    values = values / np.exp2(np.floor(np.log2(np.abs(values).max(0))))  # a power of 2, so that no digit is lost
     size, vector = np.linalg.eigh(np.corrcoef(values.T))
     relation = vector[:, 0] / np.abs(vector[:, 0]).max()
     if size[0] > _SINGULAR or size[1] <= _SINGULAR or (np.abs(relation) < _FAINT).any():

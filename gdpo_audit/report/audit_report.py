@@ -217,7 +217,7 @@ class AuditReport(ReportMembers, Displayed):
             "prompts": self.prompts,
             "lengths": self.lengths,
         }
-        known = isinstance(groups, bool) or (is_whole(groups) and groups >= 0)
+        known = groups is None or isinstance(groups, bool) or (is_whole(groups) and groups >= 0)
         expect(known, "groups", "True, False or a whole number from 0", repr(groups))
         if groups:
             most = MOST if groups is True else min(groups, MOST)

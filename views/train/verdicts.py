@@ -195,10 +195,11 @@ def _of_third(setup: Setup, coins: Sequence[str], key: str, runs: Runs) -> str:
 
     The sentence follows those of `_of_coins` or `_of_arms`. coins: the names of the coins or answers.
     """
-    name, judged = NAMES[key], learnable(setup)
+    name = NAMES[key]
     if setup.arms:
         last = runs[key].p[:, -1, 0].median().item()
         return f"With {name} it ends {_end(last)}."
+    judged = learnable(setup)
     if not judged:
         return ""
     every = "every coin" if len(judged) == len(coins) else _named([coins[k] for k in judged])
