@@ -30,12 +30,11 @@ FEW_VALUES, BY_RESPONSES = 12, 500_000
 
 
 def few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[str]) -> str | None:
-    """Return the name of a column of texts, such as the task: 2 to `FEW_VALUES` different ones, but one for each
-    prompt.
+    """Return the name of a column of texts, such as the task, that has few different ones, and one for each prompt.
 
-    Names in `TASKS` are tried first, and a sample of the rows decides. Texts that spell numbers do not count, nor do
-    names that end with id. The result is None if there is no such column, or if the log has more than `BY_RESPONSES`
-    rows.
+    Few are 2 to `FEW_VALUES`. Names in `TASKS` are tried first, and a sample of the rows decides. Texts that spell
+    numbers do not count, nor do names that end with id. The result is None if there is no such column, or if the log
+    has more than `BY_RESPONSES` rows.
     schema: all columns with their types. beside: the columns that nothing else uses.
     """
     texts = [n for n in beside if schema[n] in (pl.String, pl.Categorical, pl.Enum) and n[-2:].lower() != "id"]
@@ -107,8 +106,7 @@ def known_weights(
 
     The origins are, the first before the others: config (a configuration beside the log), log (weights in its rows),
     and score or fitted (a total beside the rewards, whose exact or nearest weighted sum they are).
-    candidates: the columns that may be rewards. alone: whether the only reward is a total, which no configuration
-    weighs.
+    candidates: the columns that may be rewards. alone: whether the only reward is a total; no configuration weighs it.
     """
     functions = [name for name in candidates if name != chosen.total and role(name) != "metric"]
     configured = None if alone else configured_weights(form.arguments, functions, form.rewards)

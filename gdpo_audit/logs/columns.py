@@ -36,8 +36,7 @@ TEXTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """The arguments of `read_run` besides the log, and what changes if a log is read again: how to group and to mask
-    rows.
+    """The arguments of `read_run` besides the log, and what may differ when a log is read again: groups and mask.
 
     Creating one raises InputError for a value that cannot be used.
     """
@@ -248,15 +247,13 @@ def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[st
 def refuse_numeric_texts(
     tables: Sequence[Table], used: Iterable[str], rewards: Sequence[str] = (), needed: Collection[str] = ()
 ) -> None:
-    """Raise InputError for a column of text that is not used, although its first texts or its name are those of a
-    reward.
+    """Raise InputError for a column of text that is not used, although its first texts or its name may be a reward's.
 
     Such first texts all spell numbers, and such a name ends like that of a reward, as in total_score. Columns that are
     named like prompts, answers or ids, or that hold no text, are no error.
     used: columns that are used, or that need no look.
     rewards: the rewards that a caller may name, so that the column is left out; the error says how.
-    needed: in small letters, names of columns that are read even if rewards are named, so that the error does not say
-    it.
+    needed: in small letters, names of columns that are read all the same; for these the error does not say how.
     """
     examined = {*used}
     for table in tables:
@@ -276,8 +273,7 @@ def refuse_numeric_texts(
 
 
 def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, list]:
-    """Return, by column, the first values of each of these columns, at most `rows` of each; missing values are skipped.
-    """
+    """Return by column the first values of each of these columns, at most `rows` of each; missing ones are skipped."""
     if not names:
         return {}
     lists = table.collected(table.frame.select(pl.col(name).drop_nulls().head(rows).implode() for name in names))

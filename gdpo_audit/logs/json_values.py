@@ -105,7 +105,10 @@ def column(name: str, values: Sequence, odd: set[str] | None = None) -> pl.Serie
 
 
 def _lists(name: str, values: Sequence[list | None], odd: set[str] | None) -> pl.Series:
-    """Return lists of JSON values as a column, in which an empty list is null. odd: as in `column`."""
+    """Return lists of JSON values as a column, in which an empty list is null.
+
+    odd: a set to which the column is added if its items become text although most of them are numbers.
+    """
     inner = column(name, [item for value in values for item in value or ()], odd)
     rows = np.arange(len(values))
     lists = pl.DataFrame({"row": rows.repeat([len(value or ()) for value in values]), "list": inner})
