@@ -170,8 +170,7 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
 
 
 def _exploded_events(events: pl.LazyFrame, lists: Sequence[str], step: str) -> pl.LazyFrame:
-    """Return a row per response of log events, whose numbers `EVENT` holds; lists: the columns of lists, as is `step`.
-    """
+    """Return a row per response of log events, whose number `EVENT` holds; lists: columns of lists, with `step`."""
     return exploded(events.with_columns(pl.col(ROW).alias(EVENT)), lists, step)
 
 
