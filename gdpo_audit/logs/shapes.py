@@ -292,8 +292,8 @@ def _alone(schema: Schema) -> bool:
 def _of_episodes(shape: Shape, trainer: str) -> Shape:
     """Return the shape with a row per trajectory of the episodes that a trainer, tinker or rllm, logs.
 
-    With tinker, the method is the one that only centres, and a column `final_reward` of zeros or nulls alone is left
-    out.
+    With tinker, the method is the one that only centres. A column `final_reward` is left out if it is 0 or null in
+    every row.
     """
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
