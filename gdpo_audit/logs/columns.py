@@ -205,7 +205,7 @@ def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
 
 
 def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
-    """Raise InputError for a column that only some tables have, or that holds numbers in some tables only, but has to.
+    """Raise InputError for a column that only some tables have, or that has to hold numbers and does so in some only.
 
     The columns are `columns.names`, and those that have to hold numbers are `columns.numbers`. A table also passes as
     one of numbers if the column has no value in it, or if all but a few of its values are numbers.

@@ -25,8 +25,8 @@ def arguments_in(file: LogFile | None) -> dict:
 def configured_weights(arguments: Mapping, logged: Sequence[str], rewards: Sequence[str]) -> dict[str, float] | None:
     """Return the weights that ms-swift's arguments give to these rewards, by name; None if they give none that fit.
 
-    They give none if `reward_weights` is not among them, is not a list of one number per column of `logged`, or if one
-    of the rewards is not in `logged`.
+    They give none if they lack `reward_weights`, if it is not a list of one number per column of `logged`, or if one of
+    the rewards is not in `logged`.
     arguments: the content of args.json, which has one weight per reward function; null stands for 1 each.
     logged: all columns of reward functions, in the order of the log, which is also the order of the weights.
     rewards: the columns that are wanted.

@@ -111,7 +111,7 @@ def _one_step(table: Table, step: str) -> pl.DataFrame | None:
 def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Return how to read verl's rollouts, which have a line per response.
 
-    A uid tells groups, without up to two parts at its end (PROMPT_ROLLOUT_OUTPUT); if there is no uid, the input does.
+    Rows of a group share their uid, after up to two parts, each with its _, are cut off its end, or else their input.
     names: all columns with their types. args: those of the run in an args.json beside the log, by name.
     """
     fits = {"input", "output", "score"} <= {*names}
@@ -170,7 +170,7 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
 
 
 def _exploded_events(events: pl.LazyFrame, lists: Sequence[str], step: str) -> pl.LazyFrame:
-    """Return a row per response of log events, whose number `EVENT` holds; lists: columns of lists, with `step`."""
+    """Return a row per response of log events, with the event's number in `EVENT`; lists, step: columns of lists."""
     return exploded(events.with_columns(pl.col(ROW).alias(EVENT)), lists, step)
 
 

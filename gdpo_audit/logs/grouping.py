@@ -123,9 +123,9 @@ def with_clues(run: Run) -> Run:
 
 
 def _in_window(run: Run) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """Return the table of batches and the table of prompts of `Rows`, both of the steps that are asked for.
+    """Return the tables `batches` and `prompts` of the run's `Rows`, both only for the steps that are asked for.
 
-    The second is None if the log does not show which prompt a row belongs to.
+    The table of prompts is None if the log does not show which prompt a row belongs to.
     """
     rows = run._source
     prompts = None if rows.prompts is None else select_steps(rows.prompts, run.window)
@@ -299,7 +299,7 @@ def refuse_groups(run: Run) -> NoReturn:
 def _merged_prompts(prompts: pl.DataFrame, size: pl.Expr) -> dict[str, object] | None:
     """Return details, for an issue, of groups of one batch that share a prompt; None if there are none.
 
-    The groups are blocks of rows, and the prompt of its first row counts as a group's.
+    A group is a block of rows, and its prompt is that of its first row.
     prompts: the batch, step and `_key` (the prompt) of some rows. size: an expression for the group size.
     """
     block = pl.int_range(pl.len()).over("batch") // size

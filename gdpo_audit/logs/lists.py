@@ -1,6 +1,6 @@
 """Logs with a row per group or per step, whose lists hold a value per answer: they are turned into a row per answer.
 
-Lengths tell such lists from lists with a value per token: in every row several lists have one length.
+Lengths tell such lists from lists with a value per token: several of them have one length in nearly every row.
 """
 
 import re
@@ -141,7 +141,8 @@ def _differs_in_rows(tables: Sequence[Table], name: str) -> bool:
 def _holds_rewards(name: str, kind: pl.DataType, named: Collection[str]) -> bool:
     """Return whether the lists of a column hold rewards: numbers or objects, but not the messages of a chat.
 
-    The caller has to name the column (`named`), or its name has to be that of rewards, and not per turn, step or token.
+    The name of the column has to be one of rewards, though not of rewards per turn, step or token; any name will do if
+    the caller names it (`named`).
     """
     inner = kind.inner if isinstance(kind, pl.List) else None
     fits = is_number_type(inner) or isinstance(inner, pl.Struct)

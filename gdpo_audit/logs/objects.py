@@ -1,4 +1,5 @@
-"""Objects of rewards in the rows of a log, as `rewards: {"correct": 1}`, also spelled as text, become columns."""
+"""Columns made of the objects of rewards in the rows of a log, as `rewards: {"correct": 1}`, also spelled as text.
+"""
 
 import ast
 import json

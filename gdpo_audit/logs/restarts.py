@@ -15,7 +15,7 @@ def in_order(rows: pl.DataFrame, files: Sequence[str]) -> pl.DataFrame:
     """Return all rows sorted by step, and within a step by `_pass`: rows that a restarted run wrote again come later.
 
     `_pass` is a new column: how often the step has fallen in the file up to the row, or 0 everywhere if these falls
-    show no restart. Otherwise rows keep their order.
+    show no restart. Rows of one step and one pass keep their order.
     rows: the rows of all files, with the columns `step`, `_file` (its index in `files`, the names of the files), and
     where the log has them `_key`, which tells the groups of a step apart, and `advantage`.
     Raises InputError if the files look like separate runs.
@@ -81,10 +81,10 @@ def _groups_again(rows: pl.DataFrame, numbered_by: str) -> pl.DataFrame:
 
 
 def _add_up(groups: pl.DataFrame) -> bool:
-    """Return whether the advantages add up to 0 in the share `WHOLE` of groups at least; groups of zeros do not count.
+    """Return whether in at least the share `WHOLE` of groups the advantages add up to 0; groups of zeros do not count.
 
-    groups: for each group the sum of its advantages (`sum`), and the sum of their absolute values (`size`). If all of
-    them are zeros, the result is False.
+    groups: for each group the sum of its advantages (`sum`), and the sum of their absolute values (`size`). If every
+    group is one of zeros, the result is False.
     """
     live = groups.filter(pl.col("size") > 0)
     return bool((live["sum"].abs() <= ROUNDED * live["size"]).sum() >= WHOLE * max(len(live), 1))

@@ -90,8 +90,8 @@ class _RowReader:
     def in_batches(self) -> Iterator[pl.DataFrame]:
         """Yield the standard rows in frames of whole batches, sorted where a batch's rows may stand apart.
 
-        To be sorted, the rows of the whole log are held in memory. In a log of no known framework, rows that a
-        restarted run wrote again then make batches of their own.
+        Sorting takes the rows of the whole log into memory. In a log of no known framework, rows that a restarted run
+        wrote again then make batches of their own.
         """
         if self.ordered:
             return batches(self.frames(self.form), self.by)
@@ -103,7 +103,7 @@ class _RowReader:
     def read(self) -> Iterator[pl.DataFrame]:
         """Yield the rows in frames of whole batches; masked rows are left out or marked.
 
-        Of the rows of a batch with one value in the form's column `once`, if there is one, only the last is kept.
+        If the form has a column `once`, rows of a batch that share their value there are copies: only the last is kept.
         """
         for rows in self.in_batches():
             if self.form.once is not None:

@@ -85,7 +85,7 @@ def weights_of(
 def _whole_rows(table: pl.DataFrame, rewards: Collection[str], score: str) -> pl.DataFrame:
     """Return the rows that hold the total and all rewards, as finite numbers; NaN is missing.
 
-    If they are too few for a fit, fewer than the rewards and two more, a missing reward counts as 0.
+    If fewer rows hold all than there are rewards and two more, a missing reward counts as 0.
     """
     numbers = pl.col(score, *rewards)
     columns = table.with_columns(numbers.cast(pl.Float64).fill_nan(None)).select(numbers, f"^{GROUP_OF_ROW}$")
@@ -128,7 +128,7 @@ def _inside_groups(columns: pl.DataFrame, names: list[str], score: str) -> list[
 
 
 def _common_direction(x: np.ndarray, total: np.ndarray, group: np.ndarray) -> np.ndarray | None:
-    """Return the median of the weights that the first groups show, each group by itself, (rewards,).
+    """Return (rewards,), the median of the weights that the first groups show, each group by itself.
 
     In each group the weights are scaled so that the largest size is 1. None if no group is large and varied enough to
     show weights; a single reward has the weight 1.

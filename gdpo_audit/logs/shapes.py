@@ -123,7 +123,7 @@ def _changed(tables: Sequence[Table], change: Change) -> list[Table]:
 
 
 def _with_columns_and_rows(shape: Shape, schema: Schema) -> Shape:
-    """Return the shape with objects of rewards, and lists with a reward per function, as columns, and answers as rows.
+    """Return the shape with objects of rewards, and lists of a reward per function, as columns, and a row per answer.
 
     The lists of a log of TRL do not become rows. Nothing changes if all rewards that the caller names are columns of
     numbers. schema: the columns of all tables.
@@ -177,7 +177,7 @@ def _with_rollouts_apart(shape: Shape) -> Shape:
 def _unnested(shape: Shape) -> Shape:
     """Return the shape with objects of rewards as columns.
 
-    A reward that the caller names gets the name of the column that it became, and an object those of its numbers.
+    A reward that the caller named gets the name of the column that it became; an object, the names of all its numbers.
     """
     schema, named = union_schema(shape.tables), shape.options.rewards or ()
     holders = objects.objects_in(schema, named, _alone(schema))

@@ -84,10 +84,10 @@ def stretches(
 
 
 def _chance_of_prompts(size: int, smaller: int, batches: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> float:
-    """Return a bound on the chance that groups of the size `smaller` look like groups of `size` by chance.
+    """Return a bound on the chance that groups of the size `smaller` look like groups of `size`.
 
-    They do where prompts are drawn twice. The bound is 0 if the sizes are equal, and otherwise 1 if two groups share a
-    prompt with a chance of `FEW_PROMPTS` or more.
+    They do if a batch draws prompts twice, one after the other. The bound is 0 if the sizes are equal, and otherwise 1
+    if two groups share a prompt with a chance of `FEW_PROMPTS` or more.
     batches: the batches that look so, an array per batch with the prompt of each row. prompts: the same of all batches.
     """
     starts = Counter(int(x) for ids in prompts for x in ids[np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))])

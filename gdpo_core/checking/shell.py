@@ -46,12 +46,11 @@ class _Script:
 
 
 def read_shell(text: str, file: str, first: int = 1) -> list[Source]:
-    """Return a source of entries for each command of a script; one with neither entries nor files of values has none.
+    """Return the sources of entries in a script: one for each command with options, overrides or a file of values.
 
     The entries of a command are its options, its overrides (words key=value), and variables that a trainer reads itself
     (`_ENVIRONMENT`). A trainer's command inside quotes counts too.
-    file: the name of the file, for errors and places. first: the number of the script's first line, if it stands inside
-    another file.
+    file: the name of the file, for errors and places. first: the number of the script's first line in this file.
     """
     script = _Script(first)
     functions = [range(*_lines_of(m, text, first)) for m in islice(_FUNCTION.finditer(text), 200)]
@@ -149,7 +148,8 @@ def _mark(words: list[_Word]) -> str:
 def _entries(words: list[_Word], file: str) -> Iterator[tuple[str, Entry]]:
     """Yield the key and the entry of each option --key and of each override key=value of a command.
 
-    In the name of an option - becomes _; an option without a value is True, and one with several is a list.
+    In the name of an option - becomes _; an option without a value is True, and one with several is a list. A value
+    that only a run would tell is `Unread`. An override by a mapping comes as one entry per key inside it.
     """
     flag: str | None = None
     place = ""
