@@ -151,7 +151,7 @@ def is_table(name: str) -> bool:
 
 
 def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | None]) -> Logs:
-    """Return the files in lists, one for each run and kind, by the folder of the run and the kind.
+    """Return the files in lists, one for each run and kind, by the pair of the run's folder and the kind.
 
     In the path of the folder, # stands for a step's number.
     names: the paths of the files in the directory `where`.

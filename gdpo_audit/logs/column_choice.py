@@ -30,7 +30,7 @@ FEW_VALUES, BY_RESPONSES = 12, 500_000
 
 
 def few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[str]) -> str | None:
-    """Return the name of a column of texts, such as the task, that has few different ones, and one for each prompt.
+    """Return the name of a column of texts, such as the task, with few different texts, but only one for each prompt.
 
     Few are 2 to `FEW_VALUES`. Names in `TASKS` are tried first, and a sample of the rows decides. Texts that spell
     numbers do not count, nor do names that end with id. The result is None if there is no such column, or if the log
@@ -104,8 +104,8 @@ def known_weights(
 ) -> tuple[Mapping[str, float] | None, str | None]:
     """Return the weights of the rewards, by name, and the word for their origin; None for both if nothing tells them.
 
-    The origins are, the first before the others: config (a configuration beside the log), log (weights in its rows),
-    and score or fitted (a total beside the rewards, whose exact or nearest weighted sum they are).
+    The first of these origins counts: config (a configuration beside the log), log (weights in its rows), score (a
+    total that is exactly the weighted sum of the rewards) and fitted (a total that nearly is).
     candidates: the columns that may be rewards. alone: whether the only reward is a total; no configuration weighs it.
     """
     functions = [name for name in candidates if name != chosen.total and role(name) != "metric"]
@@ -121,9 +121,9 @@ def known_weights(
 def not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
     """Return the columns in which numbers that are written as text are not an error.
 
-    They are all metrics and, of the columns that the form says are not rewards, those not in `examined_always`. Where
-    the caller names the rewards, they are all columns but those of `examined_always`. schema: all columns with their
-    types.
+    If the caller names the rewards, these are all columns but those of `examined_always`. Otherwise they are the
+    metrics, and the columns that the form says are not rewards, but of the latter none of `examined_always`.
+    schema: all columns with their types.
     """
     never = examined_always(form)
     if options.rewards is None:

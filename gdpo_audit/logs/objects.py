@@ -1,5 +1,4 @@
-"""Columns made of the objects of rewards in the rows of a log, as `rewards: {"correct": 1}`, also spelled as text.
-"""
+"""Columns made of the objects of rewards in the rows of a log: `rewards: {"correct": 1}`, also spelled as text."""
 
 import ast
 import json

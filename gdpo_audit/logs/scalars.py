@@ -150,7 +150,7 @@ def _verdict(names: Sequence[str], bounds: Mapping[str, tuple[Array, Array]]) ->
 
 
 def two_values(means: Array, stds: Array) -> tuple[float, float, int] | None:
-    """Return the two values of a reward that has no others, and how many answers an entry is of; None if not proven.
+    """Return the two values of a reward that has no others, and the number of answers of an entry; None if not proven.
 
     means, stds: (entries,), the mean and the std of each logged entry. Of n answers with the values a and b the std,
     divided by n − 1, has (n − 1) std² = n (mean − a) (b − mean): a parabola in the mean, whose three numbers the

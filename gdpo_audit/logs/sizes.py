@@ -103,8 +103,8 @@ def runs_of(size_of_batch: Sequence[int | None]) -> list[tuple[int, int]]:
     """Return the first batch and the size of each stretch of batches that have one size.
 
     size_of_batch: the size in each batch, or None if it is not known; such a batch ends no stretch. Stretches of fewer
-    than `LEAST` known batches are left out, those beside them are joined if they have one size, and the first one
-    begins with batch 0.
+    than `LEAST` batches of known size are left out. If those before and after have one size, they become one stretch.
+    The first stretch begins with batch 0.
     """
     known = [(batch, size) for batch, size in enumerate(size_of_batch) if size is not None]
     runs: list[list[tuple[int, int]]] = []
@@ -124,8 +124,8 @@ def runs_of(size_of_batch: Sequence[int | None]) -> list[tuple[int, int]]:
 def _sizes_by_advantages(sizes: Sequence[int], advantages: Sequence[np.ndarray]) -> list[int | None]:
     """Return the group size of each batch as its advantages show it; None for a batch in which they show none.
 
-    A batch counts as one of smaller groups than usual only in a row of at least `LEAST` such batches.
-    sizes: the number of rows of each batch. advantages: the logged advantages of the first batches.
+    A batch counts as one of smaller groups than usual only if it is one of at least `LEAST` such batches that follow
+    each other. sizes: the number of rows of each batch. advantages: the logged advantages of the first batches.
     """
     inferred = infer(sizes, advantages, [])
     usual = inferred.size if inferred else Counter(sizes).most_common(1)[0][0]

@@ -204,8 +204,7 @@ class _Responses:
     def __call__(self, table: pl.LazyFrame) -> pl.LazyFrame:
         """Return the responses of a table; the rewards in `changing` are multiplied by their weights.
 
-        Left out are the responses of episodes in `again` and, if `training`, of evaluations. Responses are numbered
-        anew.
+        Left out are the responses of episodes in `again` and, if `training`, of evaluations. The rest is numbered anew.
         """
         table = self.traces.responses(table)
         table = table.with_columns(pl.col(name) * pl.col(_WEIGHT + name) for name in self.changing)
