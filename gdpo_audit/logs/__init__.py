@@ -1,1 +1,1 @@
-"""Logs of training runs: whatever wrote its files, a log becomes one table of responses in batches and groups."""
+"""Logs of training runs: a log of any framework becomes a run, which is tables of responses in batches and groups."""

@@ -38,7 +38,7 @@ MEASURE = "it is named like a measurement or a place, and its numbers do not spe
 def not_rewards(rows: pl.DataFrame, names: Sequence[str], labels: bool) -> dict[str, str]:
     """Return the columns that cannot be rewards, each with the reason in words.
 
-    Such a column numbers the responses of a group, rises along the log, or looks like a measurement.
+    Such a column numbers the responses of each group, rises along the log, or looks like a measurement (`measures`).
     rows: some responses in the order of the log, with the group of each in GROUP_OF_ROW where the log shows it.
     labels: whether a column that has one value in each group cannot be a reward either.
 
@@ -71,9 +71,9 @@ def measures(name: str, values: pl.Series) -> bool:
 
 
 def _reason(column: pl.Series, groups: np.ndarray | None, labels: bool) -> str:
-    """Return why one column cannot be a reward, in words; an empty text if its numbers do not speak against it, and
-    also if a value is missing or all are equal.
+    """Return why one column cannot be a reward, in words; an empty text if its numbers do not speak against it.
 
+    The text is also empty if there are no rows, if a value is missing or infinite, or if all values are equal.
     groups: the number of each row's group, or None if the log does not show groups.
     labels: whether a column that has one value in each group cannot be a reward.
     """
@@ -86,11 +86,12 @@ def _reason(column: pl.Series, groups: np.ndarray | None, labels: bool) -> str:
 
 
 def _reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> str:
-    """Return why a column cannot be a reward, as its values inside groups show; an empty text if they do not.
+    """Return why a column cannot be a reward, as its values inside groups show; an empty text if they show no reason.
 
-    The reason is that it numbers the responses of nearly every group, or, if `labels` is set, that it has one value in
-    each group. Only groups of two or more responses count, and a group of two never as numbered; with fewer than
-    `LEAST_GROUPS` of them the text is empty.
+    There are two reasons. Either the column numbers the responses of nearly every group: its values there are whole
+    numbers in a row, each once, in any order. Or, if `labels` is set, it has one value in each group. Groups of a
+    single response do not count, and a group of two never counts as numbered. With fewer than `LEAST_GROUPS` groups
+    that count the text is empty.
     values, groups: for each row its value, and the number of its group.
     """
     order = np.lexsort((values, groups))
@@ -123,11 +124,12 @@ def _rises(values: np.ndarray) -> bool:
 def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the pairs of columns that order the responses of every group alike, as squashed or rescaled copies do.
 
-    In each group one of the two never falls where the other rises, and it differs in at least half of the neighbouring
-    responses in which the other differs. A pass mark on a score differs in far fewer, and is a reward of its own.
-    Columns with missing values or with only one value are left out, and so are pairs of which one column has
+    If each group is sorted by one column of such a pair, the other column never falls. It also differs in at least half
+    of the neighbouring responses in which the first column differs, and in no others (see `_follows`). A pass mark for
+    a score differs in far fewer, and is a reward of its own.
+    Columns with missing or infinite values, or with only one value, are left out. So are pairs of which one column has
     two values and the other has more.
-    rows: some responses, with the group of each in GROUP_OF_ROW where the log shows it.
+    rows: some responses, with the group of each in GROUP_OF_ROW; without that column all rows are one group.
 
     >>> score = pl.Series("score", [float(k * 7 % 64) for k in range(64)])
     >>> [*same_order(pl.DataFrame([score, score.sqrt().alias("z")]), ["score", "z"])]

@@ -2,8 +2,8 @@
 
 Names say what a column may be, and the numbers decide. A total is a weighted sum of others. A column that numbers the
 responses, rises along the log or looks like a measurement is no reward. Of two columns that order every group alike
-only one can be meant. For a column of which this stays open, an InputError asks the caller to name the rewards, unless
-logged advantages can judge it.
+only one can be meant. Where it stays open whether a column is a reward, an InputError asks the caller to name the
+rewards, unless logged advantages can judge the column.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -68,9 +68,10 @@ def choose(
 ) -> RewardChoice:
     """Choose the rewards among the number columns of a log, and return the choice.
 
-    Raises InputError if there are such columns, and none of them can be a reward. A single candidate that is no
-    total of metrics, and more than REWARDS candidates, are taken without a look at their numbers.
-    numbers: the names of these columns, in the order of the log.
+    Raises InputError if the log has number columns, but none of them can be a reward, and for what `asks` names. A
+    single candidate that is no total of metrics, and more than REWARDS candidates, are taken without a look at their
+    numbers.
+    numbers: the names of the number columns, in the order of the log.
     sample: reads some rows of columns, spread over the run, with the group of each in GROUP_OF_ROW where it is known.
     where: a file, for errors. named: the rewards that the caller names, which stay. flags: columns of true and false.
     asks: whether columns that may be metrics, or copies of others, raise InputError.
@@ -109,7 +110,7 @@ def choose(
 
 
 def _refuse_no_reward(where: str, got: str, columns: Iterable[str]) -> NoReturn:
-    """Raise InputError for a log without a reward column; it says how to name these columns as rewards after all.
+    """Raise InputError for a log without a reward column; the error says how to name `columns` as rewards after all.
 
     got: in words, what the log has instead.
     """
@@ -118,15 +119,16 @@ def _refuse_no_reward(where: str, got: str, columns: Iterable[str]) -> NoReturn:
 
 
 def _totals_among(names: Sequence[str]) -> list[str]:
-    """Return those of the columns that are named like totals, the surest first."""
+    """Return those of the columns that are named like totals, first those whose names say so most surely."""
     return sorted((name for name in names if total_rank(name) is not None), key=lambda name: total_rank(name) or 0)
 
 
 def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
     """Return the rewards that the caller names, with the weights that a total beside them shows.
 
-    totals: columns that are named like totals. A total that is exactly a weighted sum of the rewards goes before one
-    that nearly is; without either, or for a single reward, there are no weights.
+    totals: columns that are named like totals. The first that is exactly a weighted sum of the rewards shows the
+    weights, else the first that nearly is, with an issue. Without such a total, or for a single reward, there are no
+    weights.
     """
     table = sample([*named, *totals]) if totals else pl.DataFrame()
     near: RewardChoice | None = None
@@ -140,7 +142,7 @@ def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, f
 
 
 def _with_its_parts(total: str, parts: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
-    """Return the total that the caller names as the only reward, with an issue if other columns largely explain it.
+    """Return a total, which the caller names, as the only reward, with an issue if other columns explain much of it.
 
     parts: the columns that may be the parts of the total.
     """
@@ -154,11 +156,11 @@ def _with_its_parts(total: str, parts: Sequence[str], sample: Sample, flags: Col
 def _near_total(
     table: pl.DataFrame, clear: Sequence[str], flags: Collection[str], where: str, asks: bool
 ) -> RewardChoice | None:
-    """Return the choice of rewards that nearly add up to a total, without this total; None if there is no such total,
-    or if fewer than two columns are not named like totals.
+    """Return the choice of rewards that nearly add up to a total, without this total; None if there is no such total.
 
-    The choice holds the weights that come nearest, and leaves out columns whose weight is 0. A column with a name that
-    only a total has counts as a total even if the others do not add up to it; there are no weights then.
+    The columns named otherwise, at least two, explain much of the total but not all. If they explain little, a column
+    is a total only if its name can mean nothing else, and there are no weights. Otherwise the choice holds the weights
+    that come nearest, and leaves out columns whose weight is 0.
     table: a sample of the rows. clear: the columns that may be rewards, totals among them. where: a file, for errors.
     asks: whether a column that may be such a total or a reward of its own raises InputError.
     """
@@ -187,8 +189,9 @@ def _near_total(
 def _holds_one(table: pl.DataFrame, clear: Sequence[str], flags: Collection[str]) -> tuple[LogIssue, ...]:
     """Return the issue, in a tuple, of a total that seems to be its one reward plus something that is not logged.
 
-    It is () unless there is one reward alone, beside a total that it explains in large part, but not exactly.
-    table: a sample of the rows. clear: the columns that may be rewards, totals among them.
+    The tuple is empty unless there is one reward alone, and it explains a total beside it in large part but not
+    exactly.
+    table: a sample of the rows, at least `ROWS` of them. clear: the columns that may be rewards, totals among them.
     """
     issues: tuple[LogIssue, ...] = ()
     totals = _totals_among(clear)
@@ -203,7 +206,7 @@ def _holds_one(table: pl.DataFrame, clear: Sequence[str], flags: Collection[str]
 def _not_a_sum(parts: Sequence[str], total: str, score: Score, alone: bool = False) -> LogIssue:
     """Return the issue of a total that is not a weighted sum of the columns beside it.
 
-    parts: these columns. score: how nearly they make the total. alone: whether there is only one such column.
+    parts: the columns beside the total. score: how nearly they make the total. alone: whether `parts` is one column.
     """
     details = {"score": total, "columns": [*parts], "error": score.error}
     if alone:
@@ -214,21 +217,18 @@ def _not_a_sum(parts: Sequence[str], total: str, score: Score, alone: bool = Fal
 
 
 def _left_out(reasons: Mapping[str, str]) -> tuple[LogIssue, ...]:
-    """Return, in a tuple, the issue that says why columns are not read as rewards; () if there are no such columns.
-
-    reasons: why, in words, by the name of the column.
-    """
+    """Return, in a tuple, the issue that says why columns are no rewards (`reasons`, by column); () for none."""
     return (LogIssue("no-reward", {"columns": dict(reasons)}),) if reasons else ()
 
 
 def _without_open_ones(
     choice: RewardChoice, table: pl.DataFrame, where: str, judged: bool
 ) -> tuple[RewardChoice, dict[str, str]]:
-    """Return the choice without the columns that may be metrics, and in words, by their names, why these are left out.
+    """Return the choice without the rewards that may be metrics, and by the name of each of these why it is left out.
 
-    They are left out only if logged advantages can judge them (`judged`), and stay if nothing else would be left.
-    Without advantages, raises InputError for them, and for two rewards that order every group alike, unless the name of
-    one says that it is the other one, weighted.
+    They are left out only if logged advantages can judge them (`judged`), and stay if no other reward would be left.
+    Without advantages, raises InputError for them. It then also raises for two rewards that order every group alike,
+    unless the name of one says that it is the other one, weighted.
     table: a sample of the rows. where: a file, for errors.
     """
     names = choice.rewards
@@ -249,7 +249,7 @@ def _without_open_ones(
 
 
 def _weighted(first: str, second: str) -> bool:
-    """Return whether the name of one of two columns says that it holds the other one times a weight."""
+    """Return whether one of two names says that its column is the other one, weighted, as in weighted_acc and acc."""
     first, second = sorted((first.lower(), second.lower()), key=len)
     return "weighted" in second and first in second
 
@@ -259,7 +259,8 @@ def beside_score(
 ) -> RewardChoice:
     """Return the rewards that count in the total that the framework logs beside them, with their weights.
 
-    A reward of weight 0 is left out, with an issue that says so, unless all have weight 0 or the caller names it.
+    A reward of weight 0 is left out, with an issue, unless all have weight 0; but verl's penalty for length gets weight
+    1. If the total does not tell the weights, names and numbers decide, as in `_beside_open_score`.
     table: rows of the rewards and the total, with the group of each in GROUP_OF_ROW where it is known.
     score: the column of the total. flags: columns of true and false.
     named: whether the caller names the rewards, which then all stay.
@@ -282,9 +283,10 @@ def beside_score(
 def _beside_open_score(
     table: pl.DataFrame, rewards: Sequence[str], score: str, flags: Collection[str], named: bool, fit: Score | None
 ) -> RewardChoice:
-    """Return the rewards beside a total that does not tell which they are, so that names and numbers decide.
+    """Return the rewards beside a total that is no weighted sum of them, or that several choices of weights make.
 
-    The total is not a weighted sum of the rewards, or several choices of weights make it.
+    Names like those of metrics, and columns that `not_rewards` finds, are left out, unless all would be. If the others
+    nearly make the total, they get the weights that come nearest, and those of weight 0 are left out as well.
     fit: how nearly the rewards make the total; None if nothing could be fitted.
     table: rows of the rewards and of the total, which is the column `score`.
     named: whether the caller names the rewards, which then all stay.
@@ -308,7 +310,7 @@ def _beside_open_score(
 def _ask(where: str, columns: Sequence[str], what: str, candidates: Sequence[str]) -> NoReturn:
     """Raise InputError for columns that may be rewards or not; the error names all candidates as command-line options.
 
-    columns: these columns. what: what they may be, in words. where: a file.
+    columns: the columns in question. what: what they may be, in words. where: a file.
     candidates: all columns that may be rewards, `columns` among them.
     """
     each = f"{listing(map(repr, columns), most=8)}, {'each ' * (len(columns) > 1)}of which may be"
@@ -337,9 +339,9 @@ def _without_hyperparameters(names: Sequence[str], sample: Sample) -> list[str]:
 def _is_open(name: str, column: pl.Series) -> bool:
     """Return whether a column may be a reward or a metric, because its name and its numbers leave the question open.
 
-    A name such as is_valid asks a question; if the values are 0 and 1 they answer it, and the column is a reward. A
-    column without a word for rewards in its name may also count something: it has more than `GRADES` different whole
-    numbers, none below 0, and some of them are larger than `LARGEST`, or they never fall from row to row.
+    It may if `role` says "either" of its name; but a name that begins with is, as is_valid, is a reward's if all values
+    are 0 or 1. So may a column without a word for rewards in its name, if it seems to count something: it has more than
+    `GRADES` different whole numbers, none below 0, and some are above `LARGEST`, or they never fall from row to row.
     """
     values, words = column.drop_nulls().drop_nans(), words_of(name)
     if role(name) == "either":

@@ -78,12 +78,13 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
     """Return the files of a directory that make up one log, and in words which files beside them are left out.
 
-    Of logs in folders of different depth only those nearest to the directory count. Where no completions were logged,
-    the last trainer_state.json alone is returned, which holds means. Raises NoLog if there is no log, and InputError if
-    there are several logs, or if a file is there both packed and unpacked.
+    Files that are named as a trainer names its logs come before all others. Files of evaluations beside those of
+    training, and hidden files, are left out. Of logs in folders of different depth only those nearest to the directory
+    count. Where no completions were logged, the last trainer_state.json alone is returned, which holds means. Raises
+    NoLog if there is no log, and InputError if there are several logs, or if a file is there both packed and unpacked.
     names: the paths of all files inside the directory. where: the name of the directory, for errors.
-    inside: what a user has to write before such a path to name the file, for errors; empty if single files cannot be
-    named.
+    inside: what a user has to write before one of these paths to name the file, for errors; empty if single files
+    cannot be named.
 
     >>> choose(["run/completions.jsonl", "run/args.json", "run/logging.jsonl"], "run").files
     ['run/completions.jsonl']
@@ -118,10 +119,11 @@ def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
 
 
 def step_in(name: str) -> int | None:
-    """Return the step that a folder around a file is named after, such as 12 for step_12; of several such folders the
-    innermost counts. None if there is none. name: the path of the file.
+    """Return the step that a folder around a file is named after, such as 12 for step_12; None if there is none.
 
-    A folder whose name is a plain number tells a step if the folder around it is called like rollouts.
+    Of several such folders the innermost counts. A folder whose name is a plain number tells a step if the folder
+    around it is called like rollouts.
+    name: the path of the file.
 
     >>> step_in("out/step_12/rows.jsonl"), step_in("rollout/3/17.jsonl"), step_in("seed_3/rows.jsonl")
     (12, 3, None)
@@ -149,8 +151,9 @@ def is_table(name: str) -> bool:
 
 
 def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | None]) -> Logs:
-    """Return lists of files of one run and one kind, by the run's folder, with # for a step's number, and the kind.
+    """Return the files in lists, one for each run and kind, by the pair of the run's folder and the kind.
 
+    In the path of the folder, # stands for a step's number.
     names: the paths of the files in the directory `where`.
     kind_of: returns the kind of a file for its path, such as "TRL" or "*.csv", or None for a file that is left out.
     """
@@ -165,10 +168,11 @@ def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | 
 
 
 def _run_around(inside: re.Match[str]) -> str:
-    """Return the text that replaces the end of a path inside a run, so that the path of the run itself is left.
+    """Return the text to put in the place of the end of a path, where this end lies inside the folder of a run.
 
-    That is the name of the run if the end is the folder of an artifact, as in RUN-completions:v3, and otherwise the
-    empty text. inside: the end of the path, as a match of `_INSIDE_A_RUN`.
+    What remains is the path of the run. The text is empty, unless the end is the folder of an artifact, as in
+    RUN-completions:v3; then it is the name of the run, with the / before it.
+    inside: the end of the path, as a match of `_INSIDE_A_RUN`.
     """
     return inside[1] + inside[2] if inside[2] else ""
 
@@ -265,10 +269,10 @@ def _without_evaluations(logs: Logs) -> tuple[Logs, tuple[str, ...]]:
 def _evaluates(name: str, names: set[str], trains: set[str]) -> bool:
     """Return whether a file holds an evaluation: its name says so, and a file of training lies beside it.
 
-    A file of training has the same name except for the word for an evaluation; or, if the file's name begins with that
-    word, any file in its folder whose name begins with train.
+    A file of training has the same path, but without the word for an evaluation, or with train or training in its
+    place. If the file's own name begins with that word, any file in its folder whose name begins with train counts.
     name: the path of the file, with # for numbers. names: the paths of all files, with # for numbers.
-    trains: the folders in which a file begins with train.
+    trains: the folders in which the name of a file begins with train.
     """
     if not _EVALUATION.search(name):
         return False
@@ -316,7 +320,7 @@ def _path_of(log: tuple[str, str], logs: Mapping[tuple[str, str], Sequence[str]]
 
 
 def _refuse_no_log(names: Sequence[str], where: str) -> NoReturn:
-    """Raise NoLog if none of these files can be a log; the error says how to convert files that only Python reads."""
+    """Raise NoLog for files of which none can be a log; the error says how to convert files that only Python reads."""
     got = listing(sorted(names), most=5) if names else "no files"
     dumps = [name for name in names if name.lower().endswith(BINARY) and not _is_of_a_model(name)]
     got += f"; {advice(f'{where}/{dumps[0]}')}" if dumps else ""

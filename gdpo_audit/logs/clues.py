@@ -25,10 +25,10 @@ TRIED = 6  # the most groupings that are worth solving for, the finest first
 
 
 class Mask(NamedTuple):
-    """The rows that a mask leaves out: those in which `column` has this value, or, if it is None, those of advantage 0.
+    """The rows that a mask leaves out: those in which `column` has the value `value`, or those of advantage 0.
 
-    With None `value` has no meaning. counts: whether these rows still count in the statistics of their group, so that
-    only their advantage is left out.
+    column: None if the rows of advantage 0 are meant; `value` has no meaning then. counts: whether the rows that are
+    left out still count in the statistics of their group, so that only their advantage is left out.
     """
 
     column: str | None
@@ -61,10 +61,10 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Clues:
-    """Some rows of a log, sorted by batch, with columns that may tell groups apart, or rows that a mask leaves out.
+    """Some rows of a log, sorted by batch, with columns that may tell groups apart, and columns that may be masks.
 
-    batch, advantage: the values of each row. keys: columns by name, as numbers that are equal where the values are.
-    flags: columns of 0 and 1, by name.
+    batch, advantage: the values of each row. keys: the columns that may tell groups apart, by name; a number stands for
+    each value, and equal numbers for equal values. flags: the columns of 0 and 1, which may be masks, by name.
     """
 
     batch: np.ndarray
@@ -85,8 +85,8 @@ class Clues:
 def groupings_of(clues: Clues) -> list[Grouping]:
     """Return up to `TRIED` ways to tell groups apart under which the advantages add up to 0, the finest first.
 
-    It is enough if they do so in nearly all groups. If there is no such way, the search begins anew without the rows
-    that seem to be copies of other rows, once for each column that may mark copies.
+    It is enough if they add up to 0 in nearly all groups. If there is no such way, the search begins anew without the
+    rows that seem to be copies of other rows, once for each column that may mark copies (`Grouping.once`).
     """
     admitted = [*_admitted(clues)]
     for once in _copied(clues) if not admitted else ():
@@ -98,7 +98,8 @@ def groupings_of(clues: Clues) -> list[Grouping]:
 def masks_of(clues: Clues) -> Iterator[tuple[str, float]]:
     """Yield the columns of 0 and 1 that may be masks, each with the value of the rows that the mask leaves out.
 
-    In these rows, at most `MOST` of all, every advantage is 0, and in most of the others it is not.
+    The advantage is 0 in all rows that are left out, and not 0 in more than half of the others. The rows that are left
+    out are at most the share `MOST` of all.
     """
     for name, flag in clues.flags.items():
         for value in (0.0, 1.0):
@@ -140,7 +141,10 @@ def _admitted(clues: Clues) -> Iterator[Grouping]:
 
 
 def _partitions(clues: Clues) -> Iterator[tuple[Grouping, np.ndarray]]:
-    """Yield ways to tell groups apart, each with a number per row; rows of a batch with equal numbers are a group."""
+    """Yield ways to tell groups apart, each with a number per row; rows of a batch with equal numbers are a group.
+
+    The ways are single columns, pairs of columns, blocks of rows, and rows a fixed number of places apart.
+    """
     for name, key in clues.keys.items():
         yield Grouping(columns=(name,)), key
     for first, second in combinations(islice(clues.keys, PAIRED), 2):
@@ -157,7 +161,7 @@ def _partitions(clues: Clues) -> Iterator[tuple[Grouping, np.ndarray]]:
 
 
 def _numbered(batch: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Return the number of each row's group, from 0, unique over all batches, in the order of their first rows.
+    """Return for each row the number of its group: from 0, unique over all batches, in the order of first rows.
 
     batch, group: for each row the number of its batch, and a number that tells the groups of that batch apart.
     """

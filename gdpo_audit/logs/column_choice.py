@@ -1,4 +1,7 @@
-"""The choice of columns: which may be rewards, which are rewards, and which tells one task from another."""
+"""The choice of columns: which may be rewards, which are, with which weights, and which column tells tasks apart.
+
+It also says in which columns numbers that are written as text are an error.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -27,10 +30,11 @@ FEW_VALUES, BY_RESPONSES = 12, 500_000
 
 
 def few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[str]) -> str | None:
-    """Return the name of a column with 2 to `FEW_VALUES` different texts, such as the task, and one for each prompt.
+    """Return the name of a column of texts, such as the task, with few different texts, but only one for each prompt.
 
-    Names in `TASKS` are tried first, and a sample of the rows decides. The result is None if there is no such column,
-    or if the log has more than `BY_RESPONSES` rows.
+    Few are 2 to `FEW_VALUES`. Names in `TASKS` are tried first, and a sample of the rows decides. Texts that spell
+    numbers do not count, nor do names that end with id. The result is None if there is no such column, or if the log
+    has more than `BY_RESPONSES` rows.
     schema: all columns with their types. beside: the columns that nothing else uses.
     """
     texts = [n for n in beside if schema[n] in (pl.String, pl.Categorical, pl.Enum) and n[-2:].lower() != "id"]
@@ -48,10 +52,11 @@ def few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[st
 
 
 def candidates_of(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
-    """Return the columns that may be rewards: those of numbers, and those of text whose values mostly are numbers.
+    """Return the columns that may be rewards: those of numbers, and those of text in which most values are numbers.
 
-    schema: all columns with their types. Columns that the form or the options use for something else, columns that the
-    form says are not rewards, and names that begin with __, are not among them.
+    Not among them are columns that the form or the options use for something else, columns that the form says are not
+    rewards, names that begin with __, and verl's flag overlong where overlong_reward stands beside it.
+    schema: all columns with their types.
     """
     odd = {name for table in form.tables for name in table.odd if name.lower() not in cols.TEXTS}
     assigned = {form.step, form.advantage, form.length, form.key, form.total, *options.names}
@@ -72,6 +77,9 @@ def choose_rewards(
 ) -> RewardChoice:
     """Return which of the candidates are the rewards, and what a total beside them tells of their weights.
 
+    Rewards that the caller names stay. Otherwise a form that knows its rewards decides, or else a total that the
+    framework logs beside them (`form.score`), or else names and numbers, as in `choice.choose`. Without any candidate,
+    a total alone is the reward if the form has one (`form.total`).
     candidates: the columns that may be rewards. schema: all columns with their types.
     """
     sample, flags = partial(_sample, form), [name for name in candidates if schema[name] == pl.Boolean]
@@ -96,10 +104,9 @@ def known_weights(
 ) -> tuple[Mapping[str, float] | None, str | None]:
     """Return the weights of the rewards, by name, and the word for their origin; None for both if nothing tells them.
 
-    The origins are config (a configuration beside the log), log, and those of `RewardChoice.weights_by`: score and
-    fitted.
-    candidates: the columns that may be rewards. alone: whether the only reward is a total, which has no configured
-    weight.
+    The first of these origins counts: config (a configuration beside the log), log (weights in its rows), score (a
+    total that is exactly the weighted sum of the rewards) and fitted (a total that nearly is).
+    candidates: the columns that may be rewards. alone: whether the only reward is a total; no configuration weighs it.
     """
     functions = [name for name in candidates if name != chosen.total and role(name) != "metric"]
     configured = None if alone else configured_weights(form.arguments, functions, form.rewards)
@@ -114,9 +121,9 @@ def known_weights(
 def not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
     """Return the columns in which numbers that are written as text are not an error.
 
-    They are all metrics and, of the columns that the form says are not rewards, those not in `examined_always`. Where
-    the caller names the rewards, they are all columns but those of `examined_always`. schema: all columns with their
-    types.
+    If the caller names the rewards, these are all columns but those of `examined_always`. Otherwise they are the
+    metrics, and the columns that the form says are not rewards, but of the latter none of `examined_always`.
+    schema: all columns with their types.
     """
     never = examined_always(form)
     if options.rewards is None:
@@ -137,7 +144,8 @@ def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.Data
     """Return the values of these columns in a sample of the responses, cast to `kind`; a value that is missing is null.
 
     The sample is the first rows of up to `SPREAD` tables all over the log. If a column names the group or the prompt,
-    the column GROUP_OF_ROW is equal for responses of one table that share the value there and the step.
+    there is a further column GROUP_OF_ROW. Its values are equal for responses of one table with the same step and the
+    same value in that column.
     """
     some = range(0, len(form.tables), -(-len(form.tables) // SPREAD))
     grouped_by = form.key or form.prompt

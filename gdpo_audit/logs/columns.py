@@ -36,7 +36,7 @@ TEXTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """The arguments of `read_run` besides the log, and how groups are told apart when a log is read again.
+    """The arguments of `read_run` besides the log, and what may differ when a log is read again: groups and mask.
 
     Creating one raises InputError for a value that cannot be used.
     """
@@ -178,7 +178,7 @@ def expect_columns(names: Iterable[str], columns: Sequence[str], where: str) -> 
 
 
 def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> OfColumns:
-    """Return the columns, with the change that a reward is not read as the length as well.
+    """Return the columns unchanged, except that `length` becomes None if the column of lengths is one of the rewards.
 
     logged: all columns of the log, for errors. where: a file, for errors.
     Raises InputError if no column is a reward, or more than `REWARDS` are.
@@ -191,8 +191,9 @@ def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> O
 
 
 def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
-    """Return the columns of several tables with their types. Where types differ, the first one of numbers counts, or
-    else the first one that is not null.
+    """Return the columns of several tables with their types.
+
+    Where the types of a column differ, the first type of numbers counts, or else the first one that is not Null.
     """
     union: dict[str, pl.DataType] = {}
     for table in of_files.one_of_each(tables):
@@ -204,10 +205,10 @@ def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
 
 
 def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
-    """Raise InputError if a column is missing in some tables only, or, if it must hold numbers, does so in some only.
+    """Raise InputError for a column that only some tables have, or that has to hold numbers and does so in some only.
 
-    columns: those to look at are its `names`, and for numbers its `numbers`. A table passes as one of numbers also if
-    the column has no value in it, or if all but a few of its values are numbers.
+    The columns are `columns.names`, and those that have to hold numbers are `columns.numbers`. A table also passes as
+    one of numbers if the column has no value in it, or if all but a few of its values are numbers.
     """
     tables = of_files.one_of_each(tables)
     for name in columns.names:
@@ -246,13 +247,13 @@ def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[st
 def refuse_numeric_texts(
     tables: Sequence[Table], used: Iterable[str], rewards: Sequence[str] = (), needed: Collection[str] = ()
 ) -> None:
-    """Raise InputError for a column of text that is not used, although its first texts are numbers or its name ends
-    like that of a reward, as in total_score.
+    """Raise InputError for a column of text that is not used, although its first texts or its name may be a reward's.
 
-    Columns that are named like prompts, answers or ids, or that hold no text, are no error.
+    Such first texts all spell numbers, and such a name ends like that of a reward, as in total_score. Columns that are
+    named like prompts, answers or ids, or that hold no text, are no error.
     used: columns that are used, or that need no look.
     rewards: the rewards that a caller may name, so that the column is left out; the error says how.
-    needed: in small letters, names of columns that are read even then, so that naming rewards does not help.
+    needed: in small letters, names of columns that are read all the same; for these the error does not say how.
     """
     examined = {*used}
     for table in tables:
@@ -272,7 +273,7 @@ def refuse_numeric_texts(
 
 
 def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, list]:
-    """Return the first values of each of these columns that are not missing, at most `rows` of each, by column."""
+    """Return by column the first values of each of these columns, at most `rows` of each; missing ones are skipped."""
     if not names:
         return {}
     lists = table.collected(table.frame.select(pl.col(name).drop_nulls().head(rows).implode() for name in names))

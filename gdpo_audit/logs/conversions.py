@@ -34,7 +34,7 @@ def advice(path: str) -> str:
 
 
 def conversion(path: str) -> str:
-    """Return the command that writes the objects in a file as lines of JSON into a file beside it, PATH.jsonl.
+    """Return the command that writes the rows in a file of Python objects as lines of JSON into PATH.jsonl beside it.
 
     It loads the file with pickle if its name ends as one of `PICKLES` does, else with torch.
 

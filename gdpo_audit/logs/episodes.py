@@ -27,9 +27,10 @@ def of_tinker(frame: pl.LazyFrame, reserved: Collection[str]) -> pl.LazyFrame:
     """Return a row per trajectory: its iteration, group, total reward, and the metrics of the environment as columns.
 
     The metrics may be rewards. As total_reward is the sum of the rewards of a trajectory's steps and of the reward at
-    its end, a metric of the steps is summed, too; where only one step has the metric, the sum is its value there.
-    The row also has the reward at the end, the number of tokens and the tags, if they are logged.
-    frame: the rows of Tinker's log. reserved: names, in small letters, that would give a column another meaning.
+    its end, a metric of the steps is summed, too; where only one step has the metric, the sum is its value there. The
+    row also has the reward at the end, the number of tokens and the tags, if they are logged.
+    frame: the rows of Tinker's log. reserved: names, in small letters, that have another meaning as columns; a metric
+    of such a name becomes metrics.NAME, or trajectory_metrics.NAME.
     """
     schema = frame.collect_schema()
     step = fields_of(getattr(schema["steps"], "inner", None))
@@ -111,8 +112,8 @@ def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
 def copies(tables: Sequence[Table]) -> dict[int, list[int]]:
     """Return the numbers of the rows that repeat a row of an earlier table, by the number of their own table.
 
-    Such a row has the same id, and all else is the same. Only a column that is named like an id and differs in all rows
-    of a table can show this; without such a column the dict is empty. All numbers begin with 0.
+    Such a row has the same id as the earlier one, and all else is the same. Only a column that is named like an id, and
+    has no value twice in a table, can show this; without such a column the dict is empty. All numbers begin with 0.
     """
     names = {name for name, kind in tables[0].schema.items() if name in _ID_COLUMNS and not kind.is_nested()}
     for table in tables[1:]:

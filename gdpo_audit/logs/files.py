@@ -102,6 +102,7 @@ class LogFiles:
 def find_files(path: object) -> LogFiles:
     """Return the files of a log at `path`: a path, a glob, a sequence of them, or a mapping of names to bytes.
 
+    A file that several paths of a sequence lead to comes once, and the files are sorted by name, with numbers by size.
     Raises InputError for any other `path`, if there is no log that can be read, or if several logs lie side by side.
     """
     if isinstance(path, Mapping):
@@ -257,10 +258,11 @@ def _args_near(folder: Path) -> LogFile | None:
 
 
 def _log_of_upload(files: Mapping) -> LogFiles:
-    """Return the log among uploaded files and zips. Raises InputError if there is none, or more than one.
+    """Return the log among uploaded files and zips.
 
-    files: the bytes of each file by its name; DATABASE::RUN names a run in a single database. Each file that may be a
-    log has to be part of this one, because whoever uploads a file wants it to be read.
+    Raises InputError if there is no log, if there are several, and if a file that may be a log is not part of the log
+    that was found, because whoever uploads a file wants it to be read.
+    files: the bytes of each file by its name; for a single database, the name may be DATABASE::RUN to choose a run.
     """
     refuse_unless(len(files) > 0, "path", "at least one file", "none")
     loads: dict[str, Callable[[], bytes]] = {}
@@ -306,7 +308,7 @@ def _members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
     """Return for each file in a zip, by its name there, a function that returns the bytes of the file.
 
     name: the name of the zip, for errors. source: its path or its bytes. Raises InputError for a file that is not a
-    zip, and for a zip that is too large, or that holds what no log has.
+    zip, for a zip that is empty or too large or has a name twice, and for a file in it that `_check_member` refuses.
     """
     try:
         archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)

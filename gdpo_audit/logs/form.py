@@ -69,7 +69,7 @@ def advantage_in(names: Schema, options: ReadOptions) -> str | None:
 def others_in(names: Schema, options: ReadOptions) -> Schema:
     """Return the columns of a log, with their types, that the caller does not name as rewards.
 
-    Only the names of these tell what they hold. A column that the caller names as a reward is one, whatever its name.
+    The name of such a column tells what it holds. A column that the caller names as a reward is one, whatever its name.
     """
     return {name: kind for name, kind in names.items() if name not in (options.rewards or ())}
 
@@ -96,10 +96,10 @@ def renumbered(table: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def exploded(table: pl.LazyFrame, lists: Sequence[str], by: str) -> pl.LazyFrame:
-    """Return a row per item of these lists, which have one length in a row.
+    """Return a row per item of these lists, which all have the same length within a row; other values are repeated.
 
     by: one of the lists; rows in which it is empty or null are left out. A list that the table lacks is skipped. The
-    new rows are numbered anew.
+    new rows are numbered anew in `ROW`, from 0 in each file.
     """
     there = [name for name in lists if name in table.collect_schema()]
     return renumbered(table.filter(pl.col(by).list.len() > 0).explode(there))
@@ -126,8 +126,8 @@ def expect_one_length(table: Table, lists: Sequence[str], by: str) -> None:
 def same_length(table: Table, name: str, rewards: Sequence[str]) -> bool:
     """Return whether the list `name` has as many items as the first reward's list in each row of a table.
 
-    rewards: the columns of the rewards. Raises InputError if the lengths differ in a row of several responses, and
-    `name` is a column that has to hold a value for each, such as another reward's or that of advantages.
+    rewards: the columns of the rewards. Raises InputError if the two lengths differ in a row of several responses, and
+    the column `name` has to hold a value per response, as another reward or the advantages do.
     """
     sizes = sizes_of(table, [*dict.fromkeys((name, rewards[0]))])
     same = sizes[name] == sizes[rewards[0]]

@@ -48,7 +48,7 @@ WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; only an artifact takes more
 
 
 def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return how to read TRL's tables of completions: one table for each logged step, with a row per response.
+    """Return how to read TRL's tables of completions: a table per logged step, a row per response, no evaluations.
 
     names: all columns with their types. args: those of the run in an args.json beside the log, by name.
     """
@@ -76,10 +76,10 @@ def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Map
 
 
 def _of_training(tables: Sequence[Table], step: str) -> tuple[list[Table], list[LogIssue]]:
-    """Return the tables without those of evaluations in a tracker, and the issue that says so, if there were any.
+    """Return the tables without those of evaluations in a tracker, and a list of the issue that says so, if any.
 
-    TRL logs an evaluation under the step of the batch before: its responses, after some of that batch where there is
-    room. So a table that directly follows another one of the same step is an evaluation's if it holds other prompts.
+    TRL logs an evaluation under the step of the batch before it, and rows of that batch may come first in its table. So
+    a table that directly follows another one of the same step is an evaluation's if it holds other prompts.
     step: the column of steps.
     """
     kept, steps = list[Table](), list[int]()
@@ -111,7 +111,7 @@ def _one_step(table: Table, step: str) -> pl.DataFrame | None:
 def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Return how to read verl's rollouts, which have a line per response.
 
-    A uid reads PROMPT_ROLLOUT_OUTPUT; up to two parts are cut off its end, so that it tells groups.
+    Rows of a group share their uid, after up to two parts, each with its _, are cut off its end, or else their input.
     names: all columns with their types. args: those of the run in an args.json beside the log, by name.
     """
     fits = {"input", "output", "score"} <= {*names}
@@ -170,7 +170,7 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
 
 
 def _exploded_events(events: pl.LazyFrame, lists: Sequence[str], step: str) -> pl.LazyFrame:
-    """Return a row per response of log events, with the number of its event in `EVENT`; lists: the columns of lists."""
+    """Return a row per response of log events, with the event's number in `EVENT`; lists, step: columns of lists."""
     return exploded(events.with_columns(pl.col(ROW).alias(EVENT)), lists, step)
 
 
@@ -218,8 +218,8 @@ def _nemo_responses(
 ) -> pl.LazyFrame:
     """Return a row per response with its step, its last advantage that is not 0, and its number of unmasked tokens.
 
-    lists: the columns of lists with a value per response, if there are any; `by` is one of them.
-    steps: the step of each table. prompt: an expression for the prompt of a response, which becomes a column.
+    lists: the columns of lists with a value per response, if any; `by` is one of them. steps: the step of each table,
+    for rows without one. prompt: an expression for the prompt of a response, which becomes a column.
     """
     table = exploded(table, lists, by) if lists else table
     kinds = table.collect_schema()
@@ -241,9 +241,8 @@ def _prompt_of(
 ) -> pl.Expr | None:
     """Return an expression for the prompt of a response; None if the log has neither token ids nor messages.
 
-    The prompt is the token ids, or the messages before the assistant's first. Of texts without roles, which are
-    [system,] user, answer, the prompt is the first; while the texts so far are equal in all responses, the next one
-    belongs to it, too, but never the last one.
+    The prompt is the token ids, or the messages before the assistant's first. Of texts without roles it is the first;
+    if all responses have the same first text, as a system text, the first two, and so on, but never the last one.
     kinds: the types of the columns of responses. to_responses: turns the rows of a table into responses.
     """
     content = kinds.get("content")

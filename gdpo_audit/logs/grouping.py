@@ -97,8 +97,8 @@ def regroup(run: Run, size: int) -> Run:
 def with_clues(run: Run) -> Run:
     """Return the run with all that shows its groups, which one pass over the log gathers.
 
-    These are the sizes of the batches and a sample of the rows, and, if no column identifies the groups, the advantages
-    of the first batches; if a column does, the sizes are those of its groups. Raises InputError for a log without rows.
+    That is a sample of the rows, and the sizes of the groups that a column identifies. If no column does, it is the
+    sizes of the batches and, if logged, the advantages of the first batches. Raises InputError for a log without rows.
     """
     rows = run._source
     by = ["batch", "_key"] if rows.keyed_by else ["batch"]
@@ -123,9 +123,9 @@ def with_clues(run: Run) -> Run:
 
 
 def _in_window(run: Run) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """Return the sizes of the batches and the prompts, both of the steps that are asked for.
+    """Return the tables `batches` and `prompts` of the run's `Rows`, both only for the steps that are asked for.
 
-    The prompts are None if the log does not show which prompt a row belongs to.
+    The table of prompts is None if the log does not show which prompt a row belongs to.
     """
     rows = run._source
     prompts = None if rows.prompts is None else select_steps(rows.prompts, run.window)
@@ -135,7 +135,7 @@ def _in_window(run: Run) -> tuple[pl.DataFrame, pl.DataFrame | None]:
 def _with_changes(run: Run, sizes: pl.DataFrame, changes: Blocks) -> Run:
     """Return the run with an issue that says from which step on its groups have another size.
 
-    sizes: a table with `batch` and `step`. changes: the first batch and the group size of each stretch.
+    sizes: a table with `batch` and `step`. changes: the first batch and the group size of each stretch of batches.
     """
     steps = [sizes.filter(pl.col("batch") >= batch)["step"][0] for batch, _ in changes]
     details = {"sizes": [size for _, size in changes], "from_steps": steps}
@@ -143,9 +143,9 @@ def _with_changes(run: Run, sizes: pl.DataFrame, changes: Blocks) -> Run:
 
 
 def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:
-    """Raise InputError for the first of some batches or groups whose rows make no whole groups; do nothing without any.
+    """Raise InputError for the first of some batches or groups whose rows make no whole groups, if there is any.
 
-    ragged: their rows, step and number of the file. wanted: in words, what was expected.
+    ragged: the rows, step and number of the file of each. wanted: in words, what was expected.
     """
     if len(ragged):
         file, rows, step = run.files[ragged["_file"][0]], ragged["rows"][0], ragged["step"][0]
@@ -155,8 +155,8 @@ def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:
 def _in_blocks(run: Run, blocks: Blocks) -> Run:
     """Return the run with blocks of rows, from the start of each batch on, as groups.
 
-    blocks: the first batch and the group size of each stretch. Batches that are cut, and prompts that several groups
-    share, become issues.
+    blocks: the first batch and the group size of each stretch of batches. Batches that are cut, and prompts that
+    several groups share, become issues.
     """
     sizes, prompts = _in_window(run)
     size = size_at(blocks)
@@ -180,7 +180,8 @@ def _in_blocks(run: Run, blocks: Blocks) -> Run:
 def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
     """Return the run in the groups that a column identifies.
 
-    Groups that are cut, merged or of a single row each, and changes of their size, become issues.
+    Issues say which groups have lost rows, if all should have one size; which hold several groups of the usual size;
+    whether all have a single row; and where their size changes.
     sizes: the rows, batch, step and file of each group. group_size: the usual size, if the caller gave it.
     Raises InputError if the rows of a group are no multiple of the size given.
     """
@@ -237,10 +238,9 @@ def _blocks_of(sizes: pl.DataFrame) -> tuple[int, ...]:
 def _with_usual(sizes: pl.DataFrame, usual: int, changes: bool) -> tuple[pl.DataFrame, Blocks]:
     """Return the groups with a column `usual`, the usual group size in their part of the log, and its changes.
 
-    The changes are the first batch and the size of each stretch of at least `LEAST` batches with one size; () if there
-    is only one stretch.
-    sizes: the rows and the batch of each group. usual: the size if it never changes. changes: whether to look for
-    changes.
+    The changes are the first batch and the size of each stretch of at least `LEAST` batches with one size; with a
+    single stretch they are ().
+    sizes: the rows and the batch of each group. usual: the size if it never changes. changes: whether to look for some.
     """
     changing: Blocks = ()
     if changes:
@@ -299,6 +299,7 @@ def refuse_groups(run: Run) -> NoReturn:
 def _merged_prompts(prompts: pl.DataFrame, size: pl.Expr) -> dict[str, object] | None:
     """Return details, for an issue, of groups of one batch that share a prompt; None if there are none.
 
+    A group is a block of rows, and its prompt is that of its first row.
     prompts: the batch, step and `_key` (the prompt) of some rows. size: an expression for the group size.
     """
     block = pl.int_range(pl.len()).over("batch") // size

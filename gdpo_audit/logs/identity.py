@@ -19,8 +19,8 @@ _FEWEST = 2  # the fewest batches, and the fewest prompts in each, that show tha
 def identity_of(columns: Mapping[str, pl.DataType], rows: Callable[[str], pl.DataFrame]) -> str | None:
     """Return the column that says which prompt a response answers; None if the log has none.
 
-    It has a name of `NAMES`, or one of `TOKENS` and lists in it; a column that numbers each batch's prompts anew is
-    passed over.
+    Its name is one of `NAMES`, or one of `TOKENS` if it holds lists; the first of these columns is returned. A column
+    of numbers that number the prompts of each batch anew is passed over.
     columns: the columns that may say it, with their types.
     rows: reads some rows of the column with a given name, as `value` beside `batch`.
     """

@@ -1,4 +1,4 @@
-"""Values of JSON as columns of polars."""
+"""Values of JSON as columns of polars, and the check of the names that columns may have."""
 
 import json
 from collections import Counter
@@ -32,8 +32,8 @@ def document(file: LogFile, wanted: str) -> object:
 def expect_names(names: Collection[str], where: str) -> None:
     """Raise InputError for names of columns that are too many, too long, repeated or reserved.
 
-    Reserved are names that polars reads as a pattern, and names that begin like those of the columns that reading adds.
-    where: the name of the table, for the error.
+    Reserved are names that polars reads as a pattern, and names that begin with `MADE`, as those of the columns that
+    reading adds do. where: the name of the table, for the error.
     """
     if len(names) > COLUMNS:
         refuse(where, f"at most {COLUMNS} columns", len(names))
@@ -105,7 +105,10 @@ def column(name: str, values: Sequence, odd: set[str] | None = None) -> pl.Serie
 
 
 def _lists(name: str, values: Sequence[list | None], odd: set[str] | None) -> pl.Series:
-    """Return lists of JSON values as a column, in which an empty list is null. odd: as in `column`."""
+    """Return lists of JSON values as a column, in which an empty list is null.
+
+    odd: a set to which the column is added if its items become text although most of them are numbers.
+    """
     inner = column(name, [item for value in values for item in value or ()], odd)
     rows = np.arange(len(values))
     lists = pl.DataFrame({"row": rows.repeat([len(value or ()) for value in values]), "list": inner})

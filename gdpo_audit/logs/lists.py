@@ -1,6 +1,6 @@
 """Logs with a row per group or per step, whose lists hold a value per answer: they are turned into a row per answer.
 
-Lengths tell such lists from lists with a value per token: in every row several lists have one length.
+Lengths tell such lists from lists with a value per token: several of them have one length in nearly every row.
 """
 
 import re
@@ -72,11 +72,11 @@ def lists_of_answers(
 
 
 def exploded(table: Table, frame: pl.LazyFrame, lists: Lists, number: int, texts: bool) -> pl.LazyFrame:
-    """Return a row per answer; a column `LINE` numbers the line of the log that it stood in, if lines hold several.
+    """Return a row per answer; if lines hold several, a column `LINE` holds the number of the line in which each stood.
 
     Rows whose lists are empty are left out. frame: the rows of the table. number: the number of the table.
     texts: whether the texts of columns named in UNREAD are kept; otherwise the number of their characters, as text,
-    takes their place.
+    takes their place, but not in Parquet.
     """
     schema = frame.collect_schema()
     there = [name for name in lists.names if isinstance(schema.get(name), pl.List)]
@@ -105,9 +105,11 @@ def lines_are_groups(
 ) -> bool:
     """Return whether each line of the log is surely one group.
 
-    A line is not if lines hold one answer each, if it holds several ids or prompts, or if a column with one id per line
-    tells the groups. Where no column has one prompt per line, a line may be a batch of several groups if it has a step
-    of its own, or a step per answer; the result is then False as well.
+    There are three cases in which it is not:
+    - lines hold one answer each, or some line holds several ids or several prompts;
+    - a column with one id per line tells the groups;
+    - no column has one prompt per line, and each line has a step of its own, or each answer has one: such a line may be
+      a batch of several groups.
     step: the column of steps, if any. ids, prompts: the columns that may tell groups apart.
     """
     several = [name for name in (*ids, *prompts) if name in lists.names and _differs_in_rows(tables, name)]
@@ -139,7 +141,8 @@ def _differs_in_rows(tables: Sequence[Table], name: str) -> bool:
 def _holds_rewards(name: str, kind: pl.DataType, named: Collection[str]) -> bool:
     """Return whether the lists of a column hold rewards: numbers or objects, but not the messages of a chat.
 
-    The caller has to name the column (`named`), or its name is one of rewards, though not per turn, step or token.
+    The name of the column has to be one of rewards, though not of rewards per turn, step or token; any name will do if
+    the caller names it (`named`).
     """
     inner = kind.inner if isinstance(kind, pl.List) else None
     fits = is_number_type(inner) or isinstance(inner, pl.Struct)
@@ -176,7 +179,7 @@ def _is_chat(kind: pl.DataType) -> bool:
 
 
 def rows_are_answers(schema: Schema) -> bool:
-    """Return whether each row is one answer, because it has one advantage, one text of an answer, or one chat."""
+    """Return whether each row is one answer: a column holds single advantages, single texts of answers, or chats."""
     by_lower = {name.lower(): kind for name, kind in schema.items()}
     one_advantage = any(is_number_type(by_lower.get(name)) for name in ADVANTAGES)
     text = any(by_lower.get(name) == pl.String for name in _ANSWERS)
@@ -246,7 +249,7 @@ def _share(sizes: pl.DataFrame, name: str, reference: str) -> float:
 
 
 def _expect_one_length(tables: Sequence[Table], sizes: pl.DataFrame, name: str, by: str) -> None:
-    """Raise InputError for the first row whose lists in `name` and `by` differ in length; an empty `name` is allowed.
+    """Raise InputError for the first row whose lists in `name` and `by` differ in length; `name` may be empty in a row.
 
     sizes: the lengths of the lists in the rows of all tables, one after the other.
     """

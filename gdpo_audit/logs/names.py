@@ -32,7 +32,7 @@ def reward_column(name: str) -> str:
 
 
 def reward_columns(names: Iterable[str]) -> list[str]:
-    """Return the names of these rewards' columns in the tables of a run."""
+    """Return the names of the columns of these rewards in the tables of a run."""
     return [_REWARD + name for name in names]
 
 

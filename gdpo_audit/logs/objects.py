@@ -1,4 +1,4 @@
-"""Objects of rewards in the rows of a log as columns: `rewards: {"correct": 1, "format": 0}`, also spelled as text."""
+"""Columns made of the objects of rewards in the rows of a log: `rewards: {"correct": 1}`, also spelled as text."""
 
 import ast
 import json
@@ -50,16 +50,16 @@ def is_called_reward(name: str) -> bool:
 
 
 def is_numbers(kind: object) -> bool:
-    """Return whether this is a type of numbers, or of lists of numbers; lists of null, which may be empty, count."""
+    """Return whether this is a type of numbers, or of lists of numbers; lists of nulls, or of nothing, count, too."""
     inner = kind.inner if isinstance(kind, pl.List) else kind
     return is_number_type(inner) or (isinstance(kind, pl.List) and inner == pl.Null)
 
 
 def objects_in(schema: Schema, named: Collection[str], alone: bool) -> dict[str, list[str]]:
-    """Return the members of numbers and of texts in each object that holds rewards, by the name of the object's column.
+    """Return the members that become columns of each object that holds rewards, by the name of the object's column.
 
-    An object holds rewards if some of its members are numbers, and if it is called a reward, or if the caller names it
-    or such a member.
+    They are numbers, lists of numbers, texts, and members without any value. An object holds rewards if some of its
+    members are numbers, and if its name is one of rewards, or if the caller names the object or one of its numbers.
     schema: the columns of the log with their types. named: the rewards that the caller names.
     alone: whether no other column may be a reward. If then nothing is named, and no object is called a reward, an
     object whose members are all numbers counts as well.
@@ -104,8 +104,8 @@ def _may_judge(name: str, kind: pl.DataType) -> bool:
 def members_of(objects: Mapping[str, Sequence[str]], schema: Schema, reserved: Collection[str]) -> list[Member]:
     """Return the members of these objects with the columns that they become.
 
-    A column has the name of its member, or OBJECT.MEMBER if that name is empty, reserved, or taken by another column or
-    member, with _ behind it if that is taken as well.
+    A column has the name of its member. It is OBJECT.MEMBER if that name is empty, reserved, begins with __, or belongs
+    to another column or member. Where a column has this name already, _ is added until none has.
     objects: the names of members by the column of their object. schema: the columns of the log.
     reserved: names, in small letters, that would give a column another meaning.
     """
@@ -133,8 +133,9 @@ def unnested(frame: pl.LazyFrame, members: Sequence[Member]) -> pl.LazyFrame:
 
 
 def without_copies(tables: Sequence[Table], members: Sequence[Member]) -> list[Member]:
-    """Return the members except those whose values are also, as numbers, in a column of the member's name, as NeMo-Gym
-    may write them: in every table that has both.
+    """Return the members except those that repeat a column of numbers of the same name, as NeMo-Gym may write them.
+
+    A member repeats the column if the values are equal in every table that has both, and if some table has both.
     """
     kept = list[Member]()
     for member in members:

@@ -1,4 +1,4 @@
-"""Parts told from their total: rewards that pass or fail, if the caller knows what a pass of each pays (`--parts`)."""
+"""Parts told from their total: how often each reward passed, if the caller knows what a pass of each pays."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,8 +42,8 @@ def validate_parts(parts: Mapping[str, float]) -> dict[str, float]:
 def passes_of(totals: np.ndarray, pays: Sequence[float], most: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """Return, for each total, how often each part passed, and in how many ways passes can make the total.
 
-    The first array, (totals, parts), is NaN unless there is exactly one way; the second, (totals,), counts the ways.
-    What was paid may differ from the total by what rounding does to either.
+    The first array, (totals, parts), is NaN unless there is exactly one way; the second, (totals,), counts the ways. A
+    way may differ from the total by rounding to four decimals, or in float32.
     pays: what a pass of each part pays. most: how often each part can pass at most.
 
     >>> passes_of(np.array([1.5, 0.4]), [1, 0.5], [1, 1])
@@ -64,10 +64,10 @@ def passes_of(totals: np.ndarray, pays: Sequence[float], most: Sequence[int]) ->
 def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
     """Return a run of totals as a run whose rewards say how often each part passed; parts of equal pay are one reward.
 
-    parts: what a pass of each part pays, by name. total: the column that is the total of the run's rewards, if one is
-    known.
+    The weights of the new run are the pays.
+    parts: what a pass of each part pays, by name. total: the column that is the total of the run's rewards, if known.
     Raises InputError for parts that cannot be used, and if the log holds more rewards than one total. Reading the rows
-    of the new run raises it for the first total that no passes explain.
+    of the new run also raises InputError, for the first total that no passes make.
     """
     by_name = validate_parts(parts)
     pays = [*dict.fromkeys(by_name.values())]
@@ -102,10 +102,10 @@ class _PassReader:
     rewards: Sequence[str]
 
     def __call__(self) -> Iterator[pl.DataFrame]:
-        """Yield the rows with the passes in place of the total, NaN if these cannot be told, and with the column
-        `_open`, which is true if several choices of passes make the total.
+        """Yield the rows with the passes of each part in place of the total, and with a column `_open`.
 
-        Raises InputError for the first total that no passes make.
+        The passes are NaN where the total is missing, and where several choices of passes make it. Only in the second
+        case `_open` is true. Raises InputError for the first total that no passes make.
         """
         totals = reward_column(self.total)
         for table in self.rows.read():
@@ -123,9 +123,10 @@ class _PassReader:
 
 
 def possible_pays(totals: Iterable[np.ndarray]) -> list[float]:
-    """Return the positive pays of two to five parts, the largest first, whose sums are just the totals that occur.
+    """Return pays of two to five parts, the largest first, whose sums are all of the totals that occur, and no others.
 
-    This is a guess, to four decimals. The list is empty if no such pays fit, or if one total would be several sums.
+    This is a guess, to four decimals. The pays are above 0, and each part passes once or not. The list is empty if no
+    such pays fit, or if one total would be several sums.
     totals: arrays of totals, of which those that are not finite are passed over.
 
     >>> possible_pays([np.array([0, 0.5, 1.5, 1])]), possible_pays([np.array([0, 0.5, 1])])

@@ -230,8 +230,8 @@ def _read_through(table: Table) -> None:
 def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOptions) -> Run:
     """Return the run with its columns chosen and its groups still to be found.
 
-    Raises InputError if the log holds means of rewards, and if its columns cannot be chosen.
-
+    If the options give `parts`, its rewards are the passes of these. Raises InputError if the log holds means of
+    rewards, and if its columns cannot be chosen.
     known: the id of the framework, if the caller named it.
     """
     refuse_means(log.tables, options.group_size)
@@ -273,9 +273,9 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
 class _Columns:
     """The columns of a log as they were chosen.
 
-    form: says which column holds what. candidates: the columns that may be rewards. chosen: which of them are.
-    beside: the columns that are not used. lost: those of them that may have been rewards or advantages, but hold text
-    or nothing.
+    form: says which column holds what. candidates: the columns that may be rewards. chosen: which of these are rewards.
+    beside: the columns that are not used. lost: those in `beside` that may have been rewards or advantages, but hold
+    text or no value.
     """
 
     form: Form
@@ -317,7 +317,7 @@ def _columns_of(shape: Shape, files: LogFiles) -> _Columns:
 def _with_rewards(
     form: Form, candidates: Sequence[str], schema: Mapping[str, pl.DataType], options: ReadOptions
 ) -> tuple[Form, RewardChoice]:
-    """Return the form with its rewards, and how these were chosen.
+    """Return the form with its rewards, the column `by` and the column of prompts, and how the rewards were chosen.
 
     candidates: the columns that may be rewards. schema: all columns with their types. Raises InputError if there is no
     reward, if columns may be rewards or not, and if a column that is used does not hold what it should.
@@ -336,8 +336,9 @@ def _with_rewards(
 
 
 def _beside(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
-    """Return the columns of the log that are not used. Raises InputError for one that may be a reward written as text.
+    """Return the columns of the log that are not used, without usual texts and what the form knows to be no reward.
 
+    Raises InputError for a column that may be a reward written as text.
     chosen: how the rewards were chosen. schema: the columns of the log with their types.
     """
     used = [*form.names, *([chosen.total] if chosen.total else [])]
@@ -351,7 +352,7 @@ def _with_grouping(form: Form, options: ReadOptions) -> Form:
     """Return the form with `mask` and `once` of the options, and with the groups that the options name.
 
     If several columns together name a group, the form has a key that joins them. If no column may name one (`unkeyed`
-    or `places`), the form has no key. Otherwise its groups stay as they are.
+    or `places`), the form has no key. Otherwise the groups of the form stay as they are.
     """
     form = replace(form, once=options.once, mask=options.mask)
     if options.unkeyed or options.places:

@@ -14,7 +14,8 @@ ROUNDED = 1e-3  # how far rounding may keep a group's sum of advantages from 0, 
 def in_order(rows: pl.DataFrame, files: Sequence[str]) -> pl.DataFrame:
     """Return all rows sorted by step, and within a step by `_pass`: rows that a restarted run wrote again come later.
 
-    `_pass` says how often the step has fallen in the file up to the row; it is 0 everywhere if that shows no restart.
+    `_pass` is a new column: how often the step has fallen in the file up to the row, or 0 everywhere if these falls
+    show no restart. Rows of one step and one pass keep their order.
     rows: the rows of all files, with the columns `step`, `_file` (its index in `files`, the names of the files), and
     where the log has them `_key`, which tells the groups of a step apart, and `advantage`.
     Raises InputError if the files look like separate runs.
@@ -31,10 +32,12 @@ def in_order(rows: pl.DataFrame, files: Sequence[str]) -> pl.DataFrame:
 def _restarted(rows: pl.DataFrame) -> bool:
     """Return whether steps fall because the run went back to an earlier step, not because rows are in disorder.
 
-    The rows between two falls of the step are a pass; as many falls as there are steps are disorder. After a restart, a
-    pass begins at another step than the smallest so far, or goes on further than the passes before it. Between its
-    first and its last step it lacks no step that they have, and steps that come again have about as many rows as steps
-    that come once, or more. A pass over the very same steps shows a restart only if it has the same groups.
+    The rows of a file between two falls of the step are a pass. Falls show a restart if all of this holds:
+    - They are fewer than the different steps.
+    - A later pass begins at another step than the smallest so far, or goes on further than the passes before it. If one
+      does neither, it decides alone: it shows a restart if it has the very same steps and the same groups.
+    - Between its first and its last step, a pass lacks no step that an earlier pass has.
+    - Steps that come again have about as many rows as steps that come once, or more.
     """
     passes = rows.group_by("_file", "_pass", "step", maintain_order=True).agg(pl.len().alias("rows"))
     if passes["_pass"].max() >= passes["step"].n_unique():  # type: ignore[operator]
@@ -57,11 +60,11 @@ def _restarted(rows: pl.DataFrame) -> bool:
 
 
 def _groups_again(rows: pl.DataFrame, numbered_by: str) -> pl.DataFrame:
-    """Return the groups that stand in several files, or in several passes of one file; none if most are not whole.
+    """Return the groups that stand in several files, or in several passes, with a row for each file or pass.
 
-    A row of the result is a group in one file or pass. It has the number of the group's rows there and, if advantages
-    are logged, their sum and the sum of their absolute values. A group is whole if its rows are as many as usual, and
-    if its advantages add up to 0 where they do so in all files or passes together.
+    The row has the number of the group's rows there (`rows`) and, if advantages are logged, their sum (`sum`) and the
+    sum of their absolute values (`size`). There are no rows unless the share `WHOLE` of these groups is whole: with the
+    usual number of rows, above 1, and advantages that add up to 0 if they do so in all files or passes together.
     numbered_by: the column with the number of the file or the pass.
     """
     figures = [pl.len().alias("rows")]
@@ -78,9 +81,10 @@ def _groups_again(rows: pl.DataFrame, numbered_by: str) -> pl.DataFrame:
 
 
 def _add_up(groups: pl.DataFrame) -> bool:
-    """Return whether the advantages add up to 0 in most of the groups that have one other than 0; False if none has.
+    """Return whether in at least the share `WHOLE` of groups the advantages add up to 0; groups of zeros do not count.
 
-    groups: for each group the sum of its advantages (`sum`), and the sum of their absolute values (`size`).
+    groups: for each group the sum of its advantages (`sum`), and the sum of their absolute values (`size`). If every
+    group is one of zeros, the result is False.
     """
     live = groups.filter(pl.col("size") > 0)
     return bool((live["sum"].abs() <= ROUNDED * live["size"]).sum() >= WHOLE * max(len(live), 1))

@@ -1,4 +1,4 @@
-"""The role that the name of a column tells: reward, metric, total of rewards, or setting of the run."""
+"""The role that the name of a column tells: reward, metric, total of rewards, or hyperparameter."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -97,9 +97,10 @@ def role(name: str) -> str:
 
 
 def lost(kinds: Mapping[str, pl.DataType], left_out: Iterable[str], named: Collection[str] | None) -> tuple[str, ...]:
-    """Return the columns left out that, by name, may have been rewards or advantages, but are not of a type of numbers.
+    """Return the unused columns that may, by name, have been rewards or advantages, but are not of a type of numbers.
 
-    kinds: the types of all columns. left_out: the columns that nothing uses.
+    kinds: the types of all columns. left_out: the columns that nothing uses; one without any value may have been a
+    reward unless its name is a metric's.
     named: the rewards that the caller names, if any; other columns of rewards are then left out on purpose, so only
     those of advantages are returned.
 
@@ -120,7 +121,7 @@ def words_of(name: str) -> list[str]:
 
 
 def total_rank(name: str) -> int | None:
-    """Return how surely a name is that of a total, from 0, which is the surest; None if it is not a total's."""
+    """Return how surely a name is a total's: 0 for the surest, and larger numbers for others; None for no total's."""
     words = words_of(name)
     for rank, totals in enumerate(_TOTALS):
         if totals & {*words} and {*words} <= totals | _FILLING:

@@ -77,7 +77,10 @@ class _RowReader:
         return [table.name for table in self.form.tables]
 
     def responses(self, table: pl.LazyFrame, number: int) -> pl.LazyFrame:
-        """Return the responses that these rows of a table hold; number: the number of the table."""
+        """Return the responses that a table holds.
+
+        table: all of its rows. number: which of the log's tables it is, from 0.
+        """
         return self.form.to_responses(with_numbers(table, number))
 
     def frames(self, wanted: Columns) -> Iterator[pl.DataFrame]:
@@ -85,7 +88,11 @@ class _RowReader:
         return (standard_rows(frame, wanted, self.files) for frame in frames_of(self.form, wanted.read))
 
     def in_batches(self) -> Iterator[pl.DataFrame]:
-        """Yield the standard rows in frames of whole batches, sorted where a batch's rows may stand apart."""
+        """Yield the standard rows in frames of whole batches, sorted where a batch's rows may stand apart.
+
+        Sorting takes the rows of the whole log into memory. In a log of no known framework, rows that a restarted run
+        wrote again then make batches of their own.
+        """
         if self.ordered:
             return batches(self.frames(self.form), self.by)
         rows = pl.concat(self.frames(self.form))
@@ -94,7 +101,10 @@ class _RowReader:
         return batches(_slices(rows.sort(self.by, maintain_order=True)), self.by)
 
     def read(self) -> Iterator[pl.DataFrame]:
-        """Yield the rows in frames of whole batches, without copies; masked rows are left out or marked."""
+        """Yield the rows in frames of whole batches; masked rows are left out or marked.
+
+        If the form has a column `once`, rows of a batch that share their value there are copies: only the last is kept.
+        """
         for rows in self.in_batches():
             if self.form.once is not None:
                 rows = rows.unique(["batch", "_once"], keep="last", maintain_order=True).drop("_once")
@@ -104,7 +114,8 @@ class _RowReader:
 def _unmasked(rows: pl.DataFrame, mask: Mask) -> pl.DataFrame:
     """Return whole batches without the rows that a mask leaves out.
 
-    If these rows still count in their groups, they stay, marked in `_masked` and with NaN as their advantage.
+    If masked rows still count in their groups (`mask.counts`), they stay instead, marked in `_masked` and with NaN as
+    their advantage.
     """
     masked = pl.col("advantage") == 0 if mask.column is None else pl.col("_masked")
     if mask.counts:
@@ -114,10 +125,9 @@ def _unmasked(rows: pl.DataFrame, mask: Mask) -> pl.DataFrame:
 
 
 def _clues(form: Form) -> Clues:
-    """Return, of some first rows of the log, those with a finite advantage; no rows if the log has no advantages.
+    """Return some first rows of the log, without those that lack an advantage; no rows if no advantages are logged.
 
-    With them come the columns that may tell groups apart, and columns of 0 and 1, which may tell the rows that a mask
-    leaves out.
+    With them come the columns that may tell groups apart, and columns of 0 and 1, any of which may be a mask.
     """
     kinds = kinds_of(form)
     assigned = {form.advantage, form.length, form.step} | {
@@ -201,7 +211,7 @@ def _starts(form: Form, prompts: str) -> Iterator[pl.DataFrame]:
 def _lengths(form: Form, completions: str) -> Iterator[pl.DataFrame]:
     """Yield the number of characters of each completion as `length`, beside the `_place` of its response.
 
-    completions: the column of completions. If the long texts of the log were not read, it holds these numbers already.
+    completions: the column of completions. If the log was read without its long texts, the column holds these numbers.
     """
     table = next((table for table in form.tables if completions in table.schema), None)
     counted = table is not None and tables.is_unread(completions, table.schema[completions], table.kind)
@@ -212,7 +222,7 @@ def _lengths(form: Form, completions: str) -> Iterator[pl.DataFrame]:
 
 
 def _text(frame: pl.DataFrame, name: str) -> pl.Expr:
-    """Return an expression for a column as texts: of a chat its last message's content, of other nested values JSON."""
+    """Return an expression for a column as texts: of a chat its last message's text, of other nested values JSON."""
     kind, text = frame.schema[name], pl.col(name)
     message = kind.inner if isinstance(kind, pl.List) else None
     if isinstance(message, pl.Struct) and message.to_schema().get("content", pl.Null()) == pl.String:

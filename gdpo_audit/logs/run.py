@@ -44,9 +44,10 @@ class Rows:
     read: yields the numbers of the log in frames of whole batches: `_file`, batch and step (Int64), one column per
         reward (Float64, NaN = missing) under the name of `reward_column`, `advantage` (Float64) and `length` (Int64) if
         the log has them, `_key` (UInt64) if a column identifies the groups of a batch, and `_prompt_key` (UInt64),
-        equal where the prompt is, if the log has prompts.
-    prompts: the batch, step and `_key` (here a number for the prompt) of some first rows, if the log has prompts and
-        no column identifies the groups.
+        equal where the prompt is, if the log has prompts. `_place`, `_by` and `_masked` are as in `Run`, and `_open` is
+        true where several choices of passes make a total (`--parts`).
+    prompts: the batch, step and `_key` (here a number for the prompt) of some first rows, if the log has prompts and no
+        column identifies the groups.
     sizes: the rows, step and file of each batch, or of each group that a column identifies.
     advantages: the logged advantages of the first batches, one array per batch.
     sample: frames of some batches from all over the run, with the columns that `read` yields.
@@ -150,7 +151,7 @@ class Run:
 
     @property
     def _source(self) -> Rows:
-        """The rows of the log, as its reader reads them."""
+        """The readers of the log. Raises AssertionError for a run that was sent to another process and has none."""
         assert self._rows is not None, "a run that was sent to another process has none"
         return self._rows
 
@@ -172,7 +173,7 @@ class Run:
 
     @property
     def sample(self) -> list[pl.DataFrame]:
-        """Whole batches from all over the run, at most `SAMPLE` responses, unless already the fewest batches have more.
+        """Whole batches from all over the run: at most `SAMPLE` responses, or one or a few batches that have more.
 
         The numbers of their groups may differ from those in the whole run.
         """
@@ -183,7 +184,7 @@ class Run:
     def _tables_of(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         """Yield the tables of the run that these frames of the log make, and leave out empty ones.
 
-        Groups are left out, too, in which the parts of a total cannot be told.
+        Groups with a total whose parts cannot be told (`--parts`) are left out, too.
         """
         columns = ["batch", "step", "group", "_place", *reward_columns(self.rewards)]
         columns += ["advantage"] * self.has_advantage + ["length"] * self.has_length + ["_by"] * (self.by is not None)
@@ -227,7 +228,11 @@ class Run:
 
     @property
     def extracts(self) -> Extracts:
-        """The readers of prompts' starts, by "text", and of completions' lengths, by "length", as in `Rows`."""
+        """The readers of the starts of prompts, by "text", and of the lengths of completions, by "length".
+
+        A reader is a function that yields tables with `_place` and the column `text` or `length`. A key is missing if
+        the log has no prompts, or no completions.
+        """
         return {} if self._rows is None else self._rows.extracts
 
     @cached_property
@@ -242,7 +247,10 @@ class Run:
 
 @contextmanager
 def one_error(where: str) -> Iterator[None]:
-    """Turn polars' error for a damaged file, or one behind a URL, into an InputError that begins with `where`."""
+    """Turn polars' error in a `with` block, for a file that is damaged or behind a URL, into an InputError.
+
+    where: the words with which the error begins.
+    """
     try:
         yield
     except DAMAGED as error:
@@ -255,8 +263,8 @@ def one_error(where: str) -> Iterator[None]:
 def spread(tables: Iterable[pl.DataFrame], most: int) -> list[pl.DataFrame]:
     """Return whole batches from all over a run, with at most `most` responses in all.
 
-    There may be more responses where a single batch has more, or where half of the batches would be none. tables: the
-    tables of the run, each of whole batches.
+    The share of the batches that is returned is halved until they fit. It stays if there is only one batch, or if the
+    half would be none; then there may be more responses. tables: the tables of the run, each of whole batches.
 
     >>> [batches["batch"].to_list() for batches in spread([pl.DataFrame({"batch": [0, 1, 2, 3, 3]})], 3)]
     [[0, 2]]
@@ -315,7 +323,8 @@ def size_at(blocks: Blocks) -> pl.Expr:
 def _number_blocks(table: pl.DataFrame, first: int, blocks: Blocks) -> pl.DataFrame:
     """Return the table with `group`, numbered from `first` on: blocks of rows from the start of each batch.
 
-    The last block of a batch may be shorter. blocks: as in `size_at`.
+    The last block of a batch may be shorter.
+    blocks: the first batch of each stretch of batches, and the group size there.
     """
     block = pl.int_range(pl.len()).over("batch") // size_at(blocks)
     return table.with_columns(pl.struct("batch", block).rle_id().cast(pl.Int64).alias("group") + first)

@@ -31,7 +31,8 @@ _MOST = 10.0  # a bound of a share beyond this says nothing
 def refuse_means(tables: Sequence[Table], size: int | None) -> None:
     """Raise InputError if tables hold means of rewards in training, one per step, and neither completions nor prompts.
 
-    size: the group size, if the caller gave it. The error says what follows from the means.
+    In any other case nothing is done. The error says what follows from the means.
+    size: the group size, if the caller gave it.
     """
     names = dict.fromkeys(name for table in tables for name in table.schema)
     matches = [match for name in names if (match := _NAME.fullmatch(name)) and not _EVALUATION.search(name)]
@@ -76,7 +77,7 @@ def _columns(tables: Sequence[Table], matches: Sequence[re.Match[str]]) -> dict[
     """Return the numbers in the columns of means and stds, and of their total, by short names; NaN if missing.
 
     A column that no table has as numbers is left out. The short names are REWARD/mean, REWARD/std, reward, reward_std
-    and frac_reward_zero_std. matches: as in `_follows`.
+    and frac_reward_zero_std. matches: the names of the columns of means and stds, as `_NAME` matches them.
     """
     wanted = {match[0]: f"{match['reward']}/{match['what']}" for match in matches}
     wanted |= {matches[0]["of"] + name: name for name in ("reward", "reward_std", "frac_reward_zero_std")}
@@ -92,7 +93,7 @@ def _columns(tables: Sequence[Table], matches: Sequence[re.Match[str]]) -> dict[
 
 
 def _bounded(names: Sequence[str], means: Array, stds: Array, columns: Mapping[str, Array], size: int | None) -> str:
-    """Return sentences on the bounds of each reward's share, by method, over the second half of the steps.
+    """Return sentences on the bounds of each reward's update share, by method, over the second half of the steps.
 
     If no bounds follow, the sentences say why. names: the rewards. means, stds: (steps, rewards).
     columns: (steps,) each, by short names, as `_columns` returns them. size: the group size, if it is known.
@@ -149,12 +150,12 @@ def _verdict(names: Sequence[str], bounds: Mapping[str, tuple[Array, Array]]) ->
 
 
 def two_values(means: Array, stds: Array) -> tuple[float, float, int] | None:
-    """Return the two values of a reward that has no others, and how many answers an entry is of; None if not proven.
+    """Return the two values of a reward that has no others, and the number of answers of an entry; None if not proven.
 
-    means, stds: (entries,), of the logged entries. Of n answers with the values a and b the std, divided by n − 1, has
-    (n − 1) std² = n (mean − a) (b − mean): a parabola in the mean, whose three numbers the entries give. A reward of 0
-    and 1 needs no more than two entries. Entries that average several batches do not lie on it, or do not hold whole
-    numbers of passes.
+    means, stds: (entries,), the mean and the std of each logged entry. Of n answers with the values a and b the std,
+    divided by n − 1, has (n − 1) std² = n (mean − a) (b − mean): a parabola in the mean, whose three numbers the
+    entries give. A reward of 0 and 1 needs no more than two entries. Entries that average several batches do not lie on
+    it, or do not hold whole numbers of passes.
 
     >>> p = np.array([0.25, 0.375, 0.5, 0.75])
     >>> two_values(5 * p, 5 * np.sqrt(p * (1 - p) * 8 / 7))
@@ -188,7 +189,8 @@ def two_values(means: Array, stds: Array) -> tuple[float, float, int] | None:
 def _weights(means: Array, total: Array | None) -> tuple[list[float], bool]:
     """Return the weights with which the means make the mean of the total, and whether the log shows these weights.
 
-    Without a total, or where no weights or several fit, they are 1 each.
+    Without a total, or where no weights or several fit, they are 1 each. The log then shows them only if the means add
+    up to the total.
     means: (steps, rewards). total: (steps,), or None.
     """
     ones = [1.0] * means.shape[1]

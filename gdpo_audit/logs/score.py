@@ -39,10 +39,10 @@ def weights_of(
     """Fit `score` as a weighted sum of the rewards; return the fit, or None where nothing can be fitted.
 
     Nothing can be fitted where too few rows are complete, where no reward varies, or where `score` does not. The fit
-    holds weights only if the sum is exact and no other weights make it.
+    holds weights only if the sum is exact and no other weights make it. They have as few digits as still make it, and
+    rewards that do not vary have none.
     table: rows with these columns. If it has the group of each row in GROUP_OF_ROW, a sum that is exact inside every
-    group is exact too, even with another constant and another positive factor in each, as advantages do not depend on
-    these.
+    group is exact too, even with another constant and another positive factor in each: no advantage depends on these.
     rewards: the columns of the rewards. score: the column of the total.
     flags: rewards of true and false; one that the other rewards determine gets the weight 0.
 
@@ -83,8 +83,9 @@ def weights_of(
 
 
 def _whole_rows(table: pl.DataFrame, rewards: Collection[str], score: str) -> pl.DataFrame:
-    """Return the rows that hold the total and all rewards, as finite numbers; where fewer rows than there are rewards
-    and two more hold all, a missing reward counts as 0. NaN is missing.
+    """Return the rows that hold the total and all rewards, as finite numbers; NaN is missing.
+
+    If fewer rows hold all than there are rewards and two more, a missing reward counts as 0.
     """
     numbers = pl.col(score, *rewards)
     columns = table.with_columns(numbers.cast(pl.Float64).fill_nan(None)).select(numbers, f"^{GROUP_OF_ROW}$")
@@ -127,10 +128,10 @@ def _inside_groups(columns: pl.DataFrame, names: list[str], score: str) -> list[
 
 
 def _common_direction(x: np.ndarray, total: np.ndarray, group: np.ndarray) -> np.ndarray | None:
-    """Return (rewards,) the median of the weights that the first groups show one by one, scaled in each group so that
-    the largest size is 1.
+    """Return (rewards,), the median of the weights that the first groups show, each group by itself.
 
-    None if no group is large and varied enough to show weights; a single reward has the weight 1.
+    In each group the weights are scaled so that the largest size is 1. None if no group is large and varied enough to
+    show weights; a single reward has the weight 1.
     x: (responses, rewards) and total: (responses,), both minus the mean of their group. group: (responses,).
     """
     if x.shape[1] == 1:
@@ -148,7 +149,8 @@ def _common_direction(x: np.ndarray, total: np.ndarray, group: np.ndarray) -> np
 def _fitted(x: np.ndarray, rest: np.ndarray, w: np.ndarray, names: list[str]) -> dict[str, float]:
     """Return the weights that come nearest, by reward, to three digits; 0 for those that chance may have made.
 
-    x: (responses, rewards). rest: (responses,), the total minus the weighted sum. w: (rewards,). names: the rewards.
+    x: (responses, rewards). rest: (responses,), the total minus the weighted sum. w: (rewards,), the unrounded weights.
+    names: the rewards.
     """
     centred = x - x.mean(0)
     error = np.sqrt(rest.var() * np.diag(np.linalg.inv(centred.T @ centred)))
@@ -189,9 +191,10 @@ def _error(x: np.ndarray, score: np.ndarray, w: np.ndarray) -> float:
 
 
 def sum_of_others(table: pl.DataFrame, names: Sequence[str]) -> str | None:
-    """Return which column is a sum of all the others with positive weights, and a constant.
+    """Return the name of the column that is a sum of all the others with positive weights, and a constant.
 
-    None if there is none, if several may be it, or if fewer than three columns or `ROWS` finite rows are there.
+    None if there is none, if several may be it, if a column does not vary, or if there are fewer than three columns or
+    fewer than `ROWS` rows of finite numbers.
     """
     values = table.select(names).to_numpy() if len(names) > 2 else np.empty((0, 0))
     values = values[np.isfinite(values).all(1)]

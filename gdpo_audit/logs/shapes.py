@@ -123,7 +123,7 @@ def _changed(tables: Sequence[Table], change: Change) -> list[Table]:
 
 
 def _with_columns_and_rows(shape: Shape, schema: Schema) -> Shape:
-    """Return the shape with objects of rewards as columns, and lists with a value per answer as rows.
+    """Return the shape with objects of rewards, and lists of a reward per function, as columns, and a row per answer.
 
     The lists of a log of TRL do not become rows. Nothing changes if all rewards that the caller names are columns of
     numbers. schema: the columns of all tables.
@@ -175,7 +175,10 @@ def _with_rollouts_apart(shape: Shape) -> Shape:
 
 
 def _unnested(shape: Shape) -> Shape:
-    """Return the shape with objects of rewards as columns; rewards that the caller names get the names of these."""
+    """Return the shape with objects of rewards as columns.
+
+    A reward that the caller named gets the name of the column that it became; an object, the names of all its numbers.
+    """
     schema, named = union_schema(shape.tables), shape.options.rewards or ()
     holders = objects.objects_in(schema, named, _alone(schema))
     if not holders:
@@ -248,7 +251,7 @@ def _with_functions(shape: Shape) -> Shape:
     """Return the shape with a list of rewards per answer as a column per reward function, `rewards[0]` for the first.
 
     This is done only if rows are answers, and for lists of numbers that are called rewards and have one length, out of
-    `FUNCTIONS`, in all rows.
+    `FUNCTIONS`, in all rows. A list that the caller names as a reward stands for all of its columns.
     """
     schema = union_schema(shape.tables)
     sizes: dict[str, int] = {}
@@ -289,7 +292,8 @@ def _alone(schema: Schema) -> bool:
 def _of_episodes(shape: Shape, trainer: str) -> Shape:
     """Return the shape with a row per trajectory of the episodes that a trainer, tinker or rllm, logs.
 
-    With tinker, the method is the one that only centres, and a column `final_reward` that never differs is left out.
+    With tinker, the method is the one that only centres. A column `final_reward` is left out if it is 0 or null in
+    every row.
     """
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:

@@ -54,10 +54,10 @@ def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Seque
 def stretches(
     sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Sequence[np.ndarray]
 ) -> list[tuple[int, int]]:
-    """Return the first batch and the group size of each stretch of batches; an empty list if the size never changes, or
-    if that is not sure.
+    """Return the first batch and the group size of each stretch of batches; an empty list unless sizes surely change.
 
-    The arguments are those of `infer`. Prompts show the sizes, or, if there are none, advantages do.
+    sizes: the number of rows of each batch. advantages, prompts: the logged advantages and the prompt ids of the rows
+    of the first batches, an array per batch. Prompts show the group sizes, or, if there are none, advantages do.
 
     >>> stretches([4] * 8, [], [np.repeat([n], 4) for n in range(4)] + [np.repeat([n, 2 * n], 2) for n in range(4, 8)])
     [(0, 4), (4, 2)]
@@ -84,10 +84,11 @@ def stretches(
 
 
 def _chance_of_prompts(size: int, smaller: int, batches: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> float:
-    """Return a bound on the chance that groups of the size `smaller` look like groups of `size` because prompts are
-    drawn twice; 1 where two groups have one prompt with a chance of `FEW_PROMPTS` or more.
+    """Return a bound on the chance that groups of the size `smaller` look like groups of `size`.
 
-    batches: the prompt of each row, in an array per batch, for the batches that look so. prompts: for all batches.
+    They do if a batch draws prompts twice, one after the other. The bound is 0 if the sizes are equal, and otherwise 1
+    if two groups share a prompt with a chance of `FEW_PROMPTS` or more.
+    batches: the batches that look so, an array per batch with the prompt of each row. prompts: the same of all batches.
     """
     starts = Counter(int(x) for ids in prompts for x in ids[np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))])
     alike = sum((times / starts.total()) ** 2 for times in starts.values())
@@ -102,8 +103,8 @@ def runs_of(size_of_batch: Sequence[int | None]) -> list[tuple[int, int]]:
     """Return the first batch and the size of each stretch of batches that have one size.
 
     size_of_batch: the size in each batch, or None if it is not known; such a batch ends no stretch. Stretches of fewer
-    than `LEAST` known batches are left out, those beside them are joined if they have one size, and the first one
-    begins with batch 0.
+    than `LEAST` batches of known size are left out. If those before and after have one size, they become one stretch.
+    The first stretch begins with batch 0.
     """
     known = [(batch, size) for batch, size in enumerate(size_of_batch) if size is not None]
     runs: list[list[tuple[int, int]]] = []
@@ -121,10 +122,10 @@ def runs_of(size_of_batch: Sequence[int | None]) -> list[tuple[int, int]]:
 
 
 def _sizes_by_advantages(sizes: Sequence[int], advantages: Sequence[np.ndarray]) -> list[int | None]:
-    """Return the group size of each batch as its advantages show it; None if they do not.
+    """Return the group size of each batch as its advantages show it; None for a batch in which they show none.
 
-    A batch counts as one of smaller groups than usual only in a row of at least `LEAST` such batches. The arguments are
-    as in `infer`.
+    A batch counts as one of smaller groups than usual only if it is one of at least `LEAST` such batches that follow
+    each other. sizes: the number of rows of each batch. advantages: the logged advantages of the first batches.
     """
     inferred = infer(sizes, advantages, [])
     usual = inferred.size if inferred else Counter(sizes).most_common(1)[0][0]
@@ -150,7 +151,7 @@ def divisors(n: int) -> list[int]:
 def _from_prompts(prompts: Sequence[np.ndarray]) -> int | None:
     """Return the largest size that divides every stretch of equal prompts in most batches; None if that is 1.
 
-    prompts: as in `infer`.
+    Most are the share `USUAL` or more. prompts: the prompt id of each row, an array per batch.
     """
     batches: Counter[int] = Counter()  # the number of batches by the largest size that divides their stretches
     for ids in prompts:
@@ -191,7 +192,7 @@ def _fits(size: int, live: Sequence[np.ndarray]) -> bool:
 def _chance(size: int, larger: int, live: Sequence[np.ndarray], enough: float = CHANCE) -> float:
     """Return the chance that all blocks of `size` advantages sum to 0 although the groups are blocks of `larger`.
 
-    The advantages of each group are shuffled to estimate this. live: the advantages of the batches.
+    The advantages of each group are shuffled to estimate this. live: the advantages of the batches, an array each.
     enough: once the estimate is below this, it may end.
     """
     blocks = [block for a in live if len(a) % larger == 0 for block in a.reshape(-1, larger) if np.abs(block).max() > 0]

@@ -1,4 +1,4 @@
-"""Standard rows: the rows of a log with its columns under one name each, whatever the log, and in whole batches."""
+"""Standard rows: the rows of a log in whole batches, with columns whose names are the same for every log."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -13,11 +13,11 @@ from gdpo_core._words import clip
 
 
 def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -> pl.DataFrame:
-    """Return a log's rows with standard columns: `_file`, step, `_key`, `_place`, the rewards, advantage and length.
+    """Return a log's rows with standard columns: `_file`, step, the rewards, and whatever else `columns` names.
 
-    There are further ones for what else `columns` names, such as `_by`. What it does not name has no column, except for
-    the step, which is then the number of the file. The rewards have the names of `reward_column`, and everything else
-    has one name, whatever the log.
+    Everything but the rewards, which have the names of `reward_column`, has one name, whatever the log: advantage,
+    length, `_key`, `_prompt_key`, `_once`, `_masked` and `_by`. If `columns` names no step, it is the number of the
+    file, from 1. `_place` comes with rewards, and `_event` in a log of events.
     frame: responses, numbered in FILE and ROW. columns: what its columns hold. files: the names of the files.
     Raises InputError that names the file, the column and the first value that does not fit.
     """
@@ -70,7 +70,7 @@ def _at(frame: pl.DataFrame, row: int, files: Sequence[str], step: int | None = 
 
 
 def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[str]) -> None:
-    """Raise InputError for a column with values, unless it is one of numbers.
+    """Raise InputError for a column that is not one of numbers, unless it is missing or has no values.
 
     The error shows the first value that spells no number, or else the first one.
     """
@@ -95,8 +95,8 @@ def _holds_lists(kind: pl.DataType | None) -> bool:
 def _per_response(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.DataFrame:
     """Return the frame with numbers in the column `name` in the place of lists, which hold one number and padding.
 
-    Padding is 0, NaN or missing; a list of zeros becomes 0, an empty one null. Raises InputError for a list that holds
-    different numbers beside its padding.
+    Padding is 0, NaN or missing. A list becomes its only other number, which it may hold several times; a list of zeros
+    becomes 0, an empty one null. Raises InputError for a list that holds different numbers beside its padding.
     """
     lists = frame[name].cast(pl.List(pl.Float64), strict=False)
     filled = lists.list.eval(pl.element().filter((pl.element() != 0) & pl.element().is_not_nan()))
@@ -136,7 +136,7 @@ def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Ex
 
 
 def _key(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
-    """Return an expression for a number that is equal for rows of one group: the hash of the column that names it.
+    """Return an expression for a number that is equal for rows of one group: the hash of the column that names groups.
 
     Raises InputError for a missing value, or if the column is missing.
     """

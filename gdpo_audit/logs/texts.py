@@ -44,8 +44,8 @@ def no_texts(places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
 class TextReader:
     """The reader of a log's texts, which finds none in a file that is gone or has changed since the reader was made.
 
-    tables: those of the log; responses: a function of the rows of a table and the table's number, which returns one row
-    per response, numbered in the column `ROW`.
+    tables: the tables of the log. responses: a function that takes the rows of a table and the table's number, and
+    returns a row per response, numbered in the column `ROW`.
     """
 
     def __init__(self, tables: Sequence[Table], responses: Callable[[pl.LazyFrame, int], pl.LazyFrame]) -> None:
@@ -55,7 +55,7 @@ class TextReader:
     def __call__(self, places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
         """Return the prompts and completions of responses by their places, as far as they can be read.
 
-        places: those of the responses, as the column `_place` holds them.
+        places: the places of the responses, as the column `_place` holds them.
         """
         by_place: dict[int, PromptAndCompletion] = {}
         for number, some in groupby(sorted(places), key=lambda place: place // ROWS_OF_A_FILE):
@@ -93,7 +93,8 @@ def _mark(table: Table) -> tuple[int, int] | None:
 def texts_in(record: Mapping[str, object]) -> PromptAndCompletion:
     """Return the prompt and the completion in the columns of a response, each cut if it is long.
 
-    record: the values of these columns, by name. A column that holds both counts only if neither has one of its own.
+    record: the values of these columns, by name. A column that holds prompt and completion together, such as messages,
+    counts only if neither a prompt nor a completion stands in a column of its own.
 
     >>> texts_in({"question": "2 + 2?", "response": [{"role": "assistant", "content": "4"}]})
     PromptAndCompletion(prompt='2 + 2?', completion='4')
@@ -116,9 +117,9 @@ def texts_in(record: Mapping[str, object]) -> PromptAndCompletion:
 
 
 def _split_chat(chat: object) -> tuple[object, object]:
-    """Return the prompt and the completion in a chat: what comes before the assistant's first answer, and the rest.
+    """Return the prompt and the completion in a chat; the completion begins with the assistant's first answer.
 
-    If no message is the assistant's, the last one is the completion. Anything but a list is a completion that has no
+    If no message is the assistant's, the last one is the completion. Anything but a list is a completion without a
     prompt.
     """
     if not isinstance(chat, list):
@@ -129,9 +130,10 @@ def _split_chat(chat: object) -> tuple[object, object]:
 
 
 def readable(value: object) -> str | None:
-    """Return a text as it is, a chat as lines `role: content`, and a chat of one message, or a message, as its content.
+    """Return a value as a text to read; None for None and for an empty list.
 
-    None and an empty list become None, and any other value its JSON.
+    A text stays as it is. A chat becomes lines `role: content`; a chat of one message, and a message, become the
+    content alone. Any other value becomes its JSON.
 
     >>> print(readable([{"role": "user", "content": "Hi"}, {"role": "user", "content": [{"text": "2 + 2?"}]}]))
     user: Hi

@@ -33,7 +33,7 @@ def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
     """Return the rows in a file that torch.save wrote, as a table.
 
     name: the name of the file, for errors. path: its path; None for a file that is not on this machine's disk.
-    Raises InputError for the latter, for a file that cannot be read, is too large or holds no rows.
+    Raises InputError if `path` is None, and for a file that cannot be read, is too large or holds no rows.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     if path is None:
@@ -108,7 +108,8 @@ def _rows(content: Any, where: str) -> list | None:
     """Return the rows, one object each, in what torch.load found in a file; None if it holds none.
 
     The rows are a list, alone or under a name of `_ROWS`; slime's rollout_id beside that list is their step. Otherwise
-    tensors and lists of the usual length are the columns, and a single number or text stands in every row.
+    tensors and lists of the usual length (see `_usual`) are columns, those of other lengths are left out, and a single
+    number or text stands in every row.
     where: the name of the file, for errors. Raises InputError if a column without texts has a few values too few or too
     many, because leaving it out might hide a reward, and for tensors that `_dense` refuses.
     """
@@ -147,7 +148,7 @@ def _size(value: Any) -> int | None:
 def _usual(sizes: Mapping[str, int]) -> int | None:
     """Return how many responses a file holds; None if it has no columns. sizes: the length of each column, by name.
 
-    It is the most usual length of the columns that are called a reward, score or advantage, or else of all columns.
+    It is the most usual length of the columns that are called a reward, score or advantage, or, without any, of all.
     """
     called = [size for name, size in sizes.items() if re.search("reward|score|advantage", name, re.IGNORECASE)]
     every = called or [*sizes.values()]

@@ -50,9 +50,9 @@ def expect_one_run(where: str, names: Sequence[str]) -> None:
 
 
 def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
-    """Return the table in a `*.table.json` file of W&B, an object with the names of the columns and with the rows.
+    """Return the table in a `*.table.json` file of W&B: an object with the names of the columns, and the rows.
 
-    They are its members `columns` and `data`. Raises InputError for a file that holds anything else.
+    The names are its member `columns`, the rows its member `data`. Raises InputError for a file with anything else.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     wanted = 'a table of W&B, {"columns": [names], "data": [rows]}'

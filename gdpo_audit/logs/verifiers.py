@@ -33,8 +33,10 @@ _EPISODE = "an episode of verifiers in every row"
 def verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Return the form of verifiers' episodes, in which each trace of an agent that is trained is a response.
 
-    Of a training run the episodes of evaluations are left out. Rewards have names and weights; a reward whose weight
-    changes during the run is multiplied by it. The arguments are those of every form in `forms.py`.
+    Of a training run the episodes of evaluations are left out, and so are episodes that another file holds, too.
+    Rewards have names and weights. Those of weight 0 do not count, unless all are; a reward whose weight changes during
+    the run is multiplied by it.
+    names: all columns with their types. args: not used.
     Raises InputError if the tables hold no such episodes, or no reward.
     """
     traces = _Traces(names, tables[0].name)
@@ -104,7 +106,7 @@ class _Traces:
     def validated_names(self) -> list[str]:
         """Return the names of the rewards and the metrics, each once.
 
-        Raises InputError where the log holds no episodes with rewards, or where a name is taken.
+        Raises InputError where the log holds no episodes with rewards, or where another column needs one of the names.
         """
         rewards, where = self.kinds.get("rewards", pl.Null()), self.where
         fits = bool(self.kinds) and (isinstance(rewards, pl.Struct) or rewards == pl.Null)
@@ -200,7 +202,10 @@ class _Responses:
     changing: Sequence[str]
 
     def __call__(self, table: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the responses of a table, without those of episodes in `again` and, if `training`, of evaluations."""
+        """Return the responses of a table; the rewards in `changing` are multiplied by their weights.
+
+        Left out are the responses of episodes in `again` and, if `training`, of evaluations. The rest is numbered anew.
+        """
         table = self.traces.responses(table)
         table = table.with_columns(pl.col(name) * pl.col(_WEIGHT + name) for name in self.changing)
         table = table.filter(~place().is_in(self.again.implode())) if len(self.again) else table
@@ -208,7 +213,7 @@ class _Responses:
 
 
 def _logged_weights(rows: pl.DataFrame, rewards: Sequence[str], where: str) -> dict[str, list[float]]:
-    """Return the different weights that each reward has in the log, by its name.
+    """Return the different weights that each reward has in the log, by its name, in the order in which they come.
 
     rows: the responses. where: the name of a file. Raises InputError for a weight that is not finite.
     """
@@ -220,10 +225,10 @@ def _logged_weights(rows: pl.DataFrame, rewards: Sequence[str], where: str) -> d
 
 
 def _repeated_episodes(rows: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
-    """Return the places of episodes that another file holds too, as prime-rl writes them; an empty series for none.
+    """Return the places of the episodes that are read from another file instead; an empty series if there are none.
 
-    Of the copies of an episode, the one with advantages, or else the first, is not among them, because it is read. If
-    an id comes twice in one file, ids do not tell episodes apart, and the series is empty.
+    As prime-rl writes them, two files may hold one episode. The copy with advantages is read, or else the first one;
+    the others are in the series. If an id comes twice in one file, ids do not tell episodes apart: the series is empty.
     rows: the responses. rewards: the columns of the rewards, which have to be equal in both files, too.
     """
     named = rows.filter(pl.col(_EPISODE_ID).is_not_null())
@@ -248,7 +253,7 @@ def _method_of(tables: Sequence[Table]) -> str | None:
 
 
 def _field(kind: object, path: Sequence[str], where: str, numbers: bool = False) -> pl.Expr:
-    """Return an expression for a value in nested objects; null if there is none.
+    """Return an expression for a value in nested objects; it is null if the type has no such value.
 
     kind: the type of the outermost object. path: the names that lead to the value.
     where: the name of a file. Raises InputError if the value has to be a number (`numbers`) and is not.
@@ -264,9 +269,11 @@ def _field(kind: object, path: Sequence[str], where: str, numbers: bool = False)
 
 
 def _as_logged(rows: pl.DataFrame, names: Sequence[str]) -> list[str]:
-    """Return the names of columns in the order in which the rows hold their first values.
+    """Return the names of columns, sorted by the row in which each has its first value.
 
-    polars merges objects with different members, and leaves these in any order.
+    Columns with one such row stay in the given order, and those without any value come last. The order has to be found
+    anew because polars merges objects with different members in no fixed order.
+    rows: the responses. names: the columns to sort.
     """
     first = {name: rows[name].is_not_null().arg_max() if rows[name].count() else len(rows) for name in names}
     return sorted(names, key=lambda name: first[name] or 0)

@@ -14,8 +14,8 @@ Steps = tuple[int | None, int | None]  # the first and the last step; None: as f
 def validate_window(steps: object, last: object) -> tuple[Steps | None, int | None]:
     """Return the arguments `steps` and `last` of `read_run`, in whole numbers; one that is None stays None.
 
-    Raises InputError if both are given, and for anything but a first and a last step of 64 bits, or a number of steps
-    from 1 to 999,999,999.
+    Raises InputError if both are given. steps: a first and a last step of at most 64 bits, in this order, of which one
+    may be None. last: a number of steps from 1 to 999,999,999. Raises InputError for anything else.
     """
     if last is not None:
         expect_count(last, "last")

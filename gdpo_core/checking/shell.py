@@ -37,7 +37,7 @@ class _Word:
 
 @dataclass
 class _Script:
-    """The variables and arrays of a script, as far as it was read; first: the number of its first line."""
+    """The variables and arrays of a script, as far as it was read. first: the number of the script's first line."""
 
     first: int = 1
     variables: dict[str, str] = field(default_factory=dict)
@@ -46,10 +46,11 @@ class _Script:
 
 
 def read_shell(text: str, file: str, first: int = 1) -> list[Source]:
-    """Return a source of entries for each command of a script that has options or overrides, or names a file of values.
+    """Return the sources of entries in a script: one for each command with options, overrides or a file of values.
 
-    An override is a word key=value. A trainer's command inside quotes counts too. file: the name of the file, for
-    errors and places; first: the number of the script's first line, where it stands inside another file.
+    The entries of a command are its options, its overrides (words key=value), and variables that a trainer reads itself
+    (`_ENVIRONMENT`). A trainer's command inside quotes counts too.
+    file: the name of the file, for errors and places. first: the number of the script's first line in this file.
     """
     script = _Script(first)
     functions = [range(*_lines_of(m, text, first)) for m in islice(_FUNCTION.finditer(text), 200)]
@@ -82,9 +83,9 @@ def read_shell(text: str, file: str, first: int = 1) -> list[Source]:
 
 
 def _lines_of(head: re.Match[str], text: str, first: int) -> tuple[int, int]:
-    """Return the number of the first line of a function, and that of a line after its last command.
+    """Return the number of the first line of a function, and the number of a line that follows its last command.
 
-    head: the match of the function's head in `text`; first: the number of the first line of `text`.
+    head: the match of the function's head in `text`. first: the number of the first line of `text`.
     """
     end = re.compile(r"^\s*\}", re.MULTILINE).search(text, head.end())
     begun, ended = (text.count("\n", 0, at) for at in (head.start(), end.start() if end else len(text)))
@@ -95,7 +96,7 @@ def _parents(words: list[_Word], entries: dict[str, Entry]) -> tuple[str, ...]:
     """Return the files of values that a command names: by --config FILE, by --config-name NAME, or by a word a.yaml.
 
     words, entries: those of the command. Of several words a.yaml only the first counts. A name without the ending
-    .yaml, .yml or .json gets .yaml. Where only a run would tell the name, it is as the script writes it, with its $.
+    .yaml, .yml or .json gets .yaml. A name that only a run would tell is as the script writes it, with its $.
     """
     named = [entries[key].value for key in ("config", "config_name") if key in entries]
     texts = [value.text if isinstance(value, Unread) else value for value in named if isinstance(value, str | Unread)]
@@ -129,7 +130,7 @@ def _assign(words: list[_Word], script: _Script) -> list[_Word]:
 def _mark(words: list[_Word]) -> str:
     """Return what a command runs: its words up to the first option or override, at most 20 of them, as one text.
 
-    The options of a launcher such as torchrun are left out, and the words after them still belong to it.
+    The options of a launcher such as torchrun are left out, and the words after them still count.
     """
     kept: list[str] = []
     launching = False
@@ -149,7 +150,8 @@ def _mark(words: list[_Word]) -> str:
 def _entries(words: list[_Word], file: str) -> Iterator[tuple[str, Entry]]:
     """Yield the key and the entry of each option --key and of each override key=value of a command.
 
-    In the name of an option - becomes _; an option without a value is True, and one with several is a list.
+    In the name of an option - becomes _; an option without a value is True, and one with several is a list. A value
+    that only a run would tell is `Unread`. An override by a mapping comes as one entry per key inside it.
     """
     flag: str | None = None
     place = ""
