@@ -122,11 +122,13 @@ def is_number(value: object) -> bool:
 
 
 def _float(value: float | Decimal | None) -> float | None:
-    """Return a number as a float; infinity for a whole number of either sign that is too large; None for None."""
+    """Return a number as a float; infinity with its sign for a whole number that is too large; None for None."""
+    if value is None:
+        return None
     try:
-        return None if value is None else float(value)
+        return float(value)
     except OverflowError:
-        return float("inf")
+        return float("-inf") if value < 0 else float("inf")
 
 
 def _text(value: object) -> str | None:
