@@ -20,7 +20,9 @@ NAMES = [
     *("a:b:c", "[bold]x[/bold]", "<b>&amp;", "$x^2$", "{}", "%s", "\\n", "tab\there", "Größe", "奖励", "🎯", "e\u0301"),
     *("0", "1.5", "-", "nan", "None", "true", "n" * 3_000, ""),
 ]
-PLAIN = "plain"
+PLAIN = ("plain", "simple")
+# Two names are tried in one log, far apart in the list, so that a pair says more than its two names.
+PAIRS = [*zip(NAMES[: len(NAMES) // 2], NAMES[len(NAMES) // 2 :], strict=True)]
 STEPS, GROUPS, SIZE = 6, 2, 4
 ROWS = STEPS * GROUPS * SIZE
 
@@ -58,18 +60,20 @@ ADVANTAGES = {
 }
 
 
-def log(kind: str, name: str) -> pl.DataFrame:
-    """Return the log of a run whose third reward has this name. kind: of its advantages, a key of ADVANTAGES."""
+def log(kind: str, names: tuple[str, str]) -> pl.DataFrame:
+    """Return the log of a run whose second and third reward have these names. kind: of its advantages, a key of
+    ADVANTAGES.
+    """
     r, unlogged, noise = drawn()
     columns = {"it": np.arange(ROWS) // (GROUPS * SIZE) + 1, "g": np.arange(ROWS) // SIZE}
-    columns |= {reward: values.ravel() for reward, values in zip(("correct", "fmt", name), r, strict=True)}
+    columns |= {reward: values.ravel() for reward, values in zip(("correct", *names), r, strict=True)}
     made = ADVANTAGES[kind](r, unlogged, noise)
     return pl.DataFrame(columns if made is None else columns | {"a": made.ravel().astype(np.float32)})
 
 
-def report(kind: str, name: str) -> ga.AuditReport:
+def report(kind: str, names: tuple[str, str]) -> ga.AuditReport:
     columns = {"step": "it"} if kind == "none" else {"step": "it", "advantage": "a"}
-    run = ga.read_run(log(kind, name), rewards=["correct", "fmt", name], group="g", columns=columns)
+    run = ga.read_run(log(kind, names), rewards=["correct", *names], group="g", columns=columns)
     return ga.audit(run)
 
 
@@ -88,15 +92,18 @@ def expected(kind: str) -> dict:
 
 
 @pytest.mark.parametrize("kind", ADVANTAGES)
-@pytest.mark.parametrize("name", NAMES, ids=[f"name {n}" for n in range(len(NAMES))])
-def test_a_reward_of_any_name_has_the_report_of_any_other(name, kind):
-    assert report(kind, name).to_dict(groups=True) == renamed(expected(kind), PLAIN, name)
+@pytest.mark.parametrize("names", PAIRS, ids=[f"pair {n}" for n in range(len(PAIRS))])
+def test_a_reward_of_any_name_has_the_report_of_any_other(names, kind):
+    wanted = expected(kind)
+    for plain, name in zip(PLAIN, names, strict=True):
+        wanted = renamed(wanted, plain, name)
+    assert report(kind, names).to_dict(groups=True) == wanted
 
 
 def test_the_table_of_a_run_has_bare_names_but_where_another_column_has_them():
     named = {"length": "length", "step": "it", "advantage": "a"}
     rewards = ["correct", "step", "reward:step", "length"]
-    frame = log("GRPO", "step").with_columns(length=pl.lit(0.5), tokens=pl.lit(7)).rename({"fmt": "reward:step"})
+    frame = log("GRPO", ("reward:step", "step")).with_columns(length=pl.lit(0.5), tokens=pl.lit(7))
     table = ga.read_run(frame, rewards=rewards, group="g", columns=named | {"length": "tokens"}).table
     expected = ["step", "group", "correct", "reward:step", "reward:reward:step", "reward:length", "advantage", "length"]
     assert table.columns == expected

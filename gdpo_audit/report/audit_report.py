@@ -201,11 +201,12 @@ class AuditReport(ReportMembers, Displayed):
         """The first lines of the report: what ran, whether that is certain, and what to do."""
         return f"{self.what_ran} {self.what_first}"
 
-    def to_dict(self, groups: bool | int = False) -> dict[str, Any]:
+    def to_dict(self, groups: bool | int | None = False) -> dict[str, Any]:
         """Return the report as plain lists, numbers and text, ready for JSON; NaN and infinity become None.
 
         groups: whether the groups that show a finding best are in it, with their texts; a number lets in at most so
-        many groups of each finding, of which there are five at most. Raises InputError for any other value.
+        many groups of each finding, of which there are five at most, and None lets in none. Raises InputError for any
+        other value.
         """
         report = {"schema": 1, "verdict": self.verdict, "source": self.source, "run": self.run, "rewards": self.rewards}
         report |= {
