@@ -581,7 +581,7 @@ def evidence_curve(choice, evidence, verdicts):
 @app.cell
 def evidence_order(choice, evidence, first):
     # Which answer comes first is another question than what is learnt, so it stands in a fold.
-    show(html.fold(evidence.order.title(choice, first), lambda: evidence.order.section(choice, first)))
+    show(html.fold(evidence.order.title(first), lambda: evidence.order.section(choice, first)))
     return
 
 
