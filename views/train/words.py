@@ -92,8 +92,8 @@ def _dashed(set_ups: Sequence[Scenario]) -> str:
     about = listing(dict.fromkeys(f"“{TITLES[scenario.setup.comparison]}”" for scenario in set_ups))
     if len(set_ups) == 1:
         return f"The dashed set-up, {named}, is about the comparison {about}, so it is not counted. "
-    others = "comparison" if about.count("“") == 1 else "comparisons"
-    return f"The dashed set-ups, {named}, are about the {others} {about}, so they are not counted. " if set_ups else ""
+    noun = "comparison" if about.count("“") == 1 else "comparisons"
+    return f"The dashed set-ups, {named}, are about the {noun} {about}, so they are not counted. " if set_ups else ""
 
 
 def method(key: str, words: object) -> Html:
