@@ -6,7 +6,7 @@ from math import isnan
 from typing import cast
 
 from gdpo_audit.auditing import audit
-from gdpo_audit.findings.thresholds import MOVED
+from gdpo_audit.findings.thresholds import FAINT_STD, MOVED
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.push_changes import PushChange, change_of_primary, compared_methods, nan_if_none, push_changes
 from gdpo_audit.report import summary
@@ -80,20 +80,21 @@ def verdict(judged: Sequence[Answer], caution: str = "") -> str:
     before these, as where a log has too few groups to judge.
 
     >>> verdict([Answer("helps", "Ties", "", "lab"), Answer("nothing", "Conflict", "", "train")])
-    '**Yes, for the ties.** None of these checks speaks against it.'
+    '**Yes: with these rewards GDPO helps with the ties.** None of these checks speaks against it.'
     """
     headline = next((a.headline for a in judged if a.headline), "")
     rest = [a for a in judged if not a.headline]
-    titles = {e: [a.title[:1].lower() + a.title[1:] for a in rest if a.effect == e] for e in EFFECTS}
+    titles = {e: [f"the {a.title[:1].lower()}{a.title[1:]}" for a in rest if a.effect == e] for e in EFFECTS}
     good, both, bad = (listing(titles[effect]) if titles[effect] else "" for effect in ("helps", "mixed", "hurts"))
-    mixed = f" It changes the {both}." * bool(both)
-    also = f" It helps with the {good}." * bool(good) + mixed
+    mixed = f" It {'also ' * bool(good)}changes {both}, which is a trade-off." * bool(both)
+    also = f" It helps with {good}." * bool(good) + mixed
     if headline or bad:
         hurts = f" What speaks against it: {bad}." * bool(bad)
         return f"{caution}{headline or '**Not as it stands.**'}{hurts}{also}"
     says = "**It would change next to nothing** on these rewards."
     if good:
-        says = f"**Yes, for the {good}.**{mixed or ' None of these checks speaks against it.'}"
+        nothing_against = " None of these checks speaks against it."
+        says = f"**Yes: with these rewards GDPO helps with {good}.**{mixed or nothing_against}"
     elif both:
         pushed = next((a.title for a in rest if a.decides and a.effect == "nothing"), "")
         says = f"**It hardly changes the {pushed[:1].lower() + pushed[1:]}.**" if pushed else "**It may help or hurt.**"
@@ -376,10 +377,17 @@ def _conflict(report: AuditReport) -> Answer:
 
 def _noise(report: AuditReport) -> Answer:
     """Return the answer that GDPO amplifies the noise of a nearly constant reward, or else that there is none."""
-    title, loud = "Nearly constant noise", "GDPO amplifies it until it counts as much as its weight says"
+    title = "Nearly constant noise"
     if evidence := _evidence_of(report, "reward-noise"):
         share = percent(cast(float, evidence["faint_groups"]))
         sentence = f"{evidence['reward']} is nearly constant in {share} of the groups in which it differs at all. "
-        sentence += f"{loud}, at the cost of the push on the other rewards."
+        sentence += (
+            "GDPO amplifies it until it counts as much as its weight says. This costs push on the other rewards."
+        )
         return Answer(_held(report, -1), title, sentence, "train", "noise")
-    return Answer("nothing", title, f"No reward is nearly constant. Where one is, {loud}.", "train", "noise")
+    sentence = (
+        "No reward counts as nearly constant noise here, that is, as one whose std in a group is at most "
+        f"{percent(FAINT_STD)} of its largest value there. If one did, GDPO would amplify it until it counted as much "
+        "as its weight says."
+    )
+    return Answer("nothing", title, sentence, "train", "noise")

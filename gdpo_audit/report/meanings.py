@@ -10,7 +10,8 @@ TIED = "“Tied pairs” is the share of the pairs of responses with different r
 SILENT = "A group is silent if every advantage in it is 0."
 MOVED = "“Shifted at step” is the step at which the mean moved to a new level; “–” means that no such step was found."
 QUARTERS = (
-    "The “mean” column shows the mean in the first quarter of the run (at least one step) → the mean in the last quarter."
+    "The “mean” column shows the mean in the first quarter of the run (at least one step) → the mean in the last "
+    "quarter."
 )
 CHANGE = "“Change” is the mean in the last quarter minus the mean in the first."
 COMPARED_WITH = {  # by the id of a finding, the figure that its threshold is compared with

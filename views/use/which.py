@@ -48,9 +48,10 @@ def cases() -> list[tuple[Case, Case]]:
         ),
         (
             Case(
-                "A continuous reward stands beside a rare mark",
-                f"and matters more than it does. In Train it is learnt in {_in_epochs('dense', 1)}. The cost falls on "
-                f"the mark, which takes {_in_epochs('dense', 0)}; Train goes by the reward that is learnt last.",
+                "A continuous reward stands beside a rarely passed mark,",
+                "and the continuous reward matters more. In Train the continuous reward is learnt in "
+                f"{_in_epochs('dense', 1)}. The cost falls on the mark, which takes {_in_epochs('dense', 0)}. Train "
+                "judges a set-up by the reward that is learnt last, so there {verdict}.",
                 "train",
                 "dense",
             ),
@@ -142,8 +143,8 @@ def _drawn() -> Html:
 
     rows = [[cell(gdpo), cell(grpo)] for gdpo, grpo in cases()]
     first = (
-        "No normalisation knows which reward must come first. Under either method a large enough weight or a gate can "
-        "put it first; under GRPO a larger pay can, too."
+        "Under either method a large enough weight or a gate can put one reward first; under GRPO a larger pay can do "
+        "so, too."
     )
     return join(
         table(["Use GDPO when …", "Use GRPO when …"], rows, "which"),
