@@ -40,13 +40,13 @@ def lab_claim(headline, task):
     _marks = term("mark", "marks")
     _each = f"three {_marks} each: 1 if passed, 0 if failed"
     if task.longest:
-        _each = f"two {_marks} each, 1 if passed, 0 if failed, and a score"
+        _each = f"two {_marks}, 1 if passed and 0 if failed, and a score"
     mo.md(f"""
     # {headline}
 
     Twelve answers to one request have {_each}. GRPO and GDPO turn these into an {term("advantage")}: how hard training
-    pushes the model towards an answer, or away from it. GRPO adds the rewards, then normalises the sum; GDPO normalises
-    each reward, then adds. **Flip a mark.**
+    pushes the model towards an answer, or away from it. GRPO adds them, then normalises the sum; GDPO normalises each,
+    then adds. **Flip a mark.**
     """)
     return
 

@@ -59,7 +59,7 @@ def controls(*chosen: mo.ui.dropdown) -> mo.Html:
     row = mo.hstack(chosen, justify="start", gap=1, wrap=True)
     heading = tag("h2", "The lines for your trainer", kind="section")
     switches = (join(" ", tag("b", TRAINERS[key]), " ", tag("code", line)) for key, line in ONE_LINE.items())
-    switched = tag("p", "The line that names the method:", *switches, kind="one-line")
+    switched = tag("p", "This line names the method:", *switches, kind="one-line")
     return show(tag("div", heading, switched, kind="headline"), tag("p", prose(FOLLOWS), kind="note"), row)
 
 

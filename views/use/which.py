@@ -48,10 +48,9 @@ def cases() -> list[tuple[Case, Case]]:
         ),
         (
             Case(
-                "A continuous reward stands beside a rarely passed mark,",
-                "and the continuous reward matters more. In Train the continuous reward is learnt in "
-                f"{_in_epochs('dense', 1)}. The cost falls on the mark, which takes {_in_epochs('dense', 0)}. Train "
-                "judges a set-up by the reward that is learnt last, so there {verdict}.",
+                "A continuous reward matters more than a rarely passed mark.",
+                f"In Train it is learnt in {_in_epochs('dense', 1)}. The mark, however, takes "
+                f"{_in_epochs('dense', 0)}; Train judges by the reward learnt last, so there {{verdict}}.",
                 "train",
                 "dense",
             ),
