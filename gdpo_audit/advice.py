@@ -6,6 +6,7 @@ from math import isnan
 from typing import cast
 
 from gdpo_audit.auditing import audit
+from gdpo_audit.findings.plan import changed
 from gdpo_audit.findings.thresholds import FAINT_STD, MOVED
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.push_changes import PushChange, change_of_primary, compared_methods, nan_if_none, push_changes
@@ -174,8 +175,8 @@ def _with_forecast(report: AuditReport, change: PushChange) -> tuple[str, str, s
     if forecast is None:
         return effect, "", less if effect == "hurts" else ""
     difference, low, high = forecast
-    interval = f"80 % interval {signed(low, 3)} to {signed(high, 3)}"
-    told = f" The mean of {change.name} is forecast to change by {signed(difference, 3)} ({interval})."
+    by = changed({"difference": difference, "low": low, "high": high})
+    told = f" Under GDPO the mean of {change.name} over the logged steps would have {by}."
     if effect == "hurts" or high < 0:
         return "hurts", told, less if effect == "hurts" else f"**Not as it stands:** {change.name} is forecast to fall."
     if effect == "helps" and low <= 0:

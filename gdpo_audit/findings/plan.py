@@ -234,10 +234,10 @@ def moved_push(row: Setting, ran: Setting, name: str) -> str:
     told = row.forecast[name] if row.forecast else None
     if told is None or told["difference"] is None:
         return push
-    return f"{push}, and the mean of {name} over the logged steps would have {_changed(told)}"
+    return f"{push}, and the mean of {name} over the logged steps would have {changed(told)}"
 
 
-def _changed(told: ForecastPart) -> str:
+def changed(told: ForecastPart) -> str:
     """Return words for a forecast change of a mean that follow “would have”: by how much it would have been higher or
     lower, with the interval.
     """
