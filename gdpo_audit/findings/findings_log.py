@@ -61,8 +61,8 @@ def steps_repeated(f: Facts) -> Iterator[Finding]:
     if twice := sorted(step for step, n in Counter(f.batches.step[of_one_step].tolist()).items() if n > 1):
         yield Finding(
             title=f"The log holds {count(len(twice), 'step')} several times, with different content",
-            message=f"The copies of {at_steps(twice)} differ: the run was resumed, or two runs wrote to one place, or an "
-            "evaluation was logged. The figures here count each copy as a batch of its own.",
+            message=f"The copies of {at_steps(twice)} differ: the run was resumed, or two runs wrote to one place, or "
+            "an evaluation was logged. The figures here count each copy as a batch of its own.",
             to_do="Check whether the run was resumed, or two runs wrote to one place; audit two runs one by one.",
             evidence={"twice": len(twice), "steps": twice[:LISTED]},
         )
