@@ -36,13 +36,17 @@ with app.setup(hide_code=True):
 
 
 @app.cell
-def lab_claim(headline):
+def lab_claim(headline, task):
+    _marks = term("mark", "marks")
+    _each = f"three {_marks} each: 1 if passed, 0 if failed"
+    if task.longest:
+        _each = f"two {_marks}, 1 if passed and 0 if failed, and a score"
     mo.md(f"""
     # {headline}
 
-    Twelve answers to one function-calling request have three {term("mark", "marks")} each. GRPO and GDPO turn the marks
-    into an {term("advantage")}: how hard training pushes the model towards an answer, or away from it. GRPO adds the
-    marks, then normalises the sum; GDPO normalises each mark, then adds. **Flip a mark.**
+    Twelve answers to one request have {_each}. GRPO and GDPO turn these into an {term("advantage")}: how hard training
+    pushes the model towards an answer, or away from it. GRPO adds them, then normalises the sum; GDPO normalises each,
+    then adds. **Flip a mark.**
     """)
     return
 
@@ -577,7 +581,7 @@ def evidence_curve(choice, evidence, verdicts):
 @app.cell
 def evidence_order(choice, evidence, first):
     # Which answer comes first is another question than what is learnt, so it stands in a fold.
-    show(html.fold(evidence.order.title(choice, first), lambda: evidence.order.section(choice, first)))
+    show(html.fold(evidence.order.title(first), lambda: evidence.order.section(choice, first)))
     return
 
 

@@ -1,48 +1,30 @@
 """Answers to the question "Should I use GDPO?", from the report of an audit, and the verdict; the push decides."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from math import isnan
-from typing import cast
 
 from gdpo_audit.auditing import audit
-from gdpo_audit.findings.thresholds import MOVED
+from gdpo_audit.explanations import (
+    EFFECTS,
+    Answer,
+    conflict,
+    constant,
+    evidence_of,
+    held,
+    inversions,
+    noise,
+    order,
+    scales,
+    ties,
+)
+from gdpo_audit.findings.plan import changed
 from gdpo_audit.logs.read import read_run
-from gdpo_audit.push_changes import PushChange, change_of_primary, compared_methods, nan_if_none, push_changes
+from gdpo_audit.push_changes import PushChange, change_of_primary, compared_methods, push_changes
 from gdpo_audit.report import summary
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._errors import expect
-from gdpo_core._words import listing, percent, signed
+from gdpo_core._words import listing, signed
 from gdpo_core.conventions import NAMES
-
-EFFECTS = {  # each effect that GDPO may have in one respect, with the words for it
-    "helps": "helps",
-    "mixed": "a trade-off",
-    "steps": "longer steps",
-    "nothing": "changes nothing",
-    "hurts": "hurts",
-    "unknown": "not known",
-}
-# The least difference that counts: in the share of pairs in the wrong order, and in the share of tied pairs.
-ORDER, TIED = 0.01, 0.01
-SILENT = 0.1  # the share of silent groups from which on GDPO's batch step makes the others much longer
-UNDONE = 2.0  # weights undo the scales if their largest ratio is at least so many times that of weight × std
-
-
-@dataclass(frozen=True)
-class Answer:
-    """An answer to what GDPO would change in one respect, such as ties: its effect, a title, and a sentence. at,
-    scenario: the chapter of the page, and the scenario in the chapter Train, if any, that show it. headline: what the
-    verdict has to begin with; mostly empty. decides: whether the verdict goes by this respect.
-    """
-
-    effect: str  # a key of EFFECTS
-    title: str
-    sentence: str  # what stands between two ** is bold
-    at: str  # the chapter of the page that shows it
-    scenario: str = ""  # the scenario of the chapter Train that shows it, if one does
-    headline: str = ""  # what the verdict has to begin with
-    decides: bool = False  # whether the verdict goes by this respect
 
 
 def of_group(rewards: tuple[tuple[float, ...], ...], names: tuple[str, ...], weights: tuple[float, ...]) -> AuditReport:
@@ -75,7 +57,7 @@ def advise(report: AuditReport) -> list[Answer]:
     if not summary.comparable(report):
         none = "**It cannot be told** from such a log."
         return [Answer("unknown", "Rewards apart", summary.not_comparable(report), "run", headline=none)]
-    checks = (_push, _other_pushes, _order, _scales, _ties, _constant, _conflict, _noise)
+    checks = (_push, _other_pushes, order, scales, ties, constant, conflict, noise)
     return [answer for check in checks if (answer := check(report)) is not None]
 
 
@@ -84,20 +66,21 @@ def verdict(judged: Sequence[Answer], caution: str = "") -> str:
     bold. judged: the answers. caution: words to put before the verdict, as where a log has too few groups to judge.
 
     >>> verdict([Answer("helps", "Ties", "", "lab"), Answer("nothing", "Conflict", "", "train")])
-    '**Yes, for the ties.** None of these checks speaks against it.'
+    '**Yes: with these rewards GDPO helps with the ties.** None of these checks speaks against it.'
     """
     headline = next((a.headline for a in judged if a.headline), "")
     rest = [a for a in judged if not a.headline]
-    titles = {e: [a.title[:1].lower() + a.title[1:] for a in rest if a.effect == e] for e in EFFECTS}
+    titles = {e: [f"the {a.title[:1].lower()}{a.title[1:]}" for a in rest if a.effect == e] for e in EFFECTS}
     good, both, bad = (listing(titles[effect]) if titles[effect] else "" for effect in ("helps", "mixed", "hurts"))
-    mixed = f" It changes the {both}." * bool(both)
-    also = f" It helps with the {good}." * bool(good) + mixed
+    mixed = f" It {'also ' * bool(good)}changes {both}, which is a trade-off." * bool(both)
+    also = f" It helps with {good}." * bool(good) + mixed
     if headline or bad:
         hurts = f" What speaks against it: {bad}." * bool(bad)
         return f"{caution}{headline or '**Not as it stands.**'}{hurts}{also}"
     says = "**It would change next to nothing** on these rewards."
     if good:
-        says = f"**Yes, for the {good}.**{mixed or ' None of these checks speaks against it.'}"
+        nothing_against = " None of these checks speaks against it."
+        says = f"**Yes: with these rewards GDPO helps with {good}.**{mixed or nothing_against}"
     elif both:
         pushed = next((a.title for a in rest if a.decides and a.effect == "nothing"), "")
         says = f"**It hardly changes the {pushed[:1].lower() + pushed[1:]}.**" if pushed else "**It may help or hurt.**"
@@ -119,25 +102,6 @@ def priority(report: AuditReport) -> str:
 # --- the push decides -------------------------------------------------------------------------------------------------
 
 
-def _held(report: AuditReport, better: int) -> str:
-    """Return GDPO's effect, a key of EFFECTS, on a figure that it makes better (1) or worse (-1), or that stays (0).
-
-    A figure that stays has the effect "nothing". Else it depends on how GDPO moves the push on the primary reward:
-    the push rises: a better figure "helps"; a worse one is "mixed", as it may be worth it;
-    the push stays: a better figure changes "nothing"; a worse one "hurts";
-    the push falls: a better figure is "mixed"; a worse one "hurts";
-    the push is not known, as without a primary reward: both are "mixed".
-    """
-    change = change_of_primary(report)
-    if change is None:
-        return "mixed" if better else "nothing"
-    if better > 0:
-        return {1: "helps", 0: "nothing", -1: "mixed"}[change.sign]
-    if better < 0:
-        return "mixed" if change.sign > 0 else "hurts"
-    return "nothing"
-
-
 def _push(report: AuditReport) -> Answer:
     """Return the answer about the push on the primary reward, with a headline where the verdict must be no or stay
     open. The effect is unknown without a primary reward, and where the report finds that the advantages are upside
@@ -149,13 +113,13 @@ def _push(report: AuditReport) -> Answer:
         headline = f"**Open:** name the reward that matters most ({names}). The methods are judged by how they push it."
         return Answer("unknown", "Push", "No reward is named as the one that matters most.", "run", headline=headline)
     title = f"Push on {first}"
-    if _evidence_of(report, "advantages-upside-down"):
+    if evidence_of(report, "advantages-upside-down"):
         headline = "**Not yet:** the advantages are upside down. Mend their sign first."
         return Answer(
             "unknown", title, "Weights below 0 turn the push round, under every method.", "run", headline=headline
         )
     change = change_of_primary(report)
-    if change is None or isnan(_inversions(report, "gdpo")):
+    if change is None or isnan(inversions(report, "gdpo")):
         return Answer("nothing", title, f"No two answers of a group differ in {first}.", "lab")
     under = NAMES[change.method] + (" (which runs)" if change.method != "grpo" else "")
     sentence = (
@@ -181,8 +145,8 @@ def _with_forecast(report: AuditReport, change: PushChange) -> tuple[str, str, s
     if forecast is None:
         return effect, "", less if effect == "hurts" else ""
     difference, low, high = forecast
-    interval = f"80 % interval {signed(low, 3)} to {signed(high, 3)}"
-    told = f" The mean of {change.name} is forecast to change by {signed(difference, 3)} ({interval})."
+    by = changed({"difference": difference, "low": low, "high": high})
+    told = f" Under GDPO the mean of {change.name} over the logged steps would have {by}."
     if effect == "hurts" or high < 0:
         return "hurts", told, less if effect == "hurts" else f"**Not as it stands:** {change.name} is forecast to fall."
     if effect == "helps" and low <= 0:
@@ -213,7 +177,7 @@ def _stop(report: AuditReport, change: PushChange) -> str:
     No method does if all weights or the weight of that reward are 0, if no compared method gives it a push above 0, or
     if more than half of its pairs are in the wrong order under each. change: the change of the push on that reward.
     """
-    name, wrong = change.name, [_inversions(report, m) for m in (*compared_methods(report), "gdpo")]
+    name, wrong = change.name, [inversions(report, m) for m in (*compared_methods(report), "gdpo")]
     if not any(report.run["weights_used"].values()):
         return "**Not as it stands:** every reward has the weight 0, so the model learns nothing under any method."
     if not report.run["weights_used"][name]:
@@ -239,159 +203,5 @@ def _other_pushes(report: AuditReport) -> Answer | None:
     if not moved:
         return Answer("nothing", title, "No push on another reward changes by more than noise.", at)
     signs = {change.sign for change in moved}
-    effect = "mixed" if len(signs) > 1 else _held(report, signs.pop())
+    effect = "mixed" if len(signs) > 1 else held(report, signs.pop())
     return Answer(effect, title, f"GDPO changes the push {changes_in_words}.", at)
-
-
-# --- what explains ----------------------------------------------------------------------------------------------------
-
-
-def _evidence_of(report: AuditReport, finding: str) -> Mapping[str, object] | None:
-    """Return the evidence of the first finding that has this id; None where the report has no such finding."""
-    return next((x.evidence for x in report.findings if x.id == finding), None)
-
-
-def _inversions(report: AuditReport, method: str) -> float:
-    """Return the share of pairs in the wrong order under a method, of the pairs that differ in the primary reward; NaN
-    where no reward is primary, or where no pair differs in it.
-    """
-    return nan_if_none(report.methods[method]["inversions"])
-
-
-def _order(report: AuditReport) -> Answer | None:
-    """Return the answer about pairs in the wrong order; None where no reward is primary, or where the report finds that
-    the advantages are upside down.
-    """
-    first = report.run["primary"]
-    if first is None or _evidence_of(report, "advantages-upside-down"):
-        return None
-    title = "Pairs in the wrong order"
-    after, before = _inversions(report, "gdpo"), {m: _inversions(report, m) for m in compared_methods(report)}
-    if isnan(after):
-        return Answer("nothing", title, f"No two answers of a group differ in {first}.", "lab")
-    best = min(before, key=lambda m: before[m])
-    more = round(after - before[best], 9)  # without the round-off of a difference
-    places = next((n for n in range(6) if percent(after, n) != percent(before[best], n)), 0)
-    gdpo, best_before = percent(after, places), percent(before[best], places)
-    under = f"under {NAMES[best]}" + ("" if best == "grpo" else " (which runs)")
-    effect = _held(report, -1 if more >= ORDER else 1 if more <= -ORDER else 0)
-    near = f", less than {100 * ORDER:.0f} point apart" if abs(more) < ORDER and more else ""
-    sentence = f"Of the pairs of answers that differ in {first}, the one with the lower {first} gets the larger "
-    sentence += f"advantage in **{best_before}** {under} and in **{gdpo}** under GDPO{near}. A tied pair is in neither "
-    sentence += "order."
-    return Answer(effect, title, sentence + _not_followed(report, effect, abs(more) >= ORDER), "evidence")
-
-
-def _not_followed(report: AuditReport, effect: str, differs: bool) -> str:
-    """Return the sentence that says whether the push on the primary reward rises, stays or falls, and that training
-    goes by the push. An answer gets this sentence if GDPO changes its figure although the effect is neither helps nor
-    hurts. The text is empty for any other answer, and where the push is not known.
-    effect: the effect in the answer, a key of EFFECTS; differs: whether GDPO changes its figure by enough to count.
-    """
-    change = change_of_primary(report)
-    if not differs or change is None or effect in ("helps", "hurts"):
-        return ""
-    moves = {1: "rises", 0: "stays as it is", -1: "falls"}[change.sign]
-    return f" The push on {change.name} {moves}, and training goes by the push."
-
-
-def _scales(report: AuditReport) -> Answer:
-    """Return the answer about the share of the update that each reward accounts for."""
-    title, names, first = "Shares of the update", [r["name"] for r in report.rewards], report.run["primary"]
-    known = {
-        m: [nan_if_none(r["update_share"][m]) for r in report.rewards] for m in (*compared_methods(report), "gdpo")
-    }
-    weights = [report.run["weights_used"][name] for name in names]
-    if any(isnan(share) for shares in known.values() for share in shares):
-        silent = not any(weights) or all(report.methods[m]["silent_groups"] == 1 for m in known)
-        why = "There is no update, because every advantage is 0."
-        why = why if silent else "The shares are not known, because some rewards say the same as others."
-        return Answer("nothing", title, why, "train", "live")
-    gdpo = known.pop("gdpo")
-    # GDPO is held against the method, GRPO or what runs, that does more for the reward that matters most.
-    method = "grpo" if first is None else max(known, key=lambda m: known[m][names.index(first)])
-    now = known[method]
-    moved = [after - before for before, after in zip(now, gdpo, strict=True)]
-    most = max(range(len(names)), key=lambda k: abs(moved[k]))
-    under, has = f"under {NAMES[method]}", "accounts for" if min(*now, *gdpo) >= 0 else "has a share of"
-    phrases = [
-        f"{has} **{percent(before)}** of the update {under} and **{percent(after)}** under GDPO"
-        for before, after in zip(now, gdpo, strict=True)
-    ]
-    told = f"{names[most]} {phrases[most]}"
-    if abs(moved[most]) < MOVED:
-        near = f"No share of a reward changes by {100 * MOVED:.0f} points or more."
-        return Answer("nothing", title, f"{told}. {near}", "train", "equal")
-    sizes = [(abs(w), abs(w) * (r["std"] or 0.0)) for w, r in zip(weights, report.rewards, strict=True) if w]
-    of_weights, of_products = [max(x) / min(x) if min(x) else float("inf") for x in zip(*sizes, strict=True)]
-    if of_weights >= UNDONE * of_products:
-        undo = "The weights seem to undo the scales already; under GDPO they make the rewards unequal again"
-        return Answer(_held(report, -1), title, f"{told}. {undo}.", "train", "undone")
-    if first is None:
-        return Answer("mixed", title, f"{told}. Whether that is better is open.", "train", "difficulty")
-    k = names.index(first)
-    matters = f"{first}, which matters most, {phrases[k]}." + ("" if k == most else f" {told}.")
-    # A larger share is only praised for the reward that matters most, if another had more before, and if the push on it
-    # grows too.
-    if moved[k] >= MOVED and now[k] < max(now):
-        return Answer(_held(report, 1), title, matters, "train", "scales")
-    return Answer(_held(report, -1) if moved[k] <= -MOVED else "mixed", title, matters, "train", "difficulty")
-
-
-def _ties(report: AuditReport) -> Answer:
-    """Return the answer about ties: pairs of responses with different rewards and the same advantage."""
-    grpo, gdpo = (nan_if_none(report.methods[m]["tied_pairs"]) for m in ("grpo", "gdpo"))
-    if isnan(grpo) or isnan(gdpo):
-        return Answer("nothing", "Ties", "No two answers of a group have different rewards.", "lab")
-    sentence = f"Of the pairs of answers with different rewards, GRPO ties **{percent(grpo)}** and GDPO "
-    sentence += f"**{percent(gdpo)}**."
-    moved = abs(grpo - gdpo) >= TIED
-    effect = _held(report, (1 if grpo > gdpo else -1) if moved else 0)
-    return Answer(effect, "Ties", sentence + _not_followed(report, effect, moved), "lab")
-
-
-def _constant(report: AuditReport) -> Answer:
-    """Return the answer about groups in which a reward is constant, or in which every advantage is 0."""
-    title, silent = "Zero-variance groups", report.methods["gdpo"]["silent_groups"] or 0.0
-    dead = {r["name"]: r["dead_groups"] for r in report.rewards}
-    rare = max(dead, key=lambda name: dead[name])
-    if silent == 1:
-        return Answer("nothing", title, "No group teaches anything, under any method.", "train", "live")
-    if silent >= SILENT:
-        sentence = (
-            f"**{percent(silent)}** of the groups teach nothing, and GDPO's batch step makes the advantages of the "
-            f"others about {(1 / (1 - silent)) ** 0.5:.1f} times as large. That acts like a larger learning rate, but "
-            "aims no better."
-        )
-        return Answer("steps", title, sentence, "train", "live")
-    rarely = f"{rare} is constant in **{percent(dead[rare])}** of the groups, and no other reward in more."
-    sentence = rarely if dead[rare] else "No reward is constant in any group."
-    return Answer("nothing", title, sentence, "train", "difficulty")
-
-
-def _conflict(report: AuditReport) -> Answer:
-    """Return the answer that two rewards pull against each other inside groups, or else that no two do so strongly."""
-    if evidence := _evidence_of(report, "conflict"):
-        (a, b), correlation = cast(list[str], evidence["rewards"]), signed(cast(float, evidence["correlation"]))
-        sentence = (
-            f"{a} and {b} pull against each other: their correlation inside groups is {correlation}. Under GDPO their "
-            "weights alone decide which one gives way; a gate decides it whatever the weights are."
-        )
-        return Answer(_held(report, -1), "Conflict", sentence, "train", "gated")
-    correlations = [(r["name"], partner, x) for r in report.rewards for partner, x in r["correlations"].items()]
-    pairs = [(x, name, partner) for name, partner, x in correlations if x is not None]
-    lowest, a, b = min(pairs, default=(0.0, "", ""))
-    lower = f" The lowest correlation inside groups is {signed(lowest)}, of {a} and {b}." if lowest < 0 else ""
-    sentence = f"No two rewards pull strongly against each other.{lower}"
-    return Answer("nothing", "Conflict", sentence, "train", "conflict")
-
-
-def _noise(report: AuditReport) -> Answer:
-    """Return the answer that GDPO amplifies the noise of a nearly constant reward, or that no reward is so constant."""
-    title, loud = "Nearly constant noise", "GDPO amplifies it until it counts as much as its weight says"
-    if evidence := _evidence_of(report, "reward-noise"):
-        share = percent(cast(float, evidence["faint_groups"]))
-        sentence = f"{evidence['reward']} is nearly constant in {share} of the groups in which it differs at all. "
-        sentence += f"{loud}, at the cost of the push on the other rewards."
-        return Answer(_held(report, -1), title, sentence, "train", "noise")
-    return Answer("nothing", title, f"No reward is nearly constant. Where one is, {loud}.", "train", "noise")

@@ -77,7 +77,7 @@ def test_the_step_since_when_a_mean_is_another_is_marked():
     # The step stands in the heading and in what a screen reader says.
     assert courses(report).count(", step 7") == 2 * 3
     report = replace(report, rewards=tuple({**reward, "changed_at": None} for reward in report.rewards))
-    assert ", step 7" not in courses(report) and "dashed" not in courses(report)
+    assert ", step 7" not in courses(report) and "dotted" not in courses(report)
 
 
 def test_a_step_without_a_number_parts_the_course():

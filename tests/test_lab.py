@@ -84,15 +84,15 @@ def test_the_first_picture_is_one_wrong_answer_among_seven_right_ones():
         "GRPO gives eight answers, seven right and one wrong, the same advantage; GDPO gives them three different ones."
     )
     assert (
-        "All marks pay and weigh the same, so for 5 combinations of marks GRPO has only 3 advantages; GDPO has 5."
-        in said
+        "Here every passed mark pays the same and has the same weight in the sum, so GRPO has only 3 advantages for 5 "
+        "combinations of marks, while GDPO has 5." in said
     )
-    assert "GRPO ties a right answer with a wrong one in 7 pairs. GDPO puts the right one above in all 7." in said
+    assert "GRPO ties a right answer with a wrong one in 7 pairs. GDPO ranks the right answer higher in all 7." in said
     assert "Both methods still rank the wrong answer 10 above the right answers 11 and 12." in said
     assert "The push on correctness is 0.00 under GRPO and +0.36 under GDPO" in said
     hurt = text_of(" ".join(draw(SHEETS[1].state)["verdict"]))
-    assert "in 15 pairs. GDPO puts the right one above in 12 and the wrong one above in 3 (for example" in hurt
-    assert hurt.endswith("is +0.59 under GRPO and +0.46 under GDPO, so GDPO's update raises it less.")
+    assert "in 15 pairs. GDPO ranks the right answer higher in 12 and the wrong answer higher in 3 (for example" in hurt
+    assert hurt.endswith("is +0.59 under GRPO and +0.46 under GDPO, so GDPO's update raises correctness less.")
 
 
 def test_headline_and_notes_say_what_becomes_of_the_largest_tie():

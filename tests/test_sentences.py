@@ -408,16 +408,29 @@ def _(p, many, s, verb, name):
 
 
 @rule(
-    r"(For|All marks pay and weigh the same, so for) (\d+) combinations of marks GRPO has only (\d+) advantages; "
-    r"{N} has (\d+)\."
+    r"Here every passed mark pays the same and has the same weight in the sum, so GRPO has only (\d+) advantages for "
+    r"(\d+) combinations of marks, while {N} has (\d+)\."
 )
-def _(p, start, mixes, few, name, many):
-    equal = all(len(set(x)) == 1 for x in (p.state.pays, p.state.weights)) and {*sum(p.marks, ())} <= {0, 1}
-    numbers = [p.mixes, p.levels(0), p.levels(1)]
-    return [int(mixes), int(few), int(many)] == numbers and int(few) < int(many) and equal == start.startswith("All")
+def _(p, few, mixes, name, many):
+    return fewer(p, mixes, few, many) and equal(p)
 
 
-@rule(r"For (\d+) combinations of marks GRPO has (\d+) advantages; {N} has only (\d+)\.")
+@rule(r"For (\d+) combinations of marks GRPO has only (\d+) advantages, while {N} has (\d+)\.")
+def _(p, mixes, few, name, many):
+    return fewer(p, mixes, few, many) and not equal(p)
+
+
+def fewer(p, mixes, few, many):
+    """Return whether these are the numbers of combinations and of both sides' advantages, fewer on the left."""
+    return [int(mixes), int(few), int(many)] == [p.mixes, p.levels(0), p.levels(1)] and int(few) < int(many)
+
+
+def equal(p):
+    """Return whether all marks are 0 or 1, and all pays and all weights are equal."""
+    return all(len(set(x)) == 1 for x in (p.state.pays, p.state.weights)) and {*sum(p.marks, ())} <= {0, 1}
+
+
+@rule(r"For (\d+) combinations of marks GRPO has (\d+) advantages, while {N} has only (\d+)\.")
 def _(p, mixes, many, name, few):
     return [int(mixes), int(many), int(few)] == [p.mixes, p.levels(0), p.levels(1)] and int(few) < int(many)
 
@@ -462,23 +475,31 @@ def _(p, name, many, s):
 
 
 @rule(
-    r"In (the only pair|both pairs|all \d+ pairs|\d+ of the \d+ pairs) that {N} ties, the tie is not exact: because of "
-    r"the small ε that (.+) adds to its divisors, the two advantages differ by less than 0\.5 % of the largest one; "
-    r"so small a difference counts as a tie here\."
+    r"(The pair|The \d+ pairs|\d+ of the \d+ pairs) that {N} ties (is|are) not tied exactly: (.+) adds a small ε to "
+    r"its divisors, which leaves a difference between the two advantages\."
 )
-def _(p, which, name, convention):
+def _(p, which, name, verb, convention):
+    by_eps, ties = tied_by_eps(p), len(p.ties[1])
+    every = "The pair" if ties == 1 else f"The {ties} pairs"
+    expected = every if by_eps == ties else f"{by_eps} of the {ties} pairs"
+    named = convention == gc.CONVENTIONS[p.state.convention].name
+    return named and which == expected and verb == ("is" if by_eps == 1 else "are")
+
+
+@rule(r"As this difference is less than 0\.5 % of the largest advantage, it counts as a tie\.")
+def _(p):
+    return tied_by_eps(p) > 0
+
+
+def tied_by_eps(p):
+    """Return how many pairs are tied on the right although their advantages differ by more than round-off."""
     largest = max(map(abs, p.a[1]))
-    by_eps = [(i, j) for i, j in p.ties[1] if abs(p.a[1][i] - p.a[1][j]) > 1e-9 * largest]
-    ties = len(p.ties[1])
-    every = {1: "the only pair", 2: "both pairs"}.get(ties, f"all {ties} pairs")
-    return convention == gc.CONVENTIONS[p.state.convention].name and which == (
-        every if len(by_eps) == ties else f"{len(by_eps)} of the {ties} pairs"
-    )
+    return sum(abs(p.a[1][i] - p.a[1][j]) > 1e-9 * largest for i, j in p.ties[1])
 
 
 @rule(
-    r"At equal weights two marks are interchangeable to {N} when equally many answers pass them, or when one is passed "
-    r"as often as the other is failed\."
+    r"At equal weights two marks count alike under {N} if both are passed by equally many answers, or if one is passed "
+    r"by as many answers as fail the other\."
 )
 def _(p, name):
     passes = [sum(row[k] for row in p.marks) for k in range(len(p.state.pays))]
@@ -545,14 +566,14 @@ def example(p, side, such, low, high):
     return not low or ((int(low) - 1, int(high) - 1) in p.wrong[side] and (such is None) == (len(p.wrong[side]) == 1))
 
 
-@rule(r"{N} puts the (right|wrong) one above (there|in both|in all \d+)(?: \(" + EXAMPLE + r"\))?\.")
+@rule(r"{N} ranks the (right|wrong) answer higher (there|in both|in all \d+)(?: \(" + EXAMPLE + r"\))?\.")
 def _(p, name, which, where, such, low, high):
     ties = {"there": 1, "in both": 2}.get(where) or int(where.split()[2])
     return p.open == (ties, *((ties, 0) if which == "right" else (0, ties))) and example(p, 1, such, low, high)
 
 
 @rule(
-    r"{N} puts (?:the right one above in (\d+))?(?: and )?(?:the wrong one above in (\d+))?(?: \("
+    r"{N} ranks (?:the right answer higher in (\d+))?(?: and )?(?:the wrong answer higher in (\d+))?(?: \("
     + EXAMPLE + r"\))?\.(?: It still ties the other ?(\d+)?\.)?"
 )  # fmt: skip
 def _(p, name, well, badly, such, low, high, kept):
@@ -624,17 +645,18 @@ def _(p, push):
 
 
 @rule(
-    r"The push on correctness is (\S+) under GRPO and (\S+) under {N}(, so {n}'s update raises it (?:more|less)|: "
-    r"neither update raises it|: {n}'s update raises it, {n}'s does not)\."
+    r"The push on correctness is (\S+) under GRPO and (\S+) under {N}(, so {n}'s update raises "
+    r"correctness (?:more|less)|, so neither update raises correctness|, so {n}'s update raises correctness and {n}'s "
+    r"does not)\."
 )
 def _(p, before, after, name, then):
     pushes = x, y = p.push(0), p.push(1)
     better, worse = ("GRPO", name) if x > y else (name, "GRPO")
-    expected = f", so {name}'s update raises it {'more' if y > x else 'less'}"
+    expected = f", so {name}'s update raises correctness {'more' if y > x else 'less'}"
     if max(pushes) < 0.005:
-        expected = ": neither update raises it"
+        expected = ", so neither update raises correctness"
     elif min(pushes) < 0.005:
-        expected = f": {better}'s update raises it, {worse}'s does not"
+        expected = f", so {better}'s update raises correctness and {worse}'s does not"
     return near(before, x) and near(after, y) and then == expected
 
 

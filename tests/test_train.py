@@ -329,9 +329,9 @@ def test_the_numbers_of_set_ups_are_those_of_the_cards():
         assert (
             f"faster in {faster} of {len(promised)} coin set-ups, slower in {slower} and no different in {rest}" in said
         )
-        assert f"In {len(ALL) - len(COINS)} more, rewards conflict" in said
+        assert f"In {len(ALL) - len(COINS)} more set-ups the rewards conflict" in said
         assert (f"(in {never} neither method gets there)" in said) == bool(never)
-        assert ("One more set-up, the dashed one, is" in said) == (dashed == 1) and dashed <= 1
+        assert ("The dashed set-up, “The popular demo”, is about the comparison “Without" in said) == (dashed == 1)
         shown = str(cards.gallery(ALL, sketches, comparison, None))
         assert shown.count('role="radio"') == len(ALL) == len(promised) + dashed + len(ALL) - len(COINS)
         assert shown.count("card other") == shown.count('by longer steps" aria-label') == dashed

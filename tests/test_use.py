@@ -12,7 +12,7 @@ import yaml
 from helpers import printed, text_of
 
 import gdpo_core as gc
-from gdpo_audit import advice
+from gdpo_audit import advice, explanations
 from gdpo_core import bfcl, config_lines
 from gdpo_core.bfcl import REWARDS, prompts
 from gdpo_core.board.state import CHOSEN_METHODS
@@ -205,8 +205,11 @@ def test_the_tasks_are_where_it_helps_hurts_changes_nothing_and_meets_a_number()
     ]
     assert set(effects(list(tasks())[3], "conciseness").values()) == {"nothing"}, "a gate takes the number's harm"
     verdicts = [advice.verdict(advice.advise(advise.report_of(lab, "none"))) for lab in tasks()]
-    assert verdicts[0].startswith("**Yes, for the push on correctness, shares of the update and ties.** It changes")
-    no = "**Not as it stands:** GDPO pushes correctness less than GRPO does. What speaks against it: pairs in"
+    assert verdicts[0].startswith(
+        "**Yes: with these rewards GDPO helps with the push on correctness, the shares of the update and the "
+        "ties.** It also"
+    )
+    no = "**Not as it stands:** GDPO pushes correctness less than GRPO does. What speaks against it: the pairs"
     assert verdicts[1].startswith(no) and verdicts[3].startswith(no)
     assert verdicts[2] == "**It would change next to nothing** on these rewards."
 
@@ -246,7 +249,7 @@ def test_the_checks_say_of_whose_formulas_they_are_and_fold_where_they_find_no_d
     assert "follow the paper" not in should(report, default)
     said = text_of(should(report, replace(default, convention="nemo_rl_loo")))
     assert "These checks follow the paper's formulas." in said and gc.CONVENTIONS["nemo_rl_loo"].name in said
-    answers = [advice.Answer(effect, f"Check {k}", "", "lab") for k, effect in enumerate(["helps", "nothing"])]
+    answers = [explanations.Answer(effect, f"Check {k}", "", "lab") for k, effect in enumerate(["helps", "nothing"])]
     assert "One other check finds no difference: check 1" in advise.section(answers, report, default).text
     assert "One check finds no difference: check 1" in advise.section(answers[1:], report, default).text
     assert "no difference" not in advise.section(answers[:1], report, default).text
@@ -254,12 +257,13 @@ def test_the_checks_say_of_whose_formulas_they_are_and_fold_where_they_find_no_d
 
 def test_a_verdict_is_in_words_that_need_no_second_look():
     def said(**effects):
-        return advice.verdict([advice.Answer(effect, title, "", "lab") for title, effect in effects.items()])
+        return advice.verdict([explanations.Answer(effect, title, "", "lab") for title, effect in effects.items()])
 
-    mixed = "It changes the ties."
+    mixed = "It changes the ties, which is a trade-off."
     assert said(Ties="mixed") == f"**It may help or hurt.** {mixed}"
-    assert said(Ties="mixed", Scales="helps") == f"**Yes, for the scales.** {mixed}"
-    assert said(Noise="hurts", Ties="mixed") == f"**Not as it stands.** What speaks against it: noise. {mixed}"
+    yes = "**Yes: with these rewards GDPO helps with the scales.** It also changes the ties, which is a trade-off."
+    assert said(Ties="mixed", Scales="helps") == yes
+    assert said(Noise="hurts", Ties="mixed") == f"**Not as it stands.** What speaks against it: the noise. {mixed}"
     assert said(Silent="steps") == "**It would take longer steps** and aim no better."
     assert said(Ties="nothing") == "**It would change next to nothing** on these rewards."
 

@@ -71,8 +71,8 @@ def test_by_hand():
     assert found.after == nearly({**setting, **would, "tied_pairs": 0.0, "inversions": 0.25})
     assert found.fix == "gdpo_core.grpo(rewards, weights=[1.0, 2.0])  # a, b"
     assert found.notes == (
-        "What stands under “had” is the run as it was: GRPO (taken as the default, because the log does not show which "
-        "method ran), with weights that were assumed.",
+        "The numbers under “had” are those of the run as it was, under GRPO (taken as the default, because the log "
+        "does not show which method ran), with weights that were assumed.",
     )
     table = found.table()
     assert table.columns == ["figure", "reward", "before", "after"] and len(table) == 12
@@ -176,7 +176,7 @@ def test_the_terminal_shows_both_sides_and_the_lines(capsys):
     found = ga.audit(ga.read_run(TRL), primary="correctness_reward").what_if("grpo_no_std", {"length_reward": 0.2})
     before, after = (f"{100 * side['update_share']['length_reward']:.1f}" for side in (found.before, found.after))
     assert ["update", "share,", "length_reward", before, "%", after, "%"] in rows
-    had = "under “had” is the run as it was: GDPO, with weights that were worked out from the logged advantages."
+    had = "are those of the run as it was, under GDPO, with weights that were worked out from the logged advantages."
     assert found.fix in out and had in out
     assert "weight, format_reward" not in out  # The weight of this reward stays as it is.
     assert "What if" not in run(capsys, TRL)[1]

@@ -132,9 +132,10 @@ def _all_zero_though_rewards_differ(f: Facts) -> Finding:
     return Finding(
         severity="error",
         title="Every logged advantage is 0, though the rewards differ",
-        message=f"Every logged advantage is 0, though the rewards differ in {count(mixed, 'group')}: either nothing "
-        "was trained, or the advantages were logged before they were computed.",
-        to_do="Check whether anything was trained, and log the advantages after they are computed.",
+        message=f"The rewards differ in {count(mixed, 'group')}. Either nothing was trained, or the advantages were "
+        "logged before they were computed.",
+        to_do="Find out why every logged advantage is 0: either nothing was trained, or the advantages were logged "
+        "before they were computed.",
         evidence={"mixed_groups": mixed},
     )
 

@@ -40,7 +40,8 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
     missing, after = last - first + 1 - held, [a for a, b in pairwise(f.steps) if b - a > 1]
     title = f"{count(missing, 'step')} {is_or_are(missing)} missing from the log"
     message = (
-        f"{title}, after {at_steps(after)}: files were lost, or logged elsewhere. The figures here lack these steps."
+        f"Steps are missing after {at_steps(after)}: their files were lost, or logged elsewhere. The figures here lack "
+        "these steps."
     )
     to_do, fix = "Find the files of the missing steps, or read the figures as those of the other steps.", None
     if usual > 1 and (times >= EVERY_NTH * gaps.total() or first == usual):
@@ -48,7 +49,7 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
         missing = last - begin + 1 - held
         why = f" With logging_steps={usual}, {f.framework.title} writes only the last of every {usual} batches."
         title, to_do = f"The log holds only every {_nth(usual)} step", "Log every step."
-        message = f"{title}: {held} of the {missing + held} steps from {begin} to {last}."
+        message = f"The log holds {held} of the {missing + held} steps from {begin} to {last}."
         message += why * f.framework.logs_last_batch
         fix = f.framework.lines.log_every_step
     evidence = {"missing": missing, "after_steps": after[:LISTED]}
@@ -61,9 +62,8 @@ def steps_repeated(f: Facts) -> Iterator[Finding]:
     if twice := sorted(step for step, n in Counter(f.batches.step[of_one_step].tolist()).items() if n > 1):
         yield Finding(
             title=f"The log holds {count(len(twice), 'step')} several times, with different content",
-            message=f"The log holds {at_steps(twice)} several times, with different content: the run was resumed, two "
-            "runs wrote to one place, or an evaluation was logged. The figures here count each copy as a batch of its "
-            "own.",
+            message=f"The copies of {at_steps(twice)} differ: the run was resumed, or two runs wrote to one place, or "
+            "an evaluation was logged. The figures here count each copy as a batch of its own.",
             to_do="Check whether the run was resumed, or two runs wrote to one place; audit two runs one by one.",
             evidence={"twice": len(twice), "steps": twice[:LISTED]},
         )

@@ -82,8 +82,8 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
         yield Finding(
             severity="info" if better else "warning",
             title=f"{name} fades",
-            message=f"{name} fades: it is constant in {percent(dead[0])} of the groups in the first quarter of the "
-            f"batches and in {percent(dead[1])} of those in the last, and its mean goes from {number(mean[0], 3)} to "
+            message=f"{name} is constant in {percent(dead[0])} of the groups in the first quarter of the batches and "
+            f"in {percent(dead[1])} of those in the last quarter, and its mean goes from {number(mean[0], 3)} to "
             f"{number(mean[1], 3)}. {why}",
             to_do="" if better else to_do,
             evidence=numbers,
@@ -316,9 +316,9 @@ def conflict(f: Facts) -> Iterator[Finding]:
         least = min((abs(shares[k]) for k in (i, j) if isfinite(shares[k])), default=1.0)
         yield Finding(
             title=f"{first} and {second} work against each other",
-            message=f"{first} and {second} work against each other: inside a group their correlation is "
-            f"{signed(correlation)}. Normalising does not settle this conflict: with equal weights the two cancel "
-            "under GDPO as far as they oppose each other, and under GRPO the one that varies more wins.",
+            message=f"Inside a group the correlation of {first} and {second} is {signed(correlation)}. Normalising "
+            "does not settle this conflict: with equal weights the two cancel under GDPO as far as they oppose each "
+            "other, and under GRPO the one that varies more wins.",
             to_do=f"Decide which of {first} and {second} counts more: give that one the larger weight, or add a gate, "
             "so that the other one counts only where that one is passed.",
             evidence={"rewards": [first, second], "correlation": correlation, "threshold": t.CONFLICT},
@@ -338,8 +338,8 @@ def length_coupled(f: Facts) -> Iterator[Finding]:
         yield Finding(
             severity="info",
             title=f"Longer responses get {more} {name}",
-            message=f"Longer responses to one prompt get {more} {name}: inside groups, the correlation of length and "
-            f"{name} is {signed(correlation)}. Teaching {name} therefore also teaches {which} responses.",
+            message=f"Inside groups, the correlation of the length of a response and {name} is {signed(correlation)}. "
+            f"Teaching {name} therefore also teaches {which} responses.",
             to_do=f"If that is not meant, find out what in {name} favours {which} responses.",
             evidence={"reward": name, "correlation": correlation, "threshold": t.LENGTH},
             extent=correlation**2,

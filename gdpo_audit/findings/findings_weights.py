@@ -74,8 +74,8 @@ def weights_not_as_given(f: Facts) -> Iterator[Finding]:
     yield Finding(
         severity="error",
         title="The log contradicts the weights given",
-        message=f"The log contradicts the weights given ({of_caller}): the logged advantages were made with other "
-        f"weights ({of_log}{up_to}). The figures here are computed with the weights given, which did not run.",
+        message=f"The weights given are {of_caller}, but the logged advantages were made with other weights "
+        f"({of_log}{up_to}). The figures here are computed with the weights given, which did not run.",
         to_do="Set the weights that you mean.",
         evidence={"given": given, "logged": made},
         fix=config_lines.set_weights(f.run.framework, *f.functions(f.basis.weights), f.recipe.method),

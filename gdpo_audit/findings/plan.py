@@ -18,7 +18,7 @@ from gdpo_audit.findings.trials import Gate, Trial, Trials
 from gdpo_audit.json_types import PUNISHED, ForecastPart, GatePart, MaybeNaN
 from gdpo_core import config_lines
 from gdpo_core._errors import InputError
-from gdpo_core._words import listing, number, signed
+from gdpo_core._words import decimal, listing, number, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.pushing import MEANING as PUSH
 
@@ -241,9 +241,19 @@ def moved_push(row: Setting, ran: Setting, name: str) -> str:
     told = row.forecast[name] if row.forecast else None
     if told is None or told["difference"] is None:
         return push
-    difference, low, high = (signed(x, 3) for x in (told["difference"], told["low"], told["high"]))
-    mean = f"the mean of {name} over the logged steps would have differed by an estimated {difference}"
-    return f"{push}, and {mean} (80 % interval {low} to {high})"
+    return f"{push}, and the mean of {name} over the logged steps would have {changed(told)}"
+
+
+def changed(told: ForecastPart) -> str:
+    """Return words for a forecast change of a mean that follow “would have”: by how much it would have been higher or
+    lower, with the interval.
+    """
+    difference, ends = told["difference"] or 0.0, [told["low"] or 0.0, told["high"] or 0.0]
+    if min(ends) * max(ends) < 0 or not difference:  # the interval holds 0, so its ends have signs
+        low, high = (signed(x, 3) for x in ends)
+        return f"changed by an estimated {signed(difference, 3)} (80 % interval {low} to {high})"
+    by, low, high = (decimal(x) for x in (abs(difference), *sorted(map(abs, ends))))
+    return f"been {'higher' if difference > 0 else 'lower'} by an estimated {by} (80 % interval {low} to {high})"
 
 
 def _gated(trials: Trials, ran: Setting) -> list[tuple[Setting, Trial]]:

@@ -166,8 +166,8 @@ def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, basis: Basis)
     write = config_lines.switch_to if switches else config_lines.set_weights
     lines = write(framework.id, *f.functions(basis.weights), method)
     notes = [
-        f"What stands under “had” is the run as it was: {lead_in(f).removeprefix('Under ')}, with weights that were "
-        f"{WEIGHTS_FROM[f.weights_from]}."
+        f"The numbers under “had” are those of the run as it was, u{lead_in(f).removeprefix('U')}, with weights that "
+        f"were {WEIGHTS_FROM[f.weights_from]}."
     ]
     if basis.changes and len(f.phases) > 1:
         notes.append(

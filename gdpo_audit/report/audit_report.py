@@ -205,8 +205,7 @@ class AuditReport(ReportMembers, Displayed):
         """Return the report as plain lists, numbers and text, ready for JSON; NaN and infinity become None.
 
         groups: whether the groups that show a finding best are in it, with their texts; a number lets in at most so
-        many groups of each finding, of which there are five at most, and None lets in none. Raises InputError for any
-        other value.
+        many groups of each finding, at most five, and None lets in none. Raises InputError for any other value.
         """
         report = {"schema": 1, "verdict": self.verdict, "source": self.source, "run": self.run, "rewards": self.rewards}
         report |= {

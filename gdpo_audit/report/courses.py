@@ -22,7 +22,7 @@ _ALIKE = 3  # how many times as large as the smallest the largest reward may be 
 _BAND = (
     "The band shows the random variation of the mean of a single step, estimated from how neighbouring steps differ."
 )
-_SHIFT = "A dashed line marks the step from which on the mean differs from what it was before."
+_SHIFT = "A dotted line marks the step at which the mean moved to a new level."
 
 
 # --- the courses of a run ---------------------------------------------------------------------------------------------
@@ -167,7 +167,8 @@ def _picture(name: str, drawn: Course, axes: Axes, steps: Sequence[int], heading
 def _legend(report: AuditReport, shared: bool) -> str:
     """Return the sentences below the pictures that say what they show; shared: whether all means have the same axes."""
     says = [
-        f"Above each plot of a mean stands the mean in the first quarter of the run → the mean in the last. {_BAND}"
+        "The two numbers above each plot of a mean are the means in the first and in the last quarter of the run. "
+        f"{_BAND}"
     ]
     if any(reward["changed_at"] is not None for reward in report.rewards[:DRAWN]):
         says.append(_SHIFT)
@@ -219,7 +220,7 @@ def forecast_picture(forecast: Forecast, name: str, logged: pl.DataFrame | None 
     over = f"over {count(forecast.steps, 'step')}, 80 % interval {interval}"
     drawn = _forecast_svg(forecast, told, means, f"{name} {_signed(told.difference)} {over}, under {setting}")
     dots = ", and the dots are the logged means" * (means is not None)
-    legend = f"The dashed line is a smooth curve, fitted to the run as it was{dots}. The solid line is the forecast "
+    legend = f"The solid line is a smooth curve, fitted to the run as it was{dots}. The dashed line is the forecast "
     legend += (
         f"under {setting}, with its 80 % band. The bar on the right shows the forecast difference between the two "
     )
@@ -267,7 +268,7 @@ def _forecast_svg(forecast: Forecast, told: RewardForecast, means: Series | None
         tag("path", kind="logged", d="".join(dots)),
         band,
         tag("g", before, kind="before"),
-        after,
+        tag("g", after, kind="after"),
         tag("text", "mean of a step", x=0, y=11),
         tag("text", "step", x=(LEFT + axes.width - axes.right) / 2, y=axes.height - 3, text_anchor="middle"),
         _difference(told.difference or 0.0, told.low or 0.0, told.high or 0.0, axes),

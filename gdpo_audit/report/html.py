@@ -18,6 +18,7 @@ from gdpo_audit.report.comparison import Changes, headline
 from gdpo_audit.report.controls import NAMED, answers, depth, table
 from gdpo_audit.report.courses import courses
 from gdpo_audit.report.groups import MEANING, PUNISHED_TITLE, group_tables, punished_tables
+from gdpo_audit.report.meanings import COMPARED_WITH
 from gdpo_audit.report.opening import opening
 from gdpo_audit.report.sections import (
     NOTES,
@@ -74,11 +75,12 @@ def body(report: AuditReport, asks: Html | str = "") -> Html:
     asks: what stands before its findings, such as the controls that `asking` returns.
     """
     cards = [_card(report, f, _place(f), _lines(f.fix), _groups(report, f)) for f in report.findings]
-    above, below = above_and_below(report)
+    before, below = above_and_below(report)
+    first = _first(report)
     punished = _opened(PUNISHED_TITLE, punished_tables(report, clipped=300), PUNISHED_TITLE)
     content = [
-        _first(report),
-        *map(_section, above),
+        first,
+        *(_section(section, above=first) for section in before),
         courses(report),
         asks,
         _findings(report, cards),
@@ -100,9 +102,10 @@ def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say
         fix = copy_box(finding.fix, finding.title) if finding.fix else Html()
         finding = replace(finding, message=say(finding.message))
         cards.append(_card(report, finding, guide(finding), fix, opened=False))
-    above = (_section(section, copy_box) for section in above_and_below(report)[0])
-    content = [*above, courses(report), asks, _findings(report, cards)]
-    return tag("div", _first(report, say), *content, kind="audit front")
+    first = _first(report, say)
+    sections_above = (_section(section, copy_box, above=first) for section in above_and_below(report)[0])
+    content = [*sections_above, courses(report), asks, _findings(report, cards)]
+    return tag("div", first, *content, kind="audit front")
 
 
 def details(report: AuditReport, say: Say = str) -> dict[str, Callable[[], Html]]:
@@ -145,11 +148,13 @@ def _first(report: AuditReport, say: Say = str) -> Html:
     return join(verdict, tag("p", report.what_ran, kind="what-ran"), opening(report))
 
 
-def _section(section: Section, box: Callable[[str, str], Html] | None = None, say: Say = str) -> Html:
+def _section(
+    section: Section, box: Callable[[str, str], Html] | None = None, say: Say = str, above: Html | None = None
+) -> Html:
     """Return one section of a report as HTML.
 
     box: draws lines of configuration, given the lines and what they do; None draws them without a button. say: as in
-    `front`.
+    `front`. above: what stands above it; sentences on columns that it holds are not repeated.
     """
     box = box or (lambda lines, _: _lines(lines))
     facts = [tag("div", tag("dt", name), tag("dd", _with_lines(say(fact)))) for name, fact in section.facts.items()]
@@ -157,7 +162,7 @@ def _section(section: Section, box: Callable[[str, str], Html] | None = None, sa
         tag("h3", section.title) if section.title else "",
         tag("dl", *facts) if facts else "",
         tag("ul", *(tag("li", item) for item in section.items)) if section.items else "",
-        *map(_table, filter(None, section.tables)),
+        *(_table(t, str(above or "")) for t in section.tables if t),
         *(fold(title, box(lines, title)) for title, lines in section.lines.items()),
     )
 
@@ -167,14 +172,15 @@ def _with_lines(fact: str) -> Html:
     return tag("br").join(map(text, fact.split("\n")))
 
 
-def _table(t: Table) -> Html:
+def _table(t: Table, above: str = "") -> Html:
     """Return a table of a report as HTML: its title, its cells, its note, and a fold that explains its columns. Columns
     of block characters, which draw courses in a terminal, are left out.
 
     A table that is `deep` is folded on a phone.
     """
     heading, note = tag("h3", t.title) if t.title else "", tag("p", t.note) if t.note else ""
-    explained = fold("What the columns mean", tag("ul", *(tag("li", says) for says in t.columns))) if t.columns else ""
+    says = [tag("li", sentence) for sentence in t.columns if text(sentence) not in above]
+    explained = fold("What the columns mean", tag("ul", *says)) if says else ""
     kept = [i for i, name in enumerate(t.head) if name not in t.blocks]
     head, *rows = ([row[i] for i in kept] for row in (t.head, *t.rows))
     drawn = table(head, rows, t.prose, t.folds)
@@ -208,6 +214,15 @@ def _findings(report: AuditReport, cards: Sequence[Html]) -> Html:
     return join(tag("h3", f"Findings: {severity_counts(report)}"), *cards) if cards else Html()
 
 
+def _name_of_figure(finding: Finding, key: str) -> str:
+    """Return the name of a piece of evidence of a finding in words; that of a threshold says what it is compared with.
+
+    key: the name of the piece in the finding.
+    """
+    compared = COMPARED_WITH.get(finding.id) if key == "threshold" else None
+    return f"threshold for {compared}" if compared else label(key)
+
+
 def _figure(key: str, x: object) -> str:
     """Return the value of a piece of evidence as text; key: its name.
 
@@ -227,7 +242,8 @@ def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Ht
     title = join(shape, tag("b", finding.title), " ", tag("code", finding.id))
     pages = [tag("a", link.title, href=link.url, target="_blank", rel="noreferrer") for link in finding.links]
     ways = [link for link in (way, *pages) if link]
-    figures = table(["figure", "value"], [[label(key), _figure(key, x)] for key, x in finding.evidence.items()])
+    rows = [[_name_of_figure(finding, key), _figure(key, x)] for key, x in finding.evidence.items()]
+    figures = table(["figure", "value"], rows)
     content = [
         tag("p", finding.message),
         fix,

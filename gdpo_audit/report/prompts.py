@@ -30,13 +30,15 @@ def taught(report: AuditReport) -> list[str]:
         first, last = (number(lengths[end], 3) for end in ("first_quarter", "last_quarter"))
         known = [(name, x) for name, x in lengths["correlations"].items() if x is not None]
         by_size = sorted(known, key=lambda pair: -abs(pair[1]))
-        in_words = listing(f"{signed(x)} with {name}" for name, x in by_size[:3])
-        inside = f" Inside groups, the correlation of the length is {in_words}." if known else ""
-        goes = (
-            f"is {first} {lengths['unit']}"
-            if report.source["steps"] == 1
-            else f"goes from {first} {lengths['unit']} in the first quarter of the run to {last} in the last"
-        )
+        in_words = listing(f"{name} ({signed(x)})" for name, x in by_size[:3])
+        inside = f" Inside groups, the length of a response correlates with {in_words}." if known else ""
+        first, ends = f"{first} {lengths['unit']}", ("in the first quarter of the run", "in the last")
+        if report.source["steps"] < 4:  # then a quarter is no whole step
+            ends = "at the start of the run", "at its end"
+        goes = f"goes from {first} {ends[0]} to {last} {ends[1]}"
+        if first == f"{last} {lengths['unit']}":
+            same = f", {ends[0]} as well as {ends[1]}" if report.source["steps"] > 1 else ""
+            goes = f"is {first}{same}"
         sentences.append(f"The mean length of the responses {goes}.{inside}")
     return sentences
 

@@ -49,7 +49,7 @@ def label(key: str) -> str:
     >>> label("update_share"), label("inversions")
     ('update share', 'wrong order')
     """
-    return "wrong order" if key == "inversions" else key.replace("_", " ")
+    return "wrong order" if key == "inversions" else key.replace("_", " ").replace("dead groups", "constant groups")
 
 
 def source_facts(report: AuditReport) -> dict[str, str]:
@@ -109,6 +109,9 @@ def run_facts(report: AuditReport) -> dict[str, str]:
     return rows
 
 
+OPEN = "the log does not show which method ran"
+
+
 def own_method(report: AuditReport) -> str | None:
     """Return the method that made the advantages; None if the log does not show it, or the report has no
     figures of it.
@@ -118,11 +121,15 @@ def own_method(report: AuditReport) -> str | None:
 
 
 def none_made_it(report: AuditReport) -> str:
-    """Return the sentence that no known method made the logged advantages; empty if one did, or if that is open."""
+    """Return the clause that no known method made the logged advantages; empty if one did, or if that is open."""
     if report.run["method"] or report.run["reproduced"] is not False:
         return ""
-    weights = f"weights that were {WEIGHTS_FROM[report.run['weights_from']]}"
-    return f"None of these methods made the logged advantages; the figures were computed with {weights}."
+    return "" if _all_zero(report) else "no known method made the logged advantages"
+
+
+def _all_zero(report: AuditReport) -> bool:
+    """Return whether every logged advantage is 0 though the rewards differ, as a finding of the report says."""
+    return any(f.id == "advantages-not-reproduced" and "mixed_groups" in f.evidence for f in report.findings)
 
 
 def shown_method(report: AuditReport) -> tuple[str | None, str]:
@@ -134,11 +141,9 @@ def shown_method(report: AuditReport) -> tuple[str | None, str]:
         return ran, "the method of this run"
     asked, none = report.run["asked"], none_made_it(report)
     if asked is not None and asked in report.methods:
-        shows = "it did not make the logged advantages" if none else "the log does not show which method ran"
         why = "the trainer's own method" if report.run.get("trainers_own") else "the method that was asked for"
-        return asked, f"{why} ({shows})"
-    why = "which did not make the logged advantages" if none else "because the log does not show which method ran"
-    return next(iter(report.methods), None), why
+        return asked, f"{why} ({none or OPEN})"
+    return next(iter(report.methods), None), f"although {none}" if none else f"because {OPEN}"
 
 
 # Errors of these kinds mean that a column is not one reward, so that no comparison of rewards or methods holds.
@@ -220,13 +225,14 @@ def rewards_table(report: AuditReport) -> Table:
         shares = (series_of(report.steps, column(SHARE, method, r["name"])) for r in rewards)
         columns[_SHARE_COURSE] = [sparkline(of_reward, between=(0, 1)) for of_reward in shares]
         columns["punished"] = [percent(r["punished"].get(method)) for r in rewards]
-        says = [f"The columns push, share and punished were computed for {NAMES[method]}, {why}."]
+        weights = f" with weights that were {WEIGHTS_FROM[report.run['weights_from']]}" * (own_method(report) is None)
+        says = [f"The columns push, share and punished were computed for {NAMES[method]}{weights}, {why}."]
         # The plan, which stands first, explains push and share too, and with a primary reward what punished means.
         meanings += [] if report.plan else [MEANING, SHARES]
         if any((r["update_share"].get(method) or 0) < 0 for r in rewards):
             says.append("The update works against a reward whose share is below 0.")
         meanings += [] if report.plan and report.run["primary"] is not None else [PUNISHED]
-        note = " ".join(filter(None, [*says, none_made_it(report)]))
+        note = " ".join(says)
     ends = [(r["first_quarter"], r["last_quarter"]) for r in rewards]
     columns["mean"] = [f"{number(first, 3)} → {number(last, 3)}" for first, last in ends]
     columns[_MEAN_COURSE] = [sparkline(series_of(report.steps, column(MEAN, r["name"]))) for r in rewards]
@@ -268,20 +274,19 @@ def _columns_of_plan(primary: str | None, forecast: bool) -> list[str]:
     """Return what the columns of the plan mean, in their order; forecast: whether one of them has forecasts."""
     foretold = (
         f"A forecast estimates how much higher or lower the mean of {primary} over the logged steps would have been "
-        f"under the setting, with an 80 % interval. {OF_WHAT}"
+        "under the setting, with an 80 % interval."
     )
     of_primary = [] if primary is None else [PUNISHED, wrong_order(primary), CONSTANT]
-    return [MEANING, SHARES, *[foretold] * forecast, *of_primary, TIED, SILENT]
+    return [MEANING, SHARES, *[foretold, OF_WHAT] * forecast, *of_primary, TIED, SILENT]
 
 
 def _note_on_plan(report: AuditReport) -> str:
     """Return the sentences below the plan on its rows: on what they were computed, and how they were chosen."""
     tried, responses = report.plan[0].tried_on, report.source["responses"]
     where = "this log" if tried >= responses else f"{count(tried)} of the log’s {count(responses)} responses"
-    recommended = any(row.recommended for row in report.plan)
     says = [
         f"For each setting, the advantages of {where} were computed anew.",
-        "The arrow ← marks the recommended setting." if recommended else "No setting is recommended.",
+        _on_recommended(report),
     ]
     if any(row.weights != report.plan[0].weights for row in report.plan):
         says.append(
@@ -292,10 +297,25 @@ def _note_on_plan(report: AuditReport) -> str:
     if gate := next((row.gate for row in report.plan if row.gate), None):
         says.append(
             f"A gate lets {gate['reward']} count only where {gate['on']} reaches {number(gate['threshold'])}. It "
-            "changes the task, so it is never recommended: that choice is yours. In that row, the share of the gated "
-            "reward is computed with the gate, and the pushes are computed without the gate."
+            "changes the task, so it is never recommended: that choice is yours. In the row with the gate, the share "
+            f"of {gate['reward']} is that of the gated reward, while each push is measured on the reward as it was "
+            "logged, without the gate."
         )
     return " ".join(says)
+
+
+def _on_recommended(report: AuditReport) -> str:
+    """Return a sentence that says which setting of the plan is recommended, or why none is."""
+    primary = report.run["primary"]
+    if any(row.recommended for row in report.plan):
+        return "The arrow ← marks the recommended setting."
+    if primary is None:
+        return "No setting is recommended as long as no reward is named as the one that matters most."
+    if report.run["method"] is None and report.run["reproduced"] is False:
+        return f"No setting is recommended, because {none_made_it(report) or OPEN}."
+    mean = f" and, by its forecast, the mean of {primary}" * any(row.forecast for row in report.plan)
+    no_gate = " without a gate" * any(row.gate for row in report.plan)
+    return f"None is recommended, because no setting{no_gate} clearly raises the push on {primary} to above 0{mean}."
 
 
 def _forecast_of(row: Setting, name: str) -> str:

@@ -31,7 +31,7 @@ def what_ran(f: Facts) -> str:
                 "Every logged advantage is 0, as it would be under every method here: the rewards cancel in each group."
             )
         if f.all_zero:
-            return "Every logged advantage is 0, which does not show the method that ran."
+            return "Advantages that are all 0 do not show which method ran."
         if f.reproduced is False:
             known = "total" if f.run.total_only else "rewards"
             return f"The logged advantages are not what any method computed here makes of the logged {known}."

@@ -44,6 +44,10 @@ RULES = {  # by convention, the fields that the formulas in the browser read
     | {"sum_eps": c.sum_eps, "skips": c.missing == "skipped"}
     for key, c in gc.CONVENTIONS.items()
 }
+WORTH = (
+    "What a mark pays is the reward for passing it. What it weighs is the factor of this reward in a method's sum: "
+    "GRPO adds the rewards as they are, GDPO after it has normalised each of them."
+)
 LATE = "The browser draws these numbers by itself. The words come from the core, which does not answer at the moment."
 ANSWERS, REWARDS = 64, 6  # the most answers and rewards
 LONGEST = 4000  # the most characters of a text
@@ -156,7 +160,7 @@ class Board(anywidget.AnyWidget):
             "methods": list(map(list, CHOSEN_METHODS.items())),
             "base": BASE.upper(),
             "spelled": SPELLED,
-            "push": f"{SHARE} {MEANING}",
+            "push": f"{WORTH} {SHARE} {MEANING}",
             "rules": RULES,
             "primary": self._primary,
             "lengths": list(self._lengths),

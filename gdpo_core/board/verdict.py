@@ -13,8 +13,8 @@ from gdpo_core.registry import method_named
 
 COMBINATION = "combination of marks", "combinations of marks"
 ONE_SPREAD = (
-    "At equal weights two marks are interchangeable to {} when equally many answers pass them, or when one is passed "
-    "as often as the other is failed."
+    "At equal weights two marks count alike under {} if both are passed by equally many answers, or if one is passed "
+    "by as many answers as fail the other."
 )
 
 
@@ -121,9 +121,12 @@ def _levels(facts: Facts) -> str:
     if few == many:
         return f"For {mixes} both methods have only {count(few, 'advantage')}."
     if many < few:
-        return f"For {mixes} {base.name} has {count(few, 'advantage')}; {chosen.name} has only {many}."
-    start = "All marks pay and weigh the same, so for" if _equal(facts) else "For"
-    return f"{start} {mixes} {base.name} has only {count(few, 'advantage')}; {chosen.name} has {many}."
+        return f"For {mixes} {base.name} has {count(few, 'advantage')}, while {chosen.name} has only {many}."
+    fewer, than = f"{base.name} has only {count(few, 'advantage')}", f"{chosen.name} has {many}"
+    if _equal(facts):
+        alike = "Here every passed mark pays the same and has the same weight in the sum"
+        return f"{alike}, so {fewer} for {mixes}, while {than}."
+    return f"For {mixes} {fewer}, while {than}."
 
 
 def _tied_answers(facts: Facts) -> str:
@@ -180,8 +183,9 @@ def _ties_of_the_other(facts: Facts) -> list[str]:
     if chosen.by_eps:
         name = CONVENTIONS[facts.state.convention].name
         sentences.append(
-            f"{_pairs_by_eps(chosen)} because of the small ε that {name} adds to its divisors, the two advantages "
-            f"differ by less than {percent(APART)} of the largest one; so small a difference counts as a tie here."
+            f"{_pairs_by_eps(chosen)} {name} adds a small ε to its divisors, which leaves a difference between the two "
+            f"advantages. As this difference is less than {percent(APART)} of the largest advantage, it counts as a "
+            "tie."
         )
     if _one_spread(facts):
         sentences.append(ONE_SPREAD.format(chosen.name))
@@ -191,8 +195,8 @@ def _ties_of_the_other(facts: Facts) -> list[str]:
 def _pairs_by_eps(chosen: Side) -> str:
     """Return the first words of a sentence on the tied pairs whose two advantages differ because of the ε alone."""
     many, tied = chosen.by_eps, len(chosen.tied)
-    which = of_all(many, tied, "pair") if many == tied else f"{many} of the {tied} pairs"
-    return f"In {which} that {chosen.name} ties, the tie is not exact:"
+    which = f"The {'pair' if tied == 1 else f'{tied} pairs'}" if many == tied else f"{many} of the {tied} pairs"
+    return f"{which} that {chosen.name} ties {'is' if many == 1 else 'are'} not tied exactly:"
 
 
 def _one_spread(facts: Facts) -> bool:

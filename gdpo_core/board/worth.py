@@ -54,11 +54,11 @@ def _broken(facts: Facts) -> str:
     if ties in (well, badly):
         where = "there" if ties == 1 else "in both" if ties == 2 else f"in all {ties}"
         such = f" ({_example(facts.chosen)})" if badly and facts.chosen.wrong_order == facts.badly_broken else ""
-        return f"{first} {name} puts the {'right' if well else 'wrong'} one above {where}{such}."
-    phrases = [f"the right one above in {well}" if well else "", f"the wrong one above in {badly}" if badly else ""]
+        return f"{first} {name} ranks the {'right' if well else 'wrong'} answer higher {where}{such}."
+    phrases = [f"the {kind} answer higher in {many}" for kind, many in (("right", well), ("wrong", badly)) if many]
     such = f" ({_example(facts.chosen)})" if badly and facts.chosen.wrong_order == facts.badly_broken else ""
     still = f" It still ties {'the other' if kept == 1 else f'the other {kept}'}." if kept else ""
-    return f"{first} {name} puts {listing(filter(None, phrases))}{such}.{still}"
+    return f"{first} {name} ranks {listing(phrases)}{such}.{still}"
 
 
 def _pairs(many: int) -> str:
@@ -132,8 +132,8 @@ def _pushes(facts: Facts, first: str) -> str:
         return f"The push on {first} is {numbers[0]} under both methods."
     told = f"The push on {first} is {numbers[0]} under {base.name} and {numbers[1]} under {chosen.name}"
     if max(before, after) <= 0:
-        return f"{told}: neither update raises it."
+        return f"{told}, so neither update raises {first}."
     more, less = (chosen, base) if after > before else (base, chosen)
     if min(before, after) <= 0:
-        return f"{told}: {more.name}'s update raises it, {less.name}'s does not."
-    return f"{told}, so {chosen.name}'s update raises it {'more' if after > before else 'less'}."
+        return f"{told}, so {more.name}'s update raises {first} and {less.name}'s does not."
+    return f"{told}, so {chosen.name}'s update raises {first} {'more' if after > before else 'less'}."

@@ -36,12 +36,13 @@ def readings() -> Html:
     """
     return paragraphs(
         "Each mark has a default and alternatives. An answer without a readable call fails the default of all.",
-        "**Correctness**, by default: exactly the needed calls, with accepted values once they are read as the "
-        "documented types. Alternative: BFCL's own checker.",
-        "**Style**, by default: exact types, documented spelling and a bare call, which is only the call with no text "
-        "around it. Alternatives: types and spelling alone, or a bare call alone.",
-        "**Conciseness**, by default strict: nothing was sent that could be deleted, such as a documented default or "
-        "an unknown parameter. Alternative: a lenient reading. Our data hold its verdicts but not its rule.",
+        "**Correctness** asks by default for exactly the needed calls, with values that are accepted once they are "
+        "read as the documented types. The alternative is BFCL's own checker.",
+        "**Style** asks by default for exact types, documented spelling and a bare call, which is the call with no "
+        "text around it. The alternatives ask for types and spelling alone, or for a bare call alone.",
+        "**Conciseness** is strict by default: it asks that nothing was sent that could be deleted, such as a "
+        "documented default or an unknown parameter. The alternative is a lenient reading, of which our data hold the "
+        "verdicts but not the rule.",
     )
 
 

@@ -63,19 +63,21 @@ def section() -> Html:
 def how_many_held(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return a paragraph on how many of the forecasts held; rows: as `load` returns them."""
     outcome = judge([row["came"] for row in rows], rows)
-    settings = count(len({(row["setup"], row["row"]) for row in rows}), "setting")
+    settings, setups = ({(row["setup"], row["row"]) for row in rows}, {row["setup"] for row in rows})
     left = f", and {count(int(outcome['open']), 'forecast')} stayed open" if outcome["open"] else ""
     signs, clear = int(outcome["signs"]), int(outcome["clear"])
     right = f"all {clear}" if signs == clear else f"{signs} of {clear}"
     return (
-        f"A model of {PARAMETERS:,} parameters was trained in several set-ups: a set-up fixes the rewards and what "
-        "they pay. A setting is a method with weights and, in some cases, a gate: a gated reward counts only where "
-        f"another reward is passed. For each set-up the audit, which is chapter 4, read the first {FROM} steps of one "
-        f"log, and predicted how other settings, {settings} in all, would change the mean of each reward over "
-        f"{_steps()} steps. Then the model was trained under these settings. **In {right} cases where a mean changed "
-        f"by {round(100 * CLEAR)} points or more, the forecast has the right sign; {outcome['held']:.0f} of "
-        f"{count(int(outcome['intervals']), 'interval')} of 80 % contain the measured change{left}.** On average a "
-        f"forecast is off by {decimal(100 * outcome['error'], 1)} points; the guess “nothing changes” is off by "
+        f"A model of {PARAMETERS:,} parameters was trained in {count(len(setups), 'set-up')}; a set-up fixes the "
+        "rewards and what they pay. A setting is a method with weights and, in some cases, a gate: a gated reward "
+        f"counts only where another reward is passed. For each set-up, the audit of chapter 4 read the first {FROM} "
+        "steps of the log of one run. From these it predicted how the mean of each reward over "
+        f"{_steps()} steps would change under other settings, of which there are {len(settings)} over all set-ups. "
+        "Then the model was trained under these settings. Changes are given in points; a point is a hundredth of the "
+        f"range of a reward. **In {right} cases where a mean changed by {round(100 * CLEAR)} points or more, the "
+        f"forecast has the right sign. Of the {count(int(outcome['intervals']))} forecast intervals, each of 80 %, "
+        f"{outcome['held']:.0f} contain the measured change{left}.** On average a forecast is off by "
+        f"{decimal(100 * outcome['error'], 1)} points, and the guess “nothing changes” by "
         f"{decimal(100 * outcome['of_no_change'], 1)}."
     )
 
@@ -267,14 +269,17 @@ def speeds_said() -> str:
     free, gated = medians.filter(pl.col("setup") != GATED), medians.filter(setup=GATED, reward=REWARDS[2])
     each = (free.filter(reward=reward)["speed"] for reward in REWARDS)
     ranges = [
-        f"from {decimal(speed.min())} to {decimal(speed.max())} for {reward}"
+        f"between {decimal(speed.min())} and {decimal(speed.max())} for {reward}"
         for reward, speed in zip(REWARDS, each, strict=True)
     ]
+    strict, closeness = (decimal(medians.filter(reward=reward)["speed"].item()) for reward in ("strict", "closeness"))
     return (
         "A forecast works because a reward follows a push at nearly the same speed in every set-up. The speed is how "
-        "far the logit of the reward's mean moves in a step at a push of 1. Its median in a set-up ranges "
-        f"{listing(ranges)}. Gated conciseness, which one set-up has, counts as a reward of its own, "
-        f"with a median of {decimal(gated['speed'].item())}."
+        "far the logit of the reward's mean moves in a step at a push of 1. For each set-up we took the median speed "
+        f"of its runs. Across the set-ups this median lies {listing(ranges, link='and')}. Three rewards exist in one "
+        f"set-up each: conciseness behind a gate, with a median of {decimal(gated['speed'].item())}; “strict”, which "
+        f"is 1 if correctness and style both pass, with {strict}; and “closeness”, which says from 0 to 1 how similar "
+        f"an answer is to the intended one, with {closeness}."
     )
 
 

@@ -11,8 +11,8 @@ from gdpo_core.ties import Order
 from views import charts, html
 from views.html import Html, join, paragraphs, table, tag
 
-BROKEN = "ties that GDPO breaks"  # at equal weights
-ALL = "all pairs"
+BROKEN = "broken right–wrong ties"  # at equal weights
+ALL = "all right–wrong pairs"
 
 
 def weights_said(choice: Choice) -> str:
@@ -71,25 +71,18 @@ def _end(broken: Order) -> str:
     return f"{percent(wrong / pairs)} of them in the wrong order"
 
 
-def title(choice: Choice, first: Pairs) -> str:
+def title(first: Pairs) -> str:
     """Return the title of the fold: in what share of the ties that GDPO breaks the wrong answer comes first.
 
     If GDPO breaks no tie, the title has the share of all pairs in the wrong order under each method.
     """
-    broken = first.order("gdpo", choice.weight, first.broken(choice.weight))
-    if not broken.pairs:
-        grpo, gdpo = (first.wrong(m, choice.weight) for m in ("grpo", "gdpo"))
-        shares = f"{percent(gdpo, 1)} of all pairs are in the wrong order under GDPO, {percent(grpo, 1)} under GRPO"
-        return f"Who comes first? {shares}"
-    if broken.pairs == 1:
-        return (
-            f"Who comes first? The only tie that GDPO breaks ends in the {'wrong' if broken.wrong else 'right'} order"
-        )
-    if not broken.wrong:
-        return "Who comes first? No tie that GDPO breaks ends in the wrong order"
-    return (
-        f"Who comes first? {percent(broken.wrong / broken.pairs)} of the ties that GDPO breaks end in the wrong order"
-    )
+    asked = "Which answer comes first?"
+    if not first.count.sum():
+        return f"{asked} In no prompt is there both a right and a wrong answer"
+    needed = max(first.sufficient_weight(m) for m in ("grpo", "gdpo"))
+    if needed < 1:
+        return f"{asked} The right one in every pair, at every weight of correctness from 1 on"
+    return f"{asked} The right one in every pair, once correctness weighs more than {up(needed)}"
 
 
 def section(choice: Choice, first: Pairs) -> Html:
@@ -112,14 +105,14 @@ def enough(choice: Choice, first: Pairs) -> str:
     grpo, gdpo = (first.sufficient_weight(m) for m in ("grpo", "gdpo"))
     broken = first.broken(choice.weight)
     wrong = first.order("gdpo", choice.weight, broken).wrong
-    all_pairs = f"all {count(pairs)} pairs" if pairs > 1 else "the only pair"
+    all_pairs = f"all {count(pairs)} right–wrong pairs" if pairs > 1 else "the only right–wrong pair"
     if max(grpo, gdpo) < 1:
         return (
             f"In {all_pairs} the right answer gets the larger advantage under both methods, at every weight from 1 on."
         )
     sentence = "With enough weight on correctness the right answer always gets the larger advantage."
     if wrong:
-        these = "tie" if first.order("gdpo", choice.weight, broken).pairs == 1 else "ties"
+        these = "right–wrong tie" if first.order("gdpo", choice.weight, broken).pairs == 1 else "right–wrong ties"
         above = up(first.sufficient_weight("gdpo", broken))
         sentence += f" For the {these} that GDPO breaks, the weight has to be above {above}."
     return f"{sentence} For {all_pairs}, {_enough_for_all({'GDPO': gdpo, 'GRPO': grpo})}."
@@ -151,8 +144,8 @@ def first_rows(choice: Choice, first: Pairs) -> list[dict]:
     any. Then come a bar for GRPO and one for GDPO, of all pairs, if there is a pair.
     """
     broken = first.broken(choice.weight)
-    bars = [("the {} that it breaks", "tie", "gdpo", broken)] if broken.any() else []
-    bars += [("all {}", "pair", method, None) for method in ("grpo", "gdpo") if len(first.count)]
+    bars = [("the {} that it breaks", "right–wrong tie", "gdpo", broken)] if broken.any() else []
+    bars += [("all {}", "right–wrong pair", method, None) for method in ("grpo", "gdpo") if len(first.count)]
     rows = []
     for what, noun, method, among in bars:
         counts = first.order(method, choice.weight, among)

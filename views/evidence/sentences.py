@@ -22,9 +22,9 @@ def claim(data: Published, result: Outcomes) -> Html:
 def lead(data: Published, choice: Choice) -> Html:
     """Return the sentences below the headline, on what a square, a tie and the wrong order are."""
     whole = f"{len(data.models)} configurations of {models(data)} models"
-    who = f"all {whole}" if choice.group_size == len(data.models) else f"{choice.group_size} out of {whole}"
+    who = f"all {whole}" if choice.group_size == len(data.models) else f"{choice.group_size} of {whole}"
     sentence = join(
-        f"Each square is a prompt. The answers to it come from {who}, not from one ",
+        f"Each square is a prompt. The {choice.group_size} answers to it come from {who}, not from one ",
         terms.term("policy"),
         ". Two answers with different marks and the same advantage are a ",
         terms.term("tie"),
@@ -40,7 +40,7 @@ def ties(data: Published, choice: Choice, result: Outcomes) -> Html:
     grpo, gdpo = (count(n) for n in result.tied.values())
     every = count(len(data.tasks), "prompt")
     now = (
-        "All marks weigh the same here"
+        "All marks have the same weight here"
         if choice.weight == 1
         else f"Correctness weighs {choice.weight:g} here, the other marks 1"
     )

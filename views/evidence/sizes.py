@@ -30,7 +30,7 @@ def shares(sizes: Mapping[int, SizeShares]) -> dict[str, Lines]:
         "pairs with different marks, tied": {
             m: {n: size_share.tied_pairs[m] for n, size_share in sizes.items()} for m in BOTH_METHODS
         },
-        "broken ties in the wrong order": {"gdpo": wrong},
+        "broken right–wrong ties in the wrong order": {"gdpo": wrong},
     }
 
 
@@ -40,12 +40,9 @@ def title(data: Published, choice: Choice) -> str:
     """
     sizes = SIZES[0], MIDDLE, len(data.models)
     tied = [size_shares(data, replace(choice.weighing(1), group_size=size)).tied for size in sizes]
-    have = (
-        f"{listing(percent(shares[m], 1) for shares in tied)} of the prompts under {NAMES[m]}" for m in BOTH_METHODS
-    )
-    return (
-        f"More answers per prompt? With {listing(sizes)} answers, at equal weights, ties occur in {', in '.join(have)}"
-    )
+    grpo, gdpo = (listing(percent(shares[m], 1) for shares in tied) for m in BOTH_METHODS)
+    with_sizes = f"With {listing(sizes)} answers at equal weights"
+    return f"More answers per prompt? {with_sizes} GRPO ties answers in {grpo} of the prompts, GDPO in {gdpo}"
 
 
 def section(sizes: Mapping[int, SizeShares], choice: Choice) -> Html:
@@ -69,7 +66,7 @@ def _says(lines: dict[str, Lines], choice: Choice) -> str:
         f"From {first} to {last} answers the share of prompts with a tie goes from {percent(grpo[first], 1)} to "
         f"**{percent(grpo[last], 1)}** under GRPO; under GDPO from {start} to {end}, with {most} at {top}."
     )
-    if broken := lines["broken ties in the wrong order"]["gdpo"]:
+    if broken := lines["broken right–wrong ties in the wrong order"]["gdpo"]:
         weighed = f", with correctness at {choice.weight:g}" if choice.weight != 1 else ""
         share = between(min(broken.values()), max(broken.values()))
         these = f"of the ties of a right and a wrong answer that GDPO breaks{weighed} {share} end in the wrong order"

@@ -39,8 +39,9 @@ def grading() -> Html:
         "leaderboard whose own checker is stricter: it asks for exact types.",
         "style: the answer is a bare Python call, and every value has the documented type and spelling.",
         "conciseness: no call and no argument can be deleted without changing what is computed; text around the calls "
-        "does not count. In one of the other requests, about a coat, conciseness is a score between 0 and 1 instead of "
-        "a mark, like a penalty on length: the fewer characters the answer has, the nearer the score is to 1.",
+        "does not count. In the request about a coat, which the selector “Where” above the board offers, conciseness "
+        "is not a mark but a score between 0 and 1, which works like a penalty on length: the fewer characters an "
+        "answer has, the nearer its score is to 1.",
     )
     return join(
         tag("p", "We wrote the answers by hand to show typical faults. Three programs mark them:"),
@@ -131,7 +132,8 @@ def figure_two() -> Html:
                 "Each prompt has two answers. The first passes no mark; the second passes one mark or both. The "
                 "paper's Fig. 2 shows GDPO **before** its batch step. If each prompt is alone in its batch, that step "
                 "makes the two prompts alike again. The standard deviation divides by n − 1 here and in every trainer "
-                f"that we read; the paper does not say so, but the ±0.7071 of its figure needs it. {NO_EPS}"
+                f"that we read; the paper does not say so, but only this divisor gives the ±0.7071 in its figure. "
+                f"{NO_EPS}"
             ),
         ),
     )

@@ -35,9 +35,9 @@ _BY_ID = {sample.id: sample for sample in SAMPLES}
 
 OPENING = """# Your log shows which reward shapes the advantages
 
-Upload a log that has **one column for each reward and one for the advantages**. The report tells which method \
-ran, with which weights, which reward drives the update, what another method would do, and which line of your \
-configuration to change."""
+Upload a log that has **one column for each reward and, if possible, one for the advantages**, which show the method \
+and the weights that ran. The report tells which reward drives the update, what another method would do, and which \
+line of your configuration to change."""
 
 FILES = (
     "With log_completions=True, TRL and axolotl write Parquet files into OUTPUT_DIR/completions; with "

@@ -65,7 +65,7 @@ def folds(audit: AuditReport) -> mo.Html:
 def downloads_line(log: Log, audit: AuditReport) -> mo.Html:
     """Return the line of files to download, and a link to the next chapter."""
     files = [mo.download(content, name, label=label) for label, name, content in downloads(log, audit)]
-    then = tag("a", "the lines for your trainer, and whether you should", href="?at=use")
+    then = tag("a", "the lines for your trainer, and whether you should use GDPO at all", href="?at=use")
     return show(div("taken", *files), tag("p", "Next: ", then, kind="next"))
 
 

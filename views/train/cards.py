@@ -255,7 +255,7 @@ def summary(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str,
     """
     if score is not None:
         return tag("p", score or "Choose a set-up and say how it ends; then its curves come.", role="status")
-    uncounted = sum(not s.setup.arms and is_of_another_comparison(s, comparison) for s in scenarios.values())
+    uncounted = [s for s in scenarios.values() if not s.setup.arms and is_of_another_comparison(s, comparison)]
     return tag("p", counts(comparison, kinds(scenarios, shown, comparison), len(scenarios), uncounted))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gdpo_core._html import Html, join, prose, tag
-from gdpo_core._words import count, percent
+from gdpo_core._words import count, listing, percent, word
 from gdpo_core.scenarios import (
     ALIKE_EPOCHS,
     ALIKE_SHARE,
@@ -18,7 +18,6 @@ from gdpo_core.scenarios import (
     Setup,
 )
 from views import terms
-from views.train.runs import BAND
 
 TITLES = {"equal": "Steps of equal size", "published": "Each as published", "neither": "Without the batch step"}
 UNDER = {"equal": "With steps of equal size", "published": "As published", "neither": "Without the batch step"}
@@ -49,11 +48,12 @@ def lead(setup: Setup) -> Html:
     """Return the sentences below the headline: what is trained, and what to look at in the curves."""
     policy, epochs = terms.term("policy"), count(setup.epochs, "epoch")
     if setup.arms:
-        trained = join("A softmax ", policy, f" over three answers is trained for {epochs}. ")
-        return join(trained, "Each answer earns what its marks pay. ", tag("b", "Look at which answer ends near 1."))
-    trained = join("A Bernoulli ", policy, f", one coin per reward, is trained for {epochs}. ")
-    earns = "A coin that shows 1 earns its reward. "
-    return join(trained, earns, tag("b", f"Look at the epoch at which each line crosses {LEARNT:g}."))
+        chooses = f" that chooses among {word(len(setup.p0))} answers. "
+        trained = join(f"For {epochs} we train a toy ", policy, chooses, "Each answer earns what its marks pay. ")
+        return join(trained, tag("b", "Look at which answer ends near 1."))
+    coins = f" of {count(len(setup.p0), 'coin')}. A coin that shows 1 earns its reward, and the policy sets how likely "
+    trained = join(f"For {epochs} we train a toy ", policy, coins, "that is. ")
+    return join(trained, tag("b", f"Look at the epoch at which each line crosses {LEARNT:g}."))
 
 
 def caption(setup: Setup) -> str:
@@ -71,7 +71,7 @@ def caption(setup: Setup) -> str:
     return f"{what} · {trained} · {TITLES[setup.comparison].lower()}"
 
 
-def counts(comparison: str, kinds: Sequence[str], cards: int, uncounted: int) -> Html:
+def counts(comparison: str, kinds: Sequence[str], cards: int, uncounted: Sequence[Scenario]) -> Html:
     """Return sentences that say in how many of our set-ups of coins GDPO is faster, slower or no different under a
     comparison.
 
@@ -85,14 +85,18 @@ def counts(comparison: str, kinds: Sequence[str], cards: int, uncounted: int) ->
         f", GDPO is faster in {faster} of {count(len(kinds), 'coin set-up')}, slower in {slower} and no different in "
     )
     ends += f"{rest}{f' (in {never} neither method gets there)' if never else ''}. "
-    dashed = (
-        "One more set-up, the dashed one, is about another comparison of the methods, so it is not counted. "
-        if uncounted == 1
-        else f"{uncounted} more set-ups, the dashed ones, are about other comparisons of the methods, so they are "
-        "not counted. "
-    )
-    conflicts = f"In {cards - uncounted - len(kinds)} more, rewards conflict: there the question is which answer wins."
-    return join(tag("b", UNDER[comparison]), ends, dashed if uncounted else "", conflicts)
+    conflicts = f"In {cards - len(uncounted) - len(kinds)} more set-ups the rewards conflict, and the question is "
+    return join(tag("b", UNDER[comparison]), ends, _dashed(uncounted), conflicts, "which answer wins.")
+
+
+def _dashed(set_ups: Sequence[Scenario]) -> str:
+    """Return a sentence on the set-ups whose cards are dashed, as they are about another comparison; "" without any."""
+    named = listing(f"“{scenario.title}”" for scenario in set_ups)
+    about = listing(dict.fromkeys(f"“{TITLES[scenario.setup.comparison]}”" for scenario in set_ups))
+    if len(set_ups) == 1:
+        return f"The dashed set-up, {named}, is about the comparison {about}, so it is not counted. "
+    noun = "comparison" if about.count("“") == 1 else "comparisons"
+    return f"The dashed set-ups, {named}, are about the {noun} {about}, so they are not counted. " if set_ups else ""
 
 
 def method(key: str, words: object) -> Html:
@@ -128,18 +132,15 @@ def how_it_learns(setup: Setup) -> Html:
     """Return paragraphs that say in plain words what is trained and how, what the batch step is for, and what the lines
     of the chart show.
     """
-    drawn = (
-        "The policy is a few coins, one per reward. A coin that shows 1 earns its reward; the policy sets how likely "
-    )
-    drawn += "that is: a Bernoulli policy."
+    drawn = "The policy is a few coins. It sets how likely each coin is to show 1; this is called a Bernoulli policy."
     outcome = "b is what the coin showed, 1 or 0, and p is the probability of a 1"
     if setup.arms:
-        drawn = "The policy is a softmax over three answers."
+        drawn = f"The policy chooses among {word(len(setup.p0))} answers by a softmax over their logits."
         outcome = "b is 1 for the answer that was drawn and 0 for the others, and p is the probability of each"
     sentences = (
         f"**The policy.** {drawn} In each epoch {count(setup.prompts, 'group')} of {count(setup.rollouts, 'answer')} "
-        "are drawn, and the advantage A of each answer is computed. What got a positive advantage becomes likelier, "
-        "and what got a negative one becomes less likely. Each logit moves along the mean of A (b − p), the "
+        "are drawn, and the advantage A of each answer is computed. An answer with a positive advantage becomes more "
+        "likely, one with a negative advantage less likely. Each logit moves along the mean of A (b − p), the "
         f"score-function gradient, where {outcome}.",
         "**The batch step.** GDPO divides all advantages of a batch by their standard deviation, GRPO does not. A "
         "method whose steps are merely longer would win without being better. By default every method therefore gets "
@@ -147,8 +148,8 @@ def how_it_learns(setup: Setup) -> Html:
         "gives the batch step to GDPO alone. The choice “**Without the batch step**” takes it away from GDPO too, as "
         "many demos do; GDPO's steps are then longer than GRPO's.",
         "**Thin lines** show the limit that is approached as groups become larger and larger.",
-        f"**Lines** are medians over {count(setup.seeds, 'seed')}, and **bands** hold {percent(BAND[1] - BAND[0])} of "
-        f"the seeds. Two medians count as equal in two cases: they differ by at most {percent(ALIKE_SHARE)}, or they "
-        f"differ by at most {ALIKE_EPOCHS} epochs and the larger is less than {ALIKE_TIMES:g} times the smaller.",
+        f"**Equally fast.** The medians over {count(setup.seeds, 'seed')} count as equal in two cases: they differ by "
+        f"at most {percent(ALIKE_SHARE)}, or they differ by at most {ALIKE_EPOCHS} epochs and the larger is less than "
+        f"{ALIKE_TIMES:g} times the smaller.",
     )
     return join(*(tag("p", prose(sentence)) for sentence in sentences))

@@ -7,7 +7,8 @@ from functools import lru_cache
 
 import marimo as mo
 
-from gdpo_audit.advice import EFFECTS, Answer, of_group, priority, verdict
+from gdpo_audit.advice import of_group, priority, verdict
+from gdpo_audit.explanations import EFFECTS, Answer
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core import CONVENTIONS
 from gdpo_core._words import listing, word

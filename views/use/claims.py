@@ -38,9 +38,9 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
         "“[1,0,1] and [0,1,1] get one advantage from GRPO and two from GDPO.”",
         PARTLY,
         "With equal weights GRPO always gives these two answers the same advantage. GDPO does so too if the two marks "
-        "have the same std: equally many answers pass each of them, or as many pass the one as fail the other. In a "
-        f"group of {len(tied)}, GDPO {_TELLS[not same[0]]} if {_passes(tied)}, and {_TELLS[not same[1]]} if "
-        f"{_passes(split)}.",
+        "have the same std, that is, if both are passed by equally many answers, or if one is passed by as many "
+        f"answers as fail the other. In a group of {len(tied)}, GDPO {_TELLS[not same[0]]} if {_passes(tied)}, and "
+        f"{_TELLS[not same[1]]} if {_passes(split)}.",
         ("lab",),
     )
     yield (
@@ -88,8 +88,8 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“One line: apply_gdpo: True.”",
         FALSE,
-        "This option exists only in the authors' fork of TRL 0.18. Released TRL has another name for it: choose TRL as "
-        "the trainer.",
+        f"This option exists only in the authors' fork of TRL 0.18. In released TRL the option is "
+        f"{configure.ONE_LINE['trl']}.",
         (),
     )
 
@@ -181,17 +181,17 @@ LIMITS = (
     f"A small language model was trained ({experiment.PARAMETERS:,} parameters, in Evidence), but no model of a "
     "size that people use. Train's policies are coins or, where rewards conflict, a choice of three answers. They "
     "show what normalising does to a gradient, not what a model makes of it.",
-    "A mark is a reward that is 1 or 0; in the paper a reward can be any number. With three marks and positive "
-    "weights, GRPO can tie answers with different marks in two cases only: two marks have the same value, which is pay "
-    "times weight, or the value of one is the sum of the values of the other two. The same rule holds for GDPO, but "
-    "there the value of a mark is its weight divided by its std in the group. The pay does not matter, so this is the "
-    "std of zeros and ones.",
+    "A mark is a reward that is 1 or 0; in the paper a reward can be any number. The value of a mark is its pay times "
+    "its weight. With three marks and positive weights, GRPO can tie answers with different marks only if two marks "
+    "have the same value, or if the value of one mark is the sum of the values of the other two. The same rule holds "
+    "for GDPO, but there the value of a mark is its weight divided by its std in the group. The pay does not matter, "
+    "so this is the std of zeros and ones.",
     "Shares of the update are shares of variance, not of gradients: a gradient also depends on token "
     "probabilities, clipping, a KL term and how tokens are averaged.",
     "In Train's conflict at equal pay any weight below 1 on conciseness lets the right answer win. On language "
     "models the paper found that a lower weight is unreliable and that a gate works.",
-    f"The code of the trainers was last read on {max(trainer.read_on for trainer in FRAMEWORKS.values())}; the record "
-    "of each trainer says where and when.",
+    f"The code of each trainer was read on a day of its own, the latest on "
+    f"{max(trainer.read_on for trainer in FRAMEWORKS.values())}; the record of each trainer says where and when.",
 )
 REFERENCES = {
     "GDPO": (
@@ -259,7 +259,7 @@ def folds(lab: State) -> mo.Html:
     by_title = {
         "What is said about GDPO, and what we found": claims_table(),
         f"What came before and after: {listing(s.name for s in SUCCESSORS.values())}": lambda: successors_table(lab),
-        "What each trainer does on each case, and those without GDPO": configure.all_cases,
+        "What each trainer does in each case, and which trainers have no GDPO": configure.all_cases,
         # The content of a fold stands in a shadow root, so that it brings the style of a report along.
         "Limits of this page": join(report.STYLE, tag("div", points(LIMITS), kind="audit")),
     }
@@ -271,8 +271,8 @@ def folds(lab: State) -> mo.Html:
     then = tag(
         "p",
         "Next: ",
-        tag("a", "change pay or weights in the Lab", href="?at=lab"),
-        ", and the lines above follow.",
+        tag("a", "change the pay or the weights in the Lab", href="?at=lab"),
+        ", and the configuration lines in this chapter change with them.",
         kind="next",
     )
     # In an element of its own, so that a link can lead to it.

@@ -32,6 +32,7 @@ UNTOUCHED = {"use-framework": next(iter(TRAINERS)), "use-gate": "none", "use-sou
 
 # The line that switches GDPO on, in the two trainers that most readers have; the lines below say what else is needed.
 ONE_LINE = {"trl": 'multi_objective_aggregation="normalize_then_sum"', "verl": "algorithm.adv_estimator=gdpo"}
+EXPECTED = {"as the paper": "that of the paper's formula"}  # how the table of cases says a cell of data/matrix.json
 FOLLOWS = "For the pay and the weights that **the Lab shows now**, or for **the run that you audited**:"
 
 
@@ -61,7 +62,7 @@ def controls(*chosen: mo.ui.dropdown) -> mo.Html:
     row = mo.hstack(chosen, justify="start", gap=1, wrap=True)
     heading = tag("h2", "The lines for your trainer", kind="section")
     switches = (join(" ", tag("b", TRAINERS[key]), " ", tag("code", line)) for key, line in ONE_LINE.items())
-    switched = tag("p", "The line that switches it on:", *switches, kind="one-line")
+    switched = tag("p", "This line names the method:", *switches, kind="one-line")
     return show(tag("div", heading, switched, kind="headline"), tag("p", prose(FOLLOWS), kind="note"), row)
 
 
@@ -140,7 +141,7 @@ def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditR
         report.STYLE,
         tag(
             "section",
-            tag("h2", f"GDPO in {framework.title} ", tag("small", f"all that is needed: {_version(framework)}")),
+            tag("h2", f"GDPO in {framework.title} ", tag("small", f"needs only {_version(framework)}")),
             report.copy_box(lines, f"GDPO in {framework.title}"),
             _newer(framework),
             *(tag("p", prose(sentence)) for sentence in (_OF_RUN if run else _about(lab, gate))),
@@ -182,11 +183,11 @@ def _known(framework: Framework) -> list[Html]:
     """
     if framework.id == "generic":
         return [
-            fold("Cases on which trainers differ, to try your own code on", _own_code()),
+            fold("Cases in which trainers differ, to try your own code on", _own_code()),
             fold(f"Trainers that are not in the menu, as read on {framework.read_on}", _read(framework.facts)),
         ]
     names = [gc.CONVENTIONS[key].name for key in (framework.convention, *framework.conventions)]
-    known = f"What is known of {framework.title}, and where it was read on {framework.read_on}"
+    known = f"What is known of {framework.title}, whose code was read on {framework.read_on}"
     title = f"What {framework.title} does where trainers differ"
     return [fold(title, cases(names)), fold(known, _read(framework.facts))]
 
@@ -219,19 +220,17 @@ def cases(trainers: Iterable[str] = ()) -> Html:
     rows = (
         [
             join(case, tag("small", f": {faults[case]}", kind="note")),
-            says,
+            EXPECTED.get(says, says),
             *("=" if trainer["cells"][case] == says else trainer["cells"][case] for trainer in shown),
         ]
         for case, says in paper["cells"].items()
     )
     head = [
-        "case, and the fault that it would show",
-        "the paper's formula",
+        "test case, and the fault that it reveals",
+        "expected result",
         *(f"{trainer['title']} ({trainer['how']})" for trainer in shown),
     ]
-    matrix = table(
-        head, rows, "matrix", f"As of {stored['made']}. “=” stands where the trainer gives the paper's result."
-    )
+    matrix = table(head, rows, "matrix", f"The table was made on {stored['made']}. “=” stands for the expected result.")
     return tag("div", matrix, kind="framed", tabindex=0, role="region", aria_label=f"cases of {len(shown)} trainers")
 
 

@@ -48,9 +48,9 @@ def cases() -> list[tuple[Case, Case]]:
         ),
         (
             Case(
-                "A continuous reward stands beside a rare mark",
-                f"and matters more than it does. In Train it is learnt in {_epochs_of_dense(1)}. The cost falls on "
-                f"the mark, which takes {_epochs_of_dense(0)}; Train goes by the reward that is learnt last.",
+                "A continuous reward matters more than a rarely passed mark.",
+                f"In Train it is learnt in {_epochs_of_dense(1)}. The mark, however, takes "
+                f"{_epochs_of_dense(0)}; Train judges by the reward learnt last, so there {{verdict}}.",
                 "train",
                 "dense",
             ),
@@ -146,8 +146,8 @@ def _drawn() -> Html:
 
     rows = [[cell(gdpo), cell(grpo)] for gdpo, grpo in cases()]
     first = (
-        "No normalisation knows which reward must come first. Under either method a large enough weight or a gate can "
-        "put it first; under GRPO a larger pay can, too."
+        "Under either method a large enough weight or a gate can put one reward first; under GRPO a larger pay can do "
+        "so, too."
     )
     return join(
         table(["Use GDPO when …", "Use GRPO when …"], rows, "which"),
