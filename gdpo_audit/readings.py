@@ -35,8 +35,8 @@ def another_reading(run: Run, solve: Solve) -> Reading | None:
     sample of it and the recipe of the sample's advantages.
 
     None where there is no such reading, where all advantages are 0, or where the log cannot be read again. A reading
-    whose recipe shows none of the weights does not count. solve: a function that returns the recipe that makes every
-    advantage in a sample of a run, or None.
+    with several rewards does not count if its recipe shows none of their weights. solve: a function that returns the
+    recipe that makes every advantage in a sample of a run, or None.
     """
     if run._read_with is None or run._source.clues is None:
         return None

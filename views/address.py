@@ -156,8 +156,8 @@ def read(params: Mapping[str, str | list[str]]) -> tuple[dict[str, Any], bool]:
     """Return two things about the query of an address: the values that it holds, and whether any part was not
     understood.
 
-    The values are by control, a key of CONTROLS. A part is not understood if its key is none of CONTROLS, if it has
-    more than LONGEST characters, or if its value cannot be read; it is then left out of the values. Keys that other
+    The values are by control, a key of CONTROLS. A part is not understood if its key is none of CONTROLS, or if its
+    value has more than LONGEST characters or cannot be read; it is then left out of the values. Keys that other
     programs add are skipped. params: a text or a list of texts by key; the last text of a list counts.
 
     >>> read({"lab-pays": "1_10_100", "evidence-draw": "7", "at": "lab"})

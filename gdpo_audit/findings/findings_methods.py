@@ -185,8 +185,9 @@ def round_up(weight: float) -> float:
 
 def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
     """Yield one finding if silent groups, in which every advantage is 0, make the std of the batch small, so that a
-    method that divides by this std scales the advantages of all other groups up. GDPO does so in its batch step, and
-    GRPO with the std of the batch; for another method there is no finding.
+    method that divides by this std scales the advantages of all other groups up. GDPO does so in its batch step, unless
+    the convention takes that step over each group, and so does GRPO with the std of the batch. For another method there
+    is no finding.
     """
     by_batch_std = f.method == "grpo_batch_std"
     by_gdpo = f.is_gdpo and ALL_CONVENTIONS[f.basis.convention].last_step != "group"

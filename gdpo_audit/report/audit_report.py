@@ -86,9 +86,9 @@ class AuditReport(ReportMembers, Displayed):
         return self.to_dict() == report.to_dict() if isinstance(report, AuditReport) else NotImplemented
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled: the report with all that it reads from its log, and without that log.
+        """Return what is pickled: the report with its groups, answers and recommended forecast already computed.
 
-        Where the report is unpickled, the log may not be there.
+        The facts are left out, as they read from the log, which may not be there where the report is unpickled.
         """
         from_the_log = {"groups": self.groups, "_groups": self.groups, "_texts": no_texts, "answers": self.answers}
         from_the_log |= {"recommended_forecast": self.recommended_forecast}

@@ -130,7 +130,9 @@ def _assign(words: list[_Word], script: _Script) -> list[_Word]:
 def _mark(words: list[_Word]) -> str:
     """Return what a command runs: its words up to the first option or override, at most 20 of them, as one text.
 
-    The options of a launcher such as torchrun are left out, and the words after them still count.
+    The words -m, -c and --, and the word after --, are not taken for options. If a launcher such as torchrun begins the
+    command, its words do not end at an option: all options are left out, and the words after the first option count,
+    overrides too.
     """
     kept: list[str] = []
     launching = False
