@@ -116,10 +116,12 @@ def by_roundoff(function: Callable, case: dict, method: str) -> bool:
 
 
 def says(function: Callable, found: list[float], case: dict, method: str, common: dict) -> str:
-    """Return a sentence on a function's answer: the first known fault that leads to it ("as the paper" is among them).
-    If there is none, the sentence says that the answer has NaN, that it takes round-off for a std, or how far it is
-    from the paper's. found: the answer; common: the faults that are looked for in every case, by the sentence on each;
-    the case's own faults are tried first.
+    """Return a sentence on the answer that a function gives in a case: the sentence on the first known way to compute
+    that leads to this answer. One such way is that of the paper, and the others are faults.
+
+    If no known way leads to it, the sentence says that the answer has NaN, that the function takes round-off for a std,
+    or how far the answer is from the paper's. found: the answer; case: a case of the file cases.json; method: the
+    method asked for; common: the ways that are tried in every case, by the sentence on each, after the case's own.
     """
     for sentence, changes in (case["ways"] | common).items():
         if fits(found, case, method, changes):

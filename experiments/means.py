@@ -184,7 +184,10 @@ def _update_sums(group: np.ndarray, weights: np.ndarray, method: str) -> tuple[n
 
 
 def _shares(sums: list) -> np.ndarray:
-    """Return each reward's share of the update, (rewards,), from what `_update_sums` returns for every group."""
+    """Return each reward's share of the update, (rewards,).
+
+    sums: for each group, the pair of sums that `_update_sums` returns: the part of each reward in Σ A², and Σ A².
+    """
     return np.sum([pair for pair, _ in sums], axis=0) / max(sum(total for _, total in sums), 1e-12)
 
 

@@ -2,8 +2,8 @@
 
 Where --setup, --method or --seed is left out, all set-ups, methods or seeds are trained, one after the other. A run
 that is finished is not trained again. A run is in FOLDER/SETUP/METHOD/SEED, with the completions that TRL logs, and a
-metrics.json of what the trainer logged. With --plans the runs are those of plans.json, and the name of a row takes the
-place of METHOD.
+metrics.json of what the trainer logged. With --plans the rows of plans.json are trained instead, and a run is in
+FOLDER/SETUP/ROW/SEED, where ROW is the name of its row.
 """
 
 import argparse

@@ -130,11 +130,12 @@ def gather(
 
 
 def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
-    """Return the facts of a run in which every reward counts. wanted: what was asked for. engine: as in `audit`.
+    """Return the facts of a run in which every reward counts. wanted: what was asked for. engine: applies a function
+    to each part of the log, as `map` does.
 
-    The recipe of the advantages is solved first, or one per batch where the weights change; then the batches are summed
-    up under it. Where no known method made the advantages, the sums take the weights that the advantages show, if any.
-    Batches that an evaluation or another method made are set apart.
+    The recipe of the advantages is solved, and the batches are summed up under it; where the weights change, under one
+    recipe per batch. Where no known method made the advantages, the batches are summed up under the weights that the
+    advantages show, if they show any. Batches that an evaluation or another method made are set apart.
     """
     run, sample, recipe = _solved(run, wanted)
 
@@ -175,9 +176,11 @@ def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
 
 
 def _recipes_of(f: Facts) -> dict[int, Recipe]:
-    """Return the recipe of each batch, by the number of the batch, where the weights of the run change. Return {} if
-    the run has no recipe, if a reward is missing from the log, if the recipe makes every batch that lacks no rows, or
-    if other weights do not explain three quarters of the batches that it does not make.
+    """Return the recipe of each batch, by the number of the batch, if the weights change during the run.
+
+    Return {} if the run has no recipe, if the log lacks a reward, or if the run's recipe makes every batch, where
+    batches that lack rows do not count. Return {} also where `recipes_by_batch` finds no recipes with other weights for
+    at least three quarters of the batches that the run's recipe does not make.
     """
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or not wrong.any() or f.lacks_a_reward:

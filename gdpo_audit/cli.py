@@ -316,7 +316,7 @@ def _targets(options: Options) -> dict[str, Path]:
 
 
 def _expect_spared(targets: Mapping[str, Path], files: Sequence[str], what: str) -> None:
-    """Raise InputError if a file to write is one of `files`, which are read. what: what they are, for the error."""
+    """Raise InputError if one of `targets`, files to write by option, is among `files`; what: words for `files`."""
     for option, target in targets.items():
         expect(_real(str(target)) not in map(_real, files), option, f"another file than {what}", repr(str(target)))
 
@@ -380,8 +380,8 @@ def run_compare(options: Options) -> None:
 
 
 def run_check(options: Options, printing: Callable[[], AbstractContextManager[None]]) -> int:
-    """Print and write what a configuration will run, with --log also the score of a sample; return 1 if --strict is
-    given and one of the configuration's traps is an error, else 0.
+    """Print and write what a configuration will run, and with --log the pushes and shares of the rewards in that log;
+    return 1 if --strict is given and a trap of the configuration is an error, else 0.
 
     printing: returns the context in which all this is printed. Raises InputError.
     """

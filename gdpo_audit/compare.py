@@ -25,12 +25,13 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
 
     The runs of one side are repetitions: they have one method, and differ in their seeds. Ties, shares, pushes and
     silent groups are computed under the method of their side.
-    With one run on each side, a figure is the mean over its steps, or over rows of a few steps each if the run is long.
+    With one run on each side, a figure is the mean over the rows of its table of steps.
     With several runs on each side, each run gives such a mean; a figure is the mean of these means, and its interval
     comes from their spread.
-    Only the steps that all runs share count, if they are at least half of the steps of the shortest run and no step has
-    two rows; else all steps count. If only shared steps count, two single runs are compared step by step, so that a
-    course that both share cancels.
+    A row stands for one step, or for a few steps of a long run. Only the rows whose steps all runs share count, if they
+    are at least half of the rows of the shortest run, and if no run has two rows for the same steps. Otherwise all rows
+    count. If only shared rows count, two single runs are compared row by row, so that a rise or fall over the steps
+    that both runs have in common cancels.
     Raises InputError for a side without a run, for a single run beside several, and for runs of one side by two
     methods.
     """

@@ -24,7 +24,8 @@ APART = 0.005
 
 
 def tie_tolerance(rewards: torch.dtype) -> float:
-    """Return the largest distance at which two advantages count as equal, as a part of their group's largest in size.
+    """Return the largest distance at which two advantages of a group count as equal, divided by the largest absolute
+    advantage of the group.
 
     rewards: the dtype in which the rewards were given. Advantages are compared in float64, so only the round-off of the
     rewards themselves has to be tolerated. The result is 1e-9 for float64, 1e-6 for float32 and 1e-3 for any other
@@ -88,7 +89,10 @@ def blocks(index: Tensor, rollouts: int | None = None) -> Iterator[Block]:
 
 
 def blocks_of(batch: Batch) -> list[Block]:
-    """Return the groups of a batch as blocks, as a single block if the batch has a prompt axis."""
+    """Return blocks of groups of similar size, which together hold every group of a batch.
+
+    There is a single block if the batch has a prompt axis, as all its groups then have one size.
+    """
     return list(blocks(batch.group_index(), None if batch.index is not None else batch.rewards.shape[-1]))
 
 

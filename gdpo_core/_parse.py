@@ -85,8 +85,8 @@ def parse_setting(text: str, argument: str) -> dict[str, Any]:
 def parse_named(text: str, argument: str, wanted: str = "NAME=NUMBER") -> dict[str, float]:
     """Return a dict from name to number out of one text, NAME=NUMBER with commas between several.
 
-    argument, wanted: words of InputError, the name of the argument and how each pair should be written. The error is
-    raised for what `parse_weights` refuses.
+    argument, wanted: words for errors: the name of the argument, and how each pair should be written. Raises InputError
+    for a pair that `parse_weights` refuses.
 
     >>> parse_named("correct = 1, format=0.5", "parts")
     {'correct': 1.0, 'format': 0.5}

@@ -185,13 +185,13 @@ class Speeds:
 
     @cached_property
     def spread(self) -> Array:
-        """The standard deviation of each reward's speed under `chance`, (K,)."""
+        """The standard deviation of each reward's speed, (K,), where `chance` gives the probability of each speed."""
         mean = self.chance @ self.grid
         return np.sqrt(np.maximum(self.chance @ self.grid**2 - mean**2, 0))
 
     @cached_property
     def log_spread(self) -> Array:
-        """The standard deviation of the logarithm of each reward's speed under `chance`, (K,)."""
+        """The standard deviation of the logarithm of each reward's speed, (K,), with the probabilities in `chance`."""
         logs = np.log(self.grid)
         return np.sqrt(np.maximum(self.chance @ logs**2 - (self.chance @ logs) ** 2, 0))
 
@@ -222,11 +222,12 @@ def damping(logits: Array) -> Array:
 
 
 def fit_speeds(course: Course, pushes: Pushes) -> Speeds:
-    """Return the speeds that fit a run, by a logistic regression of each reward's rate on its pushes so far.
+    """Return the speed at which each reward of a run follows its push, fitted to the run's course.
 
-    The pushes so far are damped (`damping`) and summed over the steps. The regression is repeated a few times, each
-    time with the pushes on the course that was fitted before. course: the rates of the rewards in the run; pushes: the
-    pushes of the setting that ran.
+    The fit is a logistic regression of each reward's rate on its push, which is damped (`damping`) and summed over the
+    steps so far. The pushes depend on the rates. So the regression is repeated a few times, each time with the pushes
+    at the rates that the one before fitted. course: the rates of the rewards in the run; pushes: the pushes of the
+    setting that ran.
     """
     rewards = course.rates.shape[1]
     start, speed = np.zeros(rewards), np.zeros(rewards)

@@ -194,11 +194,14 @@ def _varying(s: Scalars) -> tuple[Array, Array]:
 def _inside(s: Scalars, weights: Array) -> tuple[Array, Array]:
     """Return the least and the greatest length that w_k (r_k − mean_G r_k) can have in a step, each (steps, rewards).
 
-    weights: (steps, rewards). For a reward with the values 0 and 1, a group of n with k passes has
-    Σ (r − mean)² = k (n − k) / n. That is concave in k, so the sum over groups is least where the passes fill whole
-    groups and the remaining ones are in a single group, and greatest where they are spread evenly. For a reward with
-    more than two values its std is used: in a step of N answers the length is from 0 to |w| std √(N − 1), and exactly
-    the latter if they are one group.
+    The length is the root of the sum of squares over all answers of the step. w_k is the weight of reward k, r_k are
+    its values, and mean_G r_k is their mean in each group. weights: (steps, rewards).
+
+    For a reward with the values 0 and 1, a group of n answers of which m pass has Σ (r − mean)² = m (n − m) / n. As a
+    function of m this is concave. So its sum over the groups is least where the passes fill whole groups and those that
+    remain are in a single group, and greatest where the passes are spread evenly. For a reward with more than two
+    values its std is used: in a step of N answers the length is at least 0 and at most |w| std √(N − 1), and it is
+    exactly the latter if the answers are one group.
     """
     n, passes = s.size, np.nan_to_num(s.passes)
     rest, each, more = passes % n, passes // s.groups, passes % s.groups
@@ -239,9 +242,10 @@ def _teaching(s: Scalars) -> Array:
 def _smallest_sum(s: Scalars) -> Array:
     """Return (steps,) a lower bound on the length of the weighted sums minus their group's mean.
 
-    The length is the root of the sum of squares over all answers of a step. Divided by the grain of `_grain`, the sums
-    are whole numbers, as counts of passes are, and are bounded in the same way. A known number of groups whose sums
-    differ raises the bound. The result is 0 without a grain.
+    The length is the root of the sum of squares over all answers of a step. The grain is the number that `_grain`
+    returns. Divided by it, the sums of a step differ by whole numbers, as counts of passes do, and are bounded as
+    the passes are in `_inside`. Where it is known in how many groups the sums differ, that number can raise the bound.
+    The bound is 0 where `_grain` finds no grain.
     """
     grain = _grain(s)
     if grain == 0:

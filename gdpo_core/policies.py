@@ -54,8 +54,8 @@ class Coins:
     def draw(self, uniforms: Tensor, p: Tensor, out: Tensor) -> Tensor:
         """Write an outcome for each column of `uniforms` into `out` and return `out`: 1 where a coin falls on 1.
 
-        uniforms: (numbers, …) random numbers from 0 to 1, as many per column as the property `uniforms` says; p: the
-        probabilities, in a shape that broadcasts to that of `out`; out: (coins, …).
+        uniforms: (numbers, …) random numbers from 0 to 1, where `self.uniforms` is how many numbers a column has; p:
+        the probability of 1 for each coin, in a shape that broadcasts to that of `out`; out: (coins, …).
         """
         if self.together:
             uniforms = torch.where(uniforms[-1] < self.together, uniforms[0], uniforms[:-1])

@@ -90,7 +90,10 @@ def _of_groups(batch: Batch, x: Tensor) -> Tensor:
 
 
 def _of_batch(batch: Batch, x: Tensor) -> float | Tensor:
-    """Return a statistic of the batch as a number, or as one per group if the batch step is over each group."""
+    """Return x, the mean or the std of GDPO's batch step, as a number.
+
+    If the convention takes the batch step over each group, x has a number per group and stays a tensor.
+    """
     return _of_groups(batch, x) if batch.convention.last_step == "group" else x.item()
 
 

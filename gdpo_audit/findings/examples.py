@@ -153,13 +153,15 @@ def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup,
 
 
 def _example(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: str | None) -> ExampleGroup:
-    """Return one example from the rows of its group. finding: the id of the finding that the group shows, or
-    `PUNISHED`; score: how well the group shows that finding; reward: the name of the reward that the example is about,
-    or None.
+    """Return one example group, made from the rows of the group. finding: the id of the finding that the group shows,
+    or `PUNISHED` for a group in which good responses are punished, which is no finding. score: how well the group shows
+    that. reward: the name of the reward that the example is about; None where it is about all of them.
     """
 
     def column(name: str) -> tuple[float, ...] | None:
-        """Return the numbers of a column; None where the table has no such column or a number is missing in it."""
+        """Return the numbers in a column of `rows`, one per answer of the group; None where `rows` has no such column,
+        or where a number is missing in the column.
+        """
         values = tuple(rows[name].cast(pl.Float64).to_list()) if name in rows.columns else None
         return None if values is None or any(v is None or isnan(v) for v in values) else values
 

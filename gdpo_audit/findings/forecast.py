@@ -291,8 +291,10 @@ def _compare(speeds: Speeds, before: Pushes, after: Pushes, steps: int) -> _Comp
 def _reward_forecast(
     log: LoggedGroups, speeds: Speeds, compared: _Compared, before: Pushes, after: Pushes, k: int
 ) -> RewardForecast:
-    """Return the forecast of the reward with index k, in the reward's own unit. compared: the courses of all rewards as
-    rates. before, after: the pushes under the run's own setting and under the tried one.
+    """Return the forecast of the reward with index k, in the reward's own unit.
+
+    log: the logged groups. speeds: how fast each reward follows its push. compared: the rates of all rewards step by
+    step, under the run's own setting and under the tried one. before, after: the pushes under the same two settings.
     """
     unit, least = float(log.range[k]), float(log.low[k])
     if np.isnan(unit):

@@ -214,10 +214,10 @@ def _deviations_as_logged(
 
 
 class _Outcome(NamedTuple):
-    """The advantages that a method makes of some batches, and what they are made of. before_batch_step: GDPO's sums
-    before its batch step; for another method, the advantages. added: what the method adds up by weight. The last three
-    are sums over each group: of each reward's part of Σ A², of Σ A², and of how each reward goes together with the
-    advantages. In these sums the advantages that a mask took from the update count as 0; `advantages` still holds them.
+    """The advantages that a method makes of some batches, and what they are made of.
+
+    The fields `update`, `squares` and `selected` hold sums over each group, in which an advantage that a mask took from
+    the update counts as 0. The field `advantages` still holds such an advantage.
     """
 
     advantages: Tensor  # (prompts, rollouts) or (responses,)
@@ -225,7 +225,7 @@ class _Outcome(NamedTuple):
     added: Tensor  # (rewards, prompts, rollouts) or (rewards, responses) what the method adds up by weight
     update: Tensor  # (rewards, groups) each reward's part of Σ A²
     squares: Tensor  # (groups,) Σ A²
-    selected: Selected
+    selected: Selected  # sums of each reward in each group, weighed and counted by the advantages
 
 
 def _outcome(grouped: Grouped, method: str, logged: Deviations) -> _Outcome:
@@ -352,8 +352,11 @@ def _length_sums(grouped: Grouped, distance: Tensor, rows: pl.DataFrame, basis: 
 
 
 def _logged_sums(grouped: Grouped, log: Tensors, rows: pl.DataFrame, basis: Basis) -> LoggedSums[Any]:
-    """Return sums over the logged advantages of each group: among others, how many are 0, how many are not what the
-    recipe of `basis` makes, and by how much. log, rows: the same responses as tensors and as a table.
+    """Return the sums over the logged advantages of each group that `LoggedSums` describes, such as how many
+    advantages are 0. Where the basis has a recipe, they include how many logged advantages differ from what the recipe
+    makes, and by how much.
+
+    grouped, log, rows: the same responses, by group, as tensors and as a table. basis: holds the recipe.
     """
     advantages = log.advantages
     shape, present = grouped.batch.rewards.shape[1:], ~advantages.isnan()

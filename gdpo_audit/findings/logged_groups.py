@@ -115,8 +115,8 @@ class LoggedGroups:
 
     def pushes(self, method: str, weights: tuple[float, ...], gate: Gate | None = None) -> Pushes:
         """Return how a setting (method, weights and gate) pushes the rewards: its push on each, as measured on the
-        logged groups, and the standard deviations and correlations by which the pushes change as the rates of the
-        rewards change.
+        logged groups. With it are the standard deviations and correlations of the rewards, from which the push at
+        other rates of the rewards is computed.
         """
         table = self.table if gate is None else self.table.with_columns(behind(gate, self.facts.rewards))
         values = self.values if gate is None else self._values(table)

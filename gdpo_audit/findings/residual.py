@@ -235,7 +235,7 @@ def _adds_up(t: Terms) -> bool:
 
 
 def _largest(terms: Terms, x: Tensor) -> Tensor:
-    """Return (units,) the largest absolute value of x in each unit of the terms, such as a group, over the responses
-    that take part. x: (responses,).
+    """Return (units,) the largest absolute value of x in each unit of the terms, which is a group or a batch. Only the
+    responses that `terms.included` marks with 1 count. x: (responses,).
     """
     return x.new_zeros(len(terms.batch)).scatter_reduce(0, terms.unit, x.abs() * terms.included, "amax")

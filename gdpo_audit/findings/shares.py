@@ -64,10 +64,10 @@ def _products(trials: Trials, method: str) -> tuple[Array, Array | None]:
     """Return two stacks of matrices, (units, rewards, rewards), for the sample of `trials`. A unit is a set of
     responses that the method divides by one number: a group or a batch.
 
-    The first stack holds Σ x_k x_l over the responses of each unit, where x_k is the term of reward k before its
-    weight: z under GDPO, and under other methods the reward minus the mean of its group. The second stack holds the
-    matrices D for which w'D w is the square of the number by which the method divides the unit. The second is None for
-    "grpo_no_std", which divides by nothing.
+    The first stack holds Σ x_k x_l over the responses of each unit, where x_k is what the method adds up for reward k
+    before its weight. Under GDPO that is the reward normalised in its group, and under other methods the reward minus
+    its mean in the group. The second stack holds a matrix D for each unit: with the weights w, w'D w is the square of
+    the number by which the method divides. There is None in place of it for "grpo_no_std", which divides by nothing.
     """
     f = trials.facts
     c = ALL_CONVENTIONS[f.basis.convention]

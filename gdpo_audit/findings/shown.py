@@ -29,13 +29,15 @@ _LEAST = 8  # the fewest groups with an advantage other than 0: fewer do not sho
 
 @dataclass(frozen=True)
 class Shown:
-    """The signs in logged advantages: a title for the most telling one, a sentence for each, and, if the advantages are
-    a weighted sum of the rewards that was not centred, its weights. Without signs the title is "".
+    """Observations on how logged advantages were made, which the advantages show by themselves.
+
+    title: the title of the most telling observation, "" if there is none. says: a sentence for each observation.
+    weights: if the advantages are weighted sums of the rewards from which no mean was subtracted, the weights.
     """
 
     title: str = ""
     says: tuple[str, ...] = ()
-    weights: tuple[float, ...] | None = None  # with which the rewards add up to the advantages, uncentred
+    weights: tuple[float, ...] | None = None
 
 
 NOTHING_SHOWN = Shown()
@@ -105,9 +107,9 @@ def _centring(a: np.ndarray, group: np.ndarray, batch: np.ndarray, x: np.ndarray
 
 
 def _plain_sum(a: np.ndarray, x: np.ndarray) -> list[float] | None:
-    """Return the weights, rounded to four digits, with which the rewards x add up, uncentred, to the advantages a. None
-    if there are no such weights, or if too few responses have every reward; others are not looked at. x: (responses,
-    rewards); a: (responses,).
+    """Return the weights, rounded to four digits, with which the weighted sum of the rewards x is the advantages a, no
+    mean being subtracted. None if there are no such weights, or if too few responses have every reward; a response
+    that lacks a reward is not looked at. x: (responses, rewards); a: (responses,).
     """
     whole = np.isfinite(x).all(1)
     if whole.sum() < x.shape[1] + _ROWS:

@@ -95,8 +95,9 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, tables: Iterable[pl.DataFr
     that switch to the other one. Raises InputError for a log that lacks a reward, for weights that are all 0, and if
     the log changed since the audit.
 
-    tables: all tables of the run in `with_every_weighed_reward(f, setting)`, read anew; engine: applies a function to
-    each part of the run, as `map` does.
+    f: the facts of the run. setting: the other setting. tables: all tables of the run, read anew, with every reward to
+    which the setting gives a weight (as in the facts that `with_every_weighed_reward(f, setting)` returns). engine:
+    applies a function to each part of the run, as `map` does.
     """
     ran, f = f, with_every_weighed_reward(f, setting)
     expect(not f.lacks_a_reward, "what_if", "a log with every reward", f"one that lacks some, in {f.run.path}")

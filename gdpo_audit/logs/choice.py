@@ -142,9 +142,9 @@ def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, f
 
 
 def _with_its_parts(total: str, parts: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
-    """Return a total, which the caller names, as the only reward, with an issue if other columns explain much of it.
+    """Return a total, which the caller names, as the only reward, with an issue if `parts` explain much of it.
 
-    parts: the columns that may be the parts of the total.
+    parts: the columns that may be the parts of the total. sample: reads a sample of columns. flags: boolean columns.
     """
     score = weights_of(sample([total, *parts]), parts, flags, total) if parts else None
     if score is None or score.explained < NEARLY:
@@ -158,9 +158,9 @@ def _near_total(
 ) -> RewardChoice | None:
     """Return the choice of rewards that nearly add up to a total, without this total; None if there is no such total.
 
-    The columns named otherwise, at least two, explain much of the total but not all. If they explain little, a column
-    is a total only if its name can mean nothing else, and there are no weights. Otherwise the choice holds the weights
-    that come nearest, and leaves out columns whose weight is 0.
+    There have to be two other columns or more. If they explain much of the total, but not all, the choice holds the
+    weights that come nearest and leaves out columns of weight 0. If they explain little, a column is still a total
+    where its name can mean nothing else, and the choice holds no weights.
     table: a sample of the rows. clear: the columns that may be rewards, totals among them. where: a file, for errors.
     asks: whether a column that may be such a total or a reward of its own raises InputError.
     """
@@ -224,11 +224,11 @@ def _left_out(reasons: Mapping[str, str]) -> tuple[LogIssue, ...]:
 def _without_open_ones(
     choice: RewardChoice, table: pl.DataFrame, where: str, judged: bool
 ) -> tuple[RewardChoice, dict[str, str]]:
-    """Return the choice without the rewards that may be metrics, and by the name of each of these why it is left out.
+    """Return two things: the choice without the rewards that may be metrics, and {reward: why it is left out}.
 
-    They are left out only if logged advantages can judge them (`judged`), and stay if no other reward would be left.
-    Without advantages, raises InputError for them. It then also raises for two rewards that order every group alike,
-    unless the name of one says that it is the other one, weighted.
+    Such rewards are left out only if logged advantages can judge them (`judged`), and stay if no other would be left.
+    Without advantages, raises InputError for them. Raises it then for two rewards, too, that put the responses of every
+    group in one order, unless the name of one says that it is the other one, weighted.
     table: a sample of the rows. where: a file, for errors.
     """
     names = choice.rewards
@@ -259,8 +259,8 @@ def beside_score(
 ) -> RewardChoice:
     """Return the rewards that count in the total that the framework logs beside them, with their weights.
 
-    A reward of weight 0 is left out, with an issue, unless all have weight 0; but verl's penalty for length gets weight
-    1. If the total does not tell the weights, names and numbers decide, as in `_beside_open_score`.
+    A reward of weight 0 is left out, and an issue says so, unless all have weight 0; verl's penalty for length gets
+    weight 1 instead. Where the total does not tell the weights, `_beside_open_score` goes by the names and numbers.
     table: rows of the rewards and the total, with the group of each in GROUP_OF_ROW where it is known.
     score: the column of the total. flags: columns of true and false.
     named: whether the caller names the rewards, which then all stay.

@@ -245,8 +245,9 @@ def _depth(folder: str) -> int:
 def _without_evaluations(logs: Logs) -> tuple[Logs, tuple[str, ...]]:
     """Return the logs without files of evaluations, and in words which files were left out.
 
-    An evaluation is left out only where files of training lie beside it. Of prime-rl, the files of all episodes are
-    left out where files of the episodes that were trained on lie beside them.
+    The file of an evaluation is left out only where a file of training lies beside it. Logs of prime-rl may hold the
+    episodes that were trained on twice: in files of their own, in a folder "effective", and among all episodes, in a
+    folder "all". A file in "all" is left out where its counterpart in "effective" is there.
     """
     patterns = {re.sub(r"\d+", "#", name) for files in logs.values() for name in files}
     trains = {name.rpartition("/")[0] for name in patterns if _TRAINING.search(name)}
@@ -284,7 +285,7 @@ def _evaluates(name: str, names: set[str], trains: set[str]) -> bool:
 
 
 def _replaced(name: str, word: str) -> str:
-    """Return the name with `word` in the place of the word for an evaluation."""
+    """Return the name of a file with `word` in place of each word that means an evaluation, such as eval or test."""
     return _EVALUATION.sub(lambda match: word + re.sub(r"[a-z]+", "", match[0], flags=re.IGNORECASE), name)
 
 

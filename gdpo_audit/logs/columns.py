@@ -122,8 +122,8 @@ class Columns:
     length: str | None = None
     key: str | None = None  # the column that identifies the groups of a batch
     by: str | None = None  # a column with one value in each group
-    identity: str | None = None  # the column that says which prompt returns; a table may lack it
-    once: str | None = None  # a column; of the rows of a batch that share its value, only the last one counts
+    identity: str | None = None  # the column that says which prompt a response answers; a table may lack it
+    once: str | None = None  # a column that marks copies: of a batch's rows with one value there, only the last counts
     mask: Mask | None = None  # which rows a mask leaves out
 
     @property
@@ -134,7 +134,9 @@ class Columns:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The columns that may hold text: the step, the key and `by`, except those that are among `numbers`."""
+        """The columns that may hold text: those of `step`, `key` and `by`. A column that has to hold numbers, because
+        `numbers` names it too, is left out.
+        """
         names = (self.step, self.key, self.by)
         return tuple(dict.fromkeys(name for name in names if name and name not in self.numbers))
 

@@ -84,9 +84,9 @@ def _by_places(run: Run, sizes: Sequence[int], places: int) -> Run:
 
 
 def regroup(run: Run, size: int) -> Run:
-    """Return the run in blocks of `size` rows as groups, without the issues of its former blocks.
+    """Return the run with blocks of `size` rows as its groups, and without the issues (`OF_BLOCKS`) of its old groups.
 
-    Raises InputError if the rows of a batch, in the steps that are asked for, are no multiple of the size.
+    Raises InputError if a batch, in the steps that are asked for, has a number of rows that is no multiple of `size`.
     """
     sizes, _ = _in_window(run)
     _expect_none(sizes.filter(pl.col("rows") % size != 0), run, f"rows that groups of {size} divide")
@@ -95,10 +95,11 @@ def regroup(run: Run, size: int) -> Run:
 
 
 def with_clues(run: Run) -> Run:
-    """Return the run with all that shows its groups, which one pass over the log gathers.
+    """Return the run with the clues to its groups, which one pass over the log gathers.
 
-    That is a sample of the rows, and the sizes of the groups that a column identifies. If no column does, it is the
-    sizes of the batches and, if logged, the advantages of the first batches. Raises InputError for a log without rows.
+    One clue is a sample of the rows. If a column identifies the groups, the other clue is the sizes of the groups. If
+    none does, the others are the sizes of the batches and, if logged, the advantages of the first batches. Raises
+    InputError for a log without rows.
     """
     rows = run._source
     by = ["batch", "_key"] if rows.keyed_by else ["batch"]
@@ -143,9 +144,10 @@ def _with_changes(run: Run, sizes: pl.DataFrame, changes: Blocks) -> Run:
 
 
 def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:
-    """Raise InputError for the first of some batches or groups whose rows make no whole groups, if there is any.
+    """Raise InputError for the first row of `ragged`; do nothing if `ragged` has no rows.
 
-    ragged: the rows, step and number of the file of each. wanted: in words, what was expected.
+    ragged: a row for each batch, or group, whose number of responses is no multiple of the group size. Its columns are
+    `rows` (that number), `step`, and `_file` (the number of the file). wanted: in words, what was expected.
     """
     if len(ragged):
         file, rows, step = run.files[ragged["_file"][0]], ragged["rows"][0], ragged["step"][0]

@@ -72,11 +72,13 @@ def lists_of_answers(
 
 
 def exploded(table: Table, frame: pl.LazyFrame, lists: Lists, number: int, texts: bool) -> pl.LazyFrame:
-    """Return a row per answer; if lines hold several, a column `LINE` holds the number of the line in which each stood.
+    """Return the rows of a table with a row per answer, made of the lists in the columns that `lists` names.
 
-    Rows whose lists are empty are left out. frame: the rows of the table. number: the number of the table.
-    texts: whether the texts of columns named in UNREAD are kept; otherwise the number of their characters, as text,
-    takes their place, but not in Parquet.
+    If a row of the log holds several answers, a column `LINE` holds the number of the row from which an answer came.
+    Rows whose lists are empty are left out. A table without any of these columns is returned as it is.
+    frame: the rows of the table. number: the number of the table, from 0.
+    texts: whether the texts in lists of columns named in UNREAD are kept; otherwise the number of characters, as text,
+    takes the place of each, except in the kinds of table that keep all texts, such as Parquet.
     """
     schema = frame.collect_schema()
     there = [name for name in lists.names if isinstance(schema.get(name), pl.List)]

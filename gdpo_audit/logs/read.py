@@ -317,10 +317,12 @@ def _columns_of(shape: Shape, files: LogFiles) -> _Columns:
 def _with_rewards(
     form: Form, candidates: Sequence[str], schema: Mapping[str, pl.DataType], options: ReadOptions
 ) -> tuple[Form, RewardChoice]:
-    """Return the form with its rewards, the column `by` and the column of prompts, and how the rewards were chosen.
+    """Return two things: a form that also knows the log's rewards, the column `by` and the column of prompts; and how
+    the rewards were chosen.
 
-    candidates: the columns that may be rewards. schema: all columns with their types. Raises InputError if there is no
-    reward, if columns may be rewards or not, and if a column that is used does not hold what it should.
+    form: which column of the log holds what, as far as it is known. candidates: the columns that may be rewards.
+    schema: all columns with their types. Raises InputError if there is no reward, if it is open whether some columns
+    are rewards, and if a column that is used does not hold what it should.
     """
     where, logged = form.tables[0].name, form.logged or [*union_schema(form.tables)]
     chosen = choose_rewards(form, candidates, schema, options)

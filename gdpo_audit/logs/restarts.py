@@ -60,11 +60,12 @@ def _restarted(rows: pl.DataFrame) -> bool:
 
 
 def _groups_again(rows: pl.DataFrame, numbered_by: str) -> pl.DataFrame:
-    """Return the groups that stand in several files, or in several passes, with a row for each file or pass.
+    """Return a table of the groups that stand in several files (or passes), with a row per group and file (or pass).
 
-    The row has the number of the group's rows there (`rows`) and, if advantages are logged, their sum (`sum`) and the
-    sum of their absolute values (`size`). There are no rows unless the share `WHOLE` of these groups is whole: with the
-    usual number of rows, above 1, and advantages that add up to 0 if they do so in all files or passes together.
+    The columns are `rows`, the number of the group's rows in that file, and, if advantages are logged, the sum of its
+    advantages there (`sum`) and of their absolute values (`size`). The table is empty unless the groups are whole in
+    each file: of its rows, at least the share `WHOLE` has the usual number of rows of a group, which is above 1. Also,
+    if the advantages of the groups add up to 0 over all files together, they have to do so in each file.
     numbered_by: the column with the number of the file or the pass.
     """
     figures = [pl.len().alias("rows")]

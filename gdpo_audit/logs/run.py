@@ -74,7 +74,9 @@ class Rows:
 
     @property
     def batches(self) -> pl.DataFrame:
-        """A table of the batches: of each its number (batch), how many rows it has, its step and its first `_file`."""
+        """A table with a row per batch: its number (`batch`), how many responses it has (`rows`), its step (`step`)
+        and the number of the file in which it begins (`_file`).
+        """
         of_batch = pl.col("rows").sum(), pl.col("step").first(), pl.col("_file").first()
         return self.sizes.group_by("batch", maintain_order=True).agg(*of_batch)
 
@@ -194,9 +196,10 @@ class Run:
                 yield table.select(*columns, "^(_prompt_key|_masked)$")
 
     def _numbered(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        """Yield the responses of the chosen steps in numbered groups, also the groups that `tables` leaves out.
+        """Yield the responses of the chosen steps with the numbers of their groups, a table for each of the frames.
 
-        frames: frames of the log, as `Rows.read` yields them.
+        Groups whose total cannot be told apart into its parts (`--parts`) are among them, unlike in `tables`.
+        frames: parts of the log, one after the other, as `Rows.read` yields them.
         """
         number = partial(_number_blocks, blocks=self._blocks) if self._blocks else _number_keys
         number = number if self._places is None else partial(_number_places, places=self._places)

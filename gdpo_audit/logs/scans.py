@@ -110,9 +110,11 @@ def _scan(files: Sequence[str], **options: str) -> pl.LazyFrame:
 
 
 def _one_by_one(form: Form, numbers: range, names: Sequence[str], size: int) -> Iterator[pl.DataFrame]:
-    """Yield the responses of these tables, one table at a time, in parts of at most `size` rows.
+    """Yield the responses of some tables of a log, one table at a time, in parts of at most `size` rows.
 
     A table whose rows hold several responses comes whole, because its responses are numbered from the first row on.
+    form: holds the tables of the log, and reads their responses. numbers: which of its tables to read, from 0. names:
+    the columns to read.
     """
     for number in numbers:
         table, start, whole = form.tables[number], 0, False

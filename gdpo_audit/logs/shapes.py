@@ -99,9 +99,13 @@ def _takes_a_shape(framework: str, schema: Schema, known: str | None) -> bool:
 
 
 def _changed(tables: Sequence[Table], change: Change) -> list[Table]:
-    """Return the tables with their rows changed; they are changed again where they are read with their long texts.
+    """Return the tables with their rows changed by the function `change`.
 
-    change: returns the changed rows for a table, its rows, its number and whether these rows hold the long texts.
+    A table is first read without its long texts, and its function `again` reads its rows a second time, with them. Both
+    the rows of the first reading and those that `again` reads are changed.
+
+    change: takes a table, its rows, the number of the table (from 0), and whether the rows hold the long texts; returns
+    the changed rows.
     """
 
     def again(table: Table, number: int) -> pl.LazyFrame:
@@ -223,7 +227,10 @@ def _exploded(shape: Shape) -> Shape:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table with a row per answer."""
+        """Return the rows of a table with a row per answer, which the lists in `answer_lists` hold.
+
+        frame, number: the rows and the number of the table; texts: whether long texts are kept, as in `exploded`.
+        """
         return lists.exploded(table, frame, answer_lists, number, texts)
 
     lines = lists.lines_are_groups(tables, answer_lists, step, ids, prompts)
@@ -248,10 +255,11 @@ def _with_lists(table: Table) -> Table:
 
 
 def _with_functions(shape: Shape) -> Shape:
-    """Return the shape with a list of rewards per answer as a column per reward function, `rewards[0]` for the first.
+    """Return the shape with each list of rewards in a column per reward function: `rewards[0]`, `rewards[1]` and so on.
 
-    This is done only if rows are answers, and for lists of numbers that are called rewards and have one length, out of
-    `FUNCTIONS`, in all rows. A list that the caller names as a reward stands for all of its columns.
+    This is done only if each row is one answer. A column of lists counts if its name is one of rewards, if the lists
+    hold numbers, and if all of them have the same length, a number in `FUNCTIONS`. If the caller names such a list as a
+    reward, the name stands for all of its columns.
     """
     schema = union_schema(shape.tables)
     sizes: dict[str, int] = {}

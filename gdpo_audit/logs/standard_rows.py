@@ -13,11 +13,12 @@ from gdpo_core._words import clip
 
 
 def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -> pl.DataFrame:
-    """Return a log's rows with standard columns: `_file`, step, the rewards, and whatever else `columns` names.
+    """Return a log's rows with columns whose names are the same for every log.
 
-    Everything but the rewards, which have the names of `reward_column`, has one name, whatever the log: advantage,
-    length, `_key`, `_prompt_key`, `_once`, `_masked` and `_by`. If `columns` names no step, it is the number of the
-    file, from 1. `_place` comes with rewards, and `_event` in a log of events.
+    There are always `_file` and step, which is the number of the file, from 1, if `columns` names no step. The others
+    are there if `columns` names what they hold: advantage, length, `_key`, `_prompt_key`, `_once`, `_masked` (whether a
+    mask leaves the row out), `_by`, and each reward under the name that `reward_column` gives. If there are rewards,
+    `_place` says where in the log each row stands. In a log of events, `_event` is the number of the event.
     frame: responses, numbered in FILE and ROW. columns: what its columns hold. files: the names of the files.
     Raises InputError that names the file, the column and the first value that does not fit.
     """
@@ -70,9 +71,9 @@ def _at(frame: pl.DataFrame, row: int, files: Sequence[str], step: int | None = 
 
 
 def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[str]) -> None:
-    """Raise InputError for a column that is not one of numbers, unless it is missing or has no values.
+    """Raise InputError if the column `name` does not hold numbers; do nothing if it is missing or has no values.
 
-    The error shows the first value that spells no number, or else the first one.
+    The error shows the first text that spells no number. In a column without such a text, it shows the first value.
     """
     kind = frame.schema.get(name, pl.Null())
     if is_number_type(kind) or kind == pl.Null:

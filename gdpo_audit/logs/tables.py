@@ -185,7 +185,7 @@ def _read(table: pl.LazyFrame, texts: bool) -> pl.DataFrame:
 
 
 def is_unread(name: str, kind: object, table_kind: str = "") -> bool:
-    """Return whether a column is one of texts, named in UNREAD, in whose place the number of characters may stand.
+    """Return whether a column holds long texts (it is named in UNREAD), in whose place their lengths may be read.
 
     name, kind: its name and type. table_kind: the `kind` of its table, of which "parquet" and "table" keep all texts.
     """

@@ -66,9 +66,10 @@ class TextReader:
         return by_place
 
     def _in_table(self, number: int, rows: Sequence[int]) -> dict[int, PromptAndCompletion]:
-        """Return the texts of some rows of a table by their place; an empty dict if the table has no texts.
+        """Return the texts of some rows of a table, by the place of each row in the log; {} if the table has no texts.
 
-        number: the number of the table; rows: the numbers of its rows, as the column `ROW` holds them.
+        A place is one number, made of those of the table and of the row. number: the number of the table; rows: the
+        numbers of the wanted rows, as the column `ROW` holds them.
         """
         whole = self._responses(self._tables[number].again(), number)
         kinds = whole.collect_schema()

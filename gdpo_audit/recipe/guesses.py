@@ -153,7 +153,7 @@ def is_plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float,
     almost cancel each other, if eps would be more than a correction, or if fitted weights leave no equation to spare.
 
     unknown: the indices of the weights that the log does not show. eps: what the convention adds to the std. equations:
-    what `degrees_of_freedom` returns.
+    how many more independent equations the log gives for the weights than there are unknowns.
     """
     weights, complexity = guess
     if complexity == 0:

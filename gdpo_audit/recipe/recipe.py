@@ -238,11 +238,12 @@ def _after(after: str, computed: Tensor, log: Tensors) -> tuple[Tensor, Tensor]:
 
 
 def same_direction(log: Tensors, comparison: Comparison) -> Tensor:
-    """Return (groups,) whether all logged advantages of a group are the same positive multiple of the computed ones, or
-    0 where all of these are 0. False for a group in which a logged advantage is missing.
+    """Return (groups,) whether the logged advantages of a group are its computed advantages times one positive factor.
+    If all computed advantages of a group are 0, whether all logged ones are 0 too. False for a group in which a logged
+    advantage is missing.
 
-    A group that is such a multiple without being reproduced was normalised together with other responses than the
-    logged ones, as where an evaluation wrote into the same file.
+    A group for which this holds, but whose logged advantages differ from the computed ones, was normalised together
+    with other responses than the logged ones, as where an evaluation wrote into the same file.
     """
     index, computed = log.group_of_response, comparison.computed
 

@@ -198,7 +198,7 @@ def _attempts(
 
 
 def _few_sizes(log: Tensors) -> bool:
-    """Return whether the advantages have so few sizes that a recipe has to explain nothing but their signs."""
+    """Return whether the advantages have so few absolute values besides 0 that they show little but their signs."""
     sizes = (log.advantages.abs() * 1e4).round()
     return len(sizes[sizes > 0].unique()) <= _FEW_SIZES
 
@@ -288,11 +288,11 @@ class _Trial:
 
 
 def _trial_of(batch: Batch, method: str, given: Weights | None, solved: Solved, solvable: bool) -> _Trial | None:
-    """Return the weights to try with one method and convention; None if too few of the units (groups or batches) are
-    divided as the method divides.
+    """Return the weights to try with one method and convention; None if the logged advantages show that too few units
+    (groups or batches) were divided by what the method divides by.
 
-    given: weights to try first; None for 1 each. solvable: whether the weights could be solved for; if not, only
-    `given` and weights of 1 are tried.
+    given: weights to try first; None for 1 each. solved: the terms of the method and the weights solved from them;
+    solvable: whether they could be solved for; if not, only `given` and weights of 1 are tried.
     """
     terms, solution = solved
     count = len(batch.rewards)

@@ -61,8 +61,9 @@ class Terms:
         return value.new_zeros(*value.shape[:-1], len(self.batch)).index_add_(-1, self.unit, value)
 
     def mean(self, value: Tensor, trust: Tensor) -> Tensor:
-        """Return (…, responses) the mean that may have been subtracted from a value, over the unit of each response; 0
-        if the method subtracts none. trust: (responses,) the weight of each response in that mean.
+        """Return (…, responses) the mean of a value over the unit of each response, if a mean that x does not show may
+        have been subtracted (`shifted`); 0 otherwise. value: (…, responses). trust: (responses,) the weight of each
+        response in that mean.
         """
         if not self.shifted:
             return torch.zeros_like(value)
@@ -133,7 +134,7 @@ class Solution:
 
     @property
     def is_direction(self) -> bool:
-        """Whether the log leaves only one direction of the weights."""
+        """Whether the log shows the weights up to one common factor, but for what `null_space` leaves open."""
         return self.directions.shape[1] == 1
 
     @property
@@ -147,8 +148,8 @@ class Solution:
 
 
 def solution_of(terms: Terms, batches: int) -> Solution:
-    """Return the weights that fit the most batches, with the batches that do not fit them left out. If none fits, all
-    batches count that show anything. batches: how many there are.
+    """Return the weights that fit the most batches, solved from the batches that fit them. If no batch fits, the
+    weights are solved from all batches in which a reward varies. batches: how many batches there are.
     """
     size = (terms.x.square().sum(1) / terms.included.sum().clamp(min=1)).sqrt()
     varying = size > 0

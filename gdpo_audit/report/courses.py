@@ -73,10 +73,10 @@ def courses(report: AuditReport) -> Html:
 
 
 def courses_of(report: AuditReport) -> dict[str, list[Course]]:
-    """Return the courses to draw of each reward, by its name: its mean, and its push and share if ties and shares are
-    `comparable` in the report.
+    """Return the courses to draw of each of the first `DRAWN` rewards, by the name of the reward.
 
-    Of more than `DRAWN` rewards, only the first ones have courses here.
+    A course is one figure of the reward by step. The first is that of the reward's mean. Those of its push and of its
+    share of the update follow, unless `comparable` says that they mean nothing in this report, or no method is shown.
     """
     method, drawn = shown_method(report)[0], {}
     for reward in report.rewards[:DRAWN]:

@@ -139,8 +139,8 @@ def what_if(w: WhatIf) -> Html:
 
 
 def _first(report: AuditReport, say: Say = str) -> Html:
-    """Return what comes first in a report: what to do, what ran, and the picture that `opening` draws; say: as in
-    `front`.
+    """Return what comes first in a report: what to do, what ran, and the picture that `opening` draws. say: rewrites a
+    sentence of the audit for the page.
     """
     head, _, more = say(report.what_first).partition(". ")
     bold, rest = (f"{head}.", f" {more}") if more else (head, "")

@@ -271,7 +271,11 @@ def plan_table(report: AuditReport) -> Table | None:
 
 
 def _columns_of_plan(primary: str | None, forecast: bool) -> list[str]:
-    """Return what the columns of the plan mean, in their order; forecast: whether one of them has forecasts."""
+    """Return sentences that say what the columns of the table of the plan mean, in the order of the columns.
+
+    primary: the name of the primary reward; None where no reward is primary, and then no column is about it.
+    forecast: whether one of the columns holds forecasts.
+    """
     foretold = (
         f"A forecast estimates how much higher or lower the mean of {primary} over the logged steps would have been "
         "under the setting, with an 80 % interval."

@@ -173,7 +173,10 @@ class Pairs:
     needed: dict[str, Tensor]
 
     def tied(self, method: str, weight: float = 1.0) -> Tensor:
-        """Return (entries,) whether the method gives both answers one advantage at this weight of correctness."""
+        """Return (entries,) whether the method ties the two answers of the pairs of each entry.
+
+        weight: the weight of correctness.
+        """
         return (self.needed[method] - weight).abs() < _SAME
 
     def broken(self, weight: float = 1.0) -> Tensor:
@@ -212,7 +215,7 @@ class Pairs:
     def sufficient_weight(self, method: str, among: Tensor | None = None) -> float:
         """Return the weight of correctness above which every pair is in the right order; NaN if there is no pair.
 
-        among: (entries,) whether the pairs of an entry matter, by default all.
+        among: (entries,) whether to count the pairs of each entry; by default the pairs of all entries count.
         """
         needed = self.needed[method] if among is None else self.needed[method][among]
         return needed.max().item() if len(needed) else float("nan")

@@ -24,7 +24,11 @@ Accepted: TypeAlias = dict[str, dict[str, list[object]]]
 
 
 class Schema(TypedDict):
-    """The documentation of one parameter of a function, as BFCL writes it."""
+    """The documentation of one parameter of a function, as BFCL writes it.
+
+    format: "date" for a text that has to be a date, YYYY-MM-DD; enum: the values, as they have to be spelled; default:
+    the value that the parameter has where a call leaves it out.
+    """
 
     type: Annotated[str, msgspec.Meta(pattern="^(string|integer|float|boolean)$")]  # the keys of TYPES
     description: Text

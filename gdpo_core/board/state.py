@@ -30,9 +30,9 @@ class State:
     """A state of the board.
 
     marks: (answers, rewards). pays, weights: for each reward, what a mark of 1 pays, and the reward's weight.
-    convention: its key; method: the method on the right. lengths: the tokens of each answer, for a convention that
-    averages over tokens; primary: the index of the reward that tells right answers from wrong ones, or None; names:
-    those of the rewards, if they have any.
+    convention: the key of the convention; method: the id of the method on the right. lengths: how many tokens each
+    answer has, for a convention that averages over tokens. primary: the index of the reward that tells right answers
+    from wrong ones; None where no reward does. names: the names of the rewards, if they have any.
     """
 
     marks: Marks

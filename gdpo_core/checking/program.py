@@ -180,11 +180,11 @@ def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
 
 
 def _arguments(call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Entry]]:
-    """Yield the key and the entry of each argument that a call gets by name.
+    """Yield each argument that a call gets by name: its key, and an `Entry` with its value and its place.
 
-    The entries of a mapping after ** count too, if the program spells the mapping out; otherwise one key that begins
-    with ** stands for them all. The second positional argument of a trainer counts as "reward_funcs". names: what the
-    names of the program stand for.
+    A mapping after ** gives an argument for each of its keys, if the program spells the mapping out; otherwise one key
+    that begins with ** stands for them all. The second positional argument of a trainer counts as "reward_funcs".
+    names: what the names of the program stand for; file: the name of the program's file, for the places.
     """
     if (_dotted(call.func) or "").endswith("Trainer") and len(call.args) > 1:  # the first argument is the model
         yield "reward_funcs", Entry(_value(call.args[1], names, True), f"{file}:{call.args[1].lineno}")

@@ -54,7 +54,8 @@ class Runs:
 
     method: the id of the method that runs, None where it has no name here; convention: the id of the convention by
     which it is computed, None for the paper's. says: a sentence about what runs; read_in: the place in the trainer's
-    code where it was read. stops: whether no group of answers is compared, so that there is nothing more to say.
+    code where it was read. stops: whether the check says no more, neither of rewards nor of groups, because what
+    runs compares no group of answers or was not read.
     """
 
     when: Sequence[Condition] = ()
@@ -62,7 +63,7 @@ class Runs:
     convention: str | None = None
     says: str = ""
     read_in: str = ""
-    stops: bool = False  # whether no group of answers is compared, so that there is nothing more to say
+    stops: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

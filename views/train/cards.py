@@ -138,7 +138,7 @@ def kind(sketch: Mapping[str, Any], arms: bool) -> str:
 
 
 def _never(steps: Sequence[int | None]) -> list[float]:
-    """Return the median epochs of a sketch with infinity in place of None."""
+    """Return the epochs at which the coins or arms of a sketch are learnt, with infinity for None, meaning never."""
     return [inf if s is None else s for s in steps]
 
 
@@ -364,8 +364,8 @@ def _largest(cells: Sequence[Sequence[Any]]) -> float | None:
     """Return the largest of WEIGHTS up to which the right answer wins at each weight; None if it does not win at the
     smallest.
 
-    To win, it needs a final probability of LEARNT or more. cells: pairs as in `File`, one for each of WEIGHTS and a
-    last one for the gate; the first number of a pair is that probability.
+    To win, it needs a final probability of LEARNT or more. cells: a pair for each of WEIGHTS, and a last one for the
+    gate, which does not count here; the first number of a pair is that probability.
     """
     largest = None
     for weight, (p, _) in zip(reversed(WEIGHTS), reversed(cells[:-1]), strict=True):

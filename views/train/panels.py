@@ -42,11 +42,11 @@ def draw(scenario: Scenario, setup: Setup, runs: Runs, limits: Mapping[str, Tens
 
 
 def _marks(there: Sequence[tuple[float, str]], epochs: int) -> list[dict]:
-    """Return a dict per method that learns a coin: the epoch at which it has learnt the coin, and where that number
-    stands.
+    """Return the `marks` that `charts.learning` draws: a dict per method that learns a coin, with the epoch at which it
+    has learnt the coin, and the place in the chart where the number of that epoch is written.
 
-    The keys are those that `charts.learning` takes. A number never stands on the upright line of another method. there:
-    pairs of the epoch and the method's title, the fastest method first; epochs: how many were trained.
+    The places are chosen so that a number does not stand on the upright line of another method. there: pairs of the
+    epoch and the method's title, the fastest method first; epochs: how many epochs were trained.
     """
     marks = [
         {"method": name, "epoch": epoch, "learnt": LEARNT, "beside": epoch, "slot": min(n, 1)}

@@ -55,7 +55,8 @@ def each(compute: Callable[..., Any], methods: Sequence[str], p0: Sequence[float
     """Return what compute(method, p0, **options) gives for each method, by method.
 
     It is computed in other processes, and once for all visitors. compute: `gdpo_core.train` or `gdpo_core.mean_field`.
-    Raises InputError, as these functions do.
+    p0, options: arguments of these two functions; p0 holds the probabilities at the start. Raises InputError, as these
+    functions do.
     """
     kept = {gc.train: run, gc.mean_field: limit}[compute]
     setup = Setup(tuple(p0), **{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()})
