@@ -167,8 +167,8 @@ def normalise_sums(batch: Batch, s: Tensor) -> Normalised:
 def centre_sums(batch: Batch, s: Tensor) -> Normalised:
     """Return the weighted sums `s` of the raw rewards minus a mean, undivided, with the std of each group.
 
-    The mean is that of the group, or, with leave-one-out and if the convention has `mean_of_others`, that of the other
-    rollouts. Sums of a group that differ by round-off alone all become 0.
+    The mean is that of the group. With leave-one-out, or if the convention has `mean_of_others`, it is that of the
+    other rollouts. Sums of a group that differ by round-off alone all become 0.
     """
     tolerance = _sum_tolerance(batch)
     in_group = deviations(batch, s, tolerance)

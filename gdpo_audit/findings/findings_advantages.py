@@ -106,9 +106,9 @@ def reward_columns_merged(f: Facts) -> Iterator[Finding]:
 def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
     """Yield one finding if no recipe reproduces the logged advantages, or if the recipe fails in some of the batches.
 
-    Yield nothing if all advantages are 0 and the rewards of no group differ, or if a reward is missing from the log.
-    Batches that another finding explains do not count: those that lack rows, that an evaluation overwrote, or in which
-    only impossible advantages are off.
+    Yield nothing if all advantages are 0 and the rewards of no group differ. If not all are 0, yield nothing where a
+    reward is missing from the log. Batches that another finding explains do not count: those that lack rows, that an
+    evaluation overwrote, or in which only impossible advantages are off.
     """
     if f.reproduced is not False:
         return

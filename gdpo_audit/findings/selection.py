@@ -78,7 +78,7 @@ def _round_off(batch: Batch, x: Tensor, same: float) -> Tensor:
 
 
 def _flat(batch: Batch, x: Tensor) -> Tensor:
-    """Return x, the result of a reduction over groups, as (…, groups): without the last axis of length 1 that it has
-    where all groups have one size.
+    """Return x, the result of a reduction over groups, as (…, groups). Where the rollouts have an axis of their own, in
+    a batch without group ids, this drops the last axis, which then has length 1.
     """
     return x.squeeze(-1) if batch.index is None else x

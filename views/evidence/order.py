@@ -1,6 +1,6 @@
 """The order of a right and a wrong answer: which of them gets the larger advantage, and from which weight of
-correctness on it is the right one. In all functions here `first` stands for all pairs of a right and a wrong answer to
-one prompt.
+correctness on it is the right one. Where a function here takes `first`, it is all pairs of a right and a wrong answer
+to one prompt.
 """
 
 from math import ceil
