@@ -44,8 +44,8 @@ class Deviations:
     same: float  # of the largest size in a group: the part up to which a number counts as 0
 
     def selected_by(self, a: Tensor) -> Selected:
-        """Return, for each reward and group, Σ A d and Σ d², how many responses are above the group's mean, and how
-        many of these have an advantage of 0 or less. a: (prompts, rollouts) or (responses,) the advantages A; a
+        """Return Σ A d, Σ d², how many responses are above their group's mean, and how many of these have an advantage
+        of 0 or less: each for every reward and group. a: (prompts, rollouts) or (responses,) the advantages A; a
         response whose advantage is NaN or infinite is left out.
         """
         finite, above, better = a.isfinite(), self.above, self.better
@@ -71,8 +71,8 @@ def deviations_of(batch: Batch, distance: Tensor, same: float) -> Deviations:
 
 
 def _round_off(batch: Batch, x: Tensor, same: float) -> Tensor:
-    """Return, for each response, the largest absolute value that counts as 0 in its group. x: a value per response;
-    same: the result as a part of the largest absolute value of x in the group.
+    """Return for each response the largest absolute value that counts as 0 in its group. x: a value per response; same:
+    the result as a part of the largest absolute value of x in the group.
     """
     return batch.group.broadcast(-same * batch.group.lowest(-x.abs()))
 
