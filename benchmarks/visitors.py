@@ -1,4 +1,6 @@
-"""Visitors without a browser, who send a server only what marimo's front end sends over its websocket and over HTTP."""
+"""Visitors without a browser: they send a server what marimo's front end sends over its websocket and over HTTP, and
+nothing else.
+"""
 
 import asyncio
 import json

@@ -179,9 +179,9 @@ def wrong_as(
 
 
 def judge(function: Callable, method: str, convention: str) -> tuple[list[tuple[str, bool, str]], str]:
-    """Return two things: the list that `check` returns, and a sentence on the function as a whole. This sentence says
-    that all cases agree with another convention, which fault most cases show, or what is wrong in the few cases that
-    are far off; it is "" if none applies.
+    """Return two things: the list that `check` returns, and a sentence on the function as a whole. The sentence says
+    that all cases agree with another convention. If not, it says which known fault explains more than half of the cases
+    that are far off, or, if only a few are far off, what is wrong in them. It is "" if none applies.
     """
     data, lines = load(), []
     answers = [(case, run(function, case)) for case in data["cases"]]

@@ -6,9 +6,9 @@ from math import fsum, isnan, nan, sqrt
 
 
 def moments(values, ddof, counts):
-    """Return the mean and the standard deviation of values, each of which is counted as often as `counts` says. ddof:
-    what is subtracted from the number of values in the standard deviation. Mean and standard deviation are NaN if there
-    are no values or one is NaN. Of values that differ only by round-off they are the first value and 0.
+    """Return the mean and the standard deviation of values. counts: how often each value counts; ddof: what is
+    subtracted from the number of values in the standard deviation. Both results are NaN if there are no values, or if
+    one is NaN. If the values differ only by round-off, the results are the first value and 0.
     """
     if not values or any(map(isnan, values)):
         return nan, nan

@@ -67,8 +67,8 @@ def _scalars_of_rates(setup: Setup, steps: pl.DataFrame) -> Scalars:
 
 
 def values_of(setup: Setup) -> list[tuple[float, float] | None]:
-    """Return a pair for each reward of a set-up: what it pays for a fail, which is taken to be 0, and what it pays for
-    a pass. The noise has None in place of a pair.
+    """Return a pair for each reward of a set-up: what it pays for a fail and for a pass. A fail counts as 0, whatever
+    the set-up pays for it. The noise has None in place of a pair.
     """
     return [*[(0.0, pay) for pay in setup.pays], *([None] if setup.noise else [])]
 
@@ -137,9 +137,9 @@ def other_largest(rewards: np.ndarray, weights: Sequence[float], method: str, se
 
 
 def _climb(dealt: np.ndarray, sums: list, target: int, weights: np.ndarray, method: str, draw: Any) -> bool:
-    """Return whether the reward `target` gets the largest share of the update by random swaps of answers between
-    groups, one after the other, `SWAPS` at most. A swap is kept if it brings that reward forward and changes nothing
-    that TRL logs.
+    """Return whether random swaps of answers between groups, one after the other and at most `SWAPS`, bring the reward
+    `target` to the largest share of the update. A swap is kept only if nothing that TRL logs changes, and if the lead
+    of that reward over the others is larger than after the swap kept before, if any.
 
     dealt: (groups, rollouts, rewards) the answers; sums: what `_update_sums` returns for each group. Both are changed
     in place.
@@ -262,8 +262,9 @@ def tables(rates: pl.DataFrame, logs: pl.DataFrame) -> list[str]:
 
 
 def _table(rows: pl.DataFrame, dealt: bool) -> list[str]:
-    """Return the lines of a table with a row per set-up and method. rows: those of `tables`, with the method in the
-    column "under"; dealt: whether one column of the table is the mean of "dealt", as `of_run` returns it.
+    """Return the lines of a Markdown table with a row per set-up and method, summed up over their runs. rows: a row per
+    run, with the keys of `_judge` and with the method in the column "under". dealt: whether the table also has the mean
+    of "dealt", the share of a run's steps at which `other_largest` found other groups.
     """
     heads = ["set-up", "method", "runs", "steps inside", "median width", "steps decided", "runs decided"]
     heads += ["steps that other groups turn"] * dealt

@@ -91,7 +91,7 @@ class AuditCallback(TrainerCallback):
     def _audit(self, args: Any, state: Any, logs: dict[str, Any] | None, last: int | None) -> None:
         """Audit the last logged steps, or the whole run if `last` is None, and keep the report.
 
-        The metrics of the last steps are logged too, those of the whole run are not. last: how many steps to audit.
+        last: how many steps to audit. If it is given, the metrics of the report are logged as well (see `_show`).
         logs: the trainer's logs of the present step, None after training. A fault is not raised; the second one in a
         row becomes a warning of the logger `gdpo_audit`.
         """

@@ -26,8 +26,10 @@ class PushChange:
 
 
 def push_changes(report: AuditReport) -> list[PushChange]:
-    """Return the change of the push on each reward. A reward is left out if its push is not known under GDPO or under a
-    method that GDPO is compared with.
+    """Return for each reward how its push changes from another method to GDPO.
+
+    The other method is GRPO or the method that runs, whichever pushes the reward more (see `compared_methods`). A
+    reward is left out if its push is not known under GDPO or under one of the compared methods.
     """
     known = [
         (r["name"], {m: nan_if_none(r["push"][m]) for m in (*compared_methods(report), "gdpo")}) for r in report.rewards

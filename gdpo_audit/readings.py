@@ -142,11 +142,11 @@ def _in_steps_of(run: Run, name: str) -> Run:
 
 
 def _masked(run: Run, mask: Mask, clues: Clues) -> Run:
-    """Return the run read with a mask, which leaves out whole rows or only their advantages, and with an issue about
-    it.
+    """Return the run read with a mask, and with an issue about the mask, which leaves out whole rows or only their
+    advantages.
 
-    A reward that only says which rows the mask leaves out, as its column equals the mask's column or is the opposite of
-    it, is left out too. clues: rows of the log, with its columns of 0 and 1, which are compared for that.
+    A reward that only says which rows the mask leaves out is left out too: its values are those of the mask's column,
+    or the opposite ones. clues: rows of the log, with its columns of 0 and 1, in which such rewards are found.
     """
     masking = clues.flags[f"{mask.column}"]
     flags = {name for name, flag in clues.flags.items() if _same_or_opposite(flag, masking)}
@@ -171,14 +171,13 @@ def _without_zeros(run: Run, counts: bool) -> Run:
 
 
 def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: Recipe) -> Run:
-    """Return the run with more details in its issue about rows that a mask leaves out because their advantage is 0;
-    unchanged without such an issue.
+    """Return the run with more details in its issue about rows that a mask leaves out because their advantage is 0. The
+    run is unchanged without such an issue. The details say what these rows have in common, if anything:
 
-    The details say what these rows have in common. "column" and "value": most of the rows have this value in this
-    column, and no other row has it. Else "below": under the recipe all of them get an advantage of at most 0, and no
-    logged advantage is below 0; this is looked at only where the rows count in their groups. Nothing is added if
-    neither holds. clues: rows of the log, with its columns of 0 and 1; sample: tables of the run; recipe: that of their
-    advantages.
+    - "column" and "value": most of these rows have this value in this column, and no other row has it;
+    - else "below": under the recipe all of these rows get an advantage of at most 0, and no logged advantage is below
+      0. This is looked at only if the rows count in the statistics of their groups.
+    clues: rows of the log, with its columns of 0 and 1; sample: tables of the run; recipe: that of their advantages.
     """
     masked = next((issue for issue in run.issues if issue.id == "masked" and issue.details["column"] is None), None)
     if masked is None:

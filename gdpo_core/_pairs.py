@@ -2,10 +2,10 @@
 
 Two advantages of a group count as one if both of these conditions hold:
 - computed without any eps, they are equal up to round-off (`tie_tolerance`);
-- as they were computed, they are less than `APART` times the group's largest advantage apart.
+- computed with the eps, they are less than `APART` times the group's largest advantage apart.
 The first condition looks past an eps. Added to the stds of rewards on different scales, an eps moves tied advantages a
-few ten-thousandths apart, which no optimiser feels. The second condition keeps apart what an eps moves farther. Where
-no eps can part ties, advantages count as one if they are equal up to round-off as they were computed. Pairs are counted
+few ten-thousandths apart, which no optimiser feels. The second condition parts advantages that an eps moves farther
+apart. Where no eps can part ties, there is one condition: the advantages are equal up to round-off. Pairs are counted
 without listing them.
 """
 
@@ -44,7 +44,7 @@ class Block:
 
     groups: Tensor  # (groups,) the number of each group
     rollouts: int  # the size of the largest group
-    # (groups, rollouts) the number of each response, −1 where a row is padded; None: the responses stand in order
+    # (groups, rollouts) the number of each response, −1 where a row is padded; None: the responses stand group by group
     rows: Tensor | None
 
     def pad(self, x: Tensor, fill: float) -> Tensor:
@@ -71,8 +71,9 @@ def blocks(index: Tensor, rollouts: int | None = None) -> Iterator[Block]:
     """Yield blocks that together hold every group; index: (responses,) the number of each response's group.
 
     rollouts: the size of every group, if all have the same size and their responses stand one group after the other.
-    All groups are then one block. If it is None, a block holds all groups of more than n and at most 2 n responses,
-    where n is a power of two or 1/2, so that no short group is padded to a long one.
+    All groups are then one block. Without it there is a block for the groups of 1 response, one for those of 2, one for
+    those of 3 or 4, one for those of 5 to 8, and so on, so that no short group is padded to a long one. A block without
+    groups is left out.
     """
     if rollouts is not None:
         yield Block(torch.arange(len(index) // rollouts, device=index.device), rollouts, None)
@@ -312,9 +313,10 @@ def _joined(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _apart(rank: Tensor, reward: Tensor) -> Tensor:
-    """Return (groups,) the number of pairs with equal `rank` but different `reward`.
+    """Return (groups,) the number of pairs of responses with equal `rank` but different `reward`.
 
-    Both are ranks, (groups, rollouts). A response of rank −1 is left out, and one of reward −1 must have the rank −1.
+    rank: (groups, rollouts) the rank of each response by its advantage, say; −1 for a response to leave out. reward:
+    likewise by its reward; where it is −1, `rank` must be −1 too.
     """
     return equal_pairs(rank) - equal_pairs(_joined(rank, reward))
 

@@ -167,8 +167,8 @@ def normalise_sums(batch: Batch, s: Tensor) -> Normalised:
 def centre_sums(batch: Batch, s: Tensor) -> Normalised:
     """Return the weighted sums `s` of the raw rewards minus a mean, undivided, with the std of each group.
 
-    The mean is that of the group, or, with leave-one-out and if the convention has `mean_of_others`, that of the other
-    rollouts. Sums of a group that differ by round-off alone all become 0.
+    The mean is that of the group. With leave-one-out, or if the convention has `mean_of_others`, it is that of the
+    other rollouts. Sums of a group that differ by round-off alone all become 0.
     """
     tolerance = _sum_tolerance(batch)
     in_group = deviations(batch, s, tolerance)
@@ -183,8 +183,8 @@ def with_rloo_baseline(batch: Batch, s: Tensor, in_group: Normalised) -> Normali
     """Return `in_group` with RLOO's baseline subtracted in place of the mean, if the convention has `mean_of_others`.
 
     Otherwise `in_group` comes back unchanged. The baseline of a rollout is the mean of the n − 1 others of its group,
-    and subtracting it gives n / (n − 1) times the centred value. s: the sums before they were centred, which tell how
-    many rollouts count.
+    and subtracting it gives n / (n − 1) times the centred value. s: what `in_group` was made of, from which n is
+    counted.
     """
     if not batch.convention.mean_of_others:
         return in_group
@@ -195,11 +195,11 @@ def with_rloo_baseline(batch: Batch, s: Tensor, in_group: Normalised) -> Normali
 
 
 def deviations(batch: Batch, x: Tensor, tolerance: Tensor | None = None) -> Normalised:
-    """Return x minus the mean of its group, undivided, with the mean and std that the convention takes of each group.
+    """Return x minus the mean of its group, undivided, with the mean and the std that belong to each value of x.
 
-    With leave-one-out, mean and std are, for each response, those of the others in its group. Otherwise they are those
-    of the whole group. Only if the convention's `group_of_one` is "raw", a lone response keeps x, with mean 0 and
-    std 1. tolerance: the largest std of each group that is taken as 0.
+    With leave-one-out, they are the mean and the std of the other responses in the group. Without it, they are those of
+    the whole group; only then, and if the convention's `group_of_one` is "raw", a lone response keeps x, with mean 0
+    and std 1. tolerance: the largest std of each group that is taken as 0.
     """
     c, over = batch.convention, batch.each_group
     mean, deviation = centre(x, over)

@@ -108,10 +108,10 @@ def _grpo(rollouts: int, rewards: int) -> int:
 def _gdpo(rollouts: int, rewards: int) -> int:
     """Count the distinct advantage vectors of GDPO: sorted sums of K normalised columns, collected column by column.
 
-    Sorting the sums loses nothing, because every order of a column is a column too. A constant column adds 0, so what
-    K − 1 columns reach, K columns reach too; only sums that are new can lead to further ones.
-    One reward has a vector for each number of passes, where none and all are alike; with up to three rollouts σ is the
-    same wherever it is not 0. So in both cases the count is that of GRPO without std.
+    Sorting the sums loses nothing, because every order of a column is a column too. A constant column adds 0, so what K
+    − 1 columns reach, K columns reach too; only sums that are new can lead to further ones.
+    In two cases the count is that of GRPO without std. With one reward both methods have one vector for no passes and
+    for all, and one for each number of passes between. With up to three rollouts σ is the same wherever it is not 0.
     """
     if rewards == 1 or rollouts <= 3:
         return _no_std(rollouts, rewards)

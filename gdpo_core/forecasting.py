@@ -135,12 +135,16 @@ class Pushes:
 
     @cached_property
     def _variance(self) -> Array:
-        """The mean over the course of the log of rate (1 − rate), for the rates that `_rates` gives, (K,)."""
+        """The mean over the steps of the log of rate (1 − rate), (K,), with the rates of the rewards, or of their gated
+        values. It is at least 1e-9.
+        """
         rates = self._rates(self.course.logits)
         return np.maximum((rates * (1 - rates)).mean(0), 1e-9)
 
     def _rates(self, logits: Array) -> Array:
-        """Return (…, K) the rate of each source: that of the reward, or of its gated value."""
+        """Return (…, K) the rate of each reward at these logits, (…, K); for a gated reward, the rate of its gated
+        value.
+        """
         rates = 1 / (1 + np.exp(-logits))
         if self.gate is not None:
             gated, on, factor = self.gate
@@ -165,10 +169,10 @@ class Pushes:
 class Speeds:
     """The speed at which each of K rewards follows its push, in logits per step for a push of 1, with its uncertainty.
 
-    start: (K,) the logit of each reward at the first step. fitted, error: (K,) the speed as each reward alone tells it,
-    and its standard error. slope: (K,) by how much the start is lower for a speed that is higher by 1. grid: (points,)
-    possible speeds; chance: (K, points) the probability of each of them for each reward, as all rewards of the run
-    together tell it.
+    start: (K,) the logit of each reward at the first step. fitted, error: (K,) the speed fitted to each reward alone,
+    and its standard error. slope: (K,) by how much the start is lower if the speed is higher by 1. grid: (points,)
+    speeds that are possible. chance: (K, points) for each reward, the probability of each speed in `grid`, to which all
+    rewards of the run contribute.
     """
 
     start: Array
@@ -196,7 +200,7 @@ class Speeds:
         return np.sqrt(np.maximum(self.chance @ logs**2 - (self.chance @ logs) ** 2, 0))
 
     def quantile(self, probability: Array) -> Array:
-        """Return (draws, K) the speeds at these quantiles of `chance`.
+        """Return (draws, K) speeds, each of which lies at a quantile of the distribution `chance` of its reward.
 
         probability: (draws, K) the quantiles, from 0 to 1.
         """
@@ -259,9 +263,9 @@ def _smooth(time: Array, rates: Array) -> Array:
 def _regress(driven: Array, rates: Array, dispersion: float) -> tuple[float, float, float, float]:
     """Fit logit(rate) = start + speed × driven; return start, speed, the standard error of the speed, and slope.
 
-    driven: (T,) the push, damped and summed over the steps until then; rates: (T,) those of one reward, where NaN is
-    left out; dispersion: as in `Course`, of this reward, the least variance that the standard error counts with. The
-    slope says by how much the start is lower for a speed that is higher by 1.
+    driven: (T,) the sum of the damped pushes on one reward from the first step to each step. rates: (T,) the rates of
+    this reward, where NaN is left out. dispersion: the variance of its rate, as in `Course`, below which the variance
+    in the standard error does not go. slope: by how much the start is lower for a speed that is higher by 1.
     """
     there = ~np.isnan(rates)
     x, y = driven[there], rates[there]

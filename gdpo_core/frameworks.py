@@ -26,8 +26,8 @@ class Lines:
     for $with_size in `switch_to_gdpo`, if the group size is known. switch_to_other: makes a run use another method than
     GDPO. options: by method, the text for $option in `switch_to_other`. A method without such a text cannot be set; if
     options is None, the text is the method's name. set_weights: sets the weights. set_grpo_weights: sets the weights of
-    other methods than GDPO, if that is done elsewhere. gate: makes a reward count only where another one is passed.
-    gate_to: makes the reward get another value than 0 elsewhere, if `gate` cannot do that.
+    the methods other than GDPO; if None, `set_weights` does. gate: makes a reward count only where another one is
+    passed. gate_to: does so if the reward gets another value than 0 elsewhere; if None, `gate` does.
     """
 
     switch_to_gdpo: str
@@ -43,7 +43,7 @@ class Lines:
     keep_groups: str | None = None  # turns off the filter for groups whose summed reward is constant
     own_name: str | None = None  # gives a second reward function of the same name its own column in the log
     no_evaluation: str | None = None  # keeps evaluations out of the log
-    # makes the log hold whole groups; None: no setting of the framework makes it a sample
+    # makes the log hold whole groups; None: no setting of the framework makes the log a sample
     log_whole_groups: str | None = None
     gate: str
     gate_to: str | None = None

@@ -139,7 +139,8 @@ def _largest(low: Array, high: Array, sides: _Sides | None) -> Array:
 
 
 def _length_of_rest(x: Array) -> Array:
-    """Return (steps, rewards), for each reward, the sum of x over all other rewards; an infinite one makes it infinite.
+    """Return (steps, rewards), for each reward, the sum of x over all other rewards; infinite if x is infinite for one
+    of them.
 
     x: (steps, rewards) bounds on lengths or shares.
     """
@@ -323,10 +324,11 @@ def _by_groups(s: Scalars, sides: _Sides) -> tuple[Array, Array]:
 
 
 def _of_one_group(s: Scalars, method: str) -> tuple[Array, Array]:
-    """Return the lowest and the highest share of a group's update that each reward can have, each (rewards,).
+    """Return two arrays, each (rewards,): the lowest and the highest share of a group's update that each reward can
+    have.
 
-    All of them are −∞ and ∞ if any reward has more than two values, if there are too many kinds of groups to look at
-    each, or if no kind of group has advantages other than 0.
+    The lowest shares are all −∞ and the highest all ∞ if nothing can be said: if any reward has more than two values,
+    if there are too many kinds of groups to look at each, or if no kind of group has advantages other than 0.
     """
     if any(v is None for v in s.values):
         return np.full(len(s.values), -np.inf), np.full(len(s.values), np.inf)

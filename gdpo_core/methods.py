@@ -158,13 +158,16 @@ class Method:
 def reward_parts(batch: Batch, steps: Steps) -> Tensor:
     """Return (rewards, …) each reward's part a_k of the advantages A: the parts of a response sum to its advantage.
 
-    steps: what the method computed for this batch. There are such parts because a method is linear but for its
-    divisors. All parts of a response are NaN if
-    - its advantage in `steps` is NaN: a missing reward propagates to it, the convention gives NaN to a group of one, or
-      the response has no reward and the convention leaves it out (`Batch.zero_unrewarded` then makes its advantage 0);
-    - GD²PO drops the response, which then has the advantage 0.
-
+    A method is linear in the rewards but for its divisors. So the parts are the terms of its sum, divided as in
+    `steps`:
     GRPO: a_k = w_k (r_k − mean_G r_k) / std_G s; GDPO: a_k = w_k (z_k − mean_B z_k) / std_B s; each std plus its eps.
+
+    steps: what the method computed for this batch. All parts of a response are NaN if
+    - its advantage in `steps` is NaN, because a missing reward propagates to it, or because the convention gives NaN to
+      a group of one;
+    - it has no reward and the convention leaves it out. Its advantage in `steps` is NaN too, and
+      `Batch.zero_unrewarded` makes it 0 later;
+    - GD²PO drops it, which gives it the advantage 0.
     """
     x = batch.rewards if steps.z is None else steps.z
     terms = (batch.weights * x).nan_to_num_()
@@ -269,10 +272,10 @@ def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float
 
 
 def apply_convention(formula: Method, batch: Batch) -> tuple[Method, Batch]:
-    """Return the method and the batch to compute with, as the batch's convention and the method itself demand.
+    """Return the method and the batch to compute with, which may differ from the ones given.
 
-    formula: the method as asked for. A convention may have GRPO in place of GDPO for a single reward, and take missing
-    rewards as 0 in GDPO; a method's `prepare` changes rewards or weights.
+    formula: the method as asked for. The batch's convention may put GRPO in the place of GDPO for a single reward, or
+    have GDPO take missing rewards as 0. The method's own `prepare` may change the rewards or weights of the batch.
     """
     c = batch.convention
     if formula.decoupled and len(batch.rewards) == 1 and c.one_reward_is_grpo:

@@ -194,11 +194,11 @@ def update_share(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Opt
 
 
 def update_sums(batch: Batch, steps: Steps, a: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
-    """Return (rewards, …) Σ a_k A and (…) Σ A², whose ratio is each reward's share of the update.
+    """Return (rewards, …) Σ a_k A and (…) Σ A², each summed as `over` does. Their ratio is each reward's share of the
+    update.
 
     batch: the rewards with which the method computed; steps: what the method computed for them, from which
-    `reward_parts` makes the parts a_k; a: the advantages A. An A that is NaN or infinite counts as 0. over: the
-    responses to sum over.
+    `reward_parts` makes the parts a_k; a: the advantages A, of which those that are NaN or infinite count as 0.
     """
     a = a.masked_fill(~a.isfinite(), 0)
     products = reward_parts(batch, steps).mul_(a).nan_to_num_(posinf=0, neginf=0)

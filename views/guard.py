@@ -67,9 +67,9 @@ class Body:
     """The body of a request as it arrives. It is refused if it is larger than uploads may be, or if no byte comes for
     `SECONDS`.
 
-    size: the bytes that the header content-length declares, or, without it, the bytes that have come so far; coming:
-    the most bytes that may come; most: the bytes above which the body is refused; late: whether no byte came for too
-    long; whole: whether all of it has come.
+    size: the bytes that the header content-length declares; without that header, the bytes that have come so far.
+    coming: the bytes for which room is kept, `size` or, with a header transfer-encoding, BODY. most: the bytes above
+    which the body is refused. late: whether no byte came for too long. whole: whether all of it has come.
     """
 
     def __init__(self, scope: Scope, receive: Receive) -> None:

@@ -95,8 +95,8 @@ def tend() -> None:
 def _tend() -> None:
     """Look after memory forever: every few seconds collect recent garbage, and freeze what is alive.
 
-    Automatic garbage collections, which took up to 0.3 s, skip frozen objects. All free memory is given back (see
-    `give_back`) a minute after the last time if a session has ended since then, and otherwise after ten minutes.
+    Automatic garbage collections, which took up to 0.3 s, skip frozen objects. Every ten minutes all free memory is
+    given back instead (see `give_back`), or already after one minute if a session has ended in the meantime.
     """
     given = time.monotonic()
     while True:

@@ -83,8 +83,8 @@ class Facts(Figures):
 
     @cached_property
     def only_round_off(self) -> bool:
-        """Whether a recipe was found only because nothing could contradict it: no advantage that it computes is larger
-        than the error that is allowed, so any other recipe would reproduce the log as well.
+        """Whether the recipe that was found shows nothing. No advantage that it computes is larger than the error that
+        is allowed, so any other recipe would reproduce the log as well. False if no recipe was found.
         """
         if self.basis.recipe is None:
             return False
@@ -135,8 +135,9 @@ class Facts(Figures):
 
     @property
     def trainers_own(self) -> bool:
-        """Whether the method that was meant to run is only what the trainer of this log does by itself, and not one
-        that somebody chose in a configuration.
+        """Whether nobody chose the method that was meant to run: it is the one that the trainer of this log runs by
+        itself. False for ms-swift, in whose configuration somebody does choose it, and where no method was meant to
+        run.
         """
         same = self.intended_method is not None and self.intended_method == self.run.configured_method
         return same and self.run.framework != "ms_swift"  # in its configuration somebody does choose the method
@@ -201,7 +202,9 @@ class Facts(Figures):
 
     @property
     def all_silent(self) -> bool:
-        """Whether every logged advantage is 0, and every method that was computed makes all advantages 0 too."""
+        """Whether every logged advantage is 0, and each of the `methods` that the audit computed makes all advantages 0
+        too.
+        """
         return self.all_zero and all(self.silent(m) == 1 for m in self.methods)
 
     @property

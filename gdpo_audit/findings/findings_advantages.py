@@ -56,8 +56,8 @@ def _error(batches: Sums[Array]) -> str:
 
 def _off(batches: Sums[Array]) -> dict[str, object]:
     """Return the evidence of a finding about batches that are not reproduced, by name: the first `LISTED` of their
-    steps, how many of their rows are off, and the share of groups whose advantages are all off by one factor, among the
-    groups with such rows. The threshold of that share comes last.
+    steps, how many of their rows are off, and a share with its threshold. Among the groups with such rows, this is the
+    share of the groups whose advantages are all off by one factor.
     """
     wrong, steps = int(batches.logged.wrong.sum()), batches.step.tolist()[:LISTED]
     return {"steps": steps, "rows_off": wrong, "groups_off_by_a_factor": scaled_share(batches), "threshold": SCALE_ONLY}
@@ -106,9 +106,9 @@ def reward_columns_merged(f: Facts) -> Iterator[Finding]:
 def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
     """Yield one finding if no recipe reproduces the logged advantages, or if the recipe fails in some of the batches.
 
-    Yield nothing if all advantages are 0 and the rewards of no group differ, or if a reward is missing from the log.
-    Batches that another finding explains do not count: those that lack rows, that an evaluation overwrote, or in which
-    only impossible advantages are off.
+    Yield nothing if all advantages are 0 and the rewards of no group differ. If not all are 0, yield nothing where a
+    reward is missing from the log. Batches that another finding explains do not count: those that lack rows, that an
+    evaluation overwrote, or in which only impossible advantages are off.
     """
     if f.reproduced is not False:
         return

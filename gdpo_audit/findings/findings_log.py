@@ -146,10 +146,9 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
 
 
 def ragged_batches(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if some groups lack responses: if batches hold a number of rows that is no multiple of the
-    group size, or, where a column tells the groups apart, if some groups hold another number of responses than is
-    usual. Yield nothing if groups are told apart by a column and the logged advantages are reproduced, as the trainer
-    had such groups then.
+    """Yield one finding if some groups lack responses. This is so if batches hold a number of rows that is no multiple
+    of the group size, or, where a column tells the groups apart, if groups do. Yield nothing if a column tells the
+    groups apart and a recipe reproduces the logged advantages: the trainer itself then had such groups.
     """
     for details in issues(f, "ragged-batches"):
         if f.run.grouped_by_column and f.reproduced:

@@ -129,8 +129,9 @@ def forecast_of(
 
 def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, ForecastPart]]:
     """Return the forecasts of several settings over the steps of the log, in the order of `trials`. Each is a dict by
-    the name of the reward; under "difference", "low" and "high" it has the forecast difference and the ends of its
-    interval, or None where the log does not tell. Raises InputError where the log lacks what every forecast needs.
+    the name of the reward. Its value holds the difference from the run as it was ("difference") and the two ends of its
+    interval ("low", "high"), or None where the log does not tell. Raises InputError where the log lacks what every
+    forecast needs.
     """
     forecaster = _Forecaster(f)
     steps = int(forecaster.log.course.time[-1]) + 1
@@ -195,9 +196,11 @@ def fitted_speeds(f: Facts) -> dict[str, tuple[float, float]]:
 
 
 def _checked(f: Facts, course: Course, method: object, weights: object, gate: object, steps: object) -> ForecastSetting:
-    """Return the setting that a caller of `AuditReport.forecast` asks for, checked against the run. None stands for the
-    run's own method, its own weights, no gate, and as many steps as the course has; a reward that `weights` leaves out
-    keeps its weight. Raises InputError.
+    """Return the setting that a caller of `AuditReport.forecast` asks for. The arguments are checked against the run f,
+    and InputError is raised for one that does not fit.
+
+    course: of the rewards in the log. An argument that is None stands for the run's own method, its own weights, no
+    gate, or as many steps as the course spans. A reward that `weights` leaves out keeps its weight.
     """
     known = method is None or (isinstance(method, str) and method in TRIED_METHODS)
     expect(known, "forecast, method", f"one of {', '.join(TRIED_METHODS)}", repr(method))

@@ -32,9 +32,8 @@ class Selected(NamedTuple):
 
 @dataclass(frozen=True)
 class Deviations:
-    """The distances of rewards from the means of their groups, with sums over each group that do not depend on the
-    advantages. above: which responses are above the mean of their group by more than round-off; better: how many such
-    responses each group has; same: the size, as a part of the largest in a group, up to which a number is round-off.
+    """The distances d of rewards from the means of their groups, with those sums over each group for which no
+    advantages are needed. same: a number whose size is at most this part of the largest size in its group counts as 0.
     """
 
     batch: Batch
@@ -42,12 +41,12 @@ class Deviations:
     squares: Tensor  # (rewards, groups) Σ d²
     above: Tensor  # (rewards, …) 1 where d is above 0 by more than round-off, else 0
     better: Tensor  # (rewards, groups) how many of these a group has
-    same: float  # of the largest value of a group: what is nearer to 0 is 0
+    same: float  # of the largest size in a group: the part up to which a number counts as 0
 
     def selected_by(self, a: Tensor) -> Selected:
-        """Return for each reward and group the sums that tell how the reward goes together with these advantages, and
-        how many responses above the group's mean they punish. a: (prompts, rollouts) or (responses,) the advantages; a
-        response whose advantage is NaN is left out.
+        """Return Σ A d, Σ d², how many responses are above their group's mean, and how many of these have an advantage
+        of 0 or less: each for every reward and group. a: (prompts, rollouts) or (responses,) the advantages A; a
+        response whose advantage is NaN or infinite is left out.
         """
         finite, above, better = a.isfinite(), self.above, self.better
         if bool(finite.all()):
@@ -72,14 +71,14 @@ def deviations_of(batch: Batch, distance: Tensor, same: float) -> Deviations:
 
 
 def _round_off(batch: Batch, x: Tensor, same: float) -> Tensor:
-    """Return the largest absolute value that counts as 0 in the group of each response, where x holds a value per
-    response. same: that value as a part of the largest absolute value of the group.
+    """Return for each response the largest absolute value that counts as 0 in its group. x: a value per response; same:
+    the result as a part of the largest absolute value of x in the group.
     """
     return batch.group.broadcast(-same * batch.group.lowest(-x.abs()))
 
 
 def _flat(batch: Batch, x: Tensor) -> Tensor:
-    """Return x, the result of a reduction over groups, as (…, groups): without the last axis of length 1 that it has
-    where all groups have one size.
+    """Return x, the result of a reduction over groups, as (…, groups). Where the rollouts have an axis of their own, in
+    a batch without group ids, this drops the last axis, which then has length 1.
     """
     return x.squeeze(-1) if batch.index is None else x

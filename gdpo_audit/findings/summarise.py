@@ -195,10 +195,11 @@ def _as_array(_: str, x: Tensor | Array) -> Array:
 
 def _scores(groups: Sums[Array], method: str, first: int) -> dict[str, Array]:
     """Return how well each group shows each kind of finding: by the id of the finding (groups,) scores, NaN for a group
-    that does not show it. If a finding is about one reward, the key is the id, a space and the index of the reward.
+    that does not show it. "reward-dominates" has scores for each reward, so its keys are the id, a space and the index
+    of the reward.
 
-    method: the method whose ties, wrong orders and the like are shown. first: the index of the reward whose good
-    responses the score of `punished` is about.
+    method: the method under which ties, wrong orders, shares and punished responses are counted. first: the index of
+    the reward of the score "punished", which is the number of responses that are good in this reward and are punished.
     """
     sums, several = groups.methods[method], (groups.rewards.dead_groups == 0).sum(0) > 1
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -50,8 +50,8 @@ class Basis:
     changes: Mapping[int, Made] = field(default_factory=dict)  # by batch, where they are not `weights` and `recipe`
 
     def of_batch(self, batch: int) -> Made:
-        """Return the weights and the recipe of one batch, which are those of the run unless they change. batch: its
-        number.
+        """Return the weights and the recipe of the batch with this number: its own ones in `changes`, or else those of
+        the run.
         """
         return self.changes.get(batch, Made(self.weights, self.recipe))
 
@@ -214,10 +214,11 @@ def concat(several: Sequence[Sums[Array]]) -> Sums[Array]:
 
 
 def add_up(batches: Sums[Array], number: Array) -> Sums[Array]:
-    """Return the sums of all batches that have the same number, in ascending order of these numbers. Some fields are
-    not added up: of numbers of batches and steps and of extremes, the lowest or the highest stays, fingerprints are
-    joined by XOR, and the scatter is taken anew around the common mean. batches: sums over batches or over other pieces
-    of a run, such as its groups; number: (batches,) the number of each.
+    """Return the sums of all batches that have the same number, in ascending order of these numbers. batches: sums over
+    batches or over other pieces of a run, such as its groups; number: (batches,) the number of each.
+
+    Some fields are not added up. Of the numbers of batches and steps, and of extremes, the lowest or the highest stays.
+    Fingerprints are joined by XOR. The scatter is taken anew around the common mean.
     """
     if (number[1:] < number[:-1]).any():
         order = np.argsort(number, kind="stable")

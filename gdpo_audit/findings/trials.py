@@ -74,8 +74,8 @@ class Trials:
 
     @cached_property
     def as_it_ran(self) -> Facts:
-        """The facts of the sample under the run's own method and weights, with which those of every trial are
-        compared.
+        """The facts of the sample under the run's own method and weights. The facts under every other setting are
+        compared with these.
         """
         return self.facts_under(Trial(self.facts.method, self.facts.basis.weights))
 

@@ -124,9 +124,9 @@ def _rises(values: np.ndarray) -> bool:
 def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the pairs of columns that order the responses of every group alike, as squashed or rescaled copies do.
 
-    If each group is sorted by one column of such a pair, the other column never falls. It also differs in at least half
-    of the neighbouring responses in which the first column differs, and in no others (see `_follows`). A pass mark for
-    a score differs in far fewer, and is a reward of its own.
+    Let x and y be the columns of such a pair, in one order or the other. Once each group is sorted by x, y never falls,
+    and y stays wherever x stays. Where x changes from one response to the next, y changes too in at least half of the
+    cases (see `_follows`). A pass mark for a score changes far less often, and is a reward of its own.
     Columns with missing or infinite values, or with only one value, are left out. So are pairs of which one column has
     two values and the other has more.
     rows: some responses, with the group of each in GROUP_OF_ROW; without that column all rows are one group.

@@ -283,13 +283,13 @@ def beside_score(
 def _beside_open_score(
     table: pl.DataFrame, rewards: Sequence[str], score: str, flags: Collection[str], named: bool, fit: Score | None
 ) -> RewardChoice:
-    """Return the rewards beside a total that is no weighted sum of them, or that several choices of weights make.
+    """Return the rewards beside a total whose weights stay open: no weighted sum of them is the total, or several are.
 
-    Names like those of metrics, and columns that `not_rewards` finds, are left out, unless all would be. If the others
-    nearly make the total, they get the weights that come nearest, and those of weight 0 are left out as well.
-    fit: how nearly the rewards make the total; None if nothing could be fitted.
-    table: rows of the rewards and of the total, which is the column `score`.
-    named: whether the caller names the rewards, which then all stay.
+    Columns with names like those of metrics, and columns that `not_rewards` finds, are left out, unless none would
+    stay. If exactly one weighted sum of the rest is the total, the rest gets its weights. If the total is nearly such a
+    sum, the rest gets the weights that come nearest, without the rewards of weight 0.
+    table: rows of the rewards and of the total, the column `score`. flags: rewards of true and false. named: whether
+    the caller named the rewards, which then all stay. fit: how nearly all rewards make the total, if it was fitted.
     """
     plain = tuple(rewards) if named else tuple(name for name in rewards if role(name) != "metric")
     reasons = {} if named else not_rewards(table, plain, labels=False)

@@ -1,8 +1,8 @@
 """Ways to tell the groups of a log apart under which its advantages add up to 0 in each group.
 
-Nearly every method subtracts a group's mean from its advantages. So the advantages show which rows are one group: those
-that share their value in one column, or in each of two, blocks of rows, or rows a fixed number of places apart. They
-also show rows that repeat another one, and rows that a mask left out.
+Nearly every method subtracts a group's mean from its advantages. So the advantages show which rows are one group:
+rows that share the value of one column, or the values of two columns; blocks of rows; or rows a fixed number of places
+apart. They also show which rows repeat another one, and which rows a mask left out.
 """
 
 from collections.abc import Iterator, Sequence

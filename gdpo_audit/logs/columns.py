@@ -249,13 +249,14 @@ def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[st
 def refuse_numeric_texts(
     tables: Sequence[Table], used: Iterable[str], rewards: Sequence[str] = (), needed: Collection[str] = ()
 ) -> None:
-    """Raise InputError for a column of text that is not used, although its first texts or its name may be a reward's.
+    """Raise InputError for a column of text that is not used, although it may be a reward written as text: its first
+    texts all spell numbers, or its name ends like that of a reward, as in total_score.
 
-    Such first texts all spell numbers, and such a name ends like that of a reward, as in total_score. Columns that are
-    named like prompts, answers or ids, or that hold no text, are no error.
-    used: columns that are used, or that need no look.
-    rewards: the rewards that a caller may name, so that the column is left out; the error says how.
-    needed: in small letters, names of columns that are read all the same; for these the error does not say how.
+    Columns that are named like prompts, answers or ids, or that hold no text, are no error.
+    used: columns that are used, and others that are not to be checked.
+    rewards: the rewards that a caller may name so that the column is left alone; the error then says how to name them.
+    needed: in small letters, names of columns that are read even if the rewards are named, so that naming does not
+    help.
     """
     examined = {*used}
     for table in tables:

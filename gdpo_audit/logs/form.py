@@ -96,10 +96,12 @@ def renumbered(table: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def exploded(table: pl.LazyFrame, lists: Sequence[str], by: str) -> pl.LazyFrame:
-    """Return a row per item of these lists, which all have the same length within a row; other values are repeated.
+    """Return a table with a row per item of the lists in some of its columns; the other values of a row stand in each
+    of its new rows.
 
-    by: one of the lists; rows in which it is empty or null are left out. A list that the table lacks is skipped. The
-    new rows are numbered anew in `ROW`, from 0 in each file.
+    lists: the columns of lists, which have the same length within a row; one that the table lacks is skipped. by: one
+    of them; rows in which it is empty or null are left out. The new rows are numbered anew in `ROW`, from 0 in each
+    file.
     """
     there = [name for name in lists if name in table.collect_schema()]
     return renumbered(table.filter(pl.col(by).list.len() > 0).explode(there))
@@ -124,10 +126,10 @@ def expect_one_length(table: Table, lists: Sequence[str], by: str) -> None:
 
 
 def same_length(table: Table, name: str, rewards: Sequence[str]) -> bool:
-    """Return whether the list `name` has as many items as the first reward's list in each row of a table.
+    """Return whether, in each row of a table, the list `name` has as many items as the list of the first reward.
 
-    rewards: the columns of the rewards. Raises InputError if the two lengths differ in a row of several responses, and
-    the column `name` has to hold a value per response, as another reward or the advantages do.
+    rewards: the columns of the rewards. Raises InputError if the two lengths differ in a row of several responses and
+    the column `name` is one of those that need a value per response, such as another reward or the advantages.
     """
     sizes = sizes_of(table, [*dict.fromkeys((name, rewards[0]))])
     same = sizes[name] == sizes[rewards[0]]

@@ -218,8 +218,8 @@ def _nemo_responses(
 ) -> pl.LazyFrame:
     """Return a row per response with its step, its last advantage that is not 0, and its number of unmasked tokens.
 
-    lists: the columns of lists with a value per response, if any; `by` is one of them. steps: the step of each table,
-    for rows without one. prompt: an expression for the prompt of a response, which becomes a column.
+    lists: the columns of lists with a value per response, if any; `by`: one of them. steps: the step of each table, for
+    rows without one. prompt: an expression for the prompt of a response, which becomes a column.
     """
     table = exploded(table, lists, by) if lists else table
     kinds = table.collect_schema()
@@ -275,9 +275,10 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     usual = {name: by_lower[name] for name in (*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES) if name in by_lower}
 
     def column(what: str, usually: tuple[str, ...], texts: bool = True) -> str | None:
-        """Return the column of the step, advantage or length (`what`): the one named, or else a usual one, or None.
+        """Return the column that holds `what`: "step", "advantage" or "length". It is the one that the caller names in
+        `options`, or else one of `usual`; None if there is neither. Columns of numbers, as in `numeric`, go first.
 
-        usually: the usual names; columns of numbers go first. texts: whether a column of text will do.
+        usually: the usual names for it. texts: whether a usual column of text will do.
         """
         there = [usual[name] for name in usually if name in usual]
         numbers = next((name for name in there if name in numeric), None)

@@ -180,10 +180,12 @@ def _in_blocks(run: Run, blocks: Blocks) -> Run:
 
 
 def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
-    """Return the run in the groups that a column identifies.
+    """Return the run in the groups that a column identifies. Issues say, where it is so,
 
-    Issues say which groups have lost rows, if all should have one size; which hold several groups of the usual size;
-    whether all have a single row; and where their size changes.
+    - from where on the groups have another size;
+    - that every group has a single row, though there are more groups than batches;
+    - which groups hold a multiple of the usual size, so that they are several groups;
+    - which groups have lost rows. This is said only if all groups should have one size and few do not.
     sizes: the rows, batch, step and file of each group. group_size: the usual size, if the caller gave it.
     Raises InputError if the rows of a group are no multiple of the size given.
     """
@@ -238,11 +240,13 @@ def _blocks_of(sizes: pl.DataFrame) -> tuple[int, ...]:
 
 
 def _with_usual(sizes: pl.DataFrame, usual: int, changes: bool) -> tuple[pl.DataFrame, Blocks]:
-    """Return the groups with a column `usual`, the usual group size in their part of the log, and its changes.
+    """Return two things: the groups with a column `usual`, the usual group size in their part of the log; and the
+    changes of this size.
 
-    The changes are the first batch and the size of each stretch of at least `LEAST` batches with one size; with a
-    single stretch they are ().
-    sizes: the rows and the batch of each group. usual: the size if it never changes. changes: whether to look for some.
+    The changes are the first batch and the size of each stretch of at least `LEAST` batches with one size; () if there
+    is a single stretch.
+    sizes: the rows and the batch of each group. usual: the size if it never changes. changes: whether to look for
+    changes.
     """
     changing: Blocks = ()
     if changes:

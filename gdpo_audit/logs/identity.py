@@ -19,10 +19,10 @@ _FEWEST = 2  # the fewest batches, and the fewest prompts in each, that show tha
 def identity_of(columns: Mapping[str, pl.DataType], rows: Callable[[str], pl.DataFrame]) -> str | None:
     """Return the column that says which prompt a response answers; None if the log has none.
 
-    Its name is one of `NAMES`, or one of `TOKENS` if it holds lists; the first of these columns is returned. A column
-    of numbers that number the prompts of each batch anew is passed over.
-    columns: the columns that may say it, with their types.
-    rows: reads some rows of the column with a given name, as `value` beside `batch`.
+    It is the first of `NAMES` that the log has. Without any, it is the first of `TOKENS` whose column holds lists. A
+    column whose numbers count the prompts of each batch anew, from 0 or 1, is passed over.
+    columns: the columns of the log that come into question, with their types.
+    rows: takes the name of a column, and returns some rows with its values as `value`, and with their `batch`.
     """
     by_lower = {name.lower(): name for name in reversed([*columns])}
     named = [by_lower[name] for name in NAMES if name in by_lower]

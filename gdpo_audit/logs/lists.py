@@ -108,10 +108,10 @@ def lines_are_groups(
     """Return whether each line of the log is surely one group.
 
     There are three cases in which it is not:
-    - lines hold one answer each, or some line holds several ids or several prompts;
+    - no line holds several answers, or some line holds several ids or several prompts;
     - a column with one id per line tells the groups;
-    - no column has one prompt per line, and each line has a step of its own, or each answer has one: such a line may be
-      a batch of several groups.
+    - no column has one prompt per line, and the steps do not help: each answer has a step of its own, or no two lines
+      have the same step. Such a line may be a batch of several groups.
     step: the column of steps, if any. ids, prompts: the columns that may tell groups apart.
     """
     several = [name for name in (*ids, *prompts) if name in lists.names and _differs_in_rows(tables, name)]

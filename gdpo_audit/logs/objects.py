@@ -92,7 +92,8 @@ def _may_stand_alone(kind: pl.DataType) -> bool:
 
 
 def _may_judge(name: str, kind: pl.DataType) -> bool:
-    """Return whether an object may hold rewards although its name does not say so: all of its members are numbers.
+    """Return whether an object may hold rewards although its name does not say so: all of its members are numbers,
+    lists of numbers, or null in all rows.
 
     Objects that are called usage, times, settings or the like are excluded. name, kind: the name and the type of the
     object's column.

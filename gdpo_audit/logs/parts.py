@@ -92,7 +92,9 @@ def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
 
 @dataclass(frozen=True)
 class _PassReader:
-    """The reader of a log of totals, which yields the passes of their parts in place of the totals."""
+    """The reader of a log of totals. It yields how often each part of a total passed, in place of the total. pays: what
+    a pass of each part pays.
+    """
 
     rows: Rows
     files: Sequence[str]

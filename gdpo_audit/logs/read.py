@@ -338,7 +338,8 @@ def _with_rewards(
 
 
 def _beside(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
-    """Return the columns of the log that are not used, without usual texts and what the form knows to be no reward.
+    """Return the columns of the log that nothing uses. Texts with a name that is usual beside rewards, such as prompt,
+    and what the form knows to be no reward, are left out.
 
     Raises InputError for a column that may be a reward written as text.
     chosen: how the rewards were chosen. schema: the columns of the log with their types.

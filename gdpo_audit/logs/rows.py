@@ -68,7 +68,9 @@ class _RowReader:
 
     @property
     def by(self) -> list[str]:
-        """The standard columns at whose changes a batch ends; a log without steps has a batch per file."""
+        """The standard columns that tell batches apart: where one of them changes, a batch ends. In a log without steps
+        they have "_file" in place of "step", so that a batch does not go on in another file.
+        """
         return ["_file" if name == "step" and self.form.step is None else name for name in self.form.batch]
 
     @property
@@ -88,10 +90,10 @@ class _RowReader:
         return (standard_rows(frame, wanted, self.files) for frame in frames_of(self.form, wanted.read))
 
     def in_batches(self) -> Iterator[pl.DataFrame]:
-        """Yield the standard rows in frames of whole batches, sorted where a batch's rows may stand apart.
+        """Yield the standard rows in frames of whole batches.
 
-        Sorting takes the rows of the whole log into memory. In a log of no known framework, rows that a restarted run
-        wrote again then make batches of their own.
+        Unless the rows are `ordered`, those of the whole log are first taken into memory and sorted. If besides no
+        framework of the log is known (`form.asks`), rows that a restarted run wrote again make batches of their own.
         """
         if self.ordered:
             return batches(self.frames(self.form), self.by)
@@ -165,9 +167,11 @@ def _may_be_a_key(kind: pl.DataType) -> bool:
 
 
 def _prompts(form: Form, prompt: str, by: Sequence[str]) -> pl.DataFrame:
-    """Return the batch, step and `_key`, a number for the prompt, of some first rows of the log.
+    """Return the first `PROMPTS` rows of the log with their file, step and batch, and with `_key`, a number for the
+    prompt.
 
-    prompt: the column of prompts. by: the standard columns at whose changes a batch ends.
+    prompt: the column of prompts. by: the standard columns that tell batches apart: where one of them changes, a batch
+    ends.
     """
     wanted, frames = Columns(step=form.step), list[pl.DataFrame]()
     for frame in frames_of(form, [*wanted.names, prompt], PROMPTS):

@@ -28,7 +28,7 @@ class Score:
     weights: Mapping[str, float] | None  # of each reward that varies; None if not exact, or if other weights fit too
     error: float  # the largest difference of the total from the weighted sum
     counted: int  # the number of independent rewards whose weight is not 0
-    spare: int  # how many more different rows there are than any column would fit
+    spare: int  # the number of different rows of rewards, minus that of weights and of a constant that were fitted
     explained: float  # the share of the total's variance that the rewards explain
     fitted: Mapping[str, float] | None = None  # the weights that come nearest; None where exact, or where several do
 

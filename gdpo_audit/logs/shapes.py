@@ -1,7 +1,7 @@
 """Tables of any shape as one row per answer with a number per reward, before a form reads them.
 
-Objects become columns, lists become rows, and the steps in the names of folders become a column. What has that shape
-already stays as it is.
+Objects become columns, lists become rows, and the steps in the names of folders become a column. A table that needs
+none of this stays as it is.
 """
 
 from collections.abc import Callable, Sequence

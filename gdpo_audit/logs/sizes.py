@@ -86,9 +86,10 @@ def stretches(
 def _chance_of_prompts(size: int, smaller: int, batches: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> float:
     """Return a bound on the chance that groups of the size `smaller` look like groups of `size`.
 
-    They do if a batch draws prompts twice, one after the other. The bound is 0 if the sizes are equal, and otherwise 1
-    if two groups share a prompt with a chance of `FEW_PROMPTS` or more.
-    batches: the batches that look so, an array per batch with the prompt of each row. prompts: the same of all batches.
+    They look so where groups that follow each other happen to have the same prompt. The bound is 0 if the sizes are
+    equal. It is 1 if they differ and two groups share a prompt with a chance of `FEW_PROMPTS` or more.
+    batches: the batches whose groups look like groups of `size`, each an array with the prompt of each row. prompts:
+    such an array for each of the first batches of the log.
     """
     starts = Counter(int(x) for ids in prompts for x in ids[np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))])
     alike = sum((times / starts.total()) ** 2 for times in starts.values())
@@ -122,10 +123,12 @@ def runs_of(size_of_batch: Sequence[int | None]) -> list[tuple[int, int]]:
 
 
 def _sizes_by_advantages(sizes: Sequence[int], advantages: Sequence[np.ndarray]) -> list[int | None]:
-    """Return the group size of each batch as its advantages show it; None for a batch in which they show none.
+    """Return the group size of each of the first batches, as its advantages show it; None for a batch in which they
+    show none.
 
-    A batch counts as one of smaller groups than usual only if it is one of at least `LEAST` such batches that follow
-    each other. sizes: the number of rows of each batch. advantages: the logged advantages of the first batches.
+    A smaller size than usual counts only if it fits at least `LEAST` batches that follow each other; batches without
+    advantages other than 0 between them do not matter. sizes: the number of rows of each batch. advantages: the logged
+    advantages of the first batches.
     """
     inferred = infer(sizes, advantages, [])
     usual = inferred.size if inferred else Counter(sizes).most_common(1)[0][0]

@@ -33,9 +33,9 @@ _EPISODE = "an episode of verifiers in every row"
 def verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Return the form of verifiers' episodes, in which each trace of an agent that is trained is a response.
 
-    Of a training run the episodes of evaluations are left out, and so are episodes that another file holds, too.
-    Rewards have names and weights. Those of weight 0 do not count, unless all are; a reward whose weight changes during
-    the run is multiplied by it.
+    In the log of a training run, the episodes of evaluations are left out. An episode that stands in two files is read
+    once. Rewards have names and weights. Those of weight 0 do not count, unless all are; a reward whose weight changes
+    during the run is multiplied by it.
     names: all columns with their types. args: not used.
     Raises InputError if the tables hold no such episodes, or no reward.
     """

@@ -31,12 +31,13 @@ Solve = Callable[[list[pl.DataFrame]], Recipe | None]  # returns the recipe that
 
 
 def added_column(tables: Sequence[pl.DataFrame], rewards: Sequence[str], column: str, solve: Solve) -> Added | None:
-    """Return how a column was added to the advantages of some tables, and the recipe that made them before that; None
-    if adding the column does not explain them.
+    """Return how a column was added to the advantages of some tables, with the recipe that made the advantages before
+    that; None if adding the column does not explain the advantages.
 
-    Such advantages are, in each group, a linear function of the rewards and the column, in which the column has one
-    factor in all groups. tables: hold the column as one more reward, behind `rewards`. solve: returns the recipe that
-    makes every advantage of some tables, or None; it is called with what is left once the column is taken off.
+    Inside a group such advantages are a linear function of the rewards and the column, and the column has the same
+    factor in every group. tables: hold the column as one more reward, behind `rewards`. solve: returns the recipe that
+    makes every advantage of some tables, or None. It is given the tables with the column subtracted from the
+    advantages.
     """
     table = pl.concat(tables)
     times = _common_slope(table, [*rewards, column])
@@ -76,8 +77,8 @@ def _common_slope(table: pl.DataFrame, names: Sequence[str]) -> float | None:
 
 
 def _without(table: pl.DataFrame, column: str, times: float, over: str) -> pl.DataFrame:
-    """Return the table with `times` times the column taken off its advantages. over: "batch" or "group" if the mean of
-    the column over each batch or group was subtracted before it was added, "" if none was.
+    """Return the table with `times` times the column subtracted from its advantages. over: "batch" or "group" if the
+    column counts minus its mean in each batch or group, as it did when it was added; "" if it counts as it is.
     """
     [name] = reward_columns([column])
     value = pl.col(name)

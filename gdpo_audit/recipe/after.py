@@ -20,14 +20,14 @@ _BATCHES = 3  # the fewest batches: with fewer, a free factor for each leaves to
 def solve_after(
     tables: Sequence[pl.DataFrame], rewards: Sequence[str], framework: str, weights: Sequence[float] | None = None
 ) -> Recipe | None:
-    """Return the recipe that makes every advantage of some tables, if each batch of them was changed once more at the
-    end, whitened or multiplied by a factor; None if there is none, or if too few batches show it.
+    """Return the recipe that makes every advantage of some tables, if each batch was changed once more after the
+    method: whitened, or multiplied by a factor. None if there is no such recipe, or if too few batches show it.
 
-    framework: the id of the framework whose conventions are tried first. weights: one per reward, taken where the log
-    leaves the weight open; 1 by default.
+    framework: the id of the framework whose conventions are tried first. weights: one per reward, which counts if the
+    log leaves the weight of the reward open; 1 by default.
 
-    A factor comes with dynamic sampling: GDPO's batch step divides by the std of all rows of a batch; the silent
-    groups, in which every advantage is 0, are dropped afterwards, so that the std of the logged rows is another one.
+    A factor comes with dynamic sampling: GDPO's batch step divides by the std of all rows of a batch. The silent
+    groups, in which every advantage is 0, are dropped afterwards, so that the rows in the log have another std.
     """
     log = tensors_of(pl.concat(tables), rewards)
     live = log.batch_of_response[log.advantages.nan_to_num() != 0].unique()

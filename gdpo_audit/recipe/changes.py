@@ -126,8 +126,9 @@ def _scaled_to(old: Recipe, new: Recipe, made: Sequence[pl.DataFrame], rewards: 
         return new
 
     def kept(factor: float) -> tuple[int, float]:
-        """Return how many weights stay as they were if the new ones are multiplied by a factor, and how near to 1 the
-        factor is. Of two factors, the one with the larger pair is the better one.
+        """Return a pair: how many weights stay as they were if the new ones are multiplied by a factor, and how near to
+        1 the factor is. Of two factors, the better one has the larger pair. Uses `pairs` of the function around it, the
+        old and the new value of each weight.
         """
         return sum(abs(factor * y - x) <= 1e-3 * abs(x) for x, y in pairs), -abs(math.log(factor))
 

@@ -167,8 +167,9 @@ def is_plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float,
 
 
 def degrees_of_freedom(log: Tensors, terms: Terms, solution: Solution) -> float:
-    """Return how many more independent equations a log gives for the weights than there are unknowns; infinity for a
-    large log, in which they are not counted.
+    """Return how many independent equations a log gives for the weights beyond the number of unknowns; infinity for a
+    large log, in which they are not counted. terms, solution: what a method adds up on this log, and the weights that
+    fit it.
     """
     if terms.x.shape[1] > _MANY:
         return math.inf

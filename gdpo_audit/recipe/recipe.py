@@ -213,11 +213,11 @@ def compare_with(log: Tensors, method: str, batch: Batch, after: str = "") -> Co
 
 
 def _after(after: str, computed: Tensor, log: Tensors) -> tuple[Tensor, Tensor]:
-    """Return the advantages as a last change of each batch leaves them, and the size of the factor of that change; each
-    has a number per response.
+    """Return two numbers per response: its advantage after a last change of its batch, and the size of the factor by
+    which this change multiplies.
 
     after: a key of AFTER, "whitened" or "factor". computed: (responses,) the advantages before that change. log: says
-    which responses have an advantage. A factor is fitted to the logged advantages of its batch.
+    which responses have an advantage. A "factor" is fitted to the logged advantages of its batch.
     """
     index, there = log.batch_of_response, ~log.advantages.isnan() & computed.isfinite()
     count = computed.new_zeros(log.batches).index_add_(0, index, there.to(computed))

@@ -87,13 +87,13 @@ class Attempt:
 def solve(
     tables: Sequence[pl.DataFrame], rewards: Sequence[str], framework: str, weights: Sequence[float] | None = None
 ) -> Recipe | None:
-    """Return the recipe that reproduces the logged advantages of the most batches in some tables; None if none does so
-    in enough of them, at least a third, or if no table has advantages.
+    """Return the recipe that reproduces the logged advantages in the most batches of some tables, or in about as many
+    with simpler weights. None if none does so in enough of them, at least a third, or if no table has advantages.
 
     framework: the id of the framework whose conventions are tried first; an unknown id raises InputError. weights: one
     per reward, tried first. If the weights change during the run, the recipe has those that fit the most batches. If
-    several recipes make the same advantages, weights on which they differ are marked as unknown, unless they were
-    given.
+    recipes with different weights make the same advantages, the weights that differ are marked as unknown, unless they
+    are the given ones.
     """
     tables = [table for table in tables if "advantage" in table.columns]
     if not tables:
@@ -126,10 +126,10 @@ def solve(
 
 
 def solve_weights(tables: Sequence[pl.DataFrame], rewards: Sequence[str], like: Recipe) -> Recipe | None:
-    """Return a recipe with the method and convention of `like`, and with weights that make all advantages of some
+    """Return a recipe with the method and convention of `like`, and with weights that reproduce every advantage of some
     tables.
 
-    None if no weights do, or if the tables are too small to show it or show none of the weights.
+    None if no weights do, if the tables hold too few numbers to tell, or if they leave every weight open.
     """
     log = replace(tensors_of(pl.concat(tables), rewards), grid=like.grid)
     terms = terms_of(log, log.read(ALL_CONVENTIONS[like.convention]), like.method)

@@ -91,8 +91,8 @@ class PooledSpeed:
     by_run: tuple[tuple[float, float] | None, ...]
 
     def of_runs(self, runs: slice) -> tuple[float, float] | None:
-        """Return the speed and its error over some of the runs, a slice of `by_run`; None where none of
-        these tells it.
+        """Return the speed pooled over some of the runs, and its standard error; None where none of these runs tells
+        it. runs: the places of the runs in `by_run`.
         """
         known = np.array([x for x in self.by_run[runs] if x is not None])
         return pool(known[:, 0], known[:, 1])[:2] if len(known) else None

@@ -184,8 +184,8 @@ class Pairs:
         return self.tied("grpo", weight) & ~self.tied("gdpo", weight)
 
     def order(self, method: str, weight: float = 1.0, among: Tensor | None = None) -> Order:
-        """Count the pairs by the order of their advantages under a method, at this weight of correctness: right, tied
-        or wrong.
+        """Return how many pairs a method orders right, ties or orders wrong, by the advantages at this weight of
+        correctness.
 
         among: (entries,) whether to count the pairs of an entry, by default all.
         """

@@ -337,10 +337,11 @@ def _right_or_wrong(
 
 
 def _start(width: int, weights: ArrayLike | None, convention: gc.Convention | str, method: str) -> dict[str, Any]:
-    """Return, by trait, how the controls stand at first: every pay 1, the weights, and the keys of convention and
+    """Return the first values of those traits of a board that hold its controls, by trait: pays, weights, convention,
     method.
 
-    width: the number of rewards; weights: None for 1 each. Raises InputError.
+    width: the number of rewards, each of which pays 1. weights: None for 1 each. convention: a key of CONVENTIONS, or
+    the convention itself. Raises InputError for an unknown convention and for weights that are no numbers.
     """
     key = next((key for key, c in gc.CONVENTIONS.items() if convention in (key, c)), None)
     expect(key is not None, "convention", f"one of {', '.join(gc.CONVENTIONS)}", f"{convention!r:.80}")

@@ -35,10 +35,10 @@ def notes(facts: Facts) -> list[dict]:
 
 
 def _overtaken(facts: Facts) -> list[dict]:
-    """Return a list of one note, on the left method's line, on the right answer that the most wrong ones overtake.
+    """Return a list with one note, on the right answer that the most wrong answers overtake; [] if none is overtaken.
 
     A wrong answer overtakes a right one if its advantage is the smaller one under the method on the left and the larger
-    one under the method on the right. The list is empty where none does.
+    one under the method on the right. The note stands at the line of the method on the left.
     """
     level = facts.base.level
     turned = sorted(high for low, high in facts.chosen.wrong_order if level[low] < level[high])

@@ -81,11 +81,13 @@ def _why_zero(facts: Facts) -> str:
 
 
 def _told_apart(facts: Facts) -> str:
-    """Return sentences on what is told apart: first, in bold, which tie is outlined, or that there is none.
+    """Return sentences on which answers the methods tell apart. The first, in bold, says which tie the board outlines,
+    or that neither method has a tie. What follows depends on this tie:
 
-    If the tie is of the method on the left, they then say how many advantages each method has for how many combinations
-    of marks. If not, they say how many pairs the method on the right ties, if any, and how many the one on the left
-    would tie at equal pay and weights.
+    - of the method on the left: how many advantages each method has for how many combinations of marks;
+    - of the method on the right: how many pairs this method ties, and how many the one on the left would tie at equal
+      pay and weights;
+    - no tie: how many pairs the method on the left would tie at equal pay and weights.
     """
     base, chosen = facts.base, facts.chosen
     mixes = count(facts.mixes, *COMBINATION)

@@ -161,8 +161,8 @@ def _names(nodes: list[ast.AST]) -> _Names:
 def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
     """Yield each name to which a node of the tree assigns a value, with the expression of the value.
 
-    A name whose value cannot be followed, such as that of a loop or of a list that is changed, comes twice and with
-    None: a name that comes more than once counts as changed.
+    Some values cannot be followed, such as that of a loop's variable or of a list that a call changes. Their name is
+    yielded twice with None, because a name that is yielded more than once counts as changed.
     """
     if isinstance(node, ast.Assign):
         yield from ((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))

@@ -150,8 +150,10 @@ class Rules:
 
 
 def rules_of(check: Mapping[str, Any], traps: Sequence[Mapping[str, Any]]) -> Rules:
-    """Return the rules that the table `check` and the list `traps` of a trainer hold. Raises InputError where a
-    condition, a fact or a trap in them does not fit.
+    """Return the `Rules` of one trainer, built from its table `check` and from its list `traps`.
+
+    Raises InputError for a condition without exactly one test, for a fact about something that is not in ABOUT, and for
+    a trap of unknown severity.
     """
 
     def built(kind: Any, record: Mapping[str, Any]) -> Any:

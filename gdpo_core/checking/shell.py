@@ -343,9 +343,10 @@ class _Scan:
         word.text = f"{name}="
 
     def _expand(self, word: _Word) -> None:
-        """Append what $ or ` stands for to a word: a variable's value, its default, or `LOST` where it is unknown.
+        """Append to a word what the $ or ` at this place of the line stands for: a variable's value, its default, or
+        `LOST` if only a run would tell.
 
-        An array does not become text: the word keeps its words in `several`.
+        An array does not become text: its entries become `several` of the word.
         """
         text = self.text
         if text.startswith("${", self.at):

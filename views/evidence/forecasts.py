@@ -86,10 +86,11 @@ def how_many_held(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def picture(rows: Sequence[Mapping[str, Any]]) -> Html:
-    """Draw a dot per forecast: its place from left to right is the forecast change, its height the measured one.
+    """Draw a dot per forecast: the farther right, the larger the forecast change; the higher, the larger the measured
+    one.
 
-    A reader can choose a dot. rows: as `load` returns them. The picture is not a chart of Vega's, whose marks cannot be
-    focused.
+    A reader can choose a dot. So the dots are elements of HTML: the marks of a Vega chart cannot be focused. rows: as
+    `load` returns them.
     """
     drawn = points(rows)
     ends = [min(min(p["low"], p["came"]) for p in drawn), max(max(p["high"], p["came"]) for p in drawn)]

@@ -1,6 +1,6 @@
 """The order of a right and a wrong answer: which of them gets the larger advantage, and from which weight of
-correctness on it is the right one. In all functions here `first` stands for all pairs of a right and a wrong answer to
-one prompt.
+correctness on it is the right one. Where a function here takes `first`, it is all pairs of a right and a wrong answer
+to one prompt.
 """
 
 from math import ceil
@@ -119,9 +119,11 @@ def enough(choice: Choice, first: Pairs) -> str:
 
 
 def _enough_for_all(needed: dict[str, float]) -> str:
-    """Return the end of a sentence, on which weights of correctness put all pairs in the right order under each method.
+    """Return the end of a sentence on the weights of correctness that put all pairs in the right order, for each
+    method.
 
-    needed: by the method's title, the weight above which no pair is in the wrong order; the largest is at least 1.
+    needed: by the method's title, the weight above which no pair is in the wrong order. The largest of these weights is
+    at least 1.
     """
     above = listing(f"above {up(weight)} under {name}" for name, weight in needed.items() if weight >= 1)
     always = "".join(f"; under {name} every weight from 1 on is enough" for name, w in needed.items() if w < 1)

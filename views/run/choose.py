@@ -141,10 +141,11 @@ def link(
     log: Log | None,
     report: AuditReport | None,
 ) -> tuple[dict[str, str | None], dict[str, str], str]:
-    """Return a tuple of what `Nav.write` needs: the two mappings of `address`, and a Python program that prints the
-    numbers of the report.
+    """Return the three things that `Nav.write` needs. The first two are what `address` returns: by control, the values
+    of the controls, and the values that the address leaves out. The third is a Python program that prints the numbers
+    of the report, "" without a log or a report.
 
-    The program is "" without a log or a report. sample, corrected, primary, log: as in `address`.
+    sample, corrected, primary: the values of the controls; log, report: None where there are none.
     """
     prints = program(log, report, corrected["weights"] or "") if log and report else ""
     return *address(sample, corrected, log, primary), prints

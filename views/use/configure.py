@@ -178,8 +178,8 @@ def _known(framework: Framework) -> list[Html]:
     """Return two folds: a table of what this trainer does on each case on which trainers differ, and a list of what is
     known of the trainer.
 
-    The entry "generic" is for any other trainer. Its folds have the cases on which to try one's own code, and what is
-    known of trainers without an entry.
+    The entry "generic" stands for all trainers without an entry. Its first fold has those cases, for the reader to try
+    on code of their own, and its second fold what is known of such trainers.
     """
     if framework.id == "generic":
         return [
