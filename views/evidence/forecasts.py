@@ -193,10 +193,10 @@ def speeds() -> list[dict[str, Any]]:
 
 
 def curves(name: str) -> Html:
-    """Draw a chart for each reward under the setting of a dot, with three courses: two forecast ones and the measured
-    one.
+    """Draw a chart for each reward with three courses: the forecast for the run left as it was, the forecast for
+    another setting, and what was measured under that setting.
 
-    The forecasts are for the run left as it was, and for the setting. name: of the dot, one of `names`.
+    name: the dot in the picture of all forecasts that stands for that setting; one of `names`.
     """
     setup, setting, chosen = name.split("~")
     rows = [row for row in load() if (row["setup"], row["row"]) == (setup, setting)]
