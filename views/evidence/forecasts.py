@@ -263,7 +263,8 @@ def speeds_said() -> str:
     """Return a paragraph on how far apart the set-ups are in speed, by reward. A set-up's speed is the median of its
     runs'.
 
-    Conciseness that counts only where correctness passes is named apart.
+    Three rewards, each of which one set-up alone has, are named apart: “strict”, “closeness”, and conciseness that
+    counts only where correctness passes.
     """
     medians = pl.read_csv(SPEEDS).group_by("reward", "setup").agg(pl.col("speed").median())
     free, gated = medians.filter(pl.col("setup") != GATED), medians.filter(setup=GATED, reward=REWARDS[2])

@@ -135,8 +135,8 @@ def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditR
     trainer.
 
     lines: the lines of configuration, as the function `lines` returns them; run: the audited run for which they are,
-    None if they are for the Lab. lab: the state of the Lab's board; gate: the gate that is chosen there, a key of
-    GATES; for a run neither is shown.
+    None if they are for the Lab. lab: the state of the Lab's board; gate: the gate chosen in this chapter, a key of
+    GATES. For a run neither of the two is shown.
     """
     log = _without_axolotl(config_lines.log_rewards(framework.id, _names(run)))
     return show(
