@@ -128,7 +128,8 @@ def simulate(maker: Maker, batches: list, weights: np.ndarray, draw: np.random.G
 
 def _of_batch(maker: Maker, groups: list, weights: np.ndarray, draw: np.random.Generator) -> np.ndarray:
     """Return the advantages, (responses,), that a maker gives one batch, before any clipping. groups: a (rollouts,
-    rewards) array for each group; weights: (rewards,); draw: draws the factor of the batch, if the maker has one.
+    rewards) array for each group; weights: (rewards,); draw: draws the random number by which all advantages of the
+    batch are multiplied, if the maker does that.
     """
     sums, left = [], []
     for group in groups:

@@ -193,8 +193,8 @@ class Visitor:
 
 
 def label_of(attribute: str) -> str:
-    """Return the text of a control's label, or "" if it has none. attribute: that of the control's element, in which
-    the label stands as HTML inside JSON.
+    """Return the text of a control's label, or "" if it has none. attribute: the value of `data-label` in the HTML of
+    the page, where the label stands as escaped JSON that holds HTML.
     """
     label = json.loads(unescape(attribute))
     return TAG.sub("", label) if label else ""

@@ -95,9 +95,9 @@ def inputs_of(case: dict, changes: dict) -> dict:
 
 
 def fits(found: list[float], case: dict, method: str, changes: dict, how: dict | None = None) -> bool:
-    """Return whether an answer is what a known fault would give, to within `ALIKE`. changes: the fault, as other inputs
-    and other arguments of `advantages`; how: the arguments of the convention to which the fault is added, by default
-    none, as for the paper's.
+    """Return whether the advantages that a function found for a case are, to within `ALIKE`, those that a known fault
+    would give. changes: the fault, as inputs and arguments by name that replace those of `advantages`. how: arguments
+    of `advantages` that make the convention to which the fault is added; None for the paper's, which needs none.
     """
     otherwise = {name: value for name, value in changes.items() if name not in INPUTS}
     return near(found, advantages(**inputs_of(case, changes), **{"method": method} | (how or {}) | otherwise), ALIKE)

@@ -38,9 +38,9 @@ EVERY, SWAPS = 10, 3_000  # the answers of every tenth step are dealt anew, with
 
 
 def of_table() -> list[dict[str, Any]]:
-    """Return a dict for each run in the table of 100 runs, data/experiments.parquet: its setup, method and seed, and,
-    under the keys of `_judge`, how good the bounds on its shares are. Runs of the set-up `gated` are left out, as the
-    table holds a pass rate there that is not the reward.
+    """Return a dict for each run in the table of 100 runs, data/experiments.parquet: its setup, method and seed, and
+    the numbers that `_judge` returns on how good the bounds on its rewards' shares are. Runs of a set-up with a gate
+    are left out, as the table holds a pass rate there that is not the reward.
     """
     rows = []
     for (name, method, seed), steps in pl.read_parquet(TABLE).group_by("setup", "method", "seed", maintain_order=True):

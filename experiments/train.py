@@ -64,7 +64,7 @@ def reward_functions(setup: Setup, tasks: dict[str, Task], seed: int) -> list[Ca
         return known[prompt, text]
 
     def function_of(k: int) -> Callable[..., list[float]]:
-        """Return the function of the reward with index k."""
+        """Return the function that TRL calls for the reward with index k: it returns what each completion is paid."""
 
         def reward(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
             return [pay(setup, k, marks(*pair)) for pair in zip(prompts, completions, strict=True)]

@@ -133,11 +133,12 @@ def _push(report: AuditReport) -> Answer:
 
 def _with_forecast(report: AuditReport, change: PushChange) -> tuple[str, str, str]:
     """Return three things about the push on the primary reward: GDPO's effect on it (a key of EFFECTS), a sentence on
-    the forecast, empty without one, and a headline.
+    what the reward is forecast to do under GDPO, and the headline with which the verdict has to begin.
 
-    change: the change of that push, whose sign gives the effect. If a forecast's interval lies below 0, the effect is
-    "hurts" all the same; if it does not exclude a loss, "helps" becomes "unknown". The headline begins the verdict if
-    that must be no or stay open, and is empty otherwise.
+    The effect is what the sign of the push's change says, unless a forecast says otherwise: if the interval of the
+    forecast lies below 0, the effect is "hurts"; if it only reaches down to 0 or below, "helps" becomes "unknown". The
+    sentence is empty if there is no forecast. The headline is empty unless the effect is "hurts" or "unknown". change:
+    the change of the push from another method to GDPO.
     """
     effect = {1: "helps", 0: "nothing", -1: "hurts"}[change.sign]
     less = f"**Not as it stands:** GDPO pushes {change.name} less than {NAMES[change.method]} does."

@@ -70,10 +70,11 @@ def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
 
 
 def added(run: Run, solve: Solve) -> Added | None:
-    """Return the first column of which a multiple was added to the advantages that a method makes.
+    """Return the first column of the log of which a multiple was added to the advantages that a method makes.
 
     Only columns that were not read as rewards are tried. The result holds the column, the multiple, and the recipe of
-    the advantages without it; None where there is no such column. solve: as in `another_reading`.
+    the advantages without it; None where there is no such column. solve: a function that returns the recipe that makes
+    every advantage in a sample of a run, or None.
     """
     for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):

@@ -257,7 +257,9 @@ def _leave_one_out(
 
 
 def adds_exactly(terms: Tensor) -> bool:
-    """Return whether every sum of some of these numbers is exact, without rounding, in float32 too."""
+    """Return whether it is certain that every sum of some of these numbers is exact, without rounding, in float32 too.
+    Other numbers may have exact sums as well.
+    """
     return bool((terms * GRAIN == (terms * GRAIN).round()).all() and terms.abs().sum() < GRAINY)
 
 

@@ -151,10 +151,12 @@ def _length_of_rest(x: Array) -> Array:
 
 
 def _sides(s: Scalars, method: str, weights: Array) -> _Sides:
-    """Return bounds on the length |x_k| of each reward's term, on that of their sum, and on where a reward varies.
+    """Return bounds on three things at each step: the length |x_k| of each reward's term, the length |Σ_k x_k| of the
+    sum of all terms, and the number of groups in which each reward varies.
 
-    x_k is the term of reward k in each answer's weighted sum, less the mean of its group. weights: (steps, rewards) the
-    weight of each reward at each step.
+    x_k has a number per answer of the step: the term of reward k in the answer's weighted sum, less the mean of its
+    group. s: the means and other numbers that the log has; method: the one that makes the sum; weights: (steps,
+    rewards) the weight of each reward at each step.
     """
     varies_low, varies_high = _varying(s)
     rows = s.size * s.groups

@@ -32,10 +32,10 @@ def learning(
     limit. rows: as `views.train.runs.curves` returns them, for this coin alone; title: of the panel; methods: their
     titles; upright: the title of the upright axis; bottom: the probability at which that axis begins.
 
-    marks: a dict for each method that learns the coin, the fastest first. The keys are method (its title), epoch (at
-    which the coin is learnt), learnt (the probability that counts as learnt), and the place of the number of that
-    epoch: beside which epoch ("beside"), and left of it, right of it, or right of another number there ("slot" 0, 1 or
-    2).
+    marks: a dict for each method that learns the coin, the fastest first. "method" is its title, "epoch" the epoch at
+    which it learns the coin, and "learnt" the probability that counts as learnt. The epoch is also written above the
+    curves: at the epoch "beside", to the left of it if "slot" is 0, to its right if "slot" is 1, and further right,
+    behind another number, if "slot" is 2.
     """
     ends = (
         ", ".join(f"{mark['method']} after {count(mark['epoch'], 'epoch')}" for mark in marks)
@@ -60,9 +60,10 @@ def _inked(colour: str) -> str:
 
 @lru_cache(maxsize=32)
 def _panel(methods: tuple[str, ...], upright: str) -> dict:
-    """Return the specification of a chart of `learning`, without data. It is built once for the same arguments.
+    """Return the specification of the chart that `learning` draws, without data. It is built once for the same
+    arguments.
 
-    methods, upright: as in `learning`.
+    methods: the titles of the methods; upright: the title of the upright axis, "" for none.
     """
     color, dash, shape = encodings(methods)
     # Taken from the data, the domain would be the extent of all layers, and some layers have no data.
@@ -109,7 +110,8 @@ def who_comes_first(rows: Sequence[Mapping]) -> Filled:
     """Draw bars of pairs of a right and a wrong answer, each divided into the shares in the right order, tied, and in
     the wrong order.
 
-    A bar stands for a method and a kind of pair. rows: as for `bars_of_pairs`.
+    A bar stands for a method and a kind of pair. rows: a dict for each share, with the keys "method" (its id), "of"
+    (words for the kind of pair), "order" (a key of `chart_rows.ORDERS`) and "share" (from 0 to 1).
     """
     bars, description = bars_of_pairs(rows)
     return filled(_bars(len(bars["heads"])), f"{description}.", **bars)

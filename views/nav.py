@@ -87,8 +87,9 @@ class Nav(anywidget.AnyWidget):
     def deed(self, name: str, done: bool) -> Html:
         """Return the line that says what a reader may try, with a tick once that has been done.
 
-        name: a key of DEEDS; done: whether the reader has done it now. A deed that was done once stays done, and the
-        address remembers it. `finished` gets its sentence when it is done for the first time.
+        name: a key of DEEDS, what may be tried; done: whether the reader has done it now. A deed that was done once
+        stays done, and the address remembers it. When it is done for the first time, its sentence in DEEDS is appended
+        to `finished`, and nav.js shows it.
         """
         if done and name not in self._done:
             self._done.add(name)

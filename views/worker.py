@@ -82,8 +82,10 @@ def call(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def elsewhere(function: Callable[..., Any], *args: Any) -> Any:
-    """Return what the function returns for these arguments, computed by `call`; if that raises InputError, by the
-    calling process.
+    """Return what the function returns for these arguments, computed by `call` in a process of its own.
+
+    If `call` raises InputError, whether the function raised it or no process was to be had, the calling process calls
+    the function itself, and whatever the function then raises is raised.
     """
     try:
         return call(function, *args)

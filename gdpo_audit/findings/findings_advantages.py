@@ -259,11 +259,12 @@ def advantages_upside_down(f: Facts) -> Iterator[Finding]:
 
 
 def _against(weights: Mapping[str, float | None], asked: Mapping[str, float]) -> list[str]:
-    """Return the names of the rewards whose weight is below 0 although a weight above 0 was asked for.
+    """Return the names of the rewards whose weights below 0 show that the advantages are upside down; [] if none do.
 
-    If there is no such reward, return the names of all rewards with a weight below 0. Return [] instead if another
-    weight is above 0, if a weight below 0 was asked for one of these rewards, or if only one of several rewards has a
-    weight other than 0, as that reward may be a penalty.
+    If a weight above 0 was asked for rewards whose weight is below 0, they are those rewards. Otherwise they are all
+    rewards with a weight below 0. But then no name is returned if any reward has a weight above 0, if a weight below 0
+    was asked for one whose weight is below 0, or if only one of several rewards has a weight other than 0: that reward
+    may be a penalty.
 
     weights: the weight that the log shows of each reward, None where it shows none; asked: the weights that were asked
     for.

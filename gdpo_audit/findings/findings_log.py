@@ -29,8 +29,8 @@ def issues(f: Facts, which: str) -> Iterator[Mapping[str, Any]]:
 
 def steps_missing(f: Facts) -> Iterator[Finding]:
     """Yield one finding if the log lacks steps between its first and its last one, as where it holds only every tenth
-    step. Yield nothing where groups were left out because their total does not tell their rewards, as the steps may be
-    missing for that reason.
+    step. Yield nothing where the audit itself left out groups, because several sets of passes could make a total in
+    them: their steps are then missing for that reason.
     """
     gaps = Counter(b - a for a, b in pairwise(f.steps))
     if not gaps or set(gaps) == {1} or f.undecided[0]:

@@ -92,9 +92,10 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
 
 
 def reward_noise(f: Facts) -> Iterator[Finding]:
-    """Yield a finding for each reward that is nearly constant in most of the groups in which it differs, and whose
-    share of the update is large under GDPO and far larger than under GRPO. In a run with another method, the finding
-    says what GDPO would do. Yield nothing for a single reward, or where no known method makes the logged advantages.
+    """Yield a finding for each reward whose differences are tiny, while GDPO makes much of them: among the groups in
+    which the reward differs at all, it is nearly constant in half or more, and its share of the update is large under
+    GDPO and far larger than under GRPO. In a run with another method, the finding says what GDPO would do. Yield
+    nothing for a single reward, or where no known method makes the logged advantages.
     """
     grpo, gdpo = f.shares("grpo"), f.shares("gdpo")
     for k, name in enumerate(f.rewards):
@@ -209,12 +210,12 @@ class _End(NamedTuple):
 
 
 def _starved(f: Facts) -> list[tuple[int, _End]]:
-    """Return the starved rewards, each with its index and the last part of the run in which it is starved; [] if fewer
-    than two rewards act. A reward is starved if it makes at most the part `STARVED` of what its weight asks for, or if
-    the update works against it, in the whole run or at least in its second half.
+    """Return the starved rewards, each as a pair: its index, and the last part of the run in which it is starved. A
+    reward is starved if its share of the update is at most the part `STARVED` of what its weight asks for (or below 0),
+    in the whole run or in a last part of at least `STARVED_EXTENT` of it. [] if fewer than two rewards act.
 
-    Those that need a warning come first, and within a severity those whose share falls short by most. Rewards that are
-    constant, that have done their work, or that are hardly meant to count are left out.
+    Those that need a warning come first, and within a severity those whose share falls short by most. Left out are
+    rewards that are constant in nearly all groups, that have done their work, or whose weight asks for next to nothing.
     """
     shares, able, starved = f.shares(f.method), _acting_rewards(f), list[tuple[str, float, int, _End]]()
     for k in able if len(able) > 1 else ():
@@ -382,8 +383,8 @@ def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
 
 
 def _dead_and_holding(values: Sequence[ValueFacts], k: int) -> tuple[int, int]:
-    """Return two counts of groups, over all groups with these values of a column: those in which the reward with index
-    k is present and constant, and those in which it is present at all.
+    """Return two counts of groups: those in which the reward with index k is present and constant, and those in which
+    it is present at all. values: parts of a run, such as some of its tasks, of which all groups are counted.
     """
     sums = [value.facts.totals for value in values]
     holding = int(sum(total.rewards.holding_groups[k] for total in sums))

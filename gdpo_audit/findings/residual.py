@@ -76,11 +76,12 @@ def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual
 
 
 def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tuple[str, Terms, str]]:
-    """Yield estimators that may have made the advantages: the name of each, its terms, and a sentence in which “…”
-    stands for the weights.
+    """Yield a tuple for each estimator that may have made the advantages: its name, its terms, and a sentence on it, in
+    which “…” stands for weights that are not known yet.
 
-    If an estimator made the advantages, there are weights for its terms with which, in each group, the weighted sum of
-    the terms is a multiple of the advantages. The factor may differ from group to group. t: the terms of GRPO.
+    If the estimator made the advantages, there are weights with which, in each group, the weighted sum of the terms is
+    a multiple of the advantages `a` that the terms hold. The factor may differ from group to group. log: the logged
+    advantages with rewards and lengths; t: GRPO's terms of that log; rewards: the names of the rewards.
     """
     ratio = t.total(t.a.clamp(max=0)).abs() / t.total(t.a.clamp(min=0))
     ratio = ratio[ratio.isfinite() & (ratio > 0)]

@@ -193,7 +193,8 @@ def each(make: Callable[..., Any], *records: Any, name: str = "") -> Any:
     *values)`, where `name` is the name of the field and `values` are what the given records hold in it. Records and
     dicts inside them are built likewise.
 
-    name: the name to call `make` with if the arguments are values already and no records.
+    The given ones may also be dicts, or plain values; for plain values the result is `make(name, *values)` itself, with
+    the argument `name`.
     """
     first: Any = records[0]
     if isinstance(first, _RECORDS):

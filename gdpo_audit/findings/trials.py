@@ -81,8 +81,10 @@ class Trials:
 
 
 def sample_of(f: Facts) -> list[pl.DataFrame]:
-    """Return the responses on which settings are tried, as `at_most` picks them from the batches that count, among the
-    tables that the facts hold.
+    """Return the responses on which settings are tried: whole batches from all over the run, at most `MOST` responses.
+
+    They are taken from the tables that the facts hold, and only from batches that count in the facts. If a single batch
+    has more than `MOST` responses, its first groups are taken, at least one.
     """
     counted = pl.col("batch").is_in(f.batches.batch.tolist())
     return at_most(table.filter(counted) for table in f.tables)

@@ -68,15 +68,15 @@ def choose(
 ) -> RewardChoice:
     """Choose the rewards among the number columns of a log, and return the choice.
 
-    Raises InputError if the log has number columns, but none of them can be a reward, and for what `asks` names. A
-    single candidate that is no total of metrics, and more than REWARDS candidates, are taken without a look at their
-    numbers.
+    Raises InputError if the log has number columns, but none of them can be a reward; with `asks` also if it stays open
+    whether one is. A single candidate that is no total of metrics, and more than REWARDS candidates, are taken without
+    a look at their numbers.
     numbers: the names of the number columns, in the order of the log.
     sample: reads some rows of columns, spread over the run, with the group of each in GROUP_OF_ROW where it is known.
     where: a file, for errors. named: the rewards that the caller names, which stay. flags: columns of true and false.
-    asks: whether columns that may be metrics, or copies of others, raise InputError.
-    judged: whether advantages are logged, which can judge such columns; then none of them raises, those that may be
-        metrics are left out unless no other column is left, and copies stay.
+    asks: whether columns that may be metrics, or copies of others, raise InputError, unless `judged` is true.
+    judged: whether advantages are logged, which can later show what such columns are. With `asks`, those that may be
+        metrics are then left out unless no other column is left, and copies stay.
     length: the column of lengths, which is a reward only if a total counts it, as one that pays for brevity does.
     """
     clear = [name for name in numbers if role(name) != "metric"]

@@ -168,10 +168,10 @@ def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | 
 
 
 def _run_around(inside: re.Match[str]) -> str:
-    """Return the text to put in the place of the end of a path, where this end lies inside the folder of a run.
+    """Return what replaces the end of a folder's path, so that only the path of the run's own folder remains.
 
-    What remains is the path of the run. The text is empty, unless the end is the folder of an artifact, as in
-    RUN-completions:v3; then it is the name of the run, with the / before it.
+    The end is a folder that trainers make inside the run's folder, such as /completions: nothing replaces it. If it is
+    the folder of an artifact that names the run, as /RUN-completions:v3 does, /RUN replaces it.
     inside: the end of the path, as a match of `_INSIDE_A_RUN`.
     """
     return inside[1] + inside[2] if inside[2] else ""

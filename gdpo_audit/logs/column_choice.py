@@ -107,7 +107,9 @@ def known_weights(
 
     The first of these origins counts: config (a configuration beside the log), log (weights in its rows), score (a
     total that is exactly the weighted sum of the rewards) and fitted (a total that nearly is).
-    candidates: the columns that may be rewards. alone: whether the only reward is a total; no configuration weighs it.
+    form: holds the configuration, the rewards and the weights that the log holds. chosen: holds the weights that a
+    total tells. candidates: the columns that may be rewards. alone: whether the only reward is a total; the weights of
+    a configuration are then left aside, because they are those of the parts of the total.
     """
     functions = [name for name in candidates if name != chosen.total and role(name) != "metric"]
     configured = None if alone else configured_weights(form.arguments, functions, form.rewards)
@@ -134,9 +136,10 @@ def not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOpt
 
 
 def examined_always(form: Form) -> set[str]:
-    """Return the names, in small letters, of columns whose texts are searched for numbers whatever the rewards are.
+    """Return the names, in small letters, of columns in which numbers that are written as text are always an error.
 
-    They are those of advantages and lengths. If the form of a framework says which columns are rewards, there are none.
+    They are the usual names of advantages and lengths in a log of no known framework (`form.asks`); any other log has
+    none, so that the set is empty.
     """
     return {*ADVANTAGES, *LENGTHS} if form.asks else set()
 

@@ -263,7 +263,7 @@ def _prompt_of(
 
 
 def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return how to read any other table: its columns are the ones that the caller names, or have usual names.
+    """Return how to read a log of no known framework: its columns are those that the caller names, or have usual names.
 
     names: all columns with their types. args: those of the run in an args.json beside the log, by name.
     """

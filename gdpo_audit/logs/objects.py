@@ -56,13 +56,14 @@ def is_numbers(kind: object) -> bool:
 
 
 def objects_in(schema: Schema, named: Collection[str], alone: bool) -> dict[str, list[str]]:
-    """Return the members that become columns of each object that holds rewards, by the name of the object's column.
+    """Return, for each object that holds rewards, the names of its members that become columns of their own.
 
-    They are numbers, lists of numbers, texts, and members without any value. An object holds rewards if some of its
-    members are numbers, and if its name is one of rewards, or if the caller names the object or one of its numbers.
+    The keys are the names of the objects' columns. The members that become columns are numbers, lists of numbers,
+    texts, and members without any value. An object holds rewards if it has a member of numbers, and if besides its
+    column is named like rewards (`is_called_reward`), or the caller names its column or one of its members of numbers.
     schema: the columns of the log with their types. named: the rewards that the caller names.
-    alone: whether no other column may be a reward. If then nothing is named, and no object is called a reward, an
-    object whose members are all numbers counts as well.
+    alone: whether no other column may be a reward. If so, if nothing is named, and if no object is named like rewards,
+    an object holds rewards also if all of its members are numbers (`_may_judge`).
     """
     numbers = {
         name: [member for member, member_kind in fields_of(kind).items() if is_numbers(member_kind)]

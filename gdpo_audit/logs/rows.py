@@ -86,7 +86,10 @@ class _RowReader:
         return self.form.to_responses(with_numbers(table, number))
 
     def frames(self, wanted: Columns) -> Iterator[pl.DataFrame]:
-        """Yield the standard rows of the log with these columns, in the order in which the log holds them."""
+        """Yield the responses of the log in frames, as `standard_rows` gives them, in the order of the log.
+
+        wanted: the columns of the log to read, by what they hold.
+        """
         return (standard_rows(frame, wanted, self.files) for frame in frames_of(self.form, wanted.read))
 
     def in_batches(self) -> Iterator[pl.DataFrame]:
@@ -127,9 +130,11 @@ def _unmasked(rows: pl.DataFrame, mask: Mask) -> pl.DataFrame:
 
 
 def _clues(form: Form) -> Clues:
-    """Return some first rows of the log, without those that lack an advantage; no rows if no advantages are logged.
+    """Return clues to the groups and the masks of a log: the batch and the advantage of some of its first rows.
 
-    With them come the columns that may tell groups apart, and columns of 0 and 1, any of which may be a mask.
+    Rows without a finite advantage are left out; without logged advantages there are no rows. For the same rows the
+    clues hold the columns that may tell groups apart, and the columns of 0 and 1, each of which may be a mask.
+    form: says which column of the log holds what.
     """
     kinds = kinds_of(form)
     assigned = {form.advantage, form.length, form.step} | {

@@ -109,7 +109,7 @@ def _changed(tables: Sequence[Table], change: Change) -> list[Table]:
     """
 
     def again(table: Table, number: int) -> pl.LazyFrame:
-        """Return the rows of a table with their long texts, changed as the others."""
+        """Return the rows of a table, read anew with their long texts and changed by `change` of the outer function."""
         return change(table, table.again(), number, True)
 
     return [
@@ -332,7 +332,7 @@ def _with_steps(shape: Shape) -> Shape:
 
 
 def _without_copies(shape: Shape) -> Shape:
-    """Return the shape without the rows that repeat a row of an earlier table, as the same id shows."""
+    """Return the shape without each row that repeats a row of an earlier table: its id and all else are the same."""
     again = episodes.copies(shape.tables)
     if not again:
         return shape

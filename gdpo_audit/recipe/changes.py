@@ -52,7 +52,8 @@ def recipes_by_batch(
 
     A batch has the latest of the last few recipes that reproduces it, or else a new one, solved for it alone or
     together with batches before it, which then have the new one too. A batch without either, or one that lacks rows,
-    has the recipe of the batch before it.
+    has the recipe of the batch before it. The batches before the first change have `recipe`, or the first new recipe
+    if it reproduces all of them that lack no rows.
     """
     by_batch, known = dict[int, Recipe](), [recipe]
     missed = 0

@@ -116,11 +116,12 @@ def _simple(scale: float, solution: Solution, wanted: Tensor) -> Guess | None:
 
 
 def simple_near(x: float, tolerance: float) -> list[tuple[int, float]]:
-    """Return the numbers of at most three digits and the simple fractions that lie within a relative tolerance of x,
-    the simplest first; [] if there are none, or if x is almost 0 or almost infinite.
+    """Return the simple numbers near x, the simplest first, each in a pair of its complexity and the number.
 
-    Each is a pair of its complexity and the number. The complexity is 0 for 1 and −1, the number of digits for another
-    number, 2 for a third, and 4 for a fraction with another denominator, of which a few are tried.
+    Tried are x rounded to one, two and three digits and, if x is below 100 in size, the nearest fraction with each of
+    the denominators in `_DENOMINATORS`. Those that lie within the relative tolerance of x are returned; [] if there are
+    none, or if x is almost 0 or almost infinite. The complexity of 1 and −1 is 0. That of another rounded number is how
+    many digits it has; that of a fraction is 2 if its denominator is 3, and else 4.
 
     >>> simple_near(0.2500001, 1e-5), simple_near(0.333334, 1e-5), simple_near(0.1234567, 1e-5), simple_near(1.01, 0.05)
     ([(2, 0.25)], [(2, 0.3333333333333333)], [], [(0, 1.0), (3, 1.01)])

@@ -179,8 +179,8 @@ def _attempts(
 ) -> Iterator[Attempt]:
     """Yield for each method and convention the best attempt with them, if it reproduces enough of the log.
 
-    conventions and given: as in `_search`. by_chance: whether to yield attempts also on a log with no more equations
-    than unknowns, which chance alone may make fit.
+    conventions: keys of ALL_CONVENTIONS, the likeliest first. given: weights to try first, or None. by_chance: whether
+    to yield attempts also on a log with no more equations than unknowns, which chance alone may make fit.
     """
     few_sizes = _few_sizes(log)
     solved: dict[tuple[object, ...], Solved] = {}

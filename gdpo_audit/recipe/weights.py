@@ -57,7 +57,7 @@ class Terms:
     batch: Tensor  # (units,) the batch of each unit
 
     def total(self, value: Tensor) -> Tensor:
-        """Return (…, units) the sum over each unit of a value per response, (…, responses)."""
+        """Return (…, units) the sums of a value over the responses of each unit. value: (…, responses)."""
         return value.new_zeros(*value.shape[:-1], len(self.batch)).index_add_(-1, self.unit, value)
 
     def mean(self, value: Tensor, trust: Tensor) -> Tensor:

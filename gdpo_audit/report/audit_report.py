@@ -45,7 +45,7 @@ class AuditReport(ReportMembers, Displayed):
     the verdict.
     caution: the first words of what_first where the log has too few groups to judge; else empty.
     alternative: the run under another setting, where one was asked for.
-    Creating one raises InputError for a finding whose row the plan does not have.
+    Raises InputError when it is made with a finding whose `row` is the number of no row of the plan.
     """
 
     steps: pl.DataFrame

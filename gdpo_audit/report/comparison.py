@@ -1,4 +1,4 @@
-"""A comparison of two runs, or of several of each kind: its members, its sentences and its tables."""
+"""A comparison of two sides, each of one run or of several runs alike: its records, its sentences and its tables."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field

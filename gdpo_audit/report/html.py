@@ -91,11 +91,11 @@ def body(report: AuditReport, asks: Html | str = "") -> Html:
 
 
 def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say: Say = str) -> Html:
-    """Return what the page shows of a report at first, down to its findings, as HTML.
+    """Return what the page shows of a report at first, as HTML: all that `body` has down to the findings.
 
-    The parts stand in the order of `body`; lines of configuration have a button that copies them, and findings are
-    closed. guide: returns a link to what the page itself says about a finding; asks: what stands before the findings;
-    say: rewrites a sentence of the audit for the page.
+    Lines of configuration have a button that copies them, and a finding shows its title alone until it is opened.
+    guide: returns, for a finding, a link to where the page explains it; asks: what stands before the findings, as
+    `asking` returns it; say: rewrites a sentence of the audit for the page.
     """
     cards = []
     for finding in report.findings:
@@ -125,7 +125,8 @@ def _behind(report: AuditReport, fold: str, say: Say) -> Html:
 def asking(report: AuditReport, say: Say = str) -> Html:
     """Return the controls for other settings, with the data from which `SCRIPT` computes them, as HTML.
 
-    Where they cannot be computed, a sentence says why; empty for a report without its log. say: as in `front`.
+    Where nothing can be computed, a sentence that says why stands in their place; for a report without its log, the
+    result is empty. say: rewrites a sentence of the audit for the place where it is shown.
     """
     data = report.answers if comparable(report) else None
     written = json.dumps(data, separators=(",", ":")) if isinstance(data, Mapping) else None
@@ -176,7 +177,8 @@ def _table(t: Table, above: str = "") -> Html:
     """Return a table of a report as HTML: its title, its cells, its note, and a fold that explains its columns. Columns
     of block characters, which draw courses in a terminal, are left out.
 
-    A table that is `deep` is folded on a phone.
+    A table that is `deep` is folded on a phone. above: HTML that stands above the table; a sentence on a column that
+    it holds is not repeated.
     """
     heading, note = tag("h3", t.title) if t.title else "", tag("p", t.note) if t.note else ""
     says = [tag("li", sentence) for sentence in t.columns if text(sentence) not in above]

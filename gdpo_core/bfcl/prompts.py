@@ -165,7 +165,7 @@ class Pairs:
     Which answer of a pair gets the larger advantage depends on how much correctness weighs, so the pairs can be looked
     at under any weight. prompt, count: (entries,) the number of the entry's prompt, and how many pairs the entry stands
     for; needed: by method, (entries,) the weight of correctness above which the right answer gets the larger advantage.
-    The methods below take `among`, (entries,) whether to count the pairs of an entry; by default all are counted.
+    Some methods below take `among`, (entries,) whether to count the pairs of an entry; by default all are counted.
     """
 
     prompt: Tensor

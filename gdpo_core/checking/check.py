@@ -46,12 +46,12 @@ class FoundTrap:
 class ConfigCheck:
     """The method, the rewards and the traps of a configuration, as far as it tells them without being run.
 
-    trainer, title: the id of the trainer and its name in sentences; version: None where neither the caller nor the
-    configuration gives one. method, convention: None where they have no name here, or where the configuration does not
-    tell. rewards, weights: in the order in which the trainer uses them. group_size: the number of answers to a prompt;
-    groups: the number of groups in a batch step. These four are None where they are not told. facts: from a subject,
-    such as "method" or "batch", to the sentence on it; lines: lines to add to the configuration, so that the run writes
-    a log that can be audited; unread: a text for each key whose value only a run would tell.
+    trainer, title: the trainer's id and its name in sentences; version: None where neither the caller nor the
+    configuration gives one. method, convention: their ids, None where gdpo has none for what runs or nothing tells it.
+    rewards, weights: in the order in which the trainer uses them; group_size: the answers to a prompt; groups: the
+    number of groups in a batch step; each of these four is None where it is not told. facts: sentences, by subject,
+    such as "method" or "batch". lines: lines to add to the configuration, so that the run writes a log that can be
+    audited. unread: a text for each key whose value only a run would tell.
     """
 
     files: tuple[str, ...]
@@ -146,10 +146,9 @@ def _facts(chosen: Mapping[str, Fact], fill: "_Filled", says_rewards: str, says_
 
 
 def _notes(unread: Sequence[str], recognised: Recognised) -> dict[str, str]:
-    """Return a dict of two sentences: "not read" names keys whose values only a run would tell, "note" says what was
-    left out.
-
-    A sentence is missing where there is nothing to say. unread: a text for each key whose value only a run would tell.
+    """Return a dict of up to two texts: "not read" names the keys in `unread`, whose values only a run would tell, and
+    "note" says what of the configuration was left out, as `recognised.notes` has it. A text with nothing to say is
+    missing.
     """
     notes = {}
     if unread:
@@ -264,10 +263,10 @@ def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> t
 
 
 def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
-    """Return how many answers a batch has, None where that is not told, and whether they are the answers of one process
-    alone.
+    """Return two things: the number of answers in a batch, and whether this number is that of one process alone, as
+    only the number of processes is not told.
 
-    They are so where the number of processes, and nothing else, is not told.
+    The number is None, and the second False, where more than the number of processes is not told.
     """
     for keys in rules.answers:
         values = {key: _whole(known.value(key)) for key in keys}

@@ -114,9 +114,10 @@ def read_python(text: str, file: str, installed: str | None = None) -> list[Sour
 
 
 def _commands(nodes: list[ast.AST], file: str) -> Iterator[Source]:
-    """Yield the sources of entries in the trainer's commands that a program holds as strings, to hand them to a shell.
+    """Yield the sources of entries that stand in strings of a program: in each string with a command that runs a
+    trainer, which the program may hand to a shell.
 
-    nodes: all nodes of the program's syntax tree.
+    nodes: all nodes of the program's syntax tree; file: the name of the program's file, for errors and places.
     """
     inside = {id(value) for node in nodes if isinstance(node, ast.JoinedStr) for value in node.values}
     for node in nodes:

@@ -93,7 +93,7 @@ class Trap:
 
     since: the first version with the trap; until: the first version without it; "" means no bound. if_open: whether a
     trap with a bound is reported where the version is not known. says: what happens; line: the line of configuration to
-    write instead; read_in: as in `Runs`.
+    write instead; read_in: the place in the trainer's code or documents where the trap was read.
     """
 
     id: str

@@ -317,7 +317,7 @@ class _Scan:
     def _array(self, word: _Word) -> None:
         """Read ( … ) after NAME= and keep its words as the array of that name; after NAME+= add them to that array.
 
-        word: what was read so far, which becomes NAME=.
+        word: the word whose text so far is NAME= or NAME+=; its text becomes NAME=.
         """
         name = (_ASSIGNED.fullmatch(word.text) or [""])[0].rstrip("+=")
         appended = word.text.endswith("+=")

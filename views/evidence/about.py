@@ -1,4 +1,6 @@
-"""Notes of the chapter Evidence on its data: whose answers the squares show, and what each mark asks for."""
+"""Texts at the end of the chapter Evidence: which models gave the answers that it counts, what an answer has to do for
+each of the three marks, and the way on to the next chapter.
+"""
 
 from gdpo_core._words import count, word
 from gdpo_core.bfcl import REWARDS, Published

@@ -194,10 +194,10 @@ def speeds() -> list[dict[str, Any]]:
 
 
 def curves(name: str) -> Html:
-    """Draw a chart for each reward under the setting of a dot, with three courses: two forecast ones and the measured
-    one.
+    """Draw a chart for each reward with three courses: the forecast for the run left as it was, the forecast for
+    another setting, and what was measured under that setting.
 
-    The forecasts are for the run left as it was, and for the setting. name: of the dot, one of `names`.
+    name: the dot in the picture of all forecasts that stands for that setting; one of `names`.
     """
     setup, setting, chosen = name.split("~")
     rows = [row for row in load() if (row["setup"], row["row"]) == (setup, setting)]
@@ -264,7 +264,8 @@ def speeds_said() -> str:
     """Return a paragraph on how far apart the set-ups are in speed, by reward. A set-up's speed is the median of its
     runs'.
 
-    Conciseness that counts only where correctness passes is named apart.
+    Three rewards, each of which one set-up alone has, are named apart: “strict”, “closeness”, and conciseness that
+    counts only where correctness passes.
     """
     medians = pl.read_csv(SPEEDS).group_by("reward", "setup").agg(pl.col("speed").median())
     free, gated = medians.filter(pl.col("setup") != GATED), medians.filter(setup=GATED, reward=REWARDS[2])

@@ -83,8 +83,9 @@ def area(files: mo.ui.file, log: Log | None) -> mo.Html:
 def corrections(page: Nav, sample: Sample | None) -> mo.ui.dictionary:
     """Return the controls with which the reader corrects how a log is read and what its rewards weigh.
 
-    They are "framework" and one for each key of TEXTS. They have the values of the address if the address is of this
-    sample; otherwise they are empty. sample: None for the reader's own files.
+    They are the dropdown "framework" and a text for each key of TEXTS, such as "group_size". They have the values that
+    the address names if it is the address of this sample; otherwise they are empty. page: holds the values of the
+    address; sample: the sample that is shown, None for the reader's own files.
     """
     here = is_linked(page, sample)
     by_id = {key or "": title for title, key in FRAMEWORKS.items()}

@@ -112,11 +112,12 @@ def named_weights(text: str) -> dict[str, float] | None:
 
 
 def audit_log(log: Log, primary: str | None, weights: str) -> AuditReport:
-    """Return the report on a log. Raises InputError, also the one that stands in a log in place of its report.
+    """Return the report on a log that was read, with the given weights and primary reward.
 
-    The audit of a sample is made once for all visitors. The reader's files are read and audited again, in another
-    process, if there is a primary reward or a weight. primary: the reward that matters most, if any; weights: a text as
-    `named_weights` reads it.
+    The audit of a sample is made once for all visitors, and kept. The reader's files are read and audited again, in
+    another process, if weights or a primary reward are given; if neither is, the report that `log` holds is returned.
+    primary: the reward that matters most, if any; weights: a text as `named_weights` reads it, "" for none. Raises
+    InputError if the text or the audit is refused; for the reader's files, `log.report` may be that error already.
     """
     given = named_weights(weights)
     if log.sample:

@@ -83,10 +83,10 @@ def sketch(setup: Setup) -> dict:
 class File(TypedDict):
     """The content of data/gallery.json.
 
-    rates: the starting pass rates in the scenario of the Lab's answers. sketches: what `sketch` returns, by scenario
-    and by comparison. weights: results of the scenarios with arms, by scenario, comparison and method: a pair for each
-    of WEIGHTS and a last one for the gate, of the final probability of the right answer and the epochs until it is
-    learnt, None for never.
+    rates: the pass rate of each reward with which the scenario of the Lab's answers starts. sketches: the dict that
+    `sketch` returns, by the scenario's id and by the comparison under which it is trained. weights: for the scenarios
+    with arms, by scenario, comparison and method, a list of pairs: one for each of WEIGHTS, and a last one for the
+    gate. A pair is the final probability of the right answer, and the epochs until it is learnt, None for never.
     """
 
     rates: list[float]

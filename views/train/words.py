@@ -90,7 +90,9 @@ def counts(comparison: str, kinds: Sequence[str], cards: int, uncounted: Sequenc
 
 
 def _dashed(set_ups: Sequence[Scenario]) -> str:
-    """Return a sentence on the set-ups whose cards are dashed, as they are about another comparison; "" without any."""
+    """Return a sentence on the set-ups whose cards are dashed: each is about a single comparison of the methods, which
+    is not the one that the reader has chosen. "" if there is none.
+    """
     named = listing(f"“{scenario.title}”" for scenario in set_ups)
     about = listing(dict.fromkeys(f"“{TITLES[scenario.setup.comparison]}”" for scenario in set_ups))
     if len(set_ups) == 1:

@@ -134,7 +134,9 @@ def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditR
     """Return the section of a trainer: its lines, how to log and to make sure that GDPO ran, and what is known of the
     trainer.
 
-    lines: as `lines` returns them; run: the audited run for which they are, None if they are for the Lab.
+    lines: the lines of configuration, as the function `lines` returns them; run: the audited run for which they are,
+    None if they are for the Lab. lab: the state of the Lab's board; gate: the gate chosen in this chapter, a key of
+    GATES. For a run neither of the two is shown.
     """
     log = _without_axolotl(config_lines.log_rewards(framework.id, _names(run)))
     return show(
@@ -295,7 +297,7 @@ def program(framework: Framework, lab: State, gate: str) -> str:
     """Return a Python program that prints this trainer's advantages of the Lab's answers, and how far they are from the
     paper's. It has at most 15 lines.
 
-    gate: a key of GATES.
+    lab: the state of the Lab's board, with its answers' marks and the weights; gate: a key of GATES.
     """
     c, half = framework.convention, -(-len(lab.marks) // 2)
     tokens = f", lengths={lengths(lab)}" if gc.CONVENTIONS[c].last_step == "tokens" else ""
