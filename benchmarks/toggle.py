@@ -143,10 +143,10 @@ def wait_until_shown(page, advantages, name: str, patience: float = 30) -> None:
 
 
 def flip(page, toggle: int, advantages, name: str) -> dict[str, float]:
-    """Click the mark of index `toggle`, and return the milliseconds from the click until both charts have "changed",
-    until they are "painted", and until the "words" below them are there. advantages: what the charts have to show after
-    the click; name: of the page, for errors. Raises RuntimeError if the charts, or the words after them, take more than
-    ten seconds.
+    """Click the mark of index `toggle` on a page, and return three times, in milliseconds from the click: "changed",
+    when both charts show the new advantages; "painted", when the browser has painted them; and "words", when the words
+    below them are there. advantages: those that the charts have to show after the click; name: the name of the page,
+    for errors. Raises RuntimeError if the charts, or the words after them, take more than ten seconds.
     """
     page.evaluate("expected => watch.arm(expected)", advantages)
     x, y = page.evaluate("watch.toggles()")[toggle]

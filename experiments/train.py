@@ -163,8 +163,8 @@ def run_once(
     setup: Setup, method: str, seed: int, folder: Path, learning_rate: float, steps: int, row: str | None = None
 ) -> None:
     """Train one run and write its metrics.json into a folder of its own inside `folder`; do nothing if that file is
-    there already. What an interrupted run left behind is removed first. row: the name of the run's row in plans.json,
-    if it is one of these; it takes the place of the method in the path.
+    there already. What an interrupted run left behind is removed first. row: for a run that plans.json plans, the name
+    of its row there, which takes the place of the method in the path; None for any other run.
     """
     out = folder / setup.name / (row or method) / str(seed)
     if (out / "metrics.json").exists():

@@ -175,8 +175,9 @@ def _forecast(report: AuditReport, change: PushChange) -> tuple[float, float, fl
 def _stop(report: AuditReport, change: PushChange) -> str:
     """Return the headline that says why no method serves the primary reward; an empty one where some method may.
 
-    No method does if all weights or the weight of that reward are 0, if no compared method gives it a push above 0, or
-    if more than half of its pairs are in the wrong order under each. change: the change of the push on that reward.
+    No method serves it in four cases: all weights are 0; its own weight is 0; neither GDPO nor a method that GDPO is
+    compared with gives it a push above 0; or, under each of these methods, more than half of the pairs that differ in
+    it are in the wrong order. change: the change of the push on the primary reward.
     """
     name, wrong = change.name, [inversions(report, m) for m in (*compared_methods(report), "gdpo")]
     if not any(report.run["weights_used"].values()):

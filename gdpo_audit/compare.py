@@ -1,4 +1,4 @@
-"""Compute what changed between two runs, or between several of each kind."""
+"""Compute what changed from one run to another, or from several runs of one kind to several of another kind."""
 
 from collections.abc import Iterator, Sequence
 from functools import reduce

@@ -172,7 +172,7 @@ class StepPart(TypedDict):
 
 
 class ByRewardPart(TypedDict):
-    """The figures of one reward in the groups with one value of a column."""
+    """The figures of one reward in some groups of a run: those with one value of a column, or with its rare values."""
 
     name: str
     mean: float | None

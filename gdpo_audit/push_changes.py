@@ -19,8 +19,8 @@ class PushChange:
 
     @property
     def sign(self) -> int:
-        """1 where the push under GDPO is larger by more than noise, -1 where it is smaller by more than
-        noise, else 0.
+        """1 where the push under GDPO is larger than under the method beside it, by more than noise; -1 where it is
+        smaller by more than noise; else 0.
         """
         return (self.after - self.before > self.noise) - (self.before - self.after > self.noise)
 

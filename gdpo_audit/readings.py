@@ -58,7 +58,7 @@ def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
     advantages if it is read as one.
 
     The recipe has to show all weights, and a weight other than 0 for the column. None where no such column is found.
-    solve: as in `another_reading`.
+    solve: a function that returns the recipe that makes every advantage in a sample of a run, or None.
     """
     for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):

@@ -98,9 +98,9 @@ def parse_named(text: str, argument: str, wanted: str = "NAME=NUMBER") -> dict[s
 def parse_weights(texts: Iterable[str], argument: str, wanted: str = "NAME=NUMBER") -> dict[str, float]:
     """Return a dict from the name of a reward to its weight out of several texts, each NAME=NUMBER.
 
-    A name may hold "=". argument, wanted: words of InputError, the name of the argument and how a text should be
-    written. Raises InputError for a text of another form, for a weight that is not finite or beyond ±1e30, and for a
-    reward that comes twice.
+    A name may hold "=". Raises InputError for a text that is not written so, for a weight that is not finite or beyond
+    ±1e30, and for a reward that comes twice. argument, wanted: for the error, the name of the argument, and how a text
+    should be written.
 
     >>> parse_weights(["correct=1", "a=b=0.5"], "weight")
     {'correct': 1.0, 'a=b': 0.5}

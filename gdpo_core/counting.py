@@ -131,9 +131,10 @@ _COUNTS = {"grpo": _grpo, "grpo_no_std": _no_std, "gdpo": _gdpo}
 
 
 def _normalised(column: Sequence[int], unit: Sequence[int]) -> tuple[int, ...]:
-    """Return a column of 0 and 1 normalised by eq. 4, z_j = (r_j − p/G) / σ, as integers that are proportional to z_j.
+    """Return a column of 0 and 1, the marks of one reward in a group, normalised by eq. 4, as integers.
 
-    unit: the integers of `_units`, one for each p. The result is (G r_j − p) · unit[p].
+    They are proportional to z_j = (r_j − p/G) / σ, where p of the G marks are 1: each is (G r_j − p) · unit[p]. unit:
+    the integers of `_units` for p = 0 … G.
     """
     passes = sum(column)
     return tuple((len(column) * r - passes) * unit[passes] for r in column)

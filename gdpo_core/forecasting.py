@@ -58,10 +58,10 @@ class DifferingGroups:
 
     @classmethod
     def for_size(cls, within: Array, size: int) -> "DifferingGroups":
-        """Return the shares for groups of `size` responses, if the rates of the groups are beta-distributed.
+        """Return the shares of groups in which a reward takes different values, for groups of `size` responses.
 
-        within: (K,) the part of each reward's variance that lies inside groups; where it is NaN, every group counts as
-        one in which the reward takes different values.
+        A group's rate of a reward is taken to be beta-distributed around the mean rate. within: (K,) the part of each
+        reward's variance that lies inside groups; where it is NaN, the reward is taken to differ in every group.
         """
         logits = np.linspace(-9, 9, 73)
         rates = 1 / (1 + np.exp(-logits))
@@ -74,9 +74,11 @@ class DifferingGroups:
         return cls(logits, np.maximum(shares, 1e-6))
 
     def at(self, logits: Array) -> Array:
-        """Return (…, K) the share of groups at each of these logits of the rates, interpolated between the points.
+        """Return (…, K) the share of groups in which each of K rewards takes different values, by the logit of its
+        rate.
 
-        logits: (…, K) one per reward. Beyond the first and the last point the share stays as it is there.
+        logits: (…, K) one per reward. Between the points of `self.logits` the share is interpolated; beyond the first
+        and the last point it stays as it is there.
         """
         place = np.clip((logits - self.logits[0]) / (self.logits[1] - self.logits[0]), 0, len(self.logits) - 1.001)
         low = place.astype(int)
@@ -100,7 +102,8 @@ def _all_equal(rates: Array, within: float, size: int) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class Pushes:
-    """The push of a setting on each of K rewards, as a function of their rates.
+    """The push of a setting on each of K rewards, as a function of the rates of the rewards. The rate of a reward is
+    its mean as a part of the way from its least value, 0, to its largest, 1.
 
     The source of a reward is the reward itself, or its gated value if it is gated; a weight multiplies the source,
     which is normalised first if `decoupled`. course: the rates of the rewards in the log. measured: (K,) the push on

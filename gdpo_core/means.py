@@ -84,10 +84,11 @@ class Shares:
 
 @dataclass(frozen=True)
 class _Sides:
-    """Bounds on lengths over the answers of a step, and on the number of groups in which each reward varies.
+    """Bounds on the lengths of the rewards' terms in a step, and on the number of groups in which each reward varies.
 
-    x_k is the term of reward k in each answer's weighted sum, less the mean of its group. |x_k| lies between low and
-    high, and |Σ_k x_k| between sum_low and sum_high.
+    x_k, a vector with a number for each answer of the step, is the term of reward k in the weighted sum, less the mean
+    of its group. Its length |x_k| lies between low and high, and the length |Σ_k x_k| between sum_low and sum_high.
+    Reward k varies in at least varies_low and at most varies_high groups.
     """
 
     low: Array  # (steps, rewards)
@@ -218,7 +219,8 @@ def _inside(s: Scalars, weights: Array) -> tuple[Array, Array]:
 
 
 def _grain(s: Scalars) -> float:
-    """Return the largest number of which each reward's gap is a whole multiple: unequal sums differ by it or more.
+    """Return the grain of a log: the largest number of which each reward's gap is a whole multiple. Two weighted sums
+    of rewards are equal, or differ by the grain or more.
 
     A gap is the distance between a reward's two values times the size of its weight. Only the smallest gap other than
     0, divided by 1 to 64, is tried. The result is 0 where none of these numbers fits, or where a reward has more than

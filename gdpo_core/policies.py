@@ -210,9 +210,9 @@ def _noise(noise: ArrayLike, coins: int) -> Tensor:
 def _gates(gate: object, count: int, another: str) -> list[tuple[int, int]]:
     """Return pairs of a reward and the coin or reward that gates it, both as indices from 0; none without a gate.
 
-    gate: the argument of `train`; count: how many coins or rewards there are; another: words for what may gate a
-    reward, for the error. Raises InputError for a gate of another form, for an index out of range, and where a reward
-    gates itself.
+    gate: the argument of `train`, which is None, a pair (reward, on) or several such pairs; count: how many coins or
+    rewards there are; another: words for what may gate a reward, for the error. Raises InputError for anything else as
+    `gate`, for an index out of range, and where a reward gates itself.
     """
     if gate is None:
         return []

@@ -46,10 +46,10 @@ def method_named(method: str) -> Method:
 
 
 def method_for(method: str, batch: Batch) -> tuple[Method, Batch]:
-    """Return the method of this name and the batch to compute with, both changed as `apply_convention` says.
+    """Return the method of this name and the batch to compute with, after `apply_convention` has changed them.
 
-    A convention may have GRPO in place of GDPO, or 0 in place of missing rewards, and SAW and SA-MRPO change the
-    weights. Raises InputError for a name that is unknown.
+    Under some conventions GRPO takes the place of GDPO for a single reward, or 0 the place of missing rewards; SAW and
+    SA-MRPO change the weights. Raises InputError for a name that is unknown.
     """
     return apply_convention(method_named(method), batch)
 

@@ -269,8 +269,8 @@ def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
     """Return p at every epoch in the infinite-group limit, from the formulas, without draws: (epochs + 1, features).
 
     The features are the coins or arms. Noise acts through its variance alone in this limit, so it is taken as plus or
-    minus its std, equally likely. policy, setup: as in `_simulate`. Raises InputError, also where there are too many
-    outcomes.
+    minus its std, equally likely. policy: the policy from which training starts; setup: the sizes, the optimizer and
+    the step over the batch. Raises InputError, also where there are too many outcomes.
     """
     if isinstance(policy, Coins):
         count = 2 ** (len(policy.start) + int((policy.noise != 0).sum()))

@@ -14,7 +14,8 @@ PROMPTS, MODELS = 963, 71  # of the published answers
 
 
 def spread(file: Path, choice: Choice) -> Spread:
-    """Return the lowest and the highest value of two shares of the chapter Evidence over 100 draws of as many answers.
+    """Return the lowest and the highest value of two shares of the chapter Evidence over 100 draws, each of as many
+    answers per prompt as `choice` says.
 
     The shares are those of prompts with a tie, by method, and of broken ties in the wrong order; the result is that of
     `gdpo_core.bfcl.prompts.spread`. It is computed in another process, and kept for all visitors. file: the published

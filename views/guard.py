@@ -253,5 +253,5 @@ class Guard:
 
 
 def guarded(app: ASGIApp) -> ASGIApp:
-    """Return the app with a guard in front of it."""
+    """Return the app behind a `Guard`, which sets headers on the app's answers and refuses some requests itself."""
     return Guard(app)

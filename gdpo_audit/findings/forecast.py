@@ -96,8 +96,8 @@ class Forecast(Displayed):
 
 @dataclass(frozen=True)
 class ForecastSetting:
-    """Hold a setting that is to be forecast, after its check. steps: the number of steps over which the means are
-    taken.
+    """A setting that is to be forecast, after its check. steps: the number of steps for which the forecast is made, and
+    over which it takes the means of the rewards.
     """
 
     method: str
@@ -160,8 +160,8 @@ class _Forecaster:
         self.speeds = fit_speeds(self.log.course, self.before)
 
     def rewards(self, trial: Trial, steps: int) -> dict[str, RewardForecast]:
-        """Return the forecast of each reward, by name, under a setting. steps: the number of steps over which the means
-        are taken.
+        """Return the forecast of each reward, by name, under a setting. steps: the number of steps for which the run is
+        followed under that setting and under its own, and over which the means of the two are compared.
         """
         after = self.log.pushes(trial.method, trial.weights, trial.gate)
         compared = _compare(self.speeds, self.before, after, steps)

@@ -102,10 +102,12 @@ def plan_of(f: Facts) -> tuple[Setting, ...]:
 
 
 def _settings(trials: Trials) -> Iterator[tuple[Setting, Trial]]:
-    """Yield each setting without a gate that is tried, with the trial that it was computed from. First comes the run's
-    own setting, then its weights under other methods, and last, under GDPO and under GRPO or the variant of GRPO that
-    ran, weights that give each reward the share of the update that its own weight asks for. Such weights are left out
-    if none are found or if they hardly differ from those of the run.
+    """Yield each setting without a gate that is tried, with the trial that it was computed from.
+
+    First comes the run's own setting. Then come the same weights under GDPO and under GRPO, except under the method
+    that ran. Last, under each of the two, come weights that give each reward the share of the update that its own
+    weight asks for; they are left out if none are found or if they hardly differ from those of the run. If the run's
+    method is GRPO without std, or with the std of the batch, it stands for GRPO.
     """
     f = trials.facts
     weights_of_run, name = f.basis.weights, NAMES[f.method]

@@ -12,9 +12,11 @@ Relation = tuple[str, dict[str, float]]
 
 
 def relations_of(rewards: Sequence[str], totals: Sums[float]) -> Iterator[Relation]:
-    """Yield each reward that is, inside every group and up to a constant there, a weighted sum of earlier rewards: a
-    pair of its name and a dict of the weights by the names of the earlier rewards. Weights next to 0 are left out. A
-    reward that varies in too few groups is in no such pair.
+    """Yield each reward that is a weighted sum of earlier rewards, inside every group, and up to a constant in each
+    group.
+
+    Each comes as a pair of its name and a dict from the names of the earlier rewards to their weights, in which weights
+    next to 0 are left out. Rewards that vary in too few groups, or that too few responses hold, are passed over.
 
     rewards: all names, in the order of the sums; totals: the sums over all batches that count.
     """

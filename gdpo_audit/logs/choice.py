@@ -359,11 +359,11 @@ def _total(
     totals: Sequence[str],
     flags: Collection[str],
 ) -> tuple[str, Sequence[str], Score] | None:
-    """Return a column that is a weighted sum of others, the names of these, and the fit; None if there is none.
+    """Return a column that is a weighted sum of others, the names of these others, and the fit; None if there is none.
 
-    Columns named like totals (`totals`) are tried first, and then every column.
-    table: a sample of the rows. clear: the columns that may be rewards. flags: columns of true and false.
-    further: lists of further columns that the sum may count, the likeliest first.
+    Columns named like totals (`totals`) are tried first, and then every column of `clear`.
+    table: a sample of the rows. clear: the columns that may be rewards, `totals` among them. flags: columns of true and
+    false. further: lists of other columns, which a column of `totals` may add up too, the likeliest list first.
     """
     plain = [name for name in clear if name not in totals]
     for total in totals:

@@ -91,7 +91,9 @@ def with_numbers(frame: pl.LazyFrame, number: int, start: int = 0) -> pl.LazyFra
 
 
 def renumbered(table: pl.LazyFrame) -> pl.LazyFrame:
-    """Return responses with new numbers in ROW, from 0 in each file, after rows were split into several responses."""
+    """Return a table of responses with new numbers in ROW, from 0 in each file, as rows that were split into several
+    responses have one number at first.
+    """
     return table.with_columns(pl.int_range(pl.len()).over(FILE).alias(ROW))
 
 

@@ -135,9 +135,11 @@ def unnested(frame: pl.LazyFrame, members: Sequence[Member]) -> pl.LazyFrame:
 
 
 def without_copies(tables: Sequence[Table], members: Sequence[Member]) -> list[Member]:
-    """Return the members except those that repeat a column of numbers of the same name, as NeMo-Gym may write them.
+    """Return the members of objects except those that repeat a column of numbers of the same name, as NeMo-Gym may
+    write them.
 
     A member repeats the column if the values are equal in every table that has both, and if some table has both.
+    members: members of objects in the rows, each of which may become a column.
     """
     kept = list[Member]()
     for member in members:

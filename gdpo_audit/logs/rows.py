@@ -106,9 +106,11 @@ class _RowReader:
         return batches(_slices(rows.sort(self.by, maintain_order=True)), self.by)
 
     def read(self) -> Iterator[pl.DataFrame]:
-        """Yield the rows in frames of whole batches; masked rows are left out or marked.
+        """Yield the rows in frames of whole batches, without copies, and with masked rows left out or marked.
 
-        If the form has a column `once`, rows of a batch that share their value there are copies: only the last is kept.
+        Copies are known if the form has a column `once`: of the rows of a batch with the same value there, only the
+        last stays. Masked rows are known if the form has a mask. They are marked in `_masked` where the mask says that
+        they still count in their groups, and left out otherwise.
         """
         for rows in self.in_batches():
             if self.form.once is not None:

@@ -128,10 +128,11 @@ def _bounded(names: Sequence[str], means: Array, stds: Array, columns: Mapping[s
 
 
 def _verdict(names: Sequence[str], bounds: Mapping[str, tuple[Array, Array]]) -> str:
-    """Return sentences that say under which methods a reward surely had the largest share, and one method's bounds.
+    """Return sentences that say under which methods one reward surely had the largest share, and one method's bounds.
 
-    The bounds are those of the first method under which the largest share stays open, or else of the first of all.
-    names: the rewards. bounds: by method, the lowest and the highest share of each reward, (rewards,) each.
+    Bounds are shown for the first method under which they leave open which reward had the largest share; if there is no
+    such method, for the first method in `bounds`. names: the rewards. bounds: by method, the lowest and the highest
+    share of each reward, (rewards,) each.
     """
     above = {
         method: next((names[k] for k in range(len(names)) if (low[k] > np.delete(high, k)).all()), None)

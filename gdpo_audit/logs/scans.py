@@ -51,10 +51,12 @@ def rows_in(tables: Sequence[Table]) -> int:
 
 
 def _frames_of_tables(form: Form, names: Sequence[str], size: int) -> Iterator[pl.DataFrame]:
-    """Yield the responses of one table after the other, or of several at once, at most `size` rows at a time.
+    """Yield the responses of one table after the other, or of several at once, in frames of at most `size` rows. A
+    table whose rows hold several responses comes as one frame, however long.
 
-    Several small tables are read by one query plan, since planning each takes longer than reading it. As many are taken
-    as would fit into `size` if each had twice as many rows as the tables that were read last.
+    Several small tables are read by one query plan, since planning each takes longer than reading it. The number of
+    tables in a plan is such that they would fit into `size` if each had twice as many rows as the tables that were read
+    last had on average; it is at most `AT_ONCE`.
     """
     number, usual = 0, size
     while number < len(form.tables):

@@ -148,7 +148,11 @@ def _with_texts_read(shape: Shape) -> Shape:
     columns = [objects.read_texts(table, names) for table, names in zip(shape.tables, texts, strict=True)]
 
     def read(table: Table, frame: pl.LazyFrame, number: int, with_texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table with the objects that its texts spell."""
+        """Return the rows of a table with the objects in place of the texts that spell them.
+
+        frame: the rows. number: which table of the shape it is, from 0; `columns` of the outer function holds the
+        expressions for its objects. table, with_texts: not used.
+        """
         return frame.with_columns(columns[number])
 
     return replace(shape, tables=_changed(shape.tables, read))
@@ -166,7 +170,12 @@ def _with_rollouts_apart(shape: Shape) -> Shape:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table with a list per member of its rollouts."""
+        """Return the rows of a table with its lists of rollouts split: each becomes a list for each member of its
+        rollouts.
+
+        `members` of the outer function says which columns hold rollouts, and which of their members become columns.
+        table, number, texts: not used.
+        """
         there = [name for name in members if isinstance(frame.collect_schema().get(name), pl.List)]
         each = [
             pl.col(name).list.eval(pl.element().struct.field(member)).alias(member)

@@ -167,7 +167,8 @@ def _from_prompts(prompts: Sequence[np.ndarray]) -> int | None:
 def _whole(ids: np.ndarray) -> int | None:
     """Return the largest size that divides every stretch of equal prompts in a batch; None if that is 1.
 
-    The last stretch may be cut. ids: the prompt id of each row.
+    The last stretch counts as cut, and is left out, if it is shorter than the others, of which there are two or more,
+    all of one length. ids: the prompt id of each row.
     """
     ends = np.flatnonzero(ids[1:] != ids[:-1]) + 1
     lengths = np.diff(np.concatenate([[0], ends, [len(ids)]])).tolist()

@@ -163,9 +163,10 @@ class _Traces:
         return columns
 
     def responses(self, table: pl.LazyFrame) -> pl.LazyFrame:
-        """Return one row per trace of a trained agent, with the step and the group of its episode.
+        """Return one row per trace of an agent that is trained, with the step and the group of its episode. An agent of
+        which the log does not say whether it is trained counts too.
 
-        table: the numbered rows of a table of the log.
+        table: the rows of a table of the log, with their numbers in FILE and ROW.
         """
         runs = self.value("run", "work", "type"), self.value("run", "type")
         names = (self.value("env", name).cast(pl.String).fill_null("") for name in ("id", "name"))

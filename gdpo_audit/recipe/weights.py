@@ -288,11 +288,13 @@ def eps_of(c: Convention, method: str) -> float:
 
 
 def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tuple[float | None, float, float]:
-    """Return what the divisors of the units, which are groups or batches, show of the scale of the weights: the factor
-    that turns the direction into weights, the relative error of this factor, and the share of the units that are
-    divided as the method divides.
+    """Return three numbers on the scale of the weights: the factor that turns the direction in `solution` into weights,
+    the relative error of this factor, and the share of the units that are divided as the method divides.
 
-    If the divisors show no scale, the factor is None and its error infinite.
+    A unit is a group or a batch. A method that divides by std plus eps shows the scale, as eps does not grow with the
+    weights; one that divides by nothing shows it in the size of the advantages. The factor is None and its error
+    infinite if the divisors show no scale. solution: the weights up to a factor, of which the first direction is used;
+    terms: what the method adds up, with the logged advantages; batch: the rewards, with the convention.
     """
     direction, eps = solution.directions[:, 0], eps_of(batch.convention, method)
     total, x = terms.total, direction @ terms.x

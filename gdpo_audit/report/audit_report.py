@@ -338,8 +338,8 @@ def _run(f: Facts) -> RunPart:
 
 
 def _listed(phases: Sequence[Phase]) -> Sequence[Phase]:
-    """Return the phases of a run whose weights change, at most `LISTED`: the first ones and the last one. A phase is a
-    stretch of the run with constant weights; [] if there are fewer than two.
+    """Return at most `LISTED` of a run's phases, which are stretches with constant weights: the first ones and the last
+    one. [] if there are fewer than two phases, as the weights then never change.
     """
     return [*phases[: LISTED - 1], *phases[LISTED - 1 :][-1:]] if len(phases) > 1 else []
 

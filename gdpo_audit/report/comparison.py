@@ -210,7 +210,7 @@ def _row(x: Change, unit: str) -> list[str]:
 
 
 def figure_name(x: Change) -> str:
-    """Return the name of a figure; of a figure of one reward, with the name of the reward."""
+    """Return the name of the figure that changed, with the name of the reward if it is a figure of one reward."""
     return f"{x.figure} of {x.reward}" if x.reward else x.figure
 
 

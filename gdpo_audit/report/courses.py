@@ -131,9 +131,9 @@ def _axes(
 ) -> dict[tuple[int, str], Axes]:
     """Return the axes of each picture, by the index of the reward and the name of the figure.
 
-    All pushes have the same axes, and so have all shares; means have the same axes where their rewards are of one size.
-    steps: the first and the last step; rewards: the courses of each reward; sizes: for each reward the number of the
-    class of its size, as `alike` returns it.
+    All pushes have the same axes, and so have all shares; means have the same axes where their rewards are of about one
+    size. steps: the first and the last step; rewards: the courses of each reward; sizes: a number for each reward,
+    equal for rewards of about one size, as `alike` returns them.
     """
     axes = {}
     for of_figure in zip(*rewards, strict=True):

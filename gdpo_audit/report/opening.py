@@ -1,5 +1,5 @@
-"""The picture that opens a report: the push on each reward, its share of the update, and the forecast of the primary
-one.
+"""The picture that opens a report: the push on each reward, each reward's share of the update, and the forecast of the
+primary reward.
 """
 
 from collections.abc import Sequence

@@ -44,8 +44,10 @@ def taught(report: AuditReport) -> list[str]:
 
 
 def _silent_prompts(prompts: PromptsPart) -> str:
-    """Return the sentence that says for how many prompts every group had only advantages of 0; it also says so of the
-    prompts that came more than once, unless it holds for all prompts.
+    """Return the sentence that says for how many prompts every advantage was 0 in each of their groups.
+
+    Unless this holds for all prompts, the sentence also says for how many of the prompts that came more than once it
+    does.
     """
     silent, every, repeated = prompts["silent"], prompts["prompts"], prompts["repeated"]
     which = f"{count(silent)} of {count(every, 'prompt')}"

@@ -180,7 +180,9 @@ class Pairs:
         return (self.needed[method] - weight).abs() < _SAME
 
     def broken(self, weight: float = 1.0) -> Tensor:
-        """Return (entries,) whether GRPO ties the two answers at this weight of correctness and GDPO does not."""
+        """Return (entries,) whether GRPO ties the two answers of an entry and GDPO does not. weight: that of
+        correctness.
+        """
         return self.tied("grpo", weight) & ~self.tied("gdpo", weight)
 
     def order(self, method: str, weight: float = 1.0, among: Tensor | None = None) -> Order:
@@ -297,11 +299,12 @@ class Spread:
 
 
 def spread(data: Published, choice: Choice) -> Spread:
-    """Return the lowest and highest shares of ties and of wrong orders over DRAWS draws, each of as many answers per
-    prompt as the choice has.
+    """Return the lowest and the highest value of two shares over DRAWS draws: that of prompts with a tie, by method,
+    and that of broken ties in the wrong order.
 
-    The draws have the seeds from 0 on, whatever the seed of the choice. Groups that have each combination of marks
-    equally often have the same ties, so these are computed once.
+    Each draw takes as many answers per prompt as `choice` says. The seeds of the draws count from 0, whatever the seed
+    of the choice. The ties of groups that hold the same mixes of marks, each equally often, are the same, so they are
+    computed once.
     """
     chosen = (1 << _BITS * _mix(data.rewards(choice.graders)))[None].expand(DRAWS, -1, -1)  # (draws, prompts, models)
     orders = other_orders(len(data.tasks), len(data.models))

@@ -42,8 +42,8 @@ unpacked(packed).then((code) => {
 
 
 def page_of(traits: Mapping[str, Any], code: str) -> str:
-    """Return the text of an HTML page that shows a board by itself, with its drop, and offers the methods of
-    DRAWN_BY_BROWSERS alone.
+    """Return the text of an HTML page that shows a board by itself, with its drop, in which each answer is a dot that
+    falls onto the lines of the methods. The page offers the methods of DRAWN_BY_BROWSERS alone.
 
     traits: the board's synchronised traits by name; code: the script of the widget, which the page holds packed by
     gzip.

@@ -112,7 +112,9 @@ class Facts:
 
     @cached_property
     def badly_broken(self) -> Pairs:
-        """The pairs of `open_pairs` in which the method on the right gives the wrong answer the larger advantage."""
+        """The pairs of a wrong and a right answer that the method on the left ties and in which the method on the right
+        gives the wrong answer the larger advantage.
+        """
         return self.open_pairs & self.chosen.wrong_order
 
     @cached_property

@@ -19,9 +19,11 @@ ONE_SPREAD = (
 
 
 def verdict(facts: Facts) -> list[Html]:
-    """Return what a state shows, in one or two paragraphs: first what is told apart, then what that is worth.
+    """Return what a state of the board shows, in one or two paragraphs.
 
-    The second is missing where both methods give every answer 0, or where no reward says which answers are right.
+    The first says which answers the methods tell apart, or that one method gives every answer the advantage 0, and why.
+    The second says whether the right answers gain; it is missing where no reward says which answers are right. Where
+    both methods give every answer the advantage 0, the first says so, and the second says why.
     """
     if facts.silent:
         sentences = ["**Every advantage is 0, so nothing is learnt from these answers.**", _why_silent(facts)]

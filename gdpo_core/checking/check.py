@@ -136,9 +136,10 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
 def _facts(chosen: Mapping[str, Fact], fill: "_Filled", says_rewards: str, says_batch: str) -> dict[str, str]:
     """Return sentences by their titles, in this order: "rewards", "KL", "penalty", "filter", "batch" and "log".
 
-    "KL", "penalty" or "filter" is left out where no fact on it holds. chosen: from a name of ABOUT to the fact of the
-    trainer that holds, always with one on "log"; fill: a function that puts values of the configuration into a
-    sentence; says_rewards: the sentence about the rewards if no fact has one; says_batch: the sentence about the batch.
+    "KL", "penalty" or "filter" is left out where no fact on it holds. chosen: the fact of the trainer that holds, by
+    the name in ABOUT of what it is on; there is always one on "log". fill: a function that puts values of the
+    configuration into a sentence. says_rewards: the sentence on the rewards if no fact has one. says_batch: the one on
+    the batch.
     """
     sentences = {about: fill(fact.says, fact.when) for about, fact in chosen.items()}
     middle = {_TITLES[about]: says for about, says in sentences.items() if about not in ("rewards", "log")}
@@ -313,9 +314,9 @@ def _says_trainer(recognised: Recognised) -> str:
 def _traps(recognised: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
     """Yield the traps that the configuration holds, the worst first.
 
-    Where the trainer's version is not known, a trap that only some versions have is yielded only if it has `if_open`,
-    and if the newest version no longer has it, its severity becomes info. fill: a function that puts values of the
-    configuration into a sentence.
+    Where the trainer's version is not known, a trap that only some versions have is yielded only if its `if_open` is
+    true; it then gets the severity info if the newest version no longer has it. fill: a function that puts values of
+    the configuration into a sentence.
     """
     held = []
     for trap in recognised.rules.traps:
@@ -349,10 +350,10 @@ class _Filled:
         self.values, self.known = values, known
 
     def __call__(self, text: str, when: Sequence[Condition]) -> str:
-        """Return a text with ${a.b} replaced by the value of the key a.b, and $value by that of the first condition's
-        key.
+        """Return a text with its placeholders replaced: ${a.b} by the value of the key a.b, $value by the value of the
+        first condition's key, and those in `values` by their texts. Any other placeholder stays.
 
-        The placeholders in `values` are replaced too; others stay. when: the conditions of the text's record.
+        when: the conditions of the fact, the trap or the other rule that the text belongs to.
         """
         template = _Sentence(text)
         values = self.values | ({"value": _written(self.known.value(when[0].key))} if when else {})

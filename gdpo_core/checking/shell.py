@@ -110,7 +110,7 @@ def _assign(words: list[_Word], script: _Script) -> list[_Word]:
 
     The result is empty for a command that only declares variables, such as export. A variable that has a value, and
     gets a different one inside an if, for or case, is then unknown (`LOST`). So is one that NAME+= extends where the
-    script has not given it a value before.
+    script has not given it a value before, or to more than `_LONGEST` characters.
     """
     declared = bool(words) and words[0].text in {"export", "local", "declare", "readonly", "typeset"}
     rest = words[1:] if declared else words

@@ -12,7 +12,9 @@ LEADERBOARD = "https://gorilla.cs.berkeley.edu/leaderboard.html"
 
 
 def source_note(data: Published) -> Html:
-    """Return the paragraphs on whose answers these are, and on what a share of them can tell."""
+    """Return the paragraphs on whose answers the chapter counts, and on why a share of them shows what can happen and
+    is no forecast.
+    """
     configurations = f"{len(data.models)} configurations of {models(data)} models"
     link = tag("a", "Berkeley Function Calling Leaderboard", href=LEADERBOARD, target="_blank", rel="noopener")
     graded = (

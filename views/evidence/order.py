@@ -42,8 +42,10 @@ def _stand(n: int) -> str:
 
 
 def _ties_said(choice: Choice, first: Pairs) -> str:
-    """Return a sentence on how many ties of a right and a wrong answer GRPO has, how many of them GDPO breaks, and in
-    which order the broken ties end.
+    """Return one or two sentences on how many ties of a right and a wrong answer GRPO has, how many of them GDPO
+    breaks, and in which order the broken ties end.
+
+    choice: holds the weight of correctness. first: all pairs of a right and a wrong answer to one prompt.
     """
     tied = first.order("grpo", choice.weight).tied
     broken = first.order("gdpo", choice.weight, first.broken(choice.weight))
@@ -86,8 +88,10 @@ def title(first: Pairs) -> str:
 
 
 def section(choice: Choice, first: Pairs) -> Html:
-    """Return charts of the order of right and wrong answers, at the chosen weight and by weight. They stand below the
-    sentences of `enough`.
+    """Return the sentences of `enough`, and below them charts of which answer gets the larger advantage.
+
+    The first chart counts the pairs by their order at the weight of correctness in `choice`. The others draw the share
+    in the wrong order over that weight. first: all pairs of a right and a wrong answer to one prompt.
     """
     drawn = [charts.who_comes_first(first_rows(choice, first)), *curves(choice, first)]
     return join(tag("div", paragraphs(enough(choice, first)), kind="says"), html.charts(drawn, "small"))
@@ -175,7 +179,10 @@ def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
 
 
 def curves(choice: Choice, first: Pairs) -> list:
-    """Return a chart per kind of pair in `weight_rows`: the share in the wrong order by the weight of correctness."""
+    """Return a chart for each kind of pair in `weight_rows`: the ties that GDPO breaks at equal weights, if any, and
+    all pairs. It shows the share of these pairs in the wrong order over the weight of correctness. choice: holds the
+    weight that is marked. first: all pairs of a right and a wrong answer to one prompt.
+    """
     among = {BROKEN: first.broken()}
     needed = {
         counted: {m: first.sufficient_weight(m, among.get(counted)) for m in lines}
@@ -188,7 +195,11 @@ def curves(choice: Choice, first: Pairs) -> list:
 
 
 def weights_table(first: Pairs) -> Html:
-    """Return a table of the shares of `weight_rows`, with a row for each weight of PUSH_WEIGHTS."""
+    """Return a table of the share of pairs in the wrong order, by the weight of correctness.
+
+    There is a row for each weight of PUSH_WEIGHTS, and a column for each kind of pair in `weight_rows` and each method
+    that has shares there. first: all pairs of a right and a wrong answer to one prompt.
+    """
     columns = weight_rows(first)
     heads = [f"{m.upper()}, {counted}" for counted, lines in columns.items() for m in lines]
     lines = [line for by_method in columns.values() for line in by_method.values()]

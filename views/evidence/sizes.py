@@ -78,8 +78,8 @@ def _says(lines: dict[str, Lines], choice: Choice) -> str:
 
 
 def curves_table(sizes: Mapping[int, SizeShares]) -> Html:
-    """Return a table of the shares that `shares` returns, a row per group size and a column per curve; "–" stands for a
-    size that a curve leaves out.
+    """Return a table of the curves of `shares`, with a row per group size and a column per curve, which is one share
+    under one method. "–" stands where a curve leaves out a size.
     """
     lines = shares(sizes)
     columns = [by_method[m] for by_method in lines.values() for m in by_method]

@@ -60,11 +60,11 @@ def grade_answers(task: Task) -> GradedAnswers:
 
 
 def board(task: Task, first: Task, page: Nav) -> Board:
-    """Return the board of a task's answers. It is in the state that the address holds if the address is of this task,
-    and otherwise untouched.
+    """Return the board of a task's answers. If the address of the page is of this task, the board is in the state that
+    the address describes; otherwise it is untouched.
 
-    A value of the address that does not fit the board is ignored, and the page says so. first: the task of an address
-    that names no task.
+    A part of the address that does not fit the board is ignored, and `page.unread` is set, so that the page says so.
+    first: the task that is meant by an address without a task. page: the bar that keeps the address.
     """
     sheet = grade_answers(task)
     made = Board(
@@ -100,9 +100,9 @@ def controls(task: Task, state: State, why: bool = False) -> dict[str, Any]:
 
 
 def defaults(first: Task, task: Task) -> Mapping[str, Any]:
-    """Return the values that the address leaves out, by control, while the board shows the answers to `task`.
+    """Return the defaults of the controls while the board shows the answers to `task`; the address leaves them out.
 
-    They are the state of the untouched board of `task`, and `first`, the task of an address that names no task.
+    They are the state of the untouched board of `task`, and as the task `first`, which an address without a task means.
     """
     return controls(task, grade_answers(task).state) | {"lab-task": first.id}
 
@@ -121,9 +121,9 @@ def deeds(board: Board, task: Task) -> set[str]:
     """Return which of two deeds, things that the Lab asks a reader to try, are done on the board: "tie" and "order".
 
     "tie" is done if GDPO ties answers with different marks, though it ties none with the marks as graded. "order" is
-    done if correctness has another weight than 1, there are right and wrong answers, and GDPO puts no wrong answer
-    above a right one. Neither is done if the board shows another method than GDPO. Both are read off the drawing of the
-    board, so that a flip of a mark waits for no further computation.
+    done if the weight of correctness is not 1, there are right and wrong answers, and GDPO puts no wrong answer above a
+    right one. Neither is done if the board shows another method than GDPO. The ties and the order on the board are read
+    off its drawing, so that a flip of a mark waits for no further computation.
     """
     if board.method != "gdpo":
         return set()

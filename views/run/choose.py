@@ -122,11 +122,13 @@ def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
 def address(
     sample: Sample | None, corrected: Mapping[str, str | None], log: Log | None, primary: str | None
 ) -> tuple[dict[str, str | None], dict[str, str]]:
-    """Return two mappings by control: the values of the chapter's controls, and the values that the address leaves out.
+    """Return two mappings by control: the values of the chapter's controls, and their defaults, which the address
+    leaves out.
 
-    For the reader's own files, of which the address tells nothing, the values of all controls are None. The values that
-    are left out are the first sample and the reward that is known to matter most in the log. sample, corrected,
-    primary: the values of the controls, `corrected` those of `corrections`; log: None where no log could be read.
+    The defaults are the first sample, and the reward that is known to matter most in the log. sample: the chosen
+    sample, None for the reader's own files; the address tells nothing of these, so the values of all controls are then
+    None. corrected: the values of the controls of `corrections`, by name. log: the log that is shown, None where none
+    could be read. primary: the reward that the reader chose as the one that matters most.
     """
     values = {f"run-{key}": text or "" for key, text in corrected.items()}
     values |= {"run-primary": primary or NO_PRIMARY} if log else {}

@@ -96,8 +96,8 @@ def read(sample: Sample | None, uploads: Sequence[Any] = (), **corrected: Any) -
 
 @lru_cache(8)
 def _of_sample(sample: Sample, how: How) -> Log:
-    """Return the log of a sample, read once for all visitors; the last 8 logs are kept. how: as `parse_corrections`
-    returns it.
+    """Return the log of a sample, read once for all visitors; the last 8 logs are kept. how: the arguments of
+    `read_run` that the reader corrected, as pairs of a name and a value.
     """
     return Log(read_run(sample.files(), **arguments(how)), f"This is a sample: “{sample.title}”.", how, sample)
 

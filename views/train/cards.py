@@ -131,7 +131,9 @@ def link(
 
 
 def kind(sketch: Mapping[str, Any], arms: bool) -> str:
-    """Return the verdict on a sketch: one of VERDICTS, or one of ENDS if the policy has arms."""
+    """Return the verdict on a set-up: one of VERDICTS, or one of ENDS if its policy has arms. sketch: the numbers that
+    the function `sketch` returns for it.
+    """
     if arms:
         return verdict_on_arms(*(sketch[m]["last"] for m in BOTH_METHODS))
     return verdict_on_coins(*(_never(sketch[m]["steps"]) for m in BOTH_METHODS))
@@ -143,7 +145,9 @@ def _never(steps: Sequence[int | None]) -> list[float]:
 
 
 def label(sketch: Mapping[str, Any], arms: bool) -> str:
-    """Return the verdict on a sketch in a few words; "1.9× faster" compares the epochs until the last coin is learnt.
+    """Return the verdict on a set-up in a few words; "1.9× faster" compares the epochs until the last coin is learnt.
+
+    sketch: the numbers that the function `sketch` returns for the set-up; arms: whether its policy has arms.
 
     >>> label({"grpo": {"steps": [37, 14]}, "gdpo": {"steps": [20, 20]}}, False)
     'GDPO 1.9× faster'

@@ -101,7 +101,8 @@ def cases() -> list[tuple[Case, Case]]:
 def share_of_broken_ties_that_are_wrong() -> float:
     """Return the share in the wrong order of those ties of a right and a wrong answer that GRPO has and GDPO breaks.
 
-    It is taken at equal weights, in the chapter Evidence as it opens. It is 0 if GDPO breaks no such tie.
+    The answers are those that the chapter Evidence shows when it opens, and all marks weigh the same. The result is 0
+    if GDPO breaks no such tie.
     """
     pairs = _pairs()
     return pairs.wrong("gdpo", 1.0, pairs.broken()) or 0.0
