@@ -116,8 +116,8 @@ def _gdpo(rewards: Tensor, groups: Tensor | None) -> Tensor:
 
 
 def _errors(size: int) -> dict[str, float]:
-    """Return the largest difference between the advantages in float32 and in float64, by the name of the layout. size:
-    how many responses.
+    """Return the largest difference between the advantages in float32 and in float64, for each layout of `_layouts` by
+    its name. size: how many responses.
     """
     return {
         name: (_gdpo(rewards, groups) - _gdpo(rewards.double(), groups)).abs().max().item()

@@ -46,8 +46,10 @@ def run(repeats: int = 7) -> None:
 
 
 def train(method: str, seeds: int, rng: np.random.Generator) -> np.ndarray:
-    """Train as gc.train does from START with SCALE, in plain NumPy, and return the probabilities of a 1, (seeds, epochs
-    + 1, rewards). seeds: how many trainings run at once; rng: draws all their samples.
+    """Train a policy of coins in plain NumPy, as `gdpo_core.train` does, and return the probability that each coin
+    falls on 1.
+    The probabilities are (seeds, epochs + 1, rewards), those before training first. They begin at START, and a 1 pays
+    SCALE. method: one of COMPARED; seeds: how many trainings run at once; rng: draws all their samples.
     """
     scale = np.array(SCALE, dtype=np.float32)
     logits = np.tile(np.log(np.array(START) / (1 - np.array(START))), (seeds, 1)).astype(np.float32)

@@ -192,13 +192,13 @@ def _shares(sums: list) -> np.ndarray:
 
 
 def of_run(folder: Path, setup: Setup, ran: str, seed: int) -> list[dict[str, Any]]:
-    """Return a dict for each method of COMPARED on a run that was trained with the method `ran`. Beside the keys of
-    `_judge`, for the bounds on the run's shares as that method would have them, a dict has setup, ran, seed and method,
-    and two more keys.
+    """Return a dict for each method of COMPARED: how good the bounds on a run's shares of the update are, if computed
+    for that method. The method that trained the run is `ran`.
 
-    "same_log" says whether the log is, byte for byte, that of experiments/runs.csv. "dealt" is None unless the method
-    is `ran`; then it is the share, among every tenth step, of those at which `other_largest` found other groups.
-    folder: that of the run.
+    A dict has setup, ran, seed and method, the keys that `_judge` returns, and two more. "same_log" says whether the
+    log is, byte for byte, that of experiments/runs.csv. "dealt" is None for another method than `ran`. For `ran` every
+    tenth step is looked at, and "dealt" is the share of these in which `other_largest` finds other groups for the
+    answers that give another reward the largest share. folder: that of the run.
     """
     files = sorted((folder / "completions").glob("*.parquet"))
     logged = sha256(b"".join(path.read_bytes() for path in files)).hexdigest()

@@ -74,8 +74,8 @@ def _numbered(f: Facts, keys: pl.Series) -> Iterator[pl.DataFrame]:
     """Yield the rows of the batches that count, as tables with one more column, `_value`: a number for the value that a
     response has in the column `f.run.by`.
 
-    keys: the keys of the values that have facts of their own. The number is the place of the value's key in `keys`;
-    every value that is not among them has the number `VALUES`.
+    keys: the hashes of the values that have facts of their own. The number is the place of the value's hash in `keys`;
+    every value whose hash is not there has the number `VALUES`.
     """
     numbers = pl.DataFrame({"key": keys, "_value": np.arange(len(keys))})
     for table in pieces(f.run.tables()):

@@ -113,13 +113,13 @@ def ranks(x: Tensor, same: Tensor | float = 0.0) -> Tensor:
 
 
 def ranks_despite_eps(x: Tensor, bare: Tensor, same: float) -> Tensor:
-    """Return the ranks of advantages as `ranks` does, but with one rank for values that only an eps keeps apart.
+    """Return the ranks of advantages as `ranks` does, but with one rank for values that differ only because of an eps.
 
     x, bare: (groups, rollouts) the advantages as they were computed, and computed without any eps. same: how far apart
     round-off may put equal values, relative to the largest of the group.
-    Values that are equal in `bare` are compared in ascending order of x. Two neighbours among them share a rank if
-    their distance in x is less than `APART` times the largest of the group. The lowest of the values that share a rank
-    decides which rank that is.
+    To find which values share a rank, those that are equal in `bare` are put in ascending order of x. Two neighbours in
+    this order share a rank if their distance in x is less than `APART` times the largest of the group. Values that
+    share a rank get the rank of the lowest of them.
 
     >>> ranks_despite_eps(torch.tensor([[-1.3541, 1.0, -1.3537]]), torch.tensor([[-1.35, 1.0, -1.35]]), 1e-6).tolist()
     [[0, 1, 0]]
@@ -236,12 +236,13 @@ def count_distinct_and_tied(
 def _ranks_and_parted(
     block: Block, present: Tensor, advantages: Tensor, bare: Tensor | None, same: float
 ) -> tuple[Tensor, Tensor]:
-    """Return the ranks of a block's advantages, and in each group the number of pairs that only an eps keeps apart.
+    """Return the ranks of a block's advantages, and in each group the number of pairs that differ only because of an
+    eps.
 
-    The ranks are (groups, rollouts), the numbers of pairs (groups,). A pair that only an eps keeps apart has one rank
-    here. present: (groups, rollouts) whether a response is counted; advantages: (responses,) as they were computed;
-    bare: (responses,) computed without any eps, or None where no eps can part ties, for which the numbers are 0; same:
-    as in `ranks_despite_eps`.
+    The ranks are (groups, rollouts), the numbers of pairs (groups,). The two responses of such a pair have one rank.
+    present: (groups, rollouts) whether a response is counted; advantages: (responses,) as they were computed; bare:
+    (responses,) computed without any eps, or None where no eps can make ties differ, so that the numbers are 0; same:
+    how far apart round-off may put equal advantages, relative to the largest of the group.
     """
     x = block.pad(advantages, torch.nan).masked_fill(~present, torch.nan)
     rank = ranks(x, same * _largest(x))

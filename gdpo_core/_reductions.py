@@ -102,7 +102,11 @@ class _OverIds(Reduction):
 
     @cached_property
     def _longest(self) -> int:
-        """The size of the largest group, or the number of all responses if that is at most `_IN_A_ROW`."""
+        """An upper bound of the group sizes, which tells `total` whether it has to add up in float64.
+
+        If there are at most `_IN_A_ROW` responses, it is their number, as no group can be larger. Otherwise it is the
+        size of the largest group.
+        """
         return int(self.count.max()) if len(self.index) > _IN_A_ROW else len(self.index)
 
     @cached_property

@@ -133,7 +133,9 @@ class Pushes:
 
     @cached_property
     def _offset(self) -> Array:
-        """The measured push minus the mean of the formula's push over the course of the log, both as artanh, (K,)."""
+        """The shift that makes the formula agree with the log, (K,): artanh of the measured push, minus the mean of
+        `_formula` over the course of the log.
+        """
         return np.arctanh(np.clip(self.measured, -0.999, 0.999)) - self._formula(self.course.logits).mean(0)
 
     @cached_property
@@ -187,7 +189,7 @@ class Speeds:
 
     @cached_property
     def speed(self) -> Array:
-        """The median of each reward's speed under `chance`, (K,)."""
+        """The median of each reward's speed, (K,), if the speeds have the probabilities `chance`."""
         return self.quantile(np.full((1, len(self.start)), 0.5))[0]
 
     @cached_property

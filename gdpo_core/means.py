@@ -182,9 +182,11 @@ def _sides(s: Scalars, method: str, weights: Array) -> _Sides:
 def _varying(s: Scalars) -> tuple[Array, Array]:
     """Return the least and the greatest number of groups in which each reward can vary, each (steps, rewards).
 
-    For a reward with two values, every group may be constant if the number of passes fills whole groups; otherwise some
-    group has a pass and a failure. A group in which the reward varies needs at least one of each. For a reward with
-    more values the bounds are 0 and all groups, or both 1 if the step is a single group; both are 0 where its std is 0.
+    For a reward with two values the least number is 0 if the number of its passes is a multiple of the group size,
+    since all groups may then be constant; otherwise it is 1. The greatest number is that of its passes, of its failures
+    or of the groups, whichever is least: a group in which the reward varies needs a pass and a failure. For a reward
+    with more values the numbers are 0 and all groups, or both 1 if the step is a single group. Both are 0 where its std
+    is 0.
     """
     rows, passes = s.size * s.groups, s.passes
     of_two = np.isfinite(passes)

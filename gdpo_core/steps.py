@@ -23,17 +23,17 @@ class Explanation:
 
     method: str
     convention: Convention
-    weights: Tensor  # (rewards,) with which the method adds up; for saw and sa_mrpo those that the method made of them
+    weights: Tensor  # (rewards,) those of the weighted sums; saw and sa_mrpo make them of the caller's weights
     rewards: Tensor  # as given, in floating point
-    lengths: Tensor | None  # tokens per response, as given, float64
-    group_ids: tuple | None
+    lengths: Tensor | None  # tokens per response, as given, float64; None if not given
+    group_ids: tuple | None  # None without `groups`
     group_means: Tensor  # (prompts, rewards) where the method has z, else (prompts,), of the weighted sums
     group_stds: Tensor  # in the same shape; for dvao and corr_grpo the divisors of their formulas
     z: Tensor | None  # (prompts, rollouts, rewards), where each reward is normalised on its own
     weighted_sums: Tensor  # (prompts, rollouts) of z, else of the raw rewards
     factors: Tensor | None  # (prompts, rollouts) by which gd2po multiplies the sums; 0 for a rollout that it drops
-    batch_mean: float | Tensor | None  # None without a batch step; (prompts,) if that step looks at each group
-    batch_std: float | Tensor | None
+    batch_mean: float | Tensor | None  # None without a batch step; (prompts,) if that step is over each group
+    batch_std: float | Tensor | None  # in the same shape
     advantages: Tensor  # (prompts, rollouts)
 
 

@@ -189,11 +189,11 @@ def _by_variation(batch: Batch) -> Batch:
     """Return the batch with SAW's weights, w_k · K c_k / Σ_l c_l, with which GDPO then computes.
 
     c_k = std / |mean| of reward k over the batch, 0 for one that never varies, and K is the number of rewards whose
-    weight is not 0; the others take no part. The authors' code adds an ε of 1e-8 to each divisor. Here ε is 0, so that
-    a reward whose mean is 0 takes all of the weight. The result depends on where a reward has its zero: their code
-    first adds 3 to correctness, which lies between −3 and 3, and this function adds nothing. Their code has no w_k. Its
-    name for GRPO with the same weights is grpo-h. Source: arXiv 2606.07705 and Zhaolutuan/SAW@119951f (gdpo-h)
-    verl/trainer/ppo/ray_trainer.py:221.
+    weight is not 0; the others take no part. Rewards that vary and have mean 0 take all of the weight.
+    The authors' code has no w_k, and adds an ε of 1e-8 to each divisor; here ε is 0. The result depends on where a
+    reward has its zero: their code first adds 3 to correctness, which lies between −3 and 3, and this function adds
+    nothing. Their name for GDPO with these weights is gdpo-h, and for GRPO with them grpo-h. Source: arXiv 2606.07705
+    and Zhaolutuan/SAW@119951f (gdpo-h) verl/trainer/ppo/ray_trainer.py:221.
     """
     r, group = batch.rewards, batch.group
     axes = (-1,) if batch.index is not None else (-2, -1)

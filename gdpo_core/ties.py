@@ -26,13 +26,13 @@ _PAIRS_AT_ONCE = 1 << 22
 
 @dataclass(frozen=True)
 class Order:
-    """Counts of the pairs inside groups that differ in the primary reward, by the order of their advantages.
+    """Counts of pairs of responses that differ in the primary reward, by which response has the larger advantage.
 
-    A pair consists of two responses of the same group; the counts are over all groups.
+    Both responses of a pair belong to one group. The counts are over all groups.
     """
 
     right: int  # the pairs whose response with more of the primary reward has the larger advantage
-    tied: int  # the pairs with one advantage
+    tied: int  # the pairs whose two responses have the same advantage
     wrong: int  # the pairs whose response with more of the primary reward has the smaller advantage
 
     @property

@@ -36,8 +36,9 @@ def answer(inputs: list, method: str, how: dict) -> list[float]:
 
 
 def answered(data: dict) -> dict:
-    """Return `data`, which `check.load` returned, with its answers; `data` is changed in place. Each case gets the
-    advantages of every method under every convention, as "advantages", and the whole gets the "conventions" themselves.
+    """Return `data`, which `check.load` returned, with its answers; `data` is changed in place. Each case gets, as
+    "advantages", those of each method of `check.RECORDED_METHODS` under every convention. The whole gets the
+    "conventions" themselves.
     """
     data["conventions"] = {
         key: {"name": c.name.replace(",", ""), "how": differing(c)} for key, c in CONVENTIONS.items()

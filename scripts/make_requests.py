@@ -34,8 +34,9 @@ def answer(accepted: list[Mapping[str, Mapping[str, list]]], required: Mapping[s
 
 
 def _arguments(args: Mapping[str, list], required: list[str]) -> str:
-    """Return the arguments of a call as Python writes them, without those that may be left out. args: the accepted
-    values of each; required: the names of arguments that are not left out even if "" is accepted.
+    """Return the arguments of a call as Python writes them, such as "a=1, b='x'", each with the first value accepted
+    for it. An argument for which "" is accepted may be left out, and is. args: for each argument the values that are
+    accepted; required: the names of the arguments that are written even if "" is accepted.
     """
     sent = {name: values for name, values in args.items() if "" not in values or name in required}
     return ", ".join(f"{name}={_first(values)!r}" for name, values in sent.items())

@@ -1,5 +1,6 @@
 """The address of the page: its query holds the values of the controls, and this module says how each value is written
-and read back. CONTROLS has all controls, CHAPTERS the chapters, and DEEDS what a reader may try.
+and read back. CONTROLS has all controls, CHAPTERS the titles of the chapters, and DEEDS the tasks that the page sets
+its reader.
 
 A control that is untouched stays out of the address. A value that cannot be read is ignored, and the page says so.
 """

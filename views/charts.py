@@ -344,7 +344,7 @@ def courses(rows: Sequence[Mapping], words: str) -> Filled:
 
 @lru_cache(maxsize=1)
 def _courses() -> dict[str, Any]:
-    """Return the specification of `courses`, without data and title. It is built once."""
+    """Return the specification of the chart that `courses` draws, without data and title. It is built once."""
     x = alt.X("step:Q", title="step", scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=3, format="d"))
     y = alt.Y(
         "rate:Q",

@@ -112,8 +112,9 @@ class ExampleGroup(GroupPart, frozen=True, kw_only=True):
 
 def best_groups(f: Facts) -> Examples | None:
     """Return the groups that show each kind of finding best, with a score for each, and the responses of these groups.
-    If a finding is about one reward, such groups are chosen for each reward. At most `MOST` groups are chosen each
-    time, from the batches that count in the report. None where no examples were looked for while the run was
+
+    At most `MOST` groups are chosen for a kind of finding; if the kind is about one reward, at most `MOST` for each
+    reward. They are from the batches that count in the report. None where no examples were looked for while the run was
     summarised.
     """
     if f.summary is None or f.basis.examples_of is None:
@@ -193,9 +194,11 @@ def completed(groups: Sequence[ExampleGroup], texts: Texts) -> tuple[ExampleGrou
 
 
 def _completed(group: ExampleGroup, records: Sequence) -> ExampleGroup:
-    """Return a group with the advantages of its own method, and with its prompt and completions from `records`. These
-    hold a record with a prompt and a completion for each answer, or None for an answer whose texts were not read. Where
-    no record has a prompt, or none a completion, the group keeps what it has.
+    """Return an example group with its advantages, its prompt and its completions added.
+
+    The advantages are those of the group alone under `group.method`. records: for each answer a record with its prompt
+    and its completion, or None if its texts were not read. The group keeps its own prompt if no record has one, and its
+    own completions if no record has one.
     """
     prompt = next((record.prompt for record in records if record and record.prompt is not None), group.prompt)
     completions = tuple(record and record.completion for record in records)

@@ -264,8 +264,9 @@ class _Compared:
         return np.einsum("t,tdk->dk", weight / steps, self.forecast - self.as_it_ran)
 
     def at_every_step(self, course: Array, k: int) -> Array:
-        """Return (steps + 1,) the rate of the reward with index k at every step, in the first draw. course: `as_it_ran`
-        or `forecast`.
+        """Return (steps + 1,) the rate of the reward with index k at every step, if each reward has its median speed.
+        course: one of the arrays `as_it_ran` and `forecast`, whose first draw holds the median speeds; between its
+        times the rate is interpolated.
         """
         return np.interp(np.arange(self.times[-1] + 1), self.times, course[:, 0, k])
 

@@ -142,9 +142,12 @@ class LoggedGroups:
         )
 
     def _advantages(self, table: pl.DataFrame, method: str, weights: tuple[float, ...]) -> Array:
-        """Return (responses,) the advantages that a method with weights makes of the rewards in a table, under the
-        convention of the run. A response without any reward gets 0, unless the convention counts it or lets missing
-        rewards propagate.
+        """Return (responses,) the advantages that a method gives the responses of a table, under the convention of the
+        run.
+
+        If the convention weights the batch step by tokens and the table has no lengths, that step runs over responses.
+        A response without any reward gets 0, unless the convention counts such responses or lets missing rewards make
+        advantages NaN. weights: one per reward.
         """
         convention = ALL_CONVENTIONS[self.facts.basis.convention]
         log = tensors_of(table, self.facts.rewards)
@@ -171,9 +174,10 @@ class LoggedGroups:
 
     @cached_property
     def _differing(self) -> DifferingGroups:
-        """The share of the groups in which each reward takes different values, as a function of its rate.
+        """The share of the groups in which a reward takes different values, for each reward, as a function of its rate.
 
-        For a reward that has more than two values in the log, or only one, the share is always 1.
+        The rate of a reward is its mean on a scale from 0, its lowest value in the log, to 1, its highest. For a reward
+        that has more than two values in the log, or fewer, the share is always 1.
         """
         ends = (self.values == self.low[:, None]) | (self.values == self.high[:, None]) | np.isnan(self.values)
         rates = self._rates(self.values)

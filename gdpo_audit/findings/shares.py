@@ -30,8 +30,10 @@ def weights_for(trials: Trials, method: str, wanted: Mapping[int, float]) -> tup
     computes the update as if that weight were 0. A weight of 0 may become positive; no other weight changes its sign.
     The largest absolute weight of the rewards in `wanted` stays as it is, or becomes 1 if all of their weights are 0.
 
-    The share of reward k is Σ_u w_k (M_u w)_k / d_u², divided by Σ_u w'M_u w / d_u². Here u counts the units, which are
-    groups or batches: the method divides each unit by one number d_u. M_u holds the products of the terms in a unit.
+    The share of reward k is Σ_u w_k (M_u w)_k / d_u², divided by Σ_u w'M_u w / d_u², where w' is w transposed. Here u
+    counts the units, which are groups or batches: the method divides each unit by one number d_u. M_u holds, for each
+    two rewards, the sum over the unit of the products of their terms. The term of a reward is what its weight
+    multiplies.
     """
     f = trials.facts
     products, divisors = _products(trials, method)

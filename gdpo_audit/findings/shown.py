@@ -44,8 +44,11 @@ NOTHING_SHOWN = Shown()
 
 
 def shown(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Shown:
-    """Return the signs that the advantages of some tables show by themselves, with the title of the most telling one.
-    There is no sentence about what is as usual, and none at all where no advantage is logged or all are 0.
+    """Return what the advantages of some tables show by themselves: a sentence for each sign, and a title for the most
+    telling one.
+
+    What is as usual, such as advantages that add up to 0 in every group, is no sign. There are no signs at all where no
+    advantage is logged or all are 0.
     """
     table = pl.concat(tables)
     a = table["advantage"].fill_null(float("nan")).to_numpy()

@@ -104,8 +104,10 @@ def at_most(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
 
 
 def sums_under(basis: Basis, gate: Gate | None, sample: Sequence[pl.DataFrame]) -> Sums[Array]:
-    """Return the sums over each batch of a sample, with the advantages that each method of `basis` makes, and with one
-    reward behind a gate unless `gate` is None. The logged advantages of the sample are left aside.
+    """Return the sums over each batch of a sample, as `summarise_all` computes them, with one reward behind a gate.
+
+    The advantages are those of each method that `basis` asks for; the logged ones are dropped. gate: None for no gate.
+    sample: tables of whole batches.
     """
     table = pl.concat(sample).drop("advantage", strict=False)
     table = table if gate is None else table.with_columns(*behind(gate, basis.rewards))

@@ -1,5 +1,5 @@
-"""Columns among the rewards that do not count: a column of weight 0, and a column that repeats another reward,
-multiplied by the weight of that reward.
+"""Columns among the rewards that do not count: a column of weight 0, and a column that holds another reward multiplied
+by the weight of that other reward.
 """
 
 import re

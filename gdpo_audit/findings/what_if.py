@@ -53,7 +53,9 @@ class WhatIf(Displayed, Struct, frozen=True):
     notes: Annotated[tuple[str, ...], Meta(description="What the figures stand on, a sentence each.")]
 
     def table(self) -> pl.DataFrame:
-        """Return a row per figure: figure, reward (null: of the whole run), before and after."""
+        """Return a table with a row per figure: the figure's name, the reward that it is about (null: the whole run),
+        its value `before`, in the run as it was, and its value `after`, under the other setting.
+        """
         sides: list[dict[str, Any]] = [dict(self.before), dict(self.after)]
         by_reward = [(figure, name) for figure in ("weights", *BY_REWARD) for name in self.after["weights"]]
         rows = [(figure, name, *(side[figure][name] for side in sides)) for figure, name in by_reward]

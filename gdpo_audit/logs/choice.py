@@ -187,11 +187,11 @@ def _near_total(
 
 
 def _holds_one(table: pl.DataFrame, clear: Sequence[str], flags: Collection[str]) -> tuple[LogIssue, ...]:
-    """Return the issue, in a tuple, of a total that seems to be its one reward plus something that is not logged.
+    """Return a tuple with one issue: one reward explains much of a total beside it, and the log does not hold the rest.
 
-    The tuple is empty unless there is one reward alone, and it explains a total beside it in large part but not
-    exactly.
-    table: a sample of the rows, at least `ROWS` of them. clear: the columns that may be rewards, totals among them.
+    The tuple is empty unless just one column may be a reward without being a total, and explains at least the share
+    `NEARLY` of a total, but not exactly. It is empty, too, for fewer than `ROWS` rows. table: a sample of the rows.
+    clear: the columns that may be rewards, totals among them. flags: columns of true and false.
     """
     issues: tuple[LogIssue, ...] = ()
     totals = _totals_among(clear)

@@ -170,10 +170,10 @@ def _numbered(batch: np.ndarray, group: np.ndarray) -> np.ndarray:
 
 
 def _copied(clues: Clues) -> Iterator[str]:
-    """Yield the columns that mark rows as copies: rows of a batch that share a value always share their advantage.
+    """Yield each column that may mark copies: the rows of a batch that share a value there also share their advantage.
 
-    At least `LEAST` such sets of several rows must exist, one of them with an advantage other than 0, and some batch
-    must hold several values.
+    At least `LEAST` times, several rows of a batch have to share a value, and once their advantage is not 0. Some batch
+    must hold more than one value.
     """
     for name, key in clues.keys.items():
         number = _numbered(clues.batch, key)

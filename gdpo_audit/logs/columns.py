@@ -231,7 +231,8 @@ def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
 
 
 def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[str, ...]:
-    """Return the columns that are not used, except texts with a name that is usual beside rewards, such as prompt.
+    """Return the columns that are not used, except those with a name that is usual for texts beside rewards, such as
+    prompt. A column of numbers is returned even with such a name.
 
     schema: all columns with their types. used: the names of those that are used.
 

@@ -79,7 +79,7 @@ def _of_training(tables: Sequence[Table], step: str) -> tuple[list[Table], list[
     """Return the tables without those of evaluations in a tracker, and a list of the issue that says so, if any.
 
     TRL logs an evaluation under the step of the batch before it, and rows of that batch may come first in its table. So
-    a table that directly follows another one of the same step is an evaluation's if it holds other prompts.
+    a table that follows others of the same step is an evaluation's if it holds a prompt that the first of them lacks.
     step: the column of steps.
     """
     kept, steps = list[Table](), list[int]()

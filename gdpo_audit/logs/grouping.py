@@ -110,7 +110,10 @@ def with_clues(run: Run) -> Run:
     advantages: list[np.ndarray] = []
 
     def seen() -> Iterator[pl.DataFrame]:
-        """Yield the tables of the log, and note the sizes in each, and the advantages where they are wanted."""
+        """Yield the tables of the log, and note in `sizes` how many rows each of its groups has. If no column
+        identifies the groups, note the rows of each batch and, if logged, the advantages of the first batches in
+        `advantages`.
+        """
         for table in rows.read():
             counts = table.group_by(by, maintain_order=True).agg(
                 pl.len().alias("rows"), pl.col("step").first(), pl.col("_file").first()

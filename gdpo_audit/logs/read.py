@@ -352,10 +352,12 @@ def _beside(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType],
 
 
 def _with_grouping(form: Form, options: ReadOptions) -> Form:
-    """Return the form with `mask` and `once` of the options, and with the groups that the options name.
+    """Return a form, which says how to read the log, with what the options say about groups and about rows to leave
+    out.
 
-    If several columns together name a group, the form has a key that joins them. If no column may name one (`unkeyed`
-    or `places`), the form has no key. Otherwise the groups of the form stay as they are.
+    It gets `mask` and `once` of the options. If several columns together name a group, they are joined in the column
+    that is the form's key. If no column may name a group (`unkeyed` or `places`), the form has no key. Otherwise its
+    groups stay as they are.
     """
     form = replace(form, once=options.once, mask=options.mask)
     if options.unkeyed or options.places:

@@ -231,10 +231,12 @@ class Run:
 
     @property
     def extracts(self) -> Extracts:
-        """The readers of the starts of prompts, by "text", and of the lengths of completions, by "length".
+        """The functions that read the starts of prompts, under the key "text", and the lengths of completions, under
+        "length".
 
-        A reader is a function that yields tables with `_place` and the column `text` or `length`. A key is missing if
-        the log has no prompts, or no completions.
+        Each takes nothing and yields tables with a row per response. A table has the response's `_place`, a number that
+        says where it stands in the files, and the column `text`, or the column `length`, in characters. A key is
+        missing if the log has no prompts, or no completions. {} for a run without readers, as in another process.
         """
         return {} if self._rows is None else self._rows.extracts
 
@@ -313,9 +315,9 @@ class KeptFrames:
 
 
 def size_at(blocks: Blocks) -> pl.Expr:
-    """Return an expression for the group size in each batch.
+    """Return an expression for the size of the groups in the batch of each row, which the column `batch` tells.
 
-    blocks: the first batch of each stretch of batches, and the group size there.
+    blocks: for each stretch of batches, in order, its first batch and the size of the groups in it.
     """
     size = pl.lit(blocks[0][1])
     for batch, later in blocks[1:]:

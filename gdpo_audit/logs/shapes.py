@@ -199,7 +199,11 @@ def _unnested(shape: Shape) -> Shape:
     members = objects.without_copies(shape.tables, objects.members_of(holders, schema, RESERVED))
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table with columns in the place of objects."""
+        """Return the rows of a table with a column for each of `members` of `_unnested`, in place of the objects that
+        hold them.
+
+        Only `frame`, the rows, is needed here.
+        """
         return objects.unnested(frame, members)
 
     tables = _changed(shape.tables, change)
@@ -334,7 +338,11 @@ def _with_steps(shape: Shape) -> Shape:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table with the step that its folder tells."""
+        """Return the rows of a table with a column `step`: the step that the table's folder tells, from `steps` of
+        `_with_steps`.
+
+        number: which of the log's tables it is, from 0. `table` and `texts` are not needed here.
+        """
         return frame.with_columns(step=pl.lit(steps[number], pl.Int64))
 
     return replace(shape, tables=_changed(shape.tables, change))
@@ -347,7 +355,10 @@ def _without_copies(shape: Shape) -> Shape:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table except those that repeat others."""
+        """Return the rows of a table without those that `again` of `_without_copies` names as copies of earlier rows.
+
+        number: which of the log's tables it is, from 0. `table` and `texts` are not needed here.
+        """
         return episodes.without_rows(frame, again[number]) if number in again else frame
 
     words = f"{count(sum(map(len, again.values())), 'row')} that another file holds too"

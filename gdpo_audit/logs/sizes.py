@@ -101,11 +101,11 @@ def _chance_of_prompts(size: int, smaller: int, batches: Sequence[np.ndarray], p
 
 
 def runs_of(size_of_batch: Sequence[int | None]) -> list[tuple[int, int]]:
-    """Return the first batch and the size of each stretch of batches that have one size.
+    """Return the stretches of batches that have one group size: of each its first batch and that size.
 
-    size_of_batch: the size in each batch, or None if it is not known; such a batch ends no stretch. Stretches of fewer
-    than `LEAST` batches of known size are left out. If those before and after have one size, they become one stretch.
-    The first stretch begins with batch 0.
+    size_of_batch: the group size in each batch, or None if it is not known; such a batch ends no stretch. Stretches of
+    fewer than `LEAST` batches of known size are left out. If the stretches before and after one that is left out have
+    the same size, they become one. The first stretch begins with batch 0.
     """
     known = [(batch, size) for batch, size in enumerate(size_of_batch) if size is not None]
     runs: list[list[tuple[int, int]]] = []

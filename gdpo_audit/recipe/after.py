@@ -50,7 +50,8 @@ def _attempt(
     key of AFTER, followed the method.
 
     The recipe has the simplest weights that do so. None if no weights do, if they are no round numbers, or if the log
-    is too small to show it. wanted: (rewards,) the weights to take where the log leaves them open.
+    is too small to show it or does not leave exactly one direction of the weights. wanted: (rewards,) the weights to
+    take where the log leaves them open.
     """
     terms = terms_of(log, log.read(ALL_CONVENTIONS[convention]), method)
     solution = solution_of(terms, log.batches)

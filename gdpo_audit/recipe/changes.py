@@ -30,7 +30,8 @@ def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | No
     these batches.
 
     None if there is no such method, or if the sample has fewer than two batches with an advantage other than 0. None
-    too if the method divides by nothing and the log still does not show the scale of the weights.
+    too if the method is one of `UNDIVIDED`, which do not divide the weighted sums, and the scale of the weights is
+    open.
     """
     live = (rows for rows in _batches(sample) if rows["advantage"].fill_nan(0).cast(bool).any())
     first = list(islice(live, _TRIED))

@@ -259,9 +259,11 @@ def same_direction(log: Tensors, comparison: Comparison) -> Tensor:
 
 
 def hidden_groups(table: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
-    """Return the numbers of the groups in which two responses with equal rewards, and with equal lengths if these are
-    logged, have advantages that differ by more than `_DIFFERENT`: something that the log does not hold made that
-    difference. The series is empty if no advantages are logged.
+    """Return the ids of the groups whose advantages depend on something that the log does not hold.
+
+    In such a group two responses have equal rewards, and equal lengths if lengths are logged, but their advantages
+    differ by more than `_DIFFERENT`. The ids are values of the column `group`. The series is empty if no advantages are
+    logged.
     """
     if "advantage" not in table.columns:
         return table["group"].clear()

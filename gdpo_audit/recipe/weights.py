@@ -198,15 +198,19 @@ def _per_reward(columns: Tensor, size: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Moments:
-    """Sums of products of terms and advantages for each batch; the terms are scaled to size 1 in each unit. The first
-    axis numbers the batches.
+    """Sums of products from which the weights are found, for each batch; the first axis numbers the batches.
+
+    X holds the terms of the rewards that vary, (responses, rewards), and a the logged advantages. If the method may
+    have subtracted a mean over each unit, both are without it. In each unit X is then scaled to about size 1, and a by
+    the same factors. The products are taken in each unit and added up over the units of a batch. X' is X transposed,
+    and |a| is the length of a in the unit.
     """
 
     every: Tensor  # (batches, rewards, rewards) X'X
-    orthogonal: Tensor  # (batches, rewards, rewards) X'X of the part of X that is orthogonal to a
-    along: Tensor  # (batches, rewards) X'a
-    round_off: Tensor  # (batches,) the orthogonal part that round-off can make with weights of size 1
-    rounding: Tensor  # (batches, rewards, rewards) w' S w is what the rounding of a can make of it
+    orthogonal: Tensor  # (batches, rewards, rewards) X'X for the part of X that is orthogonal to a in each unit
+    along: Tensor  # (batches, rewards) X'a / |a|
+    round_off: Tensor  # (batches,) how much of the orthogonal part round-off can make with weights of size 1
+    rounding: Tensor  # (batches, rewards, rewards) S: with weights w the rounding of a can make w'Sw of that part
 
     @property
     def variance(self) -> Tensor:
@@ -266,9 +270,9 @@ def _agreeing_batches(moments: _Moments) -> Tensor:
 
 
 def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
-    """Return (…, rewards) the direction, of length 1, along which the smallest part of the rewards' variance is
-    orthogonal to the advantages a. every, orthogonal: (…, rewards, rewards) X'X of the terms X, and of the part of X
-    that is orthogonal to a.
+    """Return (…, rewards) the direction of the weights, of length 1, that makes the weighted sums as nearly parallel to
+    the logged advantages as possible: the smallest part of their variance is orthogonal to the advantages. every,
+    orthogonal: (…, rewards, rewards) as in `_Moments`, from which the direction is found.
     """
     value, vector = torch.linalg.eigh(every)
     root = value.clamp(min=0).rsqrt().masked_fill(value <= _NOTHING * value.sum(-1, keepdim=True), 0)
@@ -334,9 +338,10 @@ def _median(values: Tensor, weights: Tensor) -> float | None:
 
 
 def separate(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
-    """Return (rewards,) weights near `wanted`, (rewards,), with which the weighted terms of every unit have a positive
-    dot product with the logged advantages; if none are found in `_ROUNDS` rounds, those of the last round. Only batches
-    that fit the solution count.
+    """Return (rewards,) weights near `wanted`, (rewards,), under which the weighted sums of each unit have a positive
+    dot product with its logged advantages. Units of batches that do not fit the solution do not count. If no such
+    weights are found in `_ROUNDS` rounds, return those of the last round. terms: the terms of a method, with its units;
+    solution: the weights that make the advantages up to a factor for each unit.
     """
     along = solution.directions.T @ terms.total(terms.x * terms.a)[:, solution.batches[terms.batch]]
     along = along[:, along.any(0)]

@@ -151,8 +151,9 @@ def _axes(
 
 
 def _picture(name: str, drawn: Course, axes: Axes, steps: Sequence[int], heading: Html | None = None) -> Html:
-    """Draw the course of one figure of a reward. name: the name of the reward; steps: the step of each number; heading:
-    stands above the picture in place of the figure's name and heading.
+    """Draw how one figure of a reward, such as its mean, went over the steps. name: the name of the reward; drawn: the
+    figure with its numbers; axes: of the picture; steps: the step of each number; heading: what stands above the
+    picture, by default the name of the figure and the heading of `drawn`.
     """
     heading = heading or tag("text", f"{drawn.figure} ", tag("tspan", drawn.heading, kind="value"), x=0, y=11)
     lines = [axes.frame()]

@@ -109,9 +109,9 @@ def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say
 
 
 def details(report: AuditReport, say: Say = str) -> dict[str, Callable[[], Html]]:
-    """Return a function for each fold that the page shows below `front`, by the title of the fold.
+    """Return the folds that the page shows below `front`: for the title of each, a function that returns its content.
 
-    The function builds the content of the fold. say: as in `front`.
+    say: rewrites a sentence of the audit for the page.
     """
     return {fold: partial(_behind, report, fold, say) for fold in (RUN, TABLES, NOTES)}
 

@@ -199,7 +199,8 @@ class Pairs:
     def wrong(self, method: str, weight: float = 1.0, among: Tensor | None = None) -> float | None:
         """Return the share of the pairs whose wrong answer gets the larger advantage; None if there is no pair.
 
-        weight: the weight of correctness; among: (entries,) whether to count the pairs of an entry, by default all.
+        weight: the weight of correctness; among: (entries,) whether an entry counts, with all pairs it stands for; by
+        default all count.
         """
         order = self.order(method, weight, among)
         return order.wrong / order.pairs if order.pairs else None
@@ -207,7 +208,7 @@ class Pairs:
     def curve(self, method: str, among: Tensor | None = None) -> dict[float, float]:
         """Return, for each weight of WEIGHTS, the share of the pairs in the wrong order; 0 if there is no pair.
 
-        among: (entries,) whether to count the pairs of an entry, by default all.
+        among: (entries,) whether an entry counts, with all pairs it stands for; by default all count.
         """
         count = self.count if among is None else self.count * among
         wrong = self.needed[method][:, None] > torch.tensor(WEIGHTS, dtype=torch.float64) + _SAME
@@ -276,7 +277,9 @@ def _mix(marks: Tensor) -> Tensor:
 
 
 def _marks(mix: Tensor, rewards: int) -> Tensor:
-    """Return the marks of mixes, (…, rewards); mix: (…) numbers whose binary digits are the marks."""
+    """Return the marks of each answer, (…, rewards). mix: (…) a number for each answer, whose binary digits are its
+    marks; rewards: how many marks an answer has.
+    """
     return (mix[..., None] >> torch.arange(rewards - 1, -1, -1)) & 1
 
 
@@ -377,8 +380,8 @@ def size_shares(data: Published, choice: Choice) -> SizeShares:
 def by_size(data: Published, choice: Choice) -> dict[int, SizeShares]:
     """Return, by group size, the shares of ties and wrong orders that `size_shares` returns.
 
-    The group sizes are those of SIZES that are smaller than the number of models, and at last that number, with which
-    all answers are drawn. A larger group of a prompt holds the smaller ones.
+    The group sizes are those of SIZES below the number of models, and then this number: a group of that size holds the
+    answers of all models. A smaller group of a prompt is part of each larger group of that prompt.
     """
     most = len(data.models)
     return {size: size_shares(data, replace(choice, group_size=size)) for size in (*filter(most.__gt__, SIZES), most)}

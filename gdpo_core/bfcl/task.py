@@ -168,10 +168,11 @@ def spelling_error(value: object, schema: Schema) -> str | None:
 
 
 def comparable_value(value: object, schema: Schema) -> str | bool | float | None:
-    """Return a value read as its documented type, so that values with one meaning are equal; None if it cannot be read
-    so.
+    """Return a value as the type that its schema documents, so that values with one meaning are equal; None if it
+    cannot be read as that type.
 
-    Texts come back without case, spaces and some marks, and dates as YYYY-MM-DD.
+    A text comes back in lower case, without spaces and the marks , . / _ * ^ and -, and a date as YYYY-MM-DD. schema:
+    its "type" is the name of the type; its "format" may be "date".
     """
     kind = schema["type"]
     if kind == "boolean":

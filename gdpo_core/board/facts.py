@@ -107,7 +107,9 @@ class Facts:
 
     @cached_property
     def well_broken(self) -> Pairs:
-        """The pairs of `open_pairs` in which the method on the right gives the right answer the larger advantage."""
+        """The pairs of a wrong and a right answer that the method on the left ties, and in which the method on the
+        right gives the right answer the larger advantage.
+        """
         return frozenset((i, j) for i, j in self.open_pairs if self.chosen.level[i] < self.chosen.level[j])
 
     @cached_property

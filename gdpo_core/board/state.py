@@ -79,7 +79,7 @@ def two_values(values: Sequence[float]) -> tuple[float, float] | None:
     """Return the two values, the lower first, between which a reward can be flipped: 0 and h, or −h and h, with h > 0.
 
     values: those that the reward has in all answers. If all are 0, h is 1; if all are h, the lower value is 0. The
-    result is None if the values do not fit into such a pair.
+    result is None if the values do not fit into such a pair, or if all are below 0.
 
     >>> two_values([1, 0, 1]), two_values([-1, 1]), two_values([0, 0]), two_values([0.5, 0, 0.5])
     ((0, 1), (-1, 1), (0, 1), (0, 0.5))

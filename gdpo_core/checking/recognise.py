@@ -130,7 +130,7 @@ def _version(rules: Rules, sources: Sequence[Source], entries: Mapping[str, Entr
     """Return the version of the trainer that a configuration names, or else the one that its script installs; None
     where neither tells one.
 
-    entries: those of all sources, by today's names.
+    entries: the entries of all sources by key; an entry with an older name of a key stands under today's name.
     """
     given = entries.get(rules.version_key)
     if given and isinstance(given.value, str) and _VERSION.fullmatch(given.value):

@@ -127,6 +127,9 @@ class Rules:
     group_size: the key with the number of answers to a prompt; groups: the key with the number of groups that share a
     batch step; answers: lists of keys, the product of whose values is the number of answers that share a batch step. Of
     these lists the first counts in which all keys have known values; an unknown number of processes counts as 1.
+
+    runs: which method the trainer runs under which conditions; facts: sentences that are true under conditions; traps:
+    mistakes that a configuration can hold.
     """
 
     read_version: str = ""

@@ -23,9 +23,11 @@ Size = tuple[int, int]  # rollouts, rewards
 
 @lru_cache(maxsize=64)
 def count_groups(size: Size) -> dict[str, int]:
-    """Return how many of all groups of one size each method tells apart, by method, in the order of NAMES.
+    """Return how many groups of one size each method tells apart, that is, how many different advantage vectors it can
+    give.
 
-    size: the number of answers and the number of marks per answer.
+    The numbers are by method, in the order of NAMES. The order of the answers in a group does not count. size: the
+    number of answers and the number of marks per answer.
     """
     return {method: gc.count_distinct(method, *size) for method in NAMES}
 

@@ -51,8 +51,9 @@ def held(row: Mapping[str, Any]) -> bool | None:
 
 
 def section() -> Html:
-    """Return the third question of the chapter with its answer, how many forecasts held. Links of the page lead to the
-    heading.
+    """Return the heading of the third question of the chapter, and its answer: how many forecasts held.
+
+    The chapter Train links to the heading by its id, `trained`.
     """
     return join(
         tag("h2", "Do forecasts from a log come true in training?", kind="section", id="trained"),
@@ -236,7 +237,7 @@ def _seeds(setup: str, setting: str) -> int:
 
 
 def _steps() -> int:
-    """Return how many steps a run has."""
+    """Return the number of steps in the runs with which the forecasts are compared."""
     return _runs()["step"].n_unique()
 
 

@@ -41,9 +41,9 @@ def sliders(page: Nav) -> mo.ui.array:
 
 
 def shelf(sliders: Sequence[object]) -> Html:
-    """Return a table of the books below a paragraph on what it shows; a row has the sliders of a book, one per rating.
+    """Return a paragraph on the books, and below it a table of sliders with a row per book and a column per rating.
 
-    sliders: those of all books, one book after another.
+    The books stand for answers, and their ratings for rewards. sliders: one per rating, first all of the first book.
     """
     scales = listing([f"{name} from {low} to {high}" for name, (low, high) in SCALES.items()])
     sentence = (

@@ -43,7 +43,7 @@ def source_note(log: Log) -> mo.Html:
 
 
 def refusal(error: InputError) -> mo.Html:
-    """Return the message of an error, in a box, in the words of the page."""
+    """Return a box with the message of an error, which names controls of the page in place of command-line options."""
     return show(div("unread", mo.callout(on_page(reason(error)), kind="danger")))
 
 

@@ -55,11 +55,12 @@ WIDTH, HEIGHT = 160, 22
 def sketch(setup: Setup) -> dict:
     """Train GRPO and GDPO, and return the numbers of a small picture, a sketch, as a dict.
 
-    "epochs" has at most POINTS epochs, from 0 to ROOM times the epoch at which both methods have learnt the coin that
-    is followed, or to the last epoch. Each method follows the coin that it learns last, or the right answer if the
-    policy has arms. There is a dict per method: "steps", the median epochs at which the coins are learnt, None for
-    never; "curve", the median probability, at "epochs", of what the method follows; and "last", the final median
-    probability of the first coin or of the right answer.
+    Each method follows the coin that it learns last, or the right answer if the policy has arms. "epochs" has at most
+    POINTS epochs from 0 on. The last of them is ROOM times the epoch at which both methods have learnt what they
+    follow, but at least 8; it is the last epoch of the training if that comes sooner, or if one method never learns.
+    There is a dict per method: "steps", the median epochs at which the coins are learnt, None for never; "curve", the
+    median probability, at "epochs", of what the method follows; and "last", the final median probability of the first
+    coin or of the right answer.
     """
     runs = train(setup)
     steps = {m: medians(run) for m, run in runs.items()}
@@ -175,9 +176,10 @@ def _in_short(sketch: Mapping[str, Any], arms: bool) -> str:
 
 
 def _spark(sketch: Mapping[str, Any], arms: bool) -> Html:
-    """Draw each method's curve of a sketch, and a line between the epochs at which GRPO and GDPO have learnt.
+    """Draw a sketch: a curve per method, and a line between the epochs at which GRPO and GDPO have learnt.
 
-    The line is left out if neither method is faster, or if one never learns.
+    To have learnt is to have learnt all coins or, with arms, the right answer. The line is left out if neither method
+    is faster, or if one never learns. sketch: as the function `sketch` returns it; arms: whether the policy has arms.
     """
     low, end = min(0.6, *(min(sketch[m]["curve"]) for m in BOTH_METHODS)), sketch["epochs"][-1]
 
@@ -244,9 +246,10 @@ def is_of_another_comparison(scenario: Scenario, comparison: str) -> bool:
 
 
 def kinds(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str) -> list[str]:
-    """Return the verdicts on the set-ups of coins, without those set-ups that are about a single, other comparison.
+    """Return the verdicts on the set-ups of coins, except set-ups that are made for one comparison only, and not for
+    this one.
 
-    shown: the sketch of each scenario, by its id.
+    shown: the sketch of each scenario, by its id; comparison: a key of COMPARISONS.
     """
     counted = [s for s in scenarios.values() if not s.setup.arms and not is_of_another_comparison(s, comparison)]
     return [kind(shown[s.id], False) for s in counted]
@@ -280,11 +283,12 @@ def gallery(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str,
 
 
 def _card(s: Scenario, drawn: Mapping[str, Any], comparison: str, guesses: Guesses | None) -> Html:
-    """Return the card of a set-up: its title, and a small picture with the verdict.
+    """Return the card of a set-up, with its title.
 
-    For a reader who predicts there is no picture. The card has facts about the set-up until the reader has predicted
-    it, and then the verdict and whether the prediction was right. s: the scenario; drawn: its sketch; guesses: as in
-    `gallery`.
+    If the reader does not predict (`guesses` is None), the card has a small picture and the verdict. Otherwise it has
+    no picture: it has facts about the set-up until the reader has predicted it, and then the verdict and whether the
+    prediction was right. s: the scenario; drawn: its sketch; comparison: the key of COMPARISONS under which it is
+    drawn; guesses: as in `gallery`.
     """
     arms = bool(s.setup.arms)
     another_comparison = is_of_another_comparison(s, comparison)

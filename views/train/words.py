@@ -75,9 +75,9 @@ def counts(comparison: str, kinds: Sequence[str], cards: int, uncounted: Sequenc
     """Return sentences that say in how many of our set-ups of coins GDPO is faster, slower or no different under a
     comparison.
 
-    kinds: the verdicts on the set-ups that count, which are those not about a single, other comparison; cards: how many
-    set-ups there are in all, with those of arms; uncounted: how many set-ups of coins are about a single, other
-    comparison.
+    Set-ups that are made for one comparison only, and not for this one, do not count. comparison: a key of COMPARISONS.
+    kinds: the verdicts on the set-ups of coins that count; cards: how many set-ups there are in all, with those of
+    arms; uncounted: the scenarios of the set-ups of coins that do not count.
     """
     faster, slower, never = (kinds.count(kind) for kind in (FASTER, SLOWER, NEITHER))
     rest = len(kinds) - faster - slower

@@ -67,7 +67,10 @@ def _of_paper(lab: State) -> str:
 
 
 def _unchanged(advice: Sequence[Answer]) -> Html:
-    """Return the checks that find no difference, in a fold whose title names them; empty where there are none."""
+    """Return a fold with the checks in which GDPO changes nothing; its title names them. Empty where there are none.
+
+    advice: the answers of all checks.
+    """
     rows = [answer for answer in advice if answer.effect == "nothing"]
     if not rows:
         return Html()

@@ -266,7 +266,9 @@ def _while_it_trains(framework: Framework) -> list[str]:
 
 
 def _version(framework: Framework) -> str:
-    """Return a trainer's title with its versions that have GDPO; for a trainer without GDPO, what computes it there."""
+    """Return a trainer's title with its versions that have GDPO. For a trainer without GDPO, return what computes GDPO
+    there.
+    """
     first = framework.version.partition(";")[0]
     return f"{framework.title} {first}" if framework.read_in else first
 
@@ -278,8 +280,8 @@ def _newer(framework: Framework) -> Html | str:
 
 
 def _about(lab: State, gate: str) -> list[str]:
-    """Return sentences on what the lines do with the Lab's pays and gate; the list is empty for equal pays without a
-    gate.
+    """Return sentences on what becomes of the Lab's pays and gate in the lines of configuration; the list is empty for
+    equal pays without a gate. gate: a key of GATES.
     """
     notes = []
     if len(set(lab.pays)) > 1:

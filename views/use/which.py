@@ -126,9 +126,10 @@ def _pairs() -> prompts.Pairs:
 
 
 def _epochs_of_dense(coin: int) -> str:
-    """Return words on how many epochs each method takes to learn a coin of the scenario `dense`, with equal steps.
+    """Return words on how many epochs GDPO and GRPO take to learn a coin of the scenario `dense`.
 
-    coin: the coin's number, from 0.
+    They are those of the comparison "equal", in which both methods have advantages of unit std. coin: the coin's
+    number, from 0.
     """
     sketch = cards.load(ROOT / "data")[1]["sketches"]["dense"]["equal"]
     return f"{count(sketch['gdpo']['steps'][coin], 'epoch')} under GDPO and {sketch['grpo']['steps'][coin]} under GRPO"
@@ -157,5 +158,5 @@ def _drawn() -> Html:
 
 
 def section() -> mo.Html:
-    """Return the section with the table of cases."""
+    """Return the section “When to use which”: a table of cases for GDPO and of cases for GRPO."""
     return show(tag("h2", "When to use which", kind="section"), _drawn())
