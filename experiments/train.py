@@ -58,7 +58,10 @@ def reward_functions(setup: Setup, tasks: dict[str, Task], seed: int) -> list[Ca
     known: dict[tuple[str, str], dict[str, float]] = {}
 
     def marks(prompt: str, text: str) -> dict[str, float]:
-        """Return the grades of an answer, which are computed once for each text."""
+        """Return the grades of an answer, by name: prompt is the text of the request, text that of the answer.
+
+        The task of the request is taken from `tasks`. The grades are kept in `known` for the next reward function.
+        """
         if (prompt, text) not in known:
             known[prompt, text] = grades(tasks[prompt], text)
         return known[prompt, text]
