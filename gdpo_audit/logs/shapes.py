@@ -89,7 +89,7 @@ def _takes_a_shape(framework: str, schema: Schema, known: str | None) -> bool:
     """Return whether the tables may need another shape before a form reads them.
 
     Tables of "generic" and "trl" always may. Those of ms_swift and nemo_rl may only if the caller did not name the
-    framework and the columns are not those that the framework itself logs. Tables of other frameworks never do.
+    framework and the columns are not those that the framework itself logs. Tables of other frameworks never need one.
     schema: the columns of all tables. known: the framework, if the caller named it.
     """
     if framework == "ms_swift":  # its own events have a list of steps, too
