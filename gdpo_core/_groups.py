@@ -216,7 +216,9 @@ def batch_of(x: Tensor, weights: Tensor, *, exact: bool = False) -> Batch:
 
 
 class Options(TypedDict, total=False):
-    """The keyword arguments that every public function of rewards takes; the docstring of `grpo` explains each."""
+    """The keyword arguments of `grpo`, whose docstring explains each. Other public functions that compute advantages,
+    such as `gdpo`, `explain`, `collapse` and `push`, take them too.
+    """
 
     weights: ArrayLike | None
     groups: Groups | None
