@@ -55,9 +55,10 @@ def of_table() -> list[dict[str, Any]]:
 
 
 def _scalars_of_rates(setup: Setup, steps: pl.DataFrame) -> Scalars:
-    """Return what a log of means alone would hold of a run in the table of 100 runs. The mean of a reward is its pass
-    rate times what a pass pays; for the noise it is the mean in the table. Stds and other scalars are NaN, as not
-    known. steps: the run's rows of the table.
+    """Return what a log of means alone would hold of one of the 100 runs in data/experiments.parquet.
+
+    The mean of a reward is its pass rate times what a pass pays; for the noise it is the mean in the table. Stds and
+    other scalars are NaN, because the table does not have them. steps: the rows that the table has of the run.
     """
     rates = steps.select(setup.names).to_numpy().astype(float)
     pays = np.array([*setup.pays, *[1.0] * setup.noise])
@@ -310,8 +311,9 @@ def _sentences(rates: pl.DataFrame, ran: pl.DataFrame) -> list[str]:
 
 
 def main() -> int:
-    """Run the command: write the table of runs if a folder of them is given, and then write and print the tables of the
-    page. Returns the exit code, 2 if the folder holds no finished run.
+    """Run the command: write experiments/means.csv if a folder of runs is given, then write the tables into
+    docs/means.md, and print them. Returns the exit code: 2 if the folder cannot be used, such as one without a finished
+    run, else 0.
     """
     parser = argparse.ArgumentParser(prog="python -m experiments.means", description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=Path, help="folder of the runs of experiments.train")

@@ -58,7 +58,11 @@ def reward_functions(setup: Setup, tasks: dict[str, Task], seed: int) -> list[Ca
     known: dict[tuple[str, str], dict[str, float]] = {}
 
     def marks(prompt: str, text: str) -> dict[str, float]:
-        """Return the grades of an answer, which are computed once for each text."""
+        """Return the grades of an answer, by name. prompt: the text of the request; text: that of the answer.
+
+        `tasks` holds the task of the request. The grades are kept in `known`, from which other reward functions take
+        them.
+        """
         if (prompt, text) not in known:
             known[prompt, text] = grades(tasks[prompt], text)
         return known[prompt, text]

@@ -159,9 +159,9 @@ def _forecast(report: AuditReport, change: PushChange) -> tuple[float, float, fl
     """Return by how much the mean of a reward is forecast to change under GDPO, and the lower and the upper end of the
     interval of that change; None if the plan holds no such forecast.
 
-    change: names the reward, and the method that GDPO is compared with. The forecast is that of the first row of the
-    plan with GDPO, no gate, and the weights of row 0, which is the run as it was. None also if row 0 has another method
-    than `change`, because the forecast is then no comparison with that method.
+    change: names the reward, and the method that GDPO is compared with. Of the rows of the plan with GDPO, no gate, and
+    the weights of row 0, which is the run as it was, the first that has a forecast of the reward counts. None also if
+    row 0 has another method than `change`, because the forecast is then no comparison with that method.
     """
     for row in report.plan[1:]:
         ran = report.plan[0]

@@ -153,9 +153,9 @@ def make_batch(
 ) -> Batch:
     """Return a `Batch` of the rewards and options that a caller gave, after checking them. Raises InputError.
 
-    rewards, weights, groups, lengths, convention: as in `grpo`. batches: one id per group, that of the batch to which
-    the group belongs, in the order of the prompts or, with group ids, of `Batch.group_ids`; None if all responses are
-    one batch.
+    rewards, weights, groups, lengths, convention: as in `grpo`. batches: for each group, the id of the batch to which
+    it belongs; None if all responses are one batch. The groups are in the order of the prompts, or in that of
+    `Batch.group_ids` if `groups` is given.
     """
     expect(isinstance(convention, Convention), "convention", "a gdpo_core.Convention", repr(convention))
     r, w, dtype, missing = rewards_and_weights(rewards, weights, grouped=groups is not None)
@@ -216,7 +216,9 @@ def batch_of(x: Tensor, weights: Tensor, *, exact: bool = False) -> Batch:
 
 
 class Options(TypedDict, total=False):
-    """The keyword arguments that every public function of rewards takes; the docstring of `grpo` explains each."""
+    """The keyword arguments of `grpo`, whose docstring explains each. Other public functions that compute advantages,
+    such as `gdpo`, `explain`, `collapse` and `push`, take them too.
+    """
 
     weights: ArrayLike | None
     groups: Groups | None

@@ -124,10 +124,10 @@ class Pushes:
     gate: tuple[int, int, float] | None = None
 
     def at(self, logits: Array) -> Array:
-        """Return (…, K) the push at these logits of the rates, (…, K).
+        """Return (…, K) the push on each of the K rewards when they have the rates whose logits are given.
 
-        The artanh of the push is what `_formula` gives, shifted so that its mean over the course of the log is the
-        artanh of the measured push.
+        `_formula` gives the artanh of each push. A constant per reward is added to it, so that its mean over the course
+        of the log is the artanh of the measured push. logits: (…, K) one per reward.
         """
         return np.tanh(self._formula(logits) + self._offset)
 
@@ -157,9 +157,9 @@ class Pushes:
         return rates
 
     def _formula(self, logits: Array) -> Array:
-        """Return (…, K) artanh of the push as the variances and correlations alone give it.
+        """Return (…, K) the artanh of each push that follows from the rates and from the correlations of the rewards.
 
-        It is not yet shifted to agree with what was measured.
+        It does not yet agree with the measured push: `at` adds what is missing. logits: (…, K) those of the rates.
         """
         rates = self._rates(logits)
         if self.decoupled:

@@ -83,13 +83,14 @@ class Framework:
     # whether its GRPO reads the score alone, the total that a reward function returns beside the rewards
     grpo_reads_score_alone: bool = False
     zero_std_metric: str | None = None  # the metric that has the share of groups whose summed reward is constant
-    zero_std_over_batch: bool = False  # whether that metric looks at the batch where the method normalises over it
+    # whether that metric is computed from the whole batch, not from each group, if the method normalises over the batch
+    zero_std_over_batch: bool = False
     # the option that turns on a filter for groups whose summed reward is constant, under GDPO too
     filter_option: str | None = None
     not_gdpo_because: str = ""  # a sentence on why its GDPO may not have run though it was asked for
 
     # Its configuration.
-    lines: Lines
+    lines: Lines  # templates of the lines that set a method, weights or a gate
     rules: Rules | None = None  # what `gdpo check` knows of its configurations
 
     # Where and how to use it.

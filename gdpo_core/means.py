@@ -8,9 +8,9 @@ t = |x_k + R| the lengths of these vectors over the answers of the step. The sha
   share_k = ⟨x_k, x_k + R⟩ / t² = 1/2 + (a² − b²) / 2t²
 
 under GRPO without std and under GDPO. Each of a, b and t lies between bounds of its own, and no side of the triangle is
-longer than the other two together. Under GRPO every group whose advantages are not all 0 counts alike, so a reward
-makes no more of the update than what it can make in the groups in which it varies. The convention is TRL's, whose names
-such logs have. No reward may be missing.
+longer than the other two together. Under GRPO, Σ A² is the same, but for the eps, in every group whose advantages are
+not all 0, so that a reward makes no more of the update than what it can make in the groups in which it varies. The
+convention is TRL's, as TRL writes such logs. No reward may be missing.
 """
 
 from collections.abc import Sequence
@@ -126,10 +126,11 @@ def bound_shares(s: Scalars, method: str) -> Shares:
 def _largest(low: Array, high: Array, sides: _Sides | None) -> Array:
     """Return (steps,) the index of the reward whose share must be the largest; −1 where no reward's share must be.
 
-    low, high: (steps, rewards) bounds of the shares. sides: bounds on the lengths a_k = |x_k| of the rewards' terms, or
-    None to compare the shares alone. A share is the largest, too, where a_k is certainly more than the lengths of all
-    other terms together: with `rest` for the sum of the terms of all but k and l, share_k − share_l has the sign of
-    ⟨x_k − x_l, x_k + x_l + rest⟩ ≥ (a_k + a_l) (a_k − a_l − |rest|).
+    A share is certainly the largest if its lower bound is above the upper bounds of all others. It is so, too, if the
+    length a_k = |x_k| of the reward's term is certainly more than the lengths of all other terms together. Proof: let
+    `rest` be the sum of the terms of all rewards but k and l. Then share_k − share_l has the sign of
+    ⟨x_k − x_l, x_k + x_l + rest⟩, which is at least (a_k + a_l) (a_k − a_l − |rest|).
+    low, high: (steps, rewards) bounds of the shares. sides: bounds on the lengths, None to compare the shares alone.
     """
     count = low.shape[1]
     of_others = np.array([np.delete(high, k, 1).max(1, initial=-np.inf) for k in range(count)]).T

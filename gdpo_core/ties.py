@@ -139,11 +139,11 @@ def explain_and_collapse(
 
 
 def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: float) -> Collapse:
-    """Return the collapse of advantages that are already computed.
+    """Return the `Collapse` of advantages that are already computed: how many ties they have, and more.
 
-    batch: the rewards as given, in float64; prepared: the same as the convention and the method changed them; steps:
-    what the method computed for `prepared`; same: up to which distance two advantages are equal, relative to the
-    largest of their group.
+    batch: the rewards as given, in float64; prepared: this batch after the changes that the convention and the method
+    make to rewards or weights before they compute; steps: what the method computed from `prepared`; same: how far apart
+    two advantages may be and still count as equal, relative to the largest of their group.
     """
     advantages = prepared.zero_unrewarded(steps.advantages)
     silent = batch.group.lowest(-advantages.abs()) == 0

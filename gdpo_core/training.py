@@ -106,8 +106,9 @@ class Setup:
         return _simulate(method, self.policy(), self)
 
     def mean_field(self, method: str) -> Tensor:
-        """Return p at each epoch in the infinite-group limit of one method, (epochs + 1, coins or arms).
+        """Return the probabilities p before training and after each epoch, in the infinite-group limit of one method.
 
+        The shape is (epochs + 1, coins or arms): p is the probability that a coin falls on 1, or that an arm is chosen.
         Raises InputError.
         """
         return _integrate(method, self.policy(), self)

@@ -41,7 +41,7 @@ def drawn(state: State) -> dict:
     """Return what `gdpo_core.board.drawing.draw` returns for a state of the board, computed in the process that draws.
 
     The last 1024 drawings are kept. If the process that draws is gone or takes longer than `SECONDS`, another one is
-    started, and the calling process computes this drawing itself.
+    started if that is possible, and the calling process computes this drawing itself.
     """
     with _turn:
         try:

@@ -30,7 +30,9 @@ def _of_any_draw(file: Path, choice: Choice) -> Spread:
 
 
 def compute(file: Path, choice: Choice) -> Spread:
-    """Return what `spread` returns, computed in the calling process and anew at each call; `spread` runs it in another
-    process.
+    """Compute the lowest and the highest values of the two shares over 100 draws, in the calling process.
+
+    `spread` calls this in another process and keeps the results; here nothing is kept but the published verdicts, which
+    are read from `file` once. choice: what is chosen in Evidence; its seed does not matter.
     """
     return prompts.spread(prompts.load_once(file), choice)

@@ -77,8 +77,9 @@ class Nav(anywidget.AnyWidget):
         """Put the values of a chapter's controls into the address, and keep the program that prints the chapter's
         numbers.
 
-        values: by control, a key of CONTROLS; untouched: the values that the address leaves out, by control, where they
-        are not the defaults of CONTROLS; program: its text.
+        values: the values by control, a key of CONTROLS; untouched: by control, the value that it has until a reader
+        moves it, if that is not its default in CONTROLS; the address leaves such values and defaults out; program: the
+        text of the program.
         """
         with self.hold_sync():
             self.controls = self.controls | address.write(values, untouched or {})

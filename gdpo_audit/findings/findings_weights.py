@@ -42,8 +42,8 @@ def contradicted_weights(f: Facts) -> tuple[dict[str, float], dict[str, float], 
 
     Three things are returned: the given weights by reward, the weights by reward that the log shows in their place, and
     words to put behind the shown weights if only their ratio counts, else "". If only the ratio counts, the shown
-    weights are multiplied by a factor that makes the largest of them equal to the given weight of that reward. Rewards
-    whose weight was not given, or does not show, are left out.
+    weights are multiplied by a factor: the one that is largest in size becomes equal to the given weight of its reward,
+    unless one of the two is 0. Rewards whose weight was not given, or does not show, are left out.
     """
     if f.recipe is None:
         return None

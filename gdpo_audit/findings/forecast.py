@@ -78,8 +78,10 @@ class Forecast(Displayed):
     notes: tuple[str, ...] = (OF_WHAT,)
 
     def table(self) -> pl.DataFrame:
-        """Return a row per reward: reward, difference, low, high, speed, speed_error, push, push_as_it_ran, and why,
-        which is null for a reward that has a forecast.
+        """Return a table with a row per reward. Its first column, `reward`, is the name.
+
+        The columns difference, low, high, speed, speed_error, push, push_as_it_ran and why are the fields of
+        `RewardForecast`; why is null for a reward that has a forecast.
         """
         numbers = ("difference", "low", "high", "speed", "speed_error", "push", "push_as_it_ran")
         rows = [

@@ -157,9 +157,11 @@ class LoggedGroups:
         return batch.zero_unrewarded(formula(batch).advantages).flatten().numpy()
 
     def _passes(self, gate: Gate, values: Array) -> float:
-        """Return the rate of a gated reward, as its gate leaves it, divided by the product of two rates: that of the
-        reward without the gate, and that of the reward on which the gate depends. values: (rewards, responses) the
-        rewards with the gate. `_rates` says what a rate is.
+        """Return the rate of a gated reward, divided by the product of two rates: that of the reward without the gate,
+        and that of the reward on which the gate depends.
+
+        A rate is the mean of a reward, as a number from 0 at its lowest to 1 at its highest value in the log. values:
+        (rewards, responses) the rewards with the gate.
         """
         k, on = gate.reward, gate.on
         passing = self._rates(self.values)

@@ -138,8 +138,11 @@ def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
 
 
 def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Summary:
-    """Return the summary of batches of one kind. float32: whether all of their rewards are float32 numbers; if not, the
-    rewards are rounded to `DIGITS` significant digits before. timed: whether all of their lengths are known.
+    """Return the summary of batches that are computed together, as `_kinds` yields them.
+
+    rows: the responses of these batches; basis: with what they are computed; float32: whether all of their rewards are
+    float32 numbers; if not, the rewards are first rounded to `DIGITS` significant digits; timed: whether all of their
+    lengths are known; if not, a batch step by tokens runs over responses instead.
     """
     rounded = rows if float32 else rows.with_columns(pl.col(reward_columns(basis.rewards)).round_sig_figs(DIGITS))
     log = tensors_of(rounded, basis.rewards)

@@ -27,7 +27,7 @@ class Gate:
     reward: int
     on: int
     threshold: float
-    fallback: float  # what stands in its place everywhere else
+    fallback: float  # the value of the gated reward where the other one does not reach the threshold
 
     def named(self, rewards: Sequence[str]) -> GatePart:
         """Return the gate as reports hold it, with the names of the rewards. rewards: the names of all rewards of the

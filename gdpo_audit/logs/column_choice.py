@@ -124,8 +124,8 @@ def known_weights(
 def not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
     """Return the columns in which numbers that are written as text are not an error.
 
-    If the caller names the rewards, these are all columns but those of `examined_always`. Otherwise they are the
-    metrics, and the columns that the form says are not rewards, but of the latter none of `examined_always`.
+    If the caller names the rewards, the result is all columns but those of `examined_always`. Otherwise it is two kinds
+    of columns: metrics; and columns that the form says are not rewards, without those of `examined_always`.
     schema: all columns with their types.
     """
     never = examined_always(form)

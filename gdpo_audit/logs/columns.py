@@ -36,7 +36,7 @@ TEXTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """The arguments of `read_run` besides the log, and what may differ when a log is read again: groups and mask.
+    """The arguments of `read_run` besides the log, and what may differ when a log is read again: groups and rows.
 
     Creating one raises InputError for a value that cannot be used.
     """

@@ -111,8 +111,8 @@ def _one_step(table: Table, step: str) -> pl.DataFrame | None:
 def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Return how to read verl's rollouts, which have a line per response.
 
-    Rows of a group share their uid, after up to two parts, each with its _, are cut off its end, or else their input.
-    names: all columns with their types. args: those of the run in an args.json beside the log, by name.
+    Rows of a group have one uid, once its last two parts (or one), each a _ and what follows, are cut off; or, if there
+    is no column uid, one input. names: all columns with their types; args: what other readers need, not used here.
     """
     fits = {"input", "output", "score"} <= {*names}
     refuse_unless(fits, tables[0].name, "verl's columns input, output, score", ", ".join(names))

@@ -235,10 +235,11 @@ def _steps(rows: pl.DataFrame) -> dict[str, int]:
 
 
 def _blocks_of(sizes: pl.DataFrame) -> tuple[int, ...]:
-    """Return, in a tuple, the largest number that divides the sizes of all groups, if some group is larger; else ().
+    """Return, in a tuple, the largest number that divides the sizes of all groups, as a group size to try.
 
-    Such a group may be several with one prompt, as where a batch draws a prompt twice. The number 1 gives () as well.
-    sizes: the rows of each group.
+    If some group is larger, it may be several groups of this size with one prompt, as where a batch draws a prompt
+    twice. The tuple is empty if no group is larger, or if the number is 1. sizes: the column `rows` has the number of
+    rows of each group.
     """
     rows = sizes["rows"].to_numpy()
     size = int(np.gcd.reduce(rows))

@@ -230,8 +230,8 @@ def _read_through(table: Table) -> None:
 def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOptions) -> Run:
     """Return the run with its columns chosen and its groups still to be found.
 
-    If the options give `parts`, its rewards are the passes of these. Raises InputError if the log holds means of
-    rewards, and if its columns cannot be chosen.
+    If the options give `parts`, which are parts of a logged total, the rewards of the run say how often each part
+    passed. Raises InputError if the log holds means of rewards, and if its columns cannot be chosen.
     known: the id of the framework, if the caller named it.
     """
     refuse_means(log.tables, options.group_size)

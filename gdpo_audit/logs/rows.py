@@ -34,7 +34,10 @@ def first_of(names: Sequence[str], columns: Iterable[str]) -> str | None:
 
 
 def kinds_of(form: Form) -> Mapping[str, pl.DataType]:
-    """Return the types of the columns of a form's responses, by name; FILE and ROW are among them."""
+    """Return the types of the columns that a log has once its form has made it one row per response, by name.
+
+    The columns FILE and ROW are among them.
+    """
     names = union_schema(form.tables)
     return form.to_responses(pl.LazyFrame(schema={ROW: pl.Int64(), FILE: pl.Int64(), **names})).collect_schema()
 

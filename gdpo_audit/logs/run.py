@@ -268,8 +268,9 @@ def one_error(where: str) -> Iterator[None]:
 def spread(tables: Iterable[pl.DataFrame], most: int) -> list[pl.DataFrame]:
     """Return whole batches from all over a run, with at most `most` responses in all.
 
-    The share of the batches that is returned is halved until they fit. It stays if there is only one batch, or if the
-    half would be none; then there may be more responses. tables: the tables of the run, each of whole batches.
+    At first the share of the batches that is taken is 1. It is halved as long as their responses are too many. It is
+    not halved if only one batch is left, or if no batch would be left; then there may be more than `most` responses.
+    tables: the tables of the run, each of whole batches.
 
     >>> [batches["batch"].to_list() for batches in spread([pl.DataFrame({"batch": [0, 1, 2, 3, 3]})], 3)]
     [[0, 2]]

@@ -184,9 +184,10 @@ def _independent(values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]
 
 
 def _error(x: np.ndarray, score: np.ndarray, w: np.ndarray) -> float:
-    """Return how far the weighted sum is from the total at most, with the constant that makes this least.
+    """Return how far the weighted sum plus a constant is from the total at most.
 
-    x: (responses, rewards). score: (responses,), the total. w: (rewards,).
+    The constant is the one that makes this distance as small as possible. x: (responses, rewards) the rewards; score:
+    (responses,) the total; w: (rewards,) the weights.
     """
     return float(np.ptp(score - x @ w) / 2)
 

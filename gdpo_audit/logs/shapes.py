@@ -86,8 +86,10 @@ def shape_of(tables: Sequence[Table], known: str | None, options: ReadOptions, w
 
 
 def _takes_a_shape(framework: str, schema: Schema, known: str | None) -> bool:
-    """Return whether the tables may need another shape; what a framework itself logs has the one that its form reads.
+    """Return whether the tables may need another shape before a form reads them.
 
+    Tables of "generic" and "trl" always may. Those of ms_swift and nemo_rl may only if the caller did not name the
+    framework and the columns are not those that the framework itself logs. Tables of other frameworks never need one.
     schema: the columns of all tables. known: the framework, if the caller named it.
     """
     if framework == "ms_swift":  # its own events have a list of steps, too
@@ -127,10 +129,11 @@ def _changed(tables: Sequence[Table], change: Change) -> list[Table]:
 
 
 def _with_columns_and_rows(shape: Shape, schema: Schema) -> Shape:
-    """Return the shape with objects of rewards, and lists of a reward per function, as columns, and a row per answer.
+    """Return the shape with a column per reward and a row per answer.
 
-    The lists of a log of TRL do not become rows. Nothing changes if all rewards that the caller names are columns of
-    numbers. schema: the columns of all tables.
+    An object of rewards becomes a column for each of its members. Lists with a value per answer become rows, except in
+    a log of TRL. A list with a value per reward function becomes a column for each function. Nothing changes if the
+    caller names rewards and all of them are columns of numbers. schema: the columns of all tables.
     """
     named = shape.options.rewards or ()
     if named and all(is_number_type(schema.get(name)) for name in named):
@@ -318,7 +321,10 @@ def _of_episodes(shape: Shape, trainer: str) -> Shape:
     """
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return a row per trajectory of a table of episodes."""
+        """Return a row per trajectory in place of `frame`, the rows of a table as `trainer` logs its episodes.
+
+        The table, its number and `texts`, which says whether the rows hold their long texts, play no part.
+        """
         return episodes.of_tinker(frame, RESERVED) if trainer == "tinker" else episodes.of_rllm(frame)
 
     tables = _changed(shape.tables, change)

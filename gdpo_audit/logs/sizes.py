@@ -152,9 +152,10 @@ def divisors(n: int) -> list[int]:
 
 
 def _from_prompts(prompts: Sequence[np.ndarray]) -> int | None:
-    """Return the largest size that divides every stretch of equal prompts in most batches; None if that is 1.
+    """Return the largest size that divides every stretch of equal prompts in at least the share `USUAL` of the batches.
 
-    Most are the share `USUAL` or more. prompts: the prompt id of each row, an array per batch.
+    None if no size above 1 does. The last stretch of a batch may be cut (see `_whole`). prompts: the prompt id of each
+    row, an array per batch.
     """
     batches: Counter[int] = Counter()  # the number of batches by the largest size that divides their stretches
     for ids in prompts:

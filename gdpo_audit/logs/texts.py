@@ -37,7 +37,7 @@ Texts: TypeAlias = Callable[[Collection[int]], Mapping[int, PromptAndCompletion]
 
 
 def no_texts(places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
-    """Return no texts, as for a log that has none."""
+    """Return an empty mapping, for a log without texts. places: the responses whose texts are asked for."""
     return {}
 
 

@@ -51,10 +51,12 @@ def added_column(tables: Sequence[pl.DataFrame], rewards: Sequence[str], column:
 
 
 def _common_slope(table: pl.DataFrame, names: Sequence[str]) -> float | None:
-    """Return the factor that the last of the named columns has in the advantages, if these are in each group a linear
-    function of the columns: the median over the groups, rounded to four digits.
+    """Return the factor by which the last of the named columns was multiplied and added to the advantages.
 
-    None if fewer than `_LEAST` groups show the factor, if at most half of them have about the median, or if that is 0.
+    A group shows a factor if its advantages are a linear function of the columns, and if its rows are enough, and
+    different enough, to tell; other groups do not count. The result is the median over the groups that show one,
+    rounded to four digits. None if fewer than `_LEAST` groups show a factor, if at most half of these have about the
+    median, or if the median is 0.
     """
     x, a = table.select(reward_columns(names)).to_numpy(), table["advantage"].to_numpy()
     group, slopes = table["group"].to_numpy(), list[float]()

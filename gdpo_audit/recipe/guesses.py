@@ -85,7 +85,7 @@ def open_weights(solution: Solution) -> list[int]:
     """Return the indices of the rewards whose weight the log leaves open.
 
     A weight is open if its standard error is too large for its size, unless the error is so small that the weight must
-    be 0. The weight of a reward that never varies is open too.
+    be 0. Open, too, are the weights of `solution.open_rewards` and of rewards that never vary.
     """
     weights, error, size = solution.directions[:, 0], solution.error, solution.size
     # A reward of very small size can be invisible at any weight, so that a weight of 0 is not certain either.

@@ -62,8 +62,10 @@ class Recipe:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Remarks that can follow the name of the method in a sentence: what changed the advantages after it or over
-        how many rows its batch step ran, and how coarsely the advantages are logged.
+        """Remarks that can follow the name of the method in a sentence; none where there is nothing to remark.
+
+        They say what changed the advantages after the method had made them, or over how many responses its batch step
+        ran, and how coarsely the advantages are logged.
 
         >>> Recipe("grpo", "trl", (1.0,), (), False, grid="4 decimals").remarks
         ('logged with 4 decimals',)

@@ -122,15 +122,20 @@ def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
 
 @dataclass(frozen=True)
 class Solution:
-    """The weights that make the logged advantages, up to a factor for each unit. They are null_space · x + directions ·
-    y, with any numbers x and y.
+    """The weights that make the logged advantages, where every unit, a group or a batch, has a positive factor of its
+    own.
+
+    They have the form null_space · x + directions · y, with any numbers x; of numbers y only those for which all
+    factors are positive, which for a single direction is any y above 0.
     """
 
-    null_space: Tensor  # (rewards, …) orthonormal, what can be added to the weights without changing the advantages
-    directions: Tensor  # (rewards, …) orthogonal to it; one whose largest number is 1, or orthonormal ones
-    batches: Tensor  # (batches,) whether the batch fits these weights
+    # (rewards, …) orthonormal columns; a multiple of each can be added to the weights and changes no advantage
+    null_space: Tensor
+    # (rewards, …) columns orthogonal to `null_space`: one, whose largest size is 1; or several, orthonormal; or none
+    directions: Tensor
+    batches: Tensor  # (batches,) whether these weights make the advantages of the batch
     size: Tensor  # (rewards,) root mean square of each reward's terms; 0 for a reward that never varies
-    error: Tensor  # (rewards,) standard error of the direction; infinite where there is not exactly one
+    error: Tensor  # (rewards,) standard error of the one direction; infinite where there are several or none
 
     @property
     def is_direction(self) -> bool:
@@ -224,8 +229,10 @@ class _Moments:
 
 
 def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
-    """Return the moments of each batch. x: (rewards, responses) the terms of the rewards that vary, scaled to size 1.
-    batches: how many there are.
+    """Return, for each batch, the sums of products of terms and advantages that `_Moments` names.
+
+    x: (rewards, responses) the terms of the rewards that vary, each reward's divided by their root mean square.
+    batches: how many batches there are.
     """
     k, total = len(x), terms.total
     size = total(x.square().sum(0)) / total(terms.included).clamp(min=1)

@@ -71,11 +71,11 @@ def _figures(f: Facts, method: str) -> tuple[float, ...]:
 
 
 def _setting(f: Facts) -> dict[str, Any]:
-    """Return the figures and the setting that the run had, and the names, weights and lines that other settings start
-    from.
+    """Return a dict of what answers.js needs, beside the rewards, to show other settings than the run's own.
 
-    The lines of configuration hold placeholders in place of weights, for each of which answers.js writes the reader's
-    weight.
+    Among other things it holds the names and weights of the rewards, the method that is chosen at first (GRPO if the
+    run's is not in COMPARED), the figures that the run had, and the lines of configuration of each method in COMPARED.
+    In the lines, numbers from `_PLACE` on stand for weights; answers.js writes the reader's weights in their place.
     """
     basis = replace(f.basis, weights=tuple((_PLACE + k) / f.unit for k in range(len(f.rewards))))
     told = {m: lines_and_notes(f, WhatIfSetting(m, {}, None), m, basis) for m in COMPARED}
@@ -122,9 +122,10 @@ def _written(tables: Sequence[pl.DataFrame], rewards: int) -> dict[str, Any]:
     """Return the reward vectors of a sample as a report holds them: a dict of three lists and a number.
 
     `vectors` lists all distinct vectors, with None for a missing reward. `batches` is a list of batches; a batch is a
-    list of groups; a group is three lists: the numbers of its vectors, how often each came, and their weights in the
-    batch step. A group lacks the third list if that equals the second. `float32` says of each batch whether its rewards
-    are float32 numbers. `groups` is the number of groups. tables: what `_vectors` returns; rewards: how many there are.
+    list of groups; a group is three lists of one length: the indices of its vectors in `vectors`, how many of its
+    responses have each of them, and the weight of these responses in the batch step. A group lacks the third list if it
+    equals the second. `float32` says of each batch whether its rewards are float32 numbers. `groups` is the number of
+    groups. tables: what `_vectors` returns; rewards: how many rewards there are.
     """
     rows = pl.concat(tables).with_columns(pl.col("over").cast(pl.Int64))
     numbers: dict[tuple[float | None, ...], int] = {}

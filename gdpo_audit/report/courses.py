@@ -30,11 +30,12 @@ _SHIFT = "A dotted line marks the step at which the mean moved to a new level."
 
 @dataclass(frozen=True)
 class Course:
-    """The course of one figure of a reward over the steps of a run.
+    """The course of one figure of a reward over the steps of a run, and what its picture shows beside it.
 
-    figure: mean, push or share; heading: what stands above its picture; series: its numbers, None where a step has
-    none; spread: the std of the noise of a number, which is half the width of the band, 0 for no band; since: the step
-    from which on the figure differs from before, None if there is none.
+    figure: what the numbers are, which is mean, push or share; heading: what stands above the picture; series: the
+    numbers, None for a step without one; spread: the std of the noise in a number; the picture draws a band as wide
+    above and below the course, and none for 0; since: the step at which the numbers move to a new level, None if they
+    do not.
     """
 
     figure: str

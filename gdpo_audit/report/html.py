@@ -117,7 +117,10 @@ def details(report: AuditReport, say: Say = str) -> dict[str, Callable[[], Html]
 
 
 def _behind(report: AuditReport, fold: str, say: Say) -> Html:
-    """Return the sections of a report that belong in one fold of the page, as HTML; say: as in `front`."""
+    """Return the sections of a report that belong in one fold of the page, as HTML.
+
+    fold: the title of the fold; say: rewrites a sentence of the audit for the page.
+    """
     behind = (section for section in sections(report) if section.fold == fold)
     return tag("div", *(_section(section, say=say) for section in behind), kind="audit")
 

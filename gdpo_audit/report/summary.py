@@ -23,11 +23,11 @@ from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
 from gdpo_core.pushing import MEANING
 from gdpo_core.successors import TITLES
 
-_SHOWN = 12  # the most items of a list that are written out
+_SHOWN = 12  # how many items of a list are written out if there are at least two more
 
 
 def value(x: object) -> str:
-    """Return the value of a piece of evidence as short text; of a list or a dict, at most 12 items are written out.
+    """Return the value of a piece of evidence as short text: of a list or dict of more than 13 items the first 12.
 
     >>> value([1, 0.333333]), value({"a": None}), value(True), value([])
     ('1, 0.3333', 'a –', 'yes', 'none')

@@ -189,9 +189,9 @@ def _needs(when: Sequence[Condition], known: Known) -> str:
 def _rewards(rules: Rules, known: Known, runs: Runs | None) -> tuple[tuple[str, ...] | None, tuple[float, ...] | None]:
     """Return the names of the rewards and their weights, in the order in which the trainer uses them.
 
-    Each is None where it is not told. Both are None where a method other than GDPO runs and a fact says what this
-    method gets in place of the rewards. Where the rewards are told and no weights are given, each weight is 1. Of
-    weights that are given, those beyond the number of rewards are left out; there may also be fewer than rewards.
+    Each is None where the configuration does not tell it, but weights that are not given are 1 for each named reward.
+    Weights beyond the number of the names are left out; there may also be fewer. Both are None if a method other than
+    GDPO runs, as `runs` says, and a fact about the rewards is true, which says what this method gets in their place.
     """
     fact = _fact(rules, known, "rewards")
     names, weights = (known.values(key) if key else None for key in (rules.rewards, rules.weights))

@@ -46,7 +46,10 @@ def read_files(given: Given) -> list[Source]:
 
 
 def names_of(given: Given) -> tuple[str, ...]:
-    """Return the names of the files of a configuration in their order; given: as in `read_files`."""
+    """Return the names of the files of a configuration in their order.
+
+    given: the path of a file or several, or texts by the names of their files.
+    """
     return tuple(str(name) for name in ([given] if isinstance(given, str | Path) else given))
 
 

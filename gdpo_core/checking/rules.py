@@ -70,9 +70,10 @@ class Runs:
 class Fact:
     """A sentence about one of ABOUT, such as the rewards, the filter or the log, and when it is true.
 
-    The sentence is true where the conditions `when` hold; of several facts with the same `about` the first that holds
-    is said. since: the first version of which it is true; until: the first version of which it is no longer true; ""
-    means no bound. line: a line of configuration that makes a log that can be audited. read_in: as in `Runs`.
+    The sentence `says` is true where the conditions `when` hold; of several facts with the same `about` the first that
+    holds is said. since: the first version of the trainer of which the sentence is true; until: the first version of
+    which it is no longer true; "" means no bound. line: a line of configuration with which the trainer writes a log
+    that can be audited, "" for none. read_in: the place in the trainer's code where the fact was read.
     """
 
     about: str

@@ -96,10 +96,11 @@ def tables() -> Html:
 
 
 def _table(sizes: Sequence[Size], k: int, label: str, fixed: str) -> Html:
-    """Return a table of how many groups each method tells apart, with a row per size.
+    """Return a table of how many groups each method tells apart, and how many there are, with a row per size.
 
-    sizes: pairs of answers and marks, one of which grows from row to row; k: the index of the one that grows, 0 for
-    answers or 1 for marks; label: its name; fixed: words for the other one.
+    sizes: for each row the number of answers in a group and the number of marks per answer, one of which is the same in
+    all rows; k: the index of the number that changes, 0 for answers or 1 for marks; label: the head of its column;
+    fixed: words for the number that stays.
     """
     rows = [[size[k], *map(count, count_groups(size).values()), count(gc.count_groups(*size))] for size in sizes]
     return table([label, *NAMES.values(), "different groups"], rows, "figures", f"{fixed}; exact")

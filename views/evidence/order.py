@@ -74,9 +74,11 @@ def _end(broken: Order) -> str:
 
 
 def title(first: Pairs) -> str:
-    """Return the title of the fold: in what share of the ties that GDPO breaks the wrong answer comes first.
+    """Return the title of the fold: above which weight of correctness the right answer comes first in every pair, under
+    GRPO and GDPO alike.
 
-    If GDPO breaks no tie, the title has the share of all pairs in the wrong order under each method.
+    If no prompt has both a right and a wrong answer, the title says so. first: all pairs of a right and a wrong answer
+    to one prompt.
     """
     asked = "Which answer comes first?"
     if not first.count.sum():

@@ -49,8 +49,9 @@ def _note() -> str:
 
 
 def results_table() -> Html:
-    """Return a table of every cell, in which the CSS class "ahead" marks those where GRPO is ahead, and a note on the
-    table.
+    """Return a table with a row for each cell of the paper's result tables, and a note below it.
+
+    The last column says which method is ahead. It has the CSS class "ahead" where that is GRPO.
     """
     head = ["", "what is better", "before training", "GRPO", "GDPO", "ahead"]
     rows = [

@@ -1,5 +1,6 @@
-"""The push on each mark, which is how much an update on the published answers raises the mark, by the weight of
-correctness.
+"""The push on each mark, under GRPO and GDPO, and how it depends on the weight of correctness.
+
+A push is how much an update on the published answers raises the mark.
 """
 
 from collections.abc import Iterable

@@ -112,8 +112,9 @@ def _line(
 ) -> Html:
     """Draw a line of the legend: its title, and an entry for each of the outcomes `names`.
 
-    The outcome "gdpo" is left out if no prompt has it. The line with "untied" ends with an entry for all prompts.
-    counts, texts, notes: by outcome, the number of prompts, words for the outcome, and a tip, if it has one.
+    The outcome "gdpo" is left out if no prompt has it. If "untied" is among `names`, an entry for all prompts follows.
+    counts: the number of prompts by outcome; texts: words for each outcome; notes: a tip for those outcomes that have
+    one.
     """
     there = [name for name in names if counts[name] or name != "gdpo"]
     chips = [_chip(name, counts[name], texts[name], notes.get(name)) for name in there]

@@ -165,8 +165,10 @@ def label(sketch: Mapping[str, Any], arms: bool) -> str:
 
 
 def _in_short(sketch: Mapping[str, Any], arms: bool) -> str:
-    """Return the words that a card adds to the title of its row, which already tells the kind of verdict: "1.9×", "only
-    GDPO" or "neither gets there", and with arms "both" or "GDPO alone". They are "" for no difference.
+    """Return the verdict on a sketch without what the title of the card's row already says, such as "faster".
+
+    For coins: "1.9×" where one method is so many times faster; "only GDPO" where the other one does not learn all
+    coins; "neither gets there"; or "" for no difference. For arms: "both", "neither", "GDPO alone" or "GRPO alone".
     """
     ending, words = kind(sketch, arms), label(sketch, arms).split()
     if arms:
@@ -258,7 +260,8 @@ def kinds(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str) -
 def summary(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str, score: str | None) -> Html:
     """Return a paragraph on how the set-ups end, or, for a reader who predicts, on how many predictions were right.
 
-    shown: the sketches; score: that sentence; "" while nothing is predicted, None for a reader who does not predict.
+    shown: the sketch of each scenario, by its id; score: the sentence on the predictions, "" while nothing is
+    predicted; None for a reader who does not predict.
     """
     if score is not None:
         return tag("p", score or "Choose a set-up and say how it ends; then its curves come.", role="status")

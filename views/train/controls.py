@@ -219,9 +219,9 @@ def further(controls: Mapping[str, Any], compare: mo.ui.radio, third: mo.ui.drop
 def setup_of(scenario: Scenario, comparison: str, values: Mapping[str, Any], lab: State) -> Setup:
     """Return the `Setup` that the values of a scenario's controls describe.
 
-    comparison: how the methods are compared; a scenario about a single comparison takes the one in `values` instead.
-    values: by name; lab: the state of the Lab's board, from which the scenario of the Lab's answers takes starts, pays
-    and weights.
+    comparison: how the methods are compared, a key of COMPARISONS; a scenario that is about a single comparison has a
+    control of its own for it, and `values["compare"]` counts instead. values: those of the controls, by name; lab: the
+    state of the Lab's board, from which the scenario of the Lab's answers takes starts, pays and weights.
     """
     if scenario.from_marks:
         starts, pays = as_coins(lab)
