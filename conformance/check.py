@@ -29,9 +29,10 @@ NO_NUMBERS = (str, bytes, dict, set, frozenset)  # types that hold no numbers, o
 
 
 def load(file: Path = FILE) -> dict:
-    """Return the content of the file as a dict: the "cases", the "conventions" that they are answered under, and the
-    "ways", which are known faults. Where the file has null, for a missing reward or for an advantage that is NaN, the
-    dict has NaN.
+    """Return the content of the file as a dict: the "cases"; the "conventions" that they are answered under; and the
+    "ways" in which a function may answer, which are the paper's way and known faults, each with the arguments with
+    which `reference.advantages` answers so. Where the file has null, for a missing reward or for an advantage that is
+    NaN, the dict has NaN.
     """
     return json.loads(file.read_text(encoding="utf-8").replace("null", "NaN"))
 

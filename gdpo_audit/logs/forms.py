@@ -170,7 +170,7 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
 
 
 def _exploded_events(events: pl.LazyFrame, lists: Sequence[str], step: str) -> pl.LazyFrame:
-    """Return a row per response of log events, with the event's number in `EVENT`; lists, step: columns of lists."""
+    """Return a row per response, with the number of its log event in `EVENT`; lists: the lists; step: one of them."""
     return exploded(events.with_columns(pl.col(ROW).alias(EVENT)), lists, step)
 
 

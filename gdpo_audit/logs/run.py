@@ -213,8 +213,8 @@ class Run:
     def count_undecided(self) -> tuple[int, int]:
         """Return how many groups, and how many rows in them, are left out because a total has several explanations.
 
-        Such a total can be the sum of several choices of passes. A log of totals whose parts pay what the caller says
-        (`--parts`) is read once for that; for any other log both numbers are 0.
+        Several choices of parts that pass can make such a total. This occurs only in a log of totals for which the
+        caller says what each part pays (`--parts`). Such a log is read once to count; for any other log both are 0.
         """
         if self.weights_by != "parts":
             return 0, 0
@@ -321,9 +321,8 @@ def size_at(blocks: Blocks) -> pl.Expr:
 
 
 def _number_blocks(table: pl.DataFrame, first: int, blocks: Blocks) -> pl.DataFrame:
-    """Return the table with `group`, numbered from `first` on: blocks of rows from the start of each batch.
-
-    The last block of a batch may be shorter.
+    """Return the table with a column `group`, the numbers of the groups from `first` on. The groups of a batch are
+    blocks of its rows, of which the last one may be shorter.
     blocks: the first batch of each stretch of batches, and the group size there.
     """
     block = pl.int_range(pl.len()).over("batch") // size_at(blocks)
@@ -341,7 +340,8 @@ def _number_places(table: pl.DataFrame, first: int, places: int) -> pl.DataFrame
 
 
 def _number_keys(table: pl.DataFrame, first: int) -> pl.DataFrame:
-    """Return the table with `group`, numbered from `first` on: the rows of a batch that share `_key`.
+    """Return the table with a column `group`, the numbers of the groups from `first` on. The rows of a batch that share
+    `_key` are a group.
 
     The rows are sorted so that those of a group stand together; the groups of a batch keep the order of their first
     rows.

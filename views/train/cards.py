@@ -218,11 +218,11 @@ Guesses = Mapping[str, str | None]
 
 
 def sketches(scenarios: Mapping[str, Scenario], file: File, comparison: str, lab: State) -> Sketches:
-    """Return the sketch of each scenario, by its id, under a comparison; a scenario about one comparison has that one.
+    """Return the sketch of each scenario, by its id, under a comparison.
 
-    The sketches come from `file`, which is as `load` returns it. Only the scenario of the Lab's answers is trained
-    anew, if marks, pays or weights of the Lab differ from those for which the file was made. lab: the state of the
-    Lab's board.
+    A scenario that is about another comparison alone is sketched under that one. The sketches come from `file`, which
+    is as `load` returns it. Only the scenario of the Lab's answers is trained anew, if marks, pays or weights of the Lab
+    differ from those for which the file was made. lab: the state of the Lab's board.
     """
     by_scenario = {}
     for s in scenarios.values():
