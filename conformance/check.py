@@ -105,9 +105,9 @@ def fits(found: list[float], case: dict, method: str, changes: dict, how: dict |
 
 
 def by_roundoff(function: Callable, case: dict, method: str) -> bool:
-    """Return whether the function gives the paper's answer as soon as the rewards are rounded to 1024ths, which float32
-    adds up exactly. False also if rounding would change nothing or make different rewards equal, or if the function
-    then gives no numbers.
+    """Return whether the function gives the paper's answer to the case once the case's rewards are rounded to 1024ths,
+    which float32 adds up exactly. False also if rounding would change nothing or make different rewards equal, or if
+    the function gives no numbers for the rounded rewards.
     """
     rewards = [[x if isnan(x) else round(x * 1024) / 1024 for x in row] for row in case["rewards"]]
     kinds = [[len(set(column)) for column in zip(*rows, strict=True)] for rows in (rewards, case["rewards"])]

@@ -88,7 +88,7 @@ def audit(
 
 
 def _for_a_what_if(facts: Facts) -> Facts:
-    """Return the facts as a report keeps them: without tables and summaries, which only its making needs."""
+    """Return the facts without tables, summary, examples and `by`. A report needs these only while it is made."""
     return replace(facts, tables=(), by=(), examples=None, summary=None)
 
 

@@ -48,7 +48,7 @@ class RunPart(TypedDict):
     """The recipe that made the logged advantages, and the weights and the convention that the report's figures have.
 
     max_error: the largest distance of a logged advantage from what the recipe makes; asked: the method that was meant
-    to run; steps_off: the first 100 steps at most with an advantage that the recipe does not reproduce.
+    to run; steps_off: the steps with an advantage that the recipe does not reproduce, the first 100 at most.
     """
 
     method: Annotated[str | None, Meta(description="null: the log does not show it.")]

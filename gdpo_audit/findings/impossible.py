@@ -99,8 +99,9 @@ def _divided_by_nothing(log: Tensors) -> Tensor:
 
 
 def alone_by_nothing(rewards: Array, advantages: Array) -> int | None:
-    """Return the index of the response whose advantage leave-one-out divided by the round-off of a std that is 0, among
-    the responses of one group; None if there is no such response.
+    """Return the index of the response of a group whose advantage is far too large because it was divided by round-off;
+    None if there is no such response. With leave-one-out this happens where all other responses have equal rewards, so
+    that their std, by which the advantage is divided, is 0 but for round-off.
 
     rewards: (responses, rewards) of the group; advantages: (responses,) as logged.
 

@@ -242,7 +242,7 @@ def _prompt_of(
     """Return an expression for the prompt of a response; None if the log has neither token ids nor messages.
 
     The prompt is the token ids, or the messages before the assistant's first. Of texts without roles it is the first;
-    if all responses have the same first text, as a system text, the first two, and so on, but never the last one.
+    if all responses have the same first text, as a system text, the first two, and so on, but never all of several.
     kinds: the types of the columns of responses. to_responses: turns the rows of a table into responses.
     """
     content = kinds.get("content")

@@ -46,9 +46,11 @@ class Rows:
         the log has them, `_key` (UInt64) if a column identifies the groups of a batch, and `_prompt_key` (UInt64),
         equal where the prompt is, if the log has prompts. `_place`, `_by` and `_masked` are as in `Run`, and `_open` is
         true where several choices of passes make a total (`--parts`).
-    prompts: the batch, step and `_key` (here a number for the prompt) of some first rows, if the log has prompts and no
-        column identifies the groups.
-    sizes: the rows, step and file of each batch, or of each group that a column identifies.
+    prompts: a table of rows from the start of the log with the columns batch, step and `_key`, here a number that is
+        equal where the prompt is; None if the log has no prompts, if a column identifies the groups, or if some rows
+        are left out as copies or by a mask.
+    sizes: a table with a row per batch, or per group if a column identifies groups: how many rows it has (`rows`), and
+        its step and file.
     advantages: the logged advantages of the first batches, one array per batch.
     sample: frames of some batches from all over the run, with the columns that `read` yields.
     texts: returns prompts and completions by their `_place`, if the log has any.
@@ -330,7 +332,8 @@ def _number_blocks(table: pl.DataFrame, first: int, blocks: Blocks) -> pl.DataFr
 
 
 def _number_places(table: pl.DataFrame, first: int, places: int) -> pl.DataFrame:
-    """Return the table with `group`, numbered from `first` on: rows of a batch that stand `places` apart.
+    """Return the table with a column `group`, the numbers of the groups from `first` on. Rows of a batch that stand
+    `places` apart, or a multiple of it, are a group.
 
     The rows are sorted so that those of a group stand together.
     """

@@ -176,9 +176,10 @@ def _with_rollouts_apart(shape: Shape) -> Shape:
 
 
 def _unnested(shape: Shape) -> Shape:
-    """Return the shape with objects of rewards as columns.
+    """Return the shape with each object that holds rewards replaced by columns, one per member of the object.
 
-    A reward that the caller named gets the name of the column that it became; an object, the names of all its numbers.
+    The rewards that the caller named are renamed to these columns, and an object among them to the columns of all its
+    numbers.
     """
     schema, named = union_schema(shape.tables), shape.options.rewards or ()
     holders = objects.objects_in(schema, named, _alone(schema))
