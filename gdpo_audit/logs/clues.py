@@ -41,8 +41,8 @@ class Grouping:
     """A way to tell the groups of a batch apart: by columns, by blocks of rows, or by rows that are `places` apart.
 
     columns: those whose values together name a group. group_size: the number of rows in a block. places: the distance
-    between neighbouring rows of a group. once: a column of which rows with the same value in one batch are copies, so that only
-    the last of them counts.
+    between neighbouring rows of a group. once: a column; rows of a batch with the same value in it are copies, of which
+    only the last one counts.
     """
 
     columns: tuple[str, ...] = ()
