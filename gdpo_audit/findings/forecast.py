@@ -280,8 +280,8 @@ def _compare(speeds: Speeds, before: Pushes, after: Pushes, steps: int) -> _Comp
     """Return the courses of the rewards under the run's own setting and under another one, over so many steps.
 
     They are computed with the median speeds, and then with `_DRAWS` random draws of the speeds. In each case both
-    courses have the same start and the same speeds. Only the part `CARRIED` of the computed difference between them is
-    kept, for the reason given there. before, after: the pushes under the run's own setting and under the other one.
+    courses have the same start and the same speeds. Of the difference that is computed between them only the part
+    `CARRIED` is kept. before, after: the pushes under the run's own setting and under the other one.
     """
     probabilities = np.random.default_rng(0).random((_DRAWS, len(speeds.start)))
     drawn = np.concatenate([speeds.speed[None], speeds.quantile(probabilities)])

@@ -340,8 +340,8 @@ def _is_open(name: str, column: pl.Series) -> bool:
     """Return whether it stays open if a column is a reward or a metric, by its name and its numbers.
 
     It does if `role` says "either" of the name; but with a name that begins with is, as is_valid, the column is a
-    reward if all values are 0 or 1. It does, too, if no word of the name is one for rewards and the column seems to
-    count: it has more than `GRADES` whole numbers from 0 on, some above `LARGEST`, or each at least the one before.
+    reward if all values are 0 or 1. It does, too, if no word of the name is one for rewards and the column looks like
+    a count: whole numbers from 0, over `GRADES` different ones, some over `LARGEST` or none below the one before it.
     """
     values, words = column.drop_nulls().drop_nans(), words_of(name)
     if role(name) == "either":

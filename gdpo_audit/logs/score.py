@@ -147,8 +147,8 @@ def _common_direction(x: np.ndarray, total: np.ndarray, group: np.ndarray) -> np
 
 
 def _fitted(x: np.ndarray, rest: np.ndarray, w: np.ndarray, names: list[str]) -> dict[str, float]:
-    """Return the weights whose sum comes nearest to the total, by reward, rounded to three digits. A weight is 0 if it
-    may differ from 0 by chance alone.
+    """Return the weights with which the sum of the rewards comes nearest to the total, by reward, rounded to three
+    digits. A weight is 0 if it may differ from 0 by chance alone.
 
     x: (responses, rewards). rest: (responses,), the total minus the weighted sum. w: (rewards,), the weights before
     they are rounded. names: the rewards.

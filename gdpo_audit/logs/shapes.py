@@ -176,7 +176,7 @@ def _with_rollouts_apart(shape: Shape) -> Shape:
 
 
 def _unnested(shape: Shape) -> Shape:
-    """Return the shape with each object that holds rewards replaced by columns, one per member of the object.
+    """Return the shape with each object that holds rewards replaced by columns for its members.
 
     The rewards that the caller named are renamed to these columns, and an object among them to the columns of all its
     numbers.
