@@ -51,8 +51,8 @@ def load() -> None:
 
 
 def prepare() -> None:
-    """Start the process that draws the board; from then on boards are drawn there. Its start also starts the process
-    from which those that read logs are forked later.
+    """Start the process in which boards are drawn from then on. Its start also starts the fork server, the process from
+    which the processes that read logs are forked later.
     """
     from gdpo_core.board import Board
     from views import drawer

@@ -29,9 +29,10 @@ NO_NUMBERS = (str, bytes, dict, set, frozenset)  # types that hold no numbers, o
 
 
 def load(file: Path = FILE) -> dict:
-    """Return the content of the file as a dict: the "cases", the "conventions" that they are answered under, and the
-    "ways", which are known faults. Where the file has null, for a missing reward or for an advantage that is NaN, the
-    dict has NaN.
+    """Return the content of the file as a dict: the "cases"; the "conventions" that they are answered under; and the
+    "ways" in which a function may answer, which are the paper's way and known faults, each with the arguments with
+    which `reference.advantages` answers so. Where the file has null, for a missing reward or for an advantage that is
+    NaN, the dict has NaN.
     """
     return json.loads(file.read_text(encoding="utf-8").replace("null", "NaN"))
 
@@ -104,9 +105,9 @@ def fits(found: list[float], case: dict, method: str, changes: dict, how: dict |
 
 
 def by_roundoff(function: Callable, case: dict, method: str) -> bool:
-    """Return whether the function gives the paper's answer as soon as the rewards are rounded to 1024ths, which float32
-    adds up exactly. False also if rounding would change nothing or make different rewards equal, or if the function
-    then gives no numbers.
+    """Return whether the function gives the paper's answer to the case once the case's rewards are rounded to 1024ths,
+    which float32 adds up exactly. False also if rounding would change nothing or make different rewards equal, or if
+    the function gives no numbers for the rounded rewards.
     """
     rewards = [[x if isnan(x) else round(x * 1024) / 1024 for x in row] for row in case["rewards"]]
     kinds = [[len(set(column)) for column in zip(*rows, strict=True)] for rows in (rewards, case["rewards"])]

@@ -292,8 +292,9 @@ def _over_steps(rows: pl.DataFrame, name: str) -> float:
 
 
 def _sentences(rates: pl.DataFrame, ran: pl.DataFrame) -> list[str]:
-    """Return sentences with the numbers by which what was expected of the bounds beforehand is judged. rates: the rows
-    on the means alone; ran: the rows on all that TRL logs, under the method that ran.
+    """Return the sentences below the tables of docs/means.md. Their numbers show whether the bounds are as good as we
+    expected before we computed them. rates: as in `tables`; ran: the rows of its `logs` whose method is the one that
+    ran.
     """
     both = pl.concat([rates.select("held", "steps"), ran.select("held", "steps")])
     wide = 100 * float(np.median([*rates["width"], *ran["width"]]))

@@ -103,9 +103,11 @@ def priority(report: AuditReport) -> str:
 
 
 def _push(report: AuditReport) -> Answer:
-    """Return the answer about the push on the primary reward, with a headline where the verdict must be no or stay
-    open. The effect is unknown without a primary reward, and where the report finds that the advantages are upside
-    down.
+    """Return the answer about the push on the primary reward. It has a headline where the verdict on GDPO must be no or
+    stay open, whatever the other answers are.
+
+    The answer's effect is "unknown" in three cases: without a primary reward, where the report finds that the
+    advantages are upside down, and where GDPO pushes the reward more but the forecast does not exclude a loss.
     """
     first = report.run["primary"]
     if first is None:

@@ -88,7 +88,7 @@ def audit(
 
 
 def _for_a_what_if(facts: Facts) -> Facts:
-    """Return the facts as a report keeps them: without tables and summaries, which only its making needs."""
+    """Return the facts without tables, summary, examples and `by`. A report needs these only while it is made."""
     return replace(facts, tables=(), by=(), examples=None, summary=None)
 
 
@@ -192,8 +192,8 @@ def _recipes_of(f: Facts) -> dict[int, Recipe]:
 def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
     """Return what the sums of a run are computed with: weights, convention, primary reward and recipe.
 
-    recipe: made all of the advantages, and gives the weights and the convention. If it is None, the weights are those
-    of the log or 1, and the convention is the framework's. Weights that the caller asks for replace any others.
+    recipe: that of the advantages, which gives the weights and the convention. If it is None, the weights are those of
+    the log or 1, and the convention is the framework's. Weights that the caller asks for replace any others.
     """
     made = run.weights or {} if recipe is None else dict(zip(run.rewards, recipe.weights, strict=True))
     method = wanted.method if wanted.method in COMPARED else "grpo"
@@ -382,11 +382,11 @@ def _without_foreign_batches(f: Facts) -> Facts:
 
 
 def _smaller_groups(f: Facts, tables: Sequence[pl.DataFrame]) -> int | None:
-    """Return the largest group size below the run's own with which the recipe makes all advantages of some batches, as
-    an evaluation may have smaller groups. tables: the run's tables with only the rows of these batches.
+    """Return the largest group size below the run's own with which the recipe makes all advantages in `tables`.
 
     Only sizes that divide the run's own are tried. None where no size fits, where there is no recipe, and where the
     groups of the run have no fixed size or a column names them.
+    tables: the rows of batches that may come from an evaluation, whose groups may be smaller than those of the run.
     """
     size, recipe = f.run.group_size, f.recipe
     if size is None or recipe is None or f.run.grouped_by_column:

@@ -325,7 +325,7 @@ def _write(targets: Mapping[str, Path], texts: Mapping[str, str]) -> None:
     """Write the text of each option to its file. Raises InputError.
 
     The text is first written beside the file and then moved into its place, so that an old file stays whole if the disk
-    is full.
+    is full. A device, such as /dev/stdout, is written to directly.
     """
     for option, path in targets.items():
         real = beside = path

@@ -100,9 +100,9 @@ def order(report: AuditReport) -> Answer | None:
 
 def _not_followed(report: AuditReport, effect: str, differs: bool) -> str:
     """Return the sentence that says whether the push on the primary reward rises, stays or falls, and that training
-    goes by the push. An answer gets this sentence if GDPO changes its figure although the effect is neither helps nor
-    hurts. The text is empty for any other answer, and where the push is not known.
-    effect: the effect in the answer, a key of EFFECTS; differs: whether GDPO changes its figure by enough to count.
+    goes by the push. An answer gets this sentence if GDPO changes the answer's figure, and yet the answer's effect is
+    neither "helps" nor "hurts". The text is empty for any other answer, and where the push is not known.
+    effect: the answer's effect, a key of EFFECTS; differs: whether GDPO changes the figure by enough to count.
     """
     change = change_of_primary(report)
     if not differs or change is None or effect in ("helps", "hurts"):

@@ -125,10 +125,10 @@ def _not_read(run: Run) -> tuple[str, ...]:
 
 
 def _clocks(run: Run) -> list[str]:
-    """Return the columns that may number the steps of a log, because they rise along it or name its groups; only
-    columns that the reader left out for one of these reasons are meant.
+    """Return the columns that may number the steps of a log; [] where the log has steps already.
 
-    Returns [] where the log has steps already.
+    They are the columns that were not read as rewards because they rise along the log, or because they are the same for
+    all responses of a group.
     """
     if run.has_steps:
         return []

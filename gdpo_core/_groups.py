@@ -105,7 +105,8 @@ class Batch:
         return replace(self, rewards=self.rewards.nan_to_num(nan=0.0), missing=False)
 
     def pieces(self) -> Iterator["Batch"]:
-        """Yield the batch in pieces of whole groups, in order, each small enough for the cache of a processor.
+        """Yield the batch in pieces of whole groups, in order. A piece is small enough for the cache of a processor, or
+        it is a single group.
 
         Only the rewards are cut; every piece keeps the other fields of the whole batch. A small batch, a batch with
         group ids and one on a GPU are a single piece.

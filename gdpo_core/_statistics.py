@@ -221,10 +221,10 @@ def _leave_one_out(
 ) -> Normalised:
     """Return each value minus the mean of the others in its group, undivided, with the mean and std of those others.
 
-    over: the responses of each group; mean, deviation: those of the whole group, as `centre` returns them; ddof: what
-    is subtracted from the number of the others in their std; tolerance: the largest std of each group that is taken as
-    0. With n values, c_j = x_j − mean and S = Σ c²: the others' mean is mean − c_j / (n − 1), and their sum of squared
-    deviations is S − c_j² n / (n − 1).
+    over: the responses of each group; mean, deviation: the mean of the whole group and x minus it, from `centre`; ddof:
+    the squares in the others' std are divided by their number minus ddof; tolerance: by group, the largest std that is
+    taken as 0. With n values, c_j = x_j − mean and S = Σ c²: the others' mean is mean − c_j / (n − 1), and their sum of
+    squared deviations is S − c_j² n / (n − 1).
     """
     n = over.broadcast(torch.as_tensor(over.count, dtype=x.dtype, device=x.device))
     remaining = n - 1

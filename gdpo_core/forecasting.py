@@ -41,7 +41,7 @@ class Course:
 
     @cached_property
     def logits(self) -> Array:
-        """The logits of a smooth course through the rates, (T, K)."""
+        """The logits of a smooth course through the rates: (T, K), for each step and reward."""
         columns = [_smooth(self.time, self.rates[:, k]) for k in range(self.rates.shape[1])]
         return np.stack(columns, axis=1)
 
@@ -254,9 +254,10 @@ def fit_speeds(course: Course, pushes: Pushes) -> Speeds:
 
 
 def _smooth(time: Array, rates: Array) -> Array:
-    """Return (T,) the logits of a smooth course through rates: a parabola in time, kept between 0.01 and 0.99.
+    """Return (T,) the logits of a smooth course through the rates of one reward.
 
-    time: (T,); rates: (T,), where NaN is left out.
+    The course is the parabola in time that comes nearest to the rates, clipped to 0.01 and 0.99; with fewer than three
+    rates it is a line or a constant. time: (T,) as in `Course`; rates: (T,), where NaN is left out.
     """
     there = ~np.isnan(rates)
     x = time / max(time[-1], 1)

@@ -309,9 +309,10 @@ def _highest(a: tuple[Array, Array], b: tuple[Array, Array], t: tuple[Array, Arr
 def _by_groups(s: Scalars, sides: _Sides) -> tuple[Array, Array]:
     """Return the lowest and the highest share of the update under GRPO, each (steps, rewards), from single groups.
 
-    A reward's share of the update is the mean of its shares in the groups whose sums differ, which count alike but for
-    the eps. A reward that alone varies in a group makes all of the update there, and one that does not vary makes
-    nothing of it. sides: only its bounds on the number of groups in which each reward varies are used.
+    A reward's share of the update is the mean of its shares in the groups whose weighted sums differ. These groups
+    would count equally, but the eps makes a group with a small std count less. A reward that alone varies in a group
+    makes all of the update there, and one that does not vary makes nothing of it. sides: only its bounds on the number
+    of groups in which each reward varies are used.
     """
     least, most = _of_one_group(s, "grpo")
     grain = _grain(s)

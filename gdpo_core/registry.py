@@ -55,11 +55,12 @@ def method_for(method: str, batch: Batch) -> tuple[Method, Batch]:
 
 
 def undivided_terms(method: str, batch: Batch) -> Tensor:
-    """Return the terms that a method adds up by weight: each reward minus the means that the method subtracts.
+    """Return the terms that a method multiplies by the weights and adds up: each reward minus the means that the method
+    subtracts, before anything is divided by a std.
 
-    No spread has divided them yet. They have the shape of the batch's rewards, and are NaN where the convention gives
-    no number. method: one that adds the rewards up first, such as "grpo"; the z-scores that GDPO and MO-GRPO add up are
-    no such terms. batch: as `method_for` returns it.
+    The terms have the shape of the batch's rewards, and are NaN where the convention gives no number. method: one that
+    adds the rewards up before it divides, such as "grpo", and not GDPO or MO-GRPO, which add up z-scores. batch: as
+    `method_for` returns it.
     """
     subtract_means = method_named("reinforce_pp" if method == "reinforce_pp" else "grpo_no_std").in_groups
     weights_of_one_reward = torch.eye(len(batch.rewards))

@@ -303,10 +303,11 @@ def break_even_weights(
 
 
 def break_even_of(z: Tensor, lower: Tensor, higher: Tensor, reward: int, weights: Tensor) -> Tensor:
-    """Return the weight on `reward` at which its gain makes up for the loss by the other rewards, (pairs,).
+    """Return (pairs,) the weight on `reward` with which the two responses of a pair have the same weighted sum.
 
     It is NaN where the response `higher` has no more of `reward` than `lower`. z: (rewards, responses) the normalised
-    rewards; lower, higher: (pairs,) the numbers of the responses; weights: one per reward.
+    rewards, or other terms of the sums; lower, higher: (pairs,) the numbers of the responses; weights: one per reward,
+    of which those on the other rewards count.
     """
     gained = z[reward, higher] - z[reward, lower]
     terms = weights.reshape(-1, 1) * z.nan_to_num()  # GDPO adds up the rewards that are there

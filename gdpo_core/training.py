@@ -296,7 +296,7 @@ def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
     )
 
     def gradient(logits: Tensor) -> Tensor:
-        """Return the expected gradient of the logits over all outcomes; both are (features,)."""
+        """Return the expected policy gradient at these logits, E[A (f − p)] over all outcomes; both are (features,)."""
         p = policy.probabilities(logits)
         likelihoods = (policy.likelihoods(p, outcomes) / signs.shape[1]).repeat_interleave(signs.shape[1])
         likely = weighted(group.group, likelihoods[None])  # the group is the whole batch too

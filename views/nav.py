@@ -21,8 +21,8 @@ class Nav(anywidget.AnyWidget):
     """The bar at the top of the page, which also keeps the address.
 
     The browser sets two traits. at: the chapter that is shown; asked: the query of the link by which the reader went
-    there, without "at", a text by key. The arguments are the query of the address that the reader opened, and whether
-    the page runs in `marimo edit`.
+    there, as texts by their keys, without the key "at". The arguments are params, the query of the address that the
+    reader opened, and editing, whether the page runs in `marimo edit`.
     """
 
     _esm = (HERE / "nav.js").read_text(encoding="utf-8")

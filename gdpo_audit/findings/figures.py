@@ -117,10 +117,10 @@ class Figures:
         return self._over_groups(self._by_weights(self.coverage)[k])
 
     def due_share(self, k: int) -> float:
-        """Return the share of the update that the weight of the reward with index k asks for where the reward can act:
-        its squared weight, as a share of the squared weights of all rewards. Each square counts in proportion to how
-        many groups its reward differs in, as in all other groups no weight can do anything. Where the weights change
-        during the run, this is the mean over all groups. NaN where every such square is 0.
+        """Return the share of the update that the reward with index k should have by its weight. It is the reward's
+        squared weight as a share of the sum over all rewards. Each squared weight is first multiplied by the share of
+        the groups in which its reward differs, since a weight can do nothing in the other groups. Where the weights
+        change during the run, the result is the mean over all groups. NaN where each of these products is 0.
         """
         return self._over_groups(self.due_shares(k))
 

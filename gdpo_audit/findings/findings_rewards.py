@@ -163,8 +163,8 @@ def _dominant(f: Facts) -> list[int]:
 
 
 def reward_starved(f: Facts) -> Iterator[Finding]:
-    """Yield a finding for each reward that has a weight and yet makes next to nothing of the update, or against which
-    the update works, in the whole run or at least in its second half.
+    """Yield a finding for each reward that `_starved` returns: it has a weight, and yet it makes next to nothing of the
+    update, or the update works against it, in the whole run or at least in its second half.
     """
     shares, gdpo, able = f.shares(f.method), f.shares("gdpo"), _acting_rewards(f)
     most = max(able, key=lambda i: shares[i], default=0)

@@ -257,8 +257,8 @@ class _Compared:
 
     @cached_property
     def differences(self) -> Array:
-        """(draws, rewards) the forecast less the run's own course, averaged over the steps; a step counts as it is
-        before its update.
+        """(draws, rewards) the forecast less the run's own course, averaged over the steps. The value of a step is the
+        one before the step's update.
         """
         steps = int(self.times[-1])
         low, fraction = _between(self.times, np.arange(steps, dtype=float))
@@ -283,9 +283,11 @@ def _between(times: Array, steps: Array) -> tuple[NDArray[np.int64], Array]:
 
 
 def _compare(speeds: Speeds, before: Pushes, after: Pushes, steps: int) -> _Compared:
-    """Return the courses of the rewards under the run's own setting and under another one, both followed for so many
-    steps from the same start and with the same speeds, in each of `_DRAWS` draws of the speeds. Of the computed
-    difference only the part `CARRIED` is kept. before, after: the pushes of these two settings.
+    """Return the courses of the rewards under the run's own setting and under another one, over so many steps.
+
+    They are computed with the median speeds, and then with `_DRAWS` random draws of the speeds. In each case both
+    courses have the same start and the same speeds. Of the difference that is computed between them only the part
+    `CARRIED` is kept. before, after: the pushes under the run's own setting and under the other one.
     """
     probabilities = np.random.default_rng(0).random((_DRAWS, len(speeds.start)))
     drawn = np.concatenate([speeds.speed[None], speeds.quantile(probabilities)])

@@ -264,12 +264,13 @@ def _ties_and_order(
 
 def _break_even(grouped: Grouped, added: Tensor, primary: int | None) -> Tensor:
     """Return (groups,) the weight on the primary reward above which no pair of a group is in the wrong order; −infinite
-    where none is in the wrong order now, and everywhere if `primary` is None. added: (rewards, …) what a method adds up
-    by weight. primary: the index of the primary reward.
+    where none is in the wrong order now, and everywhere if `primary` is None. added: (rewards, …) for each response and
+    reward the term that a method multiplies by the weight and adds up, under GDPO the z-score. primary: the index of
+    the primary reward.
 
-    The search begins with the weight that the reward has. Of the pairs in the wrong order, it takes the one whose sums
-    are furthest apart and goes on with the weight that ties this pair, until no pair is in the wrong order. This is
-    Dinkelbach's method, which needs no list of all pairs.
+    The search begins with the weight that the primary reward has. Of the pairs in the wrong order, it takes the one
+    whose weighted sums are furthest apart and goes on with the weight that ties this pair, until no pair is in the
+    wrong order. This is Dinkelbach's method, which needs no list of all pairs.
     """
     groups = int(grouped.batch.group_index().max()) + 1
     needed = torch.full((groups,), -torch.inf, dtype=torch.float64)

@@ -59,12 +59,14 @@ def impossible(log: Tensors, recipe: Recipe | None, comparison: Comparison | Non
 
 
 def _beyond(log: Tensors, recipe: Recipe, comparison: Comparison, wrong: Tensor) -> Tensor:
-    """Return (responses,) whether an advantage is larger than a z-score of its group or batch can be, by more than the
-    error that the recipe is allowed; all False if the recipe makes no z-scores. wrong: (responses,) whether the recipe
-    does not reproduce the advantage.
+    """Return (responses,) whether an advantage is too large to be a z-score of its group or batch; all False if the
+    recipe makes no z-scores.
 
-    A group counts only if the recipe reproduces more than half of its advantages, and each of the others is too large.
-    In a group that was scaled, or that lacks rows, some of the others would not be too large.
+    An advantage is too large if the recipe does not reproduce it, and it exceeds the largest z-score that its group or
+    batch can have by more than the error that counts as reproduced. Only a group counts in which the recipe reproduces
+    more than half of the advantages, and in which all that it does not reproduce are too large. In a group that was
+    scaled, or that lacks rows, some of those would be small enough.
+    wrong: (responses,) whether the recipe does not reproduce the advantage.
     """
     over = last_z(recipe)
     if over is None:
@@ -97,8 +99,9 @@ def _divided_by_nothing(log: Tensors) -> Tensor:
 
 
 def alone_by_nothing(rewards: Array, advantages: Array) -> int | None:
-    """Return the index of the response whose advantage leave-one-out divided by the round-off of a std that is 0, among
-    the responses of one group; None if there is no such response.
+    """Return the index of the response of a group whose advantage is far too large because it was divided by round-off;
+    None if there is no such response. With leave-one-out this happens where all other responses have equal rewards, so
+    that their std, by which the advantage is divided, is 0 but for round-off.
 
     rewards: (responses, rewards) of the group; advantages: (responses,) as logged.
 

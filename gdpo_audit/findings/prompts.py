@@ -80,7 +80,7 @@ def lengths_of(f: Facts) -> LengthsPart | None:
     """Return the report's part about lengths. It has four entries: the unit, which is tokens if the log has these
     lengths and else characters; the mean length in the first and in the last quarter of the batches; and by reward the
     correlation with the length inside groups, None where either is constant. The whole part is None where no lengths
-    are known.
+    are known, or all are 0.
     """
     batches = f.batches.lengths if f.run.has_length else f.characters
     if batches is None or not batches.total.sum():

@@ -39,9 +39,9 @@ class Residual:
     """Describe a pattern in logged advantages that no known recipe makes.
 
     pattern: the name of the pattern; says: sentences about it. known: True if the advantages are those of a known
-    estimator or follow the rewards, False if something seems to be missing from the log. consistent: in the second
-    case, whether the advantages follow the rewards for the most part. weights: those of the rewards in a known
-    estimator, one per reward, else None.
+    estimator or follow the rewards, False if something seems to be missing from the log. consistent: if `known` is
+    False, whether the advantages follow the rewards for the most part all the same; otherwise True. weights: those of
+    the rewards in a known estimator, one per reward, else None.
     """
 
     pattern: str

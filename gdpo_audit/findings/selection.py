@@ -62,8 +62,8 @@ class Deviations:
 
 def deviations_of(batch: Batch, distance: Tensor, same: float) -> Deviations:
     """Return the distances of rewards from the means of their groups, with the sums that follow from the distances
-    alone. distance: these distances, (rewards, …), 0 where a reward is missing; same: the size, as a part of the
-    largest in a group, up to which a number is round-off.
+    alone. distance: these distances, (rewards, …), 0 where a reward is missing; same: the largest distance that counts
+    as round-off, as a part of the largest distance in its group.
     """
     above = (distance > _round_off(batch, distance, same)).to(distance)
     squares, better = (batch.group.total(x) for x in (distance.square(), above))

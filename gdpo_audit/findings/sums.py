@@ -24,8 +24,8 @@ _MERGED |= dict.fromkeys(
 
 
 class Made(NamedTuple):
-    """The weights with which the advantages of one batch are computed, and the recipe of the advantages that the log
-    holds for this batch, or None.
+    """The weights and the recipe of one batch. weights: one per reward, with which the advantages of every method are
+    computed for this batch. recipe: how the batch's logged advantages were made, None where that is not known.
     """
 
     weights: tuple[float, ...]

@@ -1,8 +1,8 @@
 """The behaviour of number columns in a log, which tells places, clocks, labels and copies from rewards.
 
 A place numbers the responses of a group, a clock rises along the log, a label is the same in a whole group, and a copy
-orders the responses as another column does. The numbers decide. A name counts only in `measures`, for units and roles
-that no reward has.
+orders the responses as another column does. The numbers decide. The name of a column counts in `measures` alone, which
+looks for a unit or a role at the end of the name, such as cost_usd, that no reward has.
 """
 
 import re

@@ -337,11 +337,11 @@ def _without_hyperparameters(names: Sequence[str], sample: Sample) -> list[str]:
 
 
 def _is_open(name: str, column: pl.Series) -> bool:
-    """Return whether a column may be a reward or a metric, because its name and its numbers leave the question open.
+    """Return whether it stays open if a column is a reward or a metric, by its name and its numbers.
 
-    It may if `role` says "either" of its name; but a name that begins with is, as is_valid, is a reward's if all values
-    are 0 or 1. So may a column without a word for rewards in its name, if it seems to count something: it has more than
-    `GRADES` different whole numbers, none below 0, and some are above `LARGEST`, or they never fall from row to row.
+    It does if `role` says "either" of the name; but with a name that begins with is, as is_valid, the column is a
+    reward if all values are 0 or 1. It does, too, if no word of the name is one for rewards and the column looks like
+    a count: whole numbers from 0, over `GRADES` different ones, some over `LARGEST` or none below the one before it.
     """
     values, words = column.drop_nulls().drop_nans(), words_of(name)
     if role(name) == "either":

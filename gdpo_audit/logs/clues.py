@@ -40,8 +40,9 @@ class Mask(NamedTuple):
 class Grouping:
     """A way to tell the groups of a batch apart: by columns, by blocks of rows, or by rows that are `places` apart.
 
-    group_size: the rows of a block. once: a column; of the rows of a batch that share its value, only the last one
-    counts.
+    columns: those whose values together name a group. group_size: the number of rows in a block. places: the distance
+    between neighbouring rows of a group. once: a column; rows of a batch with the same value in it are copies, of which
+    only the last one counts.
     """
 
     columns: tuple[str, ...] = ()

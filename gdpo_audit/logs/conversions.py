@@ -1,4 +1,4 @@
-"""Files that only Python reads, and the command that makes a log of such a file."""
+"""Files of pickled Python objects, those of torch.save among them, and the command that makes a log of such a file."""
 
 import json
 from shlex import quote

@@ -170,7 +170,7 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
 
 
 def _exploded_events(events: pl.LazyFrame, lists: Sequence[str], step: str) -> pl.LazyFrame:
-    """Return a row per response of log events, with the event's number in `EVENT`; lists, step: columns of lists."""
+    """Return a row per response, with the number of its log event in `EVENT`; lists: the lists; step: one of them."""
     return exploded(events.with_columns(pl.col(ROW).alias(EVENT)), lists, step)
 
 
@@ -242,7 +242,7 @@ def _prompt_of(
     """Return an expression for the prompt of a response; None if the log has neither token ids nor messages.
 
     The prompt is the token ids, or the messages before the assistant's first. Of texts without roles it is the first;
-    if all responses have the same first text, as a system text, the first two, and so on, but never the last one.
+    if all responses have the same first text, as a system text, the first two, and so on, but never all of several.
     kinds: the types of the columns of responses. to_responses: turns the rows of a table into responses.
     """
     content = kinds.get("content")

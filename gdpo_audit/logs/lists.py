@@ -1,6 +1,7 @@
 """Logs with a row per group or per step, whose lists hold a value per answer: they are turned into a row per answer.
 
-Lengths tell such lists from lists with a value per token: several of them have one length in nearly every row.
+Lists with a value per token are told from such lists mainly by their lengths. Lists with a value per answer have the
+length of the lists of rewards in nearly every row, and there are few different lengths over the rows.
 """
 
 import re

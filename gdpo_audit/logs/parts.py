@@ -22,7 +22,7 @@ SUMS = 32  # the most totals for which pays are guessed: the sums of five parts
 
 
 def validate_parts(parts: Mapping[str, float]) -> dict[str, float]:
-    """Return what a pass of each part pays, by name, as floats.
+    """Return how much each part adds to a total where a response passes it, by the part's name, as floats.
 
     Raises InputError unless `parts` is a mapping of 1 to 12 names to pays above 0, each at most 1e30.
 
@@ -104,10 +104,11 @@ class _PassReader:
     rewards: Sequence[str]
 
     def __call__(self) -> Iterator[pl.DataFrame]:
-        """Yield the rows with the passes of each part in place of the total, and with a column `_open`.
+        """Yield the rows with a column per part in place of the total, and with a column `_open`.
 
-        The passes are NaN where the total is missing, and where several choices of passes make it. Only in the second
-        case `_open` is true. Raises InputError for the first total that no passes make.
+        The column of a part says how often the response passed it. It is NaN where the total is missing, and where
+        passing different parts could make this total; only in the second case `_open` is true. Raises InputError for
+        the first total that the pays of the parts cannot make.
         """
         totals = reward_column(self.total)
         for table in self.rows.read():

@@ -46,9 +46,11 @@ class Rows:
         the log has them, `_key` (UInt64) if a column identifies the groups of a batch, and `_prompt_key` (UInt64),
         equal where the prompt is, if the log has prompts. `_place`, `_by` and `_masked` are as in `Run`, and `_open` is
         true where several choices of passes make a total (`--parts`).
-    prompts: the batch, step and `_key` (here a number for the prompt) of some first rows, if the log has prompts and no
-        column identifies the groups.
-    sizes: the rows, step and file of each batch, or of each group that a column identifies.
+    prompts: a table of rows from the start of the log with the columns batch, step and `_key`, here a number that is
+        equal where the prompt is; None if the log has no prompts, if a column identifies the groups, or if some rows
+        are left out as copies or by a mask.
+    sizes: a table with a row per batch, or per group if a column identifies groups: how many rows it has (`rows`), and
+        its step and file.
     advantages: the logged advantages of the first batches, one array per batch.
     sample: frames of some batches from all over the run, with the columns that `read` yields.
     texts: returns prompts and completions by their `_place`, if the log has any.
@@ -216,8 +218,8 @@ class Run:
     def count_undecided(self) -> tuple[int, int]:
         """Return how many groups, and how many rows in them, are left out because a total has several explanations.
 
-        Such a total can be the sum of several choices of passes. A log of totals whose parts pay what the caller says
-        (`--parts`) is read once for that; for any other log both numbers are 0.
+        Several choices of parts that pass can make such a total. This occurs only in a log of totals for which the
+        caller says what each part pays (`--parts`). Such a log is read once to count; for any other log both are 0.
         """
         if self.weights_by != "parts":
             return 0, 0
@@ -327,9 +329,8 @@ def size_at(blocks: Blocks) -> pl.Expr:
 
 
 def _number_blocks(table: pl.DataFrame, first: int, blocks: Blocks) -> pl.DataFrame:
-    """Return the table with `group`, numbered from `first` on: blocks of rows from the start of each batch.
-
-    The last block of a batch may be shorter.
+    """Return the table with a column `group`, the numbers of the groups from `first` on. The groups of a batch are
+    blocks of its rows, of which the last one may be shorter.
     blocks: the first batch of each stretch of batches, and the group size there.
     """
     block = pl.int_range(pl.len()).over("batch") // size_at(blocks)
@@ -337,7 +338,8 @@ def _number_blocks(table: pl.DataFrame, first: int, blocks: Blocks) -> pl.DataFr
 
 
 def _number_places(table: pl.DataFrame, first: int, places: int) -> pl.DataFrame:
-    """Return the table with `group`, numbered from `first` on: rows of a batch that stand `places` apart.
+    """Return the table with a column `group`, the numbers of the groups from `first` on. Rows of a batch that stand
+    `places` apart, or a multiple of it, are a group.
 
     The rows are sorted so that those of a group stand together.
     """
@@ -347,7 +349,8 @@ def _number_places(table: pl.DataFrame, first: int, places: int) -> pl.DataFrame
 
 
 def _number_keys(table: pl.DataFrame, first: int) -> pl.DataFrame:
-    """Return the table with `group`, numbered from `first` on: the rows of a batch that share `_key`.
+    """Return the table with a column `group`, the numbers of the groups from `first` on. The rows of a batch that share
+    `_key` are a group.
 
     The rows are sorted so that those of a group stand together; the groups of a batch keep the order of their first
     rows.

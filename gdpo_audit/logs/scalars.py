@@ -74,10 +74,11 @@ def _follows(tables: Sequence[Table], matches: Sequence[re.Match[str]], size: in
 
 
 def _columns(tables: Sequence[Table], matches: Sequence[re.Match[str]]) -> dict[str, Array]:
-    """Return the numbers in the columns of means and stds, and of their total, by short names; NaN if missing.
+    """Return the numbers in the columns of means and stds, by short names of the columns; NaN where one is missing.
 
-    A column that no table has as numbers is left out. The short names are REWARD/mean, REWARD/std, reward, reward_std
-    and frac_reward_zero_std. matches: the names of the columns of means and stds, as `_NAME` matches them.
+    The short names are REWARD/mean and REWARD/std for each reward, and reward, reward_std and frac_reward_zero_std,
+    which are about the weighted sum of the rewards. A column that no table has as numbers is left out.
+    matches: the matches of the regular expression `_NAME` with the names of the columns of means and stds.
     """
     wanted = {match[0]: f"{match['reward']}/{match['what']}" for match in matches}
     wanted |= {matches[0]["of"] + name: name for name in ("reward", "reward_std", "frac_reward_zero_std")}
@@ -151,12 +152,13 @@ def _verdict(names: Sequence[str], bounds: Mapping[str, tuple[Array, Array]]) ->
 
 
 def two_values(means: Array, stds: Array) -> tuple[float, float, int] | None:
-    """Return the two values of a reward that has no others, and the number of answers of an entry; None if not proven.
+    """Return the two values of a reward that has no others, and the number of answers behind each logged entry; None if
+    the entries do not prove this.
 
-    means, stds: (entries,), the mean and the std of each logged entry. Of n answers with the values a and b the std,
-    divided by n − 1, has (n − 1) std² = n (mean − a) (b − mean): a parabola in the mean, whose three numbers the
-    entries give. A reward of 0 and 1 needs no more than two entries. Entries that average several batches do not lie on
-    it, or do not hold whole numbers of passes.
+    means, stds: (entries,), the mean and the std of each entry. If n answers have the values a and b alone, and the std
+    divides by n − 1, then (n − 1) std² = n (mean − a) (b − mean). This is a parabola in the mean, and fitting it to the
+    entries gives a, b and n. For a reward of 0 and 1 two entries are enough. Entries that average several batches prove
+    nothing: they do not lie on the parabola, or do not hold whole numbers of passes.
 
     >>> p = np.array([0.25, 0.375, 0.5, 0.75])
     >>> two_values(5 * p, 5 * np.sqrt(p * (1 - p) * 8 / 7))

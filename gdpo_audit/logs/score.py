@@ -108,7 +108,7 @@ def _inside_groups(columns: pl.DataFrame, names: list[str], score: str) -> list[
     group = np.unique(columns[GROUP_OF_ROW].to_numpy(), return_inverse=True)[1]
 
     def centred(values: np.ndarray) -> np.ndarray:
-        """Return the values minus the mean of their group."""
+        """Return the values, one per row, minus the mean of the row's group in `group`."""
         return values - (np.bincount(group, values) / np.bincount(group))[group]
 
     total, x = centred(columns[score].to_numpy()), np.stack([centred(columns[name].to_numpy()) for name in names], 1)
@@ -148,10 +148,11 @@ def _common_direction(x: np.ndarray, total: np.ndarray, group: np.ndarray) -> np
 
 
 def _fitted(x: np.ndarray, rest: np.ndarray, w: np.ndarray, names: list[str]) -> dict[str, float]:
-    """Return the weights that come nearest, by reward, to three digits; 0 for those that chance may have made.
+    """Return the weights with which the sum of the rewards comes nearest to the total, by reward, rounded to three
+    digits. A weight is 0 if it may differ from 0 by chance alone.
 
-    x: (responses, rewards). rest: (responses,), the total minus the weighted sum. w: (rewards,), the unrounded weights.
-    names: the rewards.
+    x: (responses, rewards). rest: (responses,), the total minus the weighted sum. w: (rewards,), the weights before
+    they are rounded. names: the rewards.
     """
     centred = x - x.mean(0)
     error = np.sqrt(rest.var() * np.diag(np.linalg.inv(centred.T @ centred)))

@@ -162,9 +162,10 @@ def _with_texts_read(shape: Shape) -> Shape:
 
 
 def _with_rollouts_apart(shape: Shape) -> Shape:
-    """Return the shape with each list of rollouts as a list per member of a rollout, which has a value per rollout.
+    """Return the shape with each list of rollouts replaced by lists, one for each member that the rollouts have.
 
-    A rollout is an object with a reward or an advantage. Members that have the name of a column are left out.
+    Each of the new lists has a value per rollout. A rollout is an object with a reward or an advantage. Members that
+    have the name of a column are left out.
     """
     schema = union_schema(shape.tables)
     members = {name: lists.members_of_rollouts(kind) for name, kind in schema.items()}
@@ -191,9 +192,10 @@ def _with_rollouts_apart(shape: Shape) -> Shape:
 
 
 def _unnested(shape: Shape) -> Shape:
-    """Return the shape with objects of rewards as columns.
+    """Return the shape with each object that holds rewards replaced by columns for its members.
 
-    A reward that the caller named gets the name of the column that it became; an object, the names of all its numbers.
+    The rewards that the caller named are renamed to these columns, and an object among them to the columns of all its
+    numbers.
     """
     schema, named = union_schema(shape.tables), shape.options.rewards or ()
     holders = objects.objects_in(schema, named, _alone(schema))
@@ -215,10 +217,11 @@ def _unnested(shape: Shape) -> Shape:
 
 
 def _renamed(named: Sequence[str], members: Sequence[objects.Member], schema: Schema) -> tuple[str, ...]:
-    """Return the rewards that the caller names as names of columns; an object stands for all of its numbers.
+    """Return the names of the columns that hold the rewards which the caller names.
 
-    named: the rewards that the caller names. members: the members of objects that became columns.
-    schema: the columns that there are now.
+    A name in `named` is that of a column, that of an object, which stands for the columns of all its numbers, or that
+    of a member of an object. Any other name is returned as it is.
+    members: the members of objects that became columns. schema: the columns that there are now.
     """
     columns = dict[str, None]()
     for name in named:
@@ -290,7 +293,7 @@ def _with_functions(shape: Shape) -> Shape:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table with a column per item of these lists."""
+        """Return the rows of a table with a column per item of the lists in `sizes`, in place of these lists."""
         there = [name for name in sizes if isinstance(frame.collect_schema().get(name), pl.List)]
         each = [pl.col(n).list.get(k, null_on_oob=True).alias(f"{n}[{k}]") for n in there for k in range(sizes[n])]
         return frame.with_columns(each).drop(there)

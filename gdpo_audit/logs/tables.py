@@ -116,13 +116,13 @@ class Table:
 
 
 def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool = False) -> list[Table]:
-    """Return the tables in a file, of which only a database of trackio has several.
+    """Return the tables in a file; only a database of trackio may have several.
 
     Raises InputError if the file cannot be read.
     broken: a dict to which the number of lines that are not JSON objects is added, by the name of the file; such lines
     are left out. If it is None, they raise InputError.
-    texts: whether the texts of columns named in UNREAD are kept; otherwise the number of their characters, as text,
-    takes their place, but not in Parquet.
+    texts: whether the texts of columns named in UNREAD are kept. If not, the number of their characters, as text, takes
+    their place; a Parquet file keeps its texts in either case.
     """
     kind, odd = format_of(file), {*file.odd}
     if file.run is not None and kind != "trackio":
@@ -160,7 +160,7 @@ def _shared(columns: tuple[tuple[str, pl.DataType], ...]) -> Mapping[str, pl.Dat
 
 
 def one_of_each(tables: Sequence[Table]) -> list[Table]:
-    """Return the first table of each kind; tables of one kind share their columns, types, format and `odd`."""
+    """Return the first table of each kind; tables of one kind share their columns, types, format and `Table.odd`."""
     kinds: dict[tuple, Table] = {}
     for table in tables:
         kinds.setdefault((id(table.schema), table.kind, table.odd), table)

@@ -1,4 +1,4 @@
-"""The form of verifiers' logs: an episode per line, whose traces of trained agents are the responses."""
+"""The reading of verifiers' logs: a line is an episode, and the traces of its trained agents are the responses."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -70,7 +70,8 @@ def along_direction(
 def shows_scale(guess: Guess, solution: Solution, measured: Tensor, error: float) -> bool:
     """Return whether the log shows the scale of a guess, and not only the ratios of its weights.
 
-    measured: (rewards,) the weights that the divisors of the advantages show, with the relative error `error`.
+    solution: the direction of the weights, without their scale. measured: (rewards,) the weights with the scale that
+    the numbers show by which the method divided. error: the relative error of that scale.
     """
     weights, complexity = guess
     # Where the advantages show the scale only roughly, it is trusted if several weights all come out with a single

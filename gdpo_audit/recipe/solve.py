@@ -74,11 +74,11 @@ class Attempt:
 
     @property
     def claims(self) -> int:
-        """The complexity of the weights as far as they are known, by which likely attempts are ranked, the lowest
-        first: the odd weights of a false recipe fit only by luck.
+        """The complexity of the weights, as far as they are known. Likely attempts are ranked by it, the lowest first,
+        because a false recipe needs odd weights, which fit only by luck.
 
         It is 0 if no weight is known, as where the advantages have only signs to explain, or if a single weight is
-        known up to its scale.
+        known and its scale is not.
         """
         known = len(self.recipe.weights) - len(self.recipe.unknown)
         return 0 if known <= self.recipe.up_to_scale else self.complexity
@@ -279,12 +279,12 @@ def _attempt(
 
 @dataclass(frozen=True)
 class _Trial:
-    """Weights to try with one method and convention, and what the log shows of the weights before any are tried."""
+    """Weights to try with one method and convention, and what solving for the weights showed before any are tried."""
 
     guesses: list[Guess]
     unknown: list[int]  # the rewards whose weights the log leaves open
-    measured: Tensor | None = None  # (rewards,) the weights with the scale that the log shows, if it shows one
-    error: float = math.inf  # of that scale, relative to it
+    measured: Tensor | None = None  # (rewards,) the solved weights with their scale; None if the log shows no scale
+    error: float = math.inf  # the relative error of the scale of `measured`
 
 
 def _trial_of(batch: Batch, method: str, given: Weights | None, solved: Solved, solvable: bool) -> _Trial | None:

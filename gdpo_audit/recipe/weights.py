@@ -251,12 +251,12 @@ def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
 
 
 def _agreeing_batches(moments: _Moments) -> Tensor:
-    """Return (batches,) whether a batch fits one direction of the weights: of the directions that are tried, the one
-    that the most batches fit. That may be only a few batches, or none.
+    """Return (batches,) whether a batch fits the winning direction of the weights. Of the directions that are tried,
+    the one wins that the most batches fit, though that may be only a few batches, or none.
 
-    Tried are the best direction of all batches together, and those of 16 batches in a row, of 4 in a row and of single
-    batches, of each kind at most `_BATCHES_TRIED` from all over the run. Of several as good, the first in this order
-    wins.
+    Tried are the direction that is best for all batches together, and those that are best for 16 batches in a row, for
+    4 in a row and for single batches, of each kind at most `_BATCHES_TRIED` from all over the run. Of several that
+    equally many batches fit, the first in this order wins.
     """
     every, orthogonal = moments.every, moments.orthogonal
     directions = []

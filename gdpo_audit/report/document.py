@@ -1,4 +1,6 @@
-"""The members of a report that Python and JSON have in common, and the JSON document, whose schema is made from it."""
+"""The classes of a report's JSON document, from which its JSON schema is made. `ReportMembers` holds the members that
+a report has both in Python and in JSON.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

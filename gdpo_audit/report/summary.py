@@ -92,10 +92,11 @@ def answered(report: AuditReport, finding: Finding) -> str:
 
 
 def run_facts(report: AuditReport) -> dict[str, str]:
-    """Return facts about how the run was computed in words, by their names.
+    """Return facts, in words, about how the advantages of the run and the figures of the report were computed, by name.
 
-    They are those that `AuditReport.what_ran` does not hold: the convention, the weights that the figures were computed
-    with if the log does not show just these, and the method that was asked for. A fact that is not known is missing.
+    They are those that `AuditReport.what_ran` does not hold: the convention; the weights of the report's figures,
+    unless they are the weights that the log shows; and the method that was asked for, or the trainer's own. A fact that
+    is not known is missing.
     """
     run, rows = report.run, {}
     if run["convention"]:

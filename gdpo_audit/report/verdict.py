@@ -141,5 +141,5 @@ def caution(f: Facts) -> str:
 
 
 def logged_count(f: Facts) -> int:
-    """Return the number of logged advantages, those of batches that an evaluation or another method made included."""
+    """Return the number of logged advantages, also those of batches that an evaluation or another method made."""
     return int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())

@@ -151,7 +151,7 @@ def _ties_and_vectors(marks: Tensor, ties: Mapping[str, Collapse]) -> tuple[dict
     """Return two things: by method, (prompts,) whether answers with different marks tie; and (prompts,) how many
     different vectors of marks the answers to each prompt have.
 
-    marks, ties: as in `outcomes`.
+    marks: (prompts, answers, rewards) of 0 or 1; ties: by method, the `Collapse` of its advantages of these marks.
     """
     different = (_mixes(marks)[0] > 0).sum(1)
     return {m: ties[m].level.view(marks.shape[:2]).amax(1) + 1 < different for m in BOTH_METHODS}, different

@@ -171,9 +171,10 @@ def _remarks(facts: Facts) -> list[str]:
 def _ties_of_the_other(facts: Facts) -> list[str]:
     """Return sentences on the ties of the method on the right. The list is empty where that method ties nothing.
 
-    There are up to four. They say how many of the pairs that the method on the left ties it still ties, if these are
-    some but not all; how many other pairs it ties; how many of its ties are not exact because of an ε; and why marks
-    are interchangeable to it. A sentence that does not apply is left out.
+    There are up to four, all about the method on the right; one that does not apply is left out. They say how many of
+    the pairs that the left method ties it ties too, if these are some but not all; how many pairs it ties that the left
+    method tells apart, if that method ties any; how many of its ties are not exact because of an ε; and why marks are
+    interchangeable to it.
     """
     chosen, base = facts.chosen, facts.base
     if not chosen.tied:

@@ -94,7 +94,8 @@ def _wrong_order(facts: Facts) -> str:
 def _both_still(facts: Facts) -> str:
     """Return a sentence on which pairs are in the wrong order under both methods; they have to be the same pairs.
 
-    It names the answers where each of the wrong ones is above each of the right ones; else it counts the pairs.
+    The sentence names the answers of these pairs if each wrong answer among them is above each right one. Otherwise it
+    counts the pairs and gives an example.
     """
     pairs = facts.chosen.wrong_order
     low, high = (sorted({pair[k] + 1 for pair in pairs}) for k in (0, 1))

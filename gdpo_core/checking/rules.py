@@ -17,14 +17,15 @@ ABOUT = ("rewards", "kl", "penalty", "filter", "log")  # what a fact can be abou
 class Condition:
     """A test on the value of one key, which a configuration passes or not.
 
-    Exactly one field besides `key` is given, and it says what is tested; any other number raises InputError. A * in the
-    key stands for any text, and one key that fits the pattern and passes the test is enough. A key that is not in the
-    configuration has its default.
+    Exactly one field besides `key` is given; it is the test. InputError is raised if none or several are given. A * in
+    the key stands for any text; it is then enough that one of the keys that fit passes the test. A key that is not in
+    the configuration has its default.
 
     holds, lacks: an entry that a list must or must not have; like, unlike: a regular expression that must or must not
-    be found in the value; repeats: whether a list must hold something twice; several: whether it must have two entries
-    or more; longer_than, shorter_than: another key, whose list must be shorter or longer. set: whether the key must be
-    there and not null; where it is False, no key may fit a pattern.
+    be found in the value; above: the number that the value must exceed; repeats: whether a list must hold something
+    twice, or must not; several: whether a list must have two entries or more, or must not; longer_than: another key,
+    whose list must be shorter than that of `key`; shorter_than: another key, whose list must be longer. set: whether
+    the key must be there and not null, or must not; where it is False and the key has a *, no key may fit.
     """
 
     key: str

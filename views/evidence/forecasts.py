@@ -215,10 +215,11 @@ def curves(name: str) -> Html:
 
 
 def _lines(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the points of the three courses of a row of `load`, as `charts.courses` takes them.
+    """Return the points of three courses of a reward, as `charts.courses` takes them: the forecast for the run as it
+    ran, the forecast under another setting, and what was measured under that setting.
 
     A point of the measured course is the mean of five steps and of all seeds; the forecast courses have every fifth
-    step.
+    step. row: a row of `load`, which names the reward and the setting.
     """
     setup, setting, reward = _key(row)
     came = _runs().filter(setup=setup, row=setting, reward=reward)

@@ -160,8 +160,8 @@ def limits() -> Html:
 
 
 def results_table() -> Html:
-    """Return a table of every prediction, with the difference GDPO − GRPO of the coins and of the runs, and the rule
-    for a verdict below it.
+    """Return a table with a row per prediction, and below it the rule by which a prediction gets its verdict. A row has
+    the difference GDPO − GRPO of the coins, from which the prediction was made, and that of the model's runs.
     """
     experiment = load()
     rows = [

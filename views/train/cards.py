@@ -226,11 +226,11 @@ Guesses = Mapping[str, str | None]
 
 
 def sketches(scenarios: Mapping[str, Scenario], file: File, comparison: str, lab: State) -> Sketches:
-    """Return the sketch of each scenario, by its id, under a comparison; a scenario about one comparison has that one.
+    """Return the sketch of each scenario, by its id, under a comparison.
 
-    The sketches come from `file`, which is as `load` returns it. Only the scenario of the Lab's answers is trained
-    anew, if marks, pays or weights of the Lab differ from those for which the file was made. lab: the state of the
-    Lab's board.
+    A scenario that is about another comparison alone is sketched under that one. The sketches come from `file`, which
+    is as `load` returns it. Only the scenario of the Lab's answers is trained anew, if marks, pays or weights of the
+    Lab differ from those for which the file was made. lab: the state of the Lab's board.
     """
     by_scenario = {}
     for s in scenarios.values():
@@ -272,8 +272,9 @@ def summary(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str,
 def gallery(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str, guesses: Guesses | None) -> Html:
     """Return all cards, in a row per verdict, or, for a reader who predicts, in one row that tells no verdict.
 
-    Set-ups with arms have a row of their own in either case. shown: the sketches, by scenario; guesses: what the reader
-    predicted, by scenario, with None or "" where nothing is predicted yet; None for a reader who does not predict.
+    Set-ups with arms have a row of their own in either case. shown: the sketches, by scenario. guesses: by scenario,
+    the verdict that the reader predicted, or None or "" where the reader has not predicted yet; in place of the mapping
+    it is None for a reader who does not predict at all.
     """
     places: dict[str, list[Html]] = {name: [] for name in ("guessed", *ROWS)}
     for s in scenarios.values():

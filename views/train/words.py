@@ -37,9 +37,9 @@ QUESTIONS = (  # for coins and for answers: the question, and the words of its o
 
 
 def headline(comparison: str, predicts: bool) -> str:
-    """Return the headline of the chapter: what it claims under a comparison, or a question if the reader predicts.
+    """Return the headline of the chapter: its claim about the methods, or a question if the reader predicts first.
 
-    comparison: a key of HEADLINES. `tests/test_train.py` tests the claims on our set-ups.
+    comparison: how the methods are compared, a key of HEADLINES. `tests/test_train.py` tests the claims on our set-ups.
     """
     return PREDICT if predicts else HEADLINES[comparison]
 

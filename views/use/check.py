@@ -49,7 +49,9 @@ def answer(text: str) -> Html:
 
 
 def _told(check: ConfigCheck) -> Html:
-    """Return the facts of a check, the lines to add so that the run writes a log that can be audited, and the traps."""
+    """Return the result of a check as HTML: its facts, the lines of configuration that make the run write a log which
+    can be audited, and the traps that the configuration holds, or a sentence that it holds none that is known.
+    """
     facts = (tag("p", tag("b", name), " ", says) for name, says in check.facts.items())
     wanted = [tag("p", "These lines make a log that can be audited:")] if check.lines else []
     lines = (report.copy_box(line, "a log that can be audited") for line in check.lines)
