@@ -227,9 +227,8 @@ def verdict(log: RandomLog, method: str, recipe: Recipe | None) -> str:
     """Return the verdict, one of VERDICTS, on the recipe that was found for a log. It is "nothing" if `recipe` is None.
 
     A recipe is open if it leaves weights unknown, or tells them only up to a factor; else it is certain. It is right if
-    the weights that it tells are those of the log and its method is `method`, which made the log. With these weights
-    and another method it is right too if it makes the logged advantages: all of them or, if it is open, at least the
-    part `MOST`.
+    the weights that it tells are those of the log and one of these holds: its method is `method`, which made the log;
+    or it makes all logged advantages or, if it is open, at least the part `MOST` of them.
     """
     if recipe is None:
         return "nothing"

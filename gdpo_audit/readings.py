@@ -86,8 +86,8 @@ def added(run: Run, solve: Solve) -> Added | None:
 
 
 def share_adding_up(sample: list[pl.DataFrame]) -> float:
-    """Return the share of the groups of a sample in which the logged advantages add up to 0, but for round-off; a
-    missing advantage counts as 0.
+    """Return the share of groups in a sample whose logged advantages add up to 0, but for round-off, among the groups
+    with an advantage other than 0; 0 if too few groups have one. A missing advantage counts as 0.
     """
     table = pl.concat(sample)
     group = np.unique(table["group"].to_numpy(), return_inverse=True)[1]
@@ -173,13 +173,15 @@ def _without_zeros(run: Run, counts: bool) -> Run:
 
 
 def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: Recipe) -> Run:
-    """Return the run with more details in its issue about rows that a mask leaves out because their advantage is 0. The
-    run is unchanged without such an issue. The details say what these rows have in common, if anything:
+    """Return the run with more details in its issue "masked", if this names no column, as where a mask leaves rows out
+    because their advantage is 0; otherwise the run is unchanged. The details say what these rows have in common:
 
     - "column" and "value": most of these rows have this value in this column, and no other row has it;
-    - else "below": under the recipe all of these rows get an advantage of at most 0, and no logged advantage is below
-      0. This is looked at only if the rows count in the statistics of their groups.
-    clues: rows of the log, with its columns of 0 and 1; sample: tables of the run; recipe: that of their advantages.
+    - else, and only if the rows count in the statistics of their groups, "below": True if under the recipe all of these
+      rows get an advantage of at most 0, and no logged advantage is below 0.
+
+    clues: some rows of the log, with those of its columns that hold only 0 and 1; sample: tables of the run; recipe:
+    that of their advantages.
     """
     masked = next((issue for issue in run.issues if issue.id == "masked" and issue.details["column"] is None), None)
     if masked is None:

@@ -50,8 +50,8 @@ def as_type(value: object, kind: type[T], name: str) -> T:
 def _entry_and_fault(error: msgspec.ValidationError) -> tuple[str, str]:
     """Return two texts: the path to the entry at which msgspec failed, such as ".train[1]", and what is wrong with it.
 
-    The path is empty where the whole value is at fault. The second text is msgspec's own sentence, from its first word
-    in lower case.
+    The path is empty where the whole value is at fault. The second text is msgspec's own sentence, without the path and
+    with its first letter in lower case.
     """
     fault, _, entry = str(error).partition(" - at `$")
     return entry.rstrip("`"), fault[0].lower() + fault[1:]

@@ -110,8 +110,10 @@ def _gdpo(rollouts: int, rewards: int) -> int:
 
     Sorting the sums loses nothing, because every order of a column is a column too. A constant column adds 0, so what K
     − 1 columns reach, K columns reach too; only sums that are new can lead to further ones.
-    In two cases the count is that of GRPO without std. With one reward both methods have one vector for no passes and
-    for all, and one for each number of passes between. With up to three rollouts σ is the same wherever it is not 0.
+
+    In two cases the count is that of GRPO without std. With one reward, each of these two methods has one vector of
+    zeros, which no passes and all passes share, and one for each number of passes between. With up to three rollouts σ
+    is the same wherever it is not 0. Raises InputError where there are too many sums.
     """
     if rewards == 1 or rollouts <= 3:
         return _no_std(rollouts, rewards)

@@ -329,7 +329,9 @@ def times_of(steps: int) -> Array:
 def integrate(pushes: Pushes, start: Array, speeds: Array, times: Array) -> Array:
     """Return (times, draws, K) the rates of K rewards at each of these times, as they follow the pushes.
 
-    start: (draws, K) the logits at the first time; speeds: (draws, K) in logits per step for a push of 1.
+    In a step, a logit moves by speed × push × `damping`. It is computed in one go from each time to the next, so times
+    have to lie close together; logits stay from −12 to 12. start: (draws, K) the logits at the first time; speeds:
+    (draws, K) in logits per step for a push of 1 at a rate of one half.
     """
     logits, rates = start, []
     for gap in np.diff(times, append=times[-1]):

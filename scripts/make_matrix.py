@@ -75,8 +75,9 @@ def of_framework(method: Method) -> Callable:
     """Return a method of a trainer's own code as a function that takes lists, as `conformance/check.py` calls it."""
 
     def function(rewards: list, groups: list, weights: list, lengths: list) -> torch.Tensor:
-        """Return the trainer's advantages. Groups that are blocks of one size go in as that size, and all others by
-        their ids.
+        """Return the trainer's advantages for rewards, groups, weights and lengths as `conformance/check.py` hands them
+        over. If the groups are blocks of one size, one after another, the trainer's method is given that size, else the
+        id of each response's group.
         """
         size = groups.count(groups[0])
         blocks = groups == [i // size for i in range(len(groups))]

@@ -188,8 +188,8 @@ def still(running: Browser, url: str, width: int, height: int) -> str:
 
 def _rules(classes: dict[tuple, str], scheme: int) -> str:
     """Return the CSS rules of all classes for one scheme, 1 for light and 2 for dark. For dark only what differs from
-    light is written. classes: the name of each class, by what it sets: triples of a CSS property, its value in light,
-    and its value in dark.
+    light is written. classes: the name of each class, by what it sets: a tuple with a triple for each CSS property, of
+    the property, its value in light, and its value in dark.
     """
     rules = ""
     for looks, name in classes.items():

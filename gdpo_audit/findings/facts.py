@@ -44,7 +44,8 @@ class Facts(Figures):
     steps in the log. tables: a sample of whole batches from all over the run. left_out_reward: a column that was not
     read, and the recipe that makes the advantages if the column is a reward too. with_all: the facts in which every
     reward counts, if some rewards do not count here. by: the facts of each value of a column. undecided: how many
-    groups were left out because their total has several sums of pays, and their rows.
+    groups were left out because a total in them can be the sum of several choices of passes, and how many rows they
+    have.
     """
 
     run: Run
@@ -65,7 +66,7 @@ class Facts(Figures):
     with_all: "Facts | None" = None  # the facts with every reward, where some of them do not count here
     by: "tuple[ValueFacts, ...]" = ()  # the facts of each value of the column that was asked for
     # The members from here on were read from the log by log_details.py.
-    undecided: tuple[int, int] = (0, 0)  # groups left out because a total in them has several sums of pays; their rows
+    undecided: tuple[int, int] = (0, 0)  # groups left out, as a total can be the sum of several choices; their rows
     pays: Sequence[float] = ()  # what a pass of each part of a total may pay, where the total alone is logged
     prompt_texts: pl.DataFrame | None = None  # `_place` and text of the prompts that wasted most responses
     characters: LengthSums[Array] | None = None  # lengths of the completions in characters, by batch

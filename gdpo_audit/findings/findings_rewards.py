@@ -269,7 +269,7 @@ def _at_the_end(f: Facts, k: int) -> _End:
 
 def _acting_rewards(f: Facts) -> list[int]:
     """Return the indices of the rewards that have a weight other than 0 and differ in some group; [] where the log does
-    not tell what each reward makes of the update.
+    not show each reward's share of the update.
     """
     if f.contradicted or f.relations:
         return []

@@ -40,13 +40,14 @@ OF_WHAT = "The interval is calibrated on a small model of 0.2 M parameters and o
 class RewardForecast:
     """Hold the forecast of one reward under a setting, beside that under the run's own setting.
 
-    difference: by how much the mean of the reward over the steps changes from the run's own setting to the tried one,
-    in the reward's own unit; low, high: the ends of its 80 % interval. All three are None where the log does not tell,
-    and then `why` is a sentence that says why. as_it_ran, forecast: the mean of the reward at each step under the run's
-    own setting and under the tried one, steps + 1 numbers each; both are computed, not logged. speed: by how much the
-    logit of the reward's mean, taken as a rate from 0 to 1, moves in a step for a push of one, as far as the run tells;
-    speed_error: its standard error. push, push_as_it_ran: the push on the reward under the tried setting and under the
-    run's own, both measured on the logged groups.
+    difference: by how much the mean of the reward over the steps is higher under the tried setting than under the run's
+    own, in the reward's own unit; low, high: the ends of its 80 % interval. All three are None where the log does not
+    tell, and then `why` is a sentence that says why. as_it_ran, forecast: the mean of the reward at each step under the
+    run's own setting and under the tried one, steps + 1 numbers each; both are computed, not logged. push,
+    push_as_it_ran: the push on the reward, as `gdpo_core.push` defines it, under the tried setting and under the run's
+    own, both measured on the logged groups. speed: by how much a push of 1 moves the logit of the reward's mean in a
+    step, at a mean of one half, where the mean is taken as a rate from 0 to 1; it is estimated from the run, and
+    speed_error is its standard error.
     """
 
     difference: float | None

@@ -117,9 +117,12 @@ def alone_by_nothing(rewards: Array, advantages: Array) -> int | None:
 
 
 def _by_leave_one_out(advantage: float, neighbour: float, n: int) -> bool:
-    """Return whether the advantage of a neighbour has the size and sign that leave-one-out gives to n − 1 responses
-    with equal rewards beside one response with other rewards. advantage: that of the one response. neighbour: that of
-    one of the n − 1. n: the size of the group; for a group of at most three, the result is False.
+    """Return whether the advantage of a neighbour is what leave-one-out gives to n − 1 responses with equal rewards
+    beside one response with other rewards.
+
+    Its sign has to be opposite to that of `advantage`, and its size has to be 1/√(n − 1), or 1/√(n − 2) with ddof 0, up
+    to `_NEAR`. advantage: that of the one response, of which only the sign counts. neighbour: that of one of the n − 1.
+    n: the size of the group; for a group of at most three, the result is False.
     """
     size, opposite = abs(neighbour), advantage < 0 < neighbour or neighbour < 0 < advantage
     return n > 3 and opposite and min(abs(size - 1 / sqrt(n - 1)), abs(size - 1 / sqrt(n - 2))) <= _NEAR

@@ -34,12 +34,7 @@ Mapped: TypeAlias = Callable[..., Iterable]  # like `map`: applies a function to
 
 
 class Summary(NamedTuple):
-    """Hold the sums over each batch of a run, or of a part of it, and the groups that show each kind of finding best.
-
-    groups: a row for each of the groups that show a finding best, with its scores: how well it shows each finding.
-    rows: all responses of these groups. visits: a row for every group of the run: which prompt it answers, how many
-    responses it has, and whether it is silent or mixes prompts.
-    """
+    """Hold the sums over each batch of a run, or of a part of it, and the groups that show a kind of finding best."""
 
     batches: Sums[Array]
     # The groups that show a finding best, and their rows. Columns of the groups: batch, group, and a score for each

@@ -115,9 +115,10 @@ def sums_under(basis: Basis, gate: Gate | None, sample: Sequence[pl.DataFrame]) 
 
 
 def behind(gate: Gate, rewards: Sequence[str]) -> tuple[pl.Expr, pl.Expr]:
-    """Return expressions for two columns of a table. The first is the gated reward as its gate leaves it: missing where
-    it is missing in the log, and the fallback where the reward of the gate's condition is missing. The second is the
-    same reward as the log holds it, under the name that `ungated_column` returns.
+    """Return expressions for two columns of a table. The first is the gated reward as its gate leaves it: NaN where it
+    is missing in the log; else the fallback where the reward of the gate's condition does not reach the threshold or is
+    missing (NaN); else what is logged. The second is the same reward as the log holds it, under the name that
+    `ungated_column` returns.
     """
     reward, on = (pl.col(reward_column(rewards[k])) for k in (gate.reward, gate.on))
     reached = on.is_not_nan() & (on >= gate.threshold)

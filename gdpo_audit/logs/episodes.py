@@ -110,7 +110,7 @@ def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def copies(tables: Sequence[Table]) -> dict[int, list[int]]:
-    """Return the numbers of the rows that repeat a row of an earlier table, by the number of their own table.
+    """Return, by the number of a table, the numbers of those of its rows that repeat a row of an earlier table.
 
     Such a row has the same id as the earlier one, and all else is the same. Only a column that is named like an id, and
     has no value twice in a table, can show this; without such a column the dict is empty. All numbers begin with 0.

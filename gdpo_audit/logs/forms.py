@@ -175,10 +175,9 @@ def _exploded_events(events: pl.LazyFrame, lists: Sequence[str], step: str) -> p
 
 
 def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return how to read NeMo-RL's data: lists as columns, or a line per response, with an advantage per token.
-
-    The values of a line may stand in lists of one.
-    names: all columns with their types. args: those of the run in an args.json beside the log, by name.
+    """Return how to read NeMo-RL's data: columns of lists with a value per response, or a line per response, whose
+    values may stand in lists of one. In both a response has an advantage per token. names: all columns with their
+    types. args: those of the run in an args.json beside the log, by name.
     """
     rewards = options.rewards or ("rewards",)
     fits = "rewards" in names or bool(options.rewards)

@@ -22,13 +22,16 @@ _SINGULAR, _FAINT = 1e-11, 1e-6
 
 @dataclass(frozen=True)
 class Score:
-    """A total as a sum of rewards: total = Σ weight · reward + a constant, exactly or as nearly as can be."""
+    """A total as a sum of rewards: total = Σ weight · reward + a constant, exactly or as nearly as can be.
+
+    It is exact too if it is the sum inside each group alone, with a constant and a positive factor of the group's own.
+    """
 
     exact: bool
     weights: Mapping[str, float] | None  # of each reward that varies; None if not exact, or if other weights fit too
-    error: float  # the largest difference of the total from the weighted sum
+    error: float  # the largest difference of the total from the sum and its constant; 0 if exact inside groups
     counted: int  # the number of independent rewards whose weight is not 0
-    spare: int  # the number of different rows of rewards, minus that of weights and of a constant that were fitted
+    spare: int  # how many more different rows of rewards there are than numbers that were fitted: weights, constant
     explained: float  # the share of the total's variance that the rewards explain
     fitted: Mapping[str, float] | None = None  # the weights that come nearest; None where exact, or where several do
 

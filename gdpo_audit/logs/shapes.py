@@ -358,7 +358,9 @@ def _with_steps(shape: Shape) -> Shape:
 
 
 def _without_copies(shape: Shape) -> Shape:
-    """Return the shape without each row that repeats a row of an earlier table: its id and all else are the same."""
+    """Return the shape without each row that repeats a row of an earlier table: its id and all else are the same. The
+    first of such rows stays.
+    """
     again = episodes.copies(shape.tables)
     if not again:
         return shape

@@ -116,13 +116,13 @@ class Table:
 
 
 def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool = False) -> list[Table]:
-    """Return the tables in a file; only a database of trackio may have several.
+    """Return the tables in a file; only a database of trackio may have several. Raises InputError if the file cannot be
+    read.
 
-    Raises InputError if the file cannot be read.
     broken: a dict to which the number of lines that are not JSON objects is added, by the name of the file; such lines
-    are left out. If it is None, they raise InputError.
-    texts: whether the texts of columns named in UNREAD are kept. If not, the number of their characters, as text, takes
-    their place; a Parquet file keeps its texts in either case.
+    are left out. If it is None, they raise InputError. texts: whether the texts of columns named in UNREAD are kept. If
+    not, each is replaced by its number of characters, written as a text such as "1234"; a Parquet file keeps its texts
+    in either case.
     """
     kind, odd = format_of(file), {*file.odd}
     if file.run is not None and kind != "trackio":

@@ -226,7 +226,7 @@ def _after(after: str, computed: Tensor, log: Tensors) -> tuple[Tensor, Tensor]:
     known = computed.masked_fill(~there, 0)
 
     def total(x: Tensor) -> Tensor:
-        """Return (batches,) the sum of the values x in each batch."""
+        """Return (batches,) the sum of x, (responses,), over the responses of each batch."""
         return x.new_zeros(log.batches).index_add_(0, index, x)
 
     if after == "whitened":
@@ -250,7 +250,7 @@ def same_direction(log: Tensors, comparison: Comparison) -> Tensor:
     index, computed = log.group_of_response, comparison.computed
 
     def total(x: Tensor) -> Tensor:
-        """Return (groups,) the sum of the values x in each group."""
+        """Return (groups,) the sum of x, (responses,), over the responses of each group."""
         return x.new_zeros(len(log.batch)).index_add_(0, index, x)
 
     size = total(computed.square())

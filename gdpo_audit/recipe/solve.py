@@ -77,8 +77,8 @@ class Attempt:
         """The complexity of the weights, as far as they are known. Likely attempts are ranked by it, the lowest first,
         because a false recipe needs odd weights, which fit only by luck.
 
-        It is 0 if no weight is known, as where the advantages have only signs to explain, or if a single weight is
-        known and its scale is not.
+        It is 0 if no weight is known, as where only the signs of the advantages are to be explained, or if the only
+        known weight is known up to a factor.
         """
         known = len(self.recipe.weights) - len(self.recipe.unknown)
         return 0 if known <= self.recipe.up_to_scale else self.complexity

@@ -345,10 +345,12 @@ def _median(values: Tensor, weights: Tensor) -> float | None:
 
 
 def separate(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
-    """Return (rewards,) weights near `wanted`, (rewards,), under which the weighted sums of each unit have a positive
-    dot product with its logged advantages. Units of batches that do not fit the solution do not count. If no such
-    weights are found in `_ROUNDS` rounds, return those of the last round. terms: the terms of a method, with its units;
-    solution: the weights that make the advantages up to a factor for each unit.
+    """Return (rewards,) those weights of a solution, near `wanted`, (rewards,), under which the weighted sums of the
+    terms of each unit (a group or a batch) have a positive dot product with its logged advantages.
+
+    Units of batches that do not fit the solution do not count. If no such weights are found in `_ROUNDS` rounds, return
+    those of the last round. solution: the family of weights that make the advantages up to a factor, of either sign,
+    for each unit; the result is one of them. terms: the terms of a method, with their units.
     """
     along = solution.directions.T @ terms.total(terms.x * terms.a)[:, solution.batches[terms.batch]]
     along = along[:, along.any(0)]

@@ -132,9 +132,9 @@ def _axes(
 ) -> dict[tuple[int, str], Axes]:
     """Return the axes of each picture, by the index of the reward and the name of the figure.
 
-    All pushes have the same axes, and so have all shares; means have the same axes where their rewards are of about one
-    size. steps: the first and the last step; rewards: the courses of each reward; sizes: a number for each reward,
-    equal for rewards of about one size, as `alike` returns them.
+    All pushes have the same axes, and so have all shares; means have the same axes where their rewards are about as
+    large. steps: the first and the last step; rewards: the courses of each reward; sizes: for each reward the number of
+    its class, as `alike` returns it; the means of one class are about as large.
     """
     axes = {}
     for of_figure in zip(*rewards, strict=True):

@@ -366,7 +366,8 @@ class SizeShares:
 
 @lru_cache(maxsize=64)
 def size_shares(data: Published, choice: Choice) -> SizeShares:
-    """Return the shares of prompts with a tie, of tied pairs, and of broken ties in the wrong order, for this choice.
+    """Return for this choice the shares of prompts with a tie and of tied pairs, by method, and the share in the wrong
+    order of those ties of GRPO that GDPO breaks.
 
     Each prompt has one group, of the size of the choice. A pair is two of its answers with different marks.
     """

@@ -326,10 +326,11 @@ def _reasons(given: object, many: int, width: int) -> list[list[str]]:
 def _right_or_wrong(
     primary: str | None, names: Sequence[str], pairs: Sequence[tuple[float, float] | None]
 ) -> int | None:
-    """Return the index of the reward that tells right answers from wrong ones, None if no reward does.
+    """Return the index of the primary reward if it can tell right answers from wrong ones, which takes exactly two
+    values; else None, as without a primary reward.
 
-    primary: the name of that reward, or None; names: those of all rewards; pairs: the two values of each reward, None
-    for a reward with more, which cannot tell right from wrong. Raises InputError if no reward has the name `primary`.
+    primary: its name, or None; names: those of all rewards; pairs: the two values of each reward, None for a reward
+    with more. Raises InputError if no reward has the name `primary`.
     """
     expect(primary is None or primary in names, "primary", f"one of {', '.join(names)}", repr(primary))
     k = None if primary is None else names.index(primary)

@@ -46,7 +46,9 @@ class State:
 
     @property
     def rewards(self) -> list[list[float]]:
-        """The pay of each answer by reward, (answers, rewards)."""
+        """What each answer is paid for each reward, (answers, rewards): its mark times the reward's pay, without the
+        weight.
+        """
         return [[mark * pay for mark, pay in zip(row, self.pays, strict=True)] for row in self.marks]
 
     @property

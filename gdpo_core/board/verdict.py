@@ -87,9 +87,9 @@ def _told_apart(facts: Facts) -> str:
     or that neither method has a tie. What follows depends on this tie:
 
     - of the method on the left: how many advantages each method has for how many combinations of marks;
-    - of the method on the right: how many pairs this method ties, and how many the one on the left would tie at equal
-      pay and weights;
-    - no tie: how many pairs the method on the left would tie at equal pay and weights.
+    - of the method on the right: how many pairs this method ties, and how many the one on the left, which ties none
+      now, would tie if all marks had equal pay and weight;
+    - no tie: how many pairs the method on the left would tie if all marks had equal pay and weight.
     """
     base, chosen = facts.base, facts.chosen
     mixes = count(facts.mixes, *COMBINATION)

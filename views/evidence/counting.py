@@ -34,8 +34,8 @@ def count_groups(size: Size) -> dict[str, int]:
 
 @lru_cache(maxsize=1)
 def section() -> Html:
-    """Return two charts of how many groups each method tells apart, by the number of marks and by the number of
-    answers. They stand below a paragraph on the numbers at their right ends, and are made once.
+    """Return a paragraph and, below it, two charts of how many groups each method tells apart: by the number of marks
+    and by the number of answers. The paragraph gives the last number of each curve. The result is made once and kept.
     """
     marks, answers = (
         {size[k]: count_groups(size) for size in counts} for k, counts in ((1, BY_REWARDS), (0, BY_ROLLOUTS))

@@ -122,8 +122,8 @@ def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
 def address(
     sample: Sample | None, corrected: Mapping[str, str | None], log: Log | None, primary: str | None
 ) -> tuple[dict[str, str | None], dict[str, str]]:
-    """Return two mappings by control: the values of the chapter's controls, and their defaults, which the address
-    leaves out.
+    """Return two mappings by control: the values of the chapter's controls, and their defaults. A control that has its
+    default is left out of the address.
 
     The defaults are the first sample, and the reward that is known to matter most in the log. sample: the chosen
     sample, None for the reader's own files; the address tells nothing of these, so the values of all controls are then

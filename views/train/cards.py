@@ -146,9 +146,12 @@ def _never(steps: Sequence[int | None]) -> list[float]:
 
 
 def label(sketch: Mapping[str, Any], arms: bool) -> str:
-    """Return the verdict on a set-up in a few words; "1.9× faster" compares the epochs until the last coin is learnt.
+    """Return the verdict on a set-up in a few words. For coins it compares the epochs until the last one is learnt, as
+    in "GDPO 1.9× faster"; for three answers (arms) it says under which method the policy ends right, as in "only GDPO
+    is right".
 
-    sketch: the numbers that the function `sketch` returns for the set-up; arms: whether its policy has arms.
+    sketch: the numbers that the function `sketch` returns for the set-up; arms: whether its policy chooses an answer
+    (True) or has coins (False).
 
     >>> label({"grpo": {"steps": [37, 14]}, "gdpo": {"steps": [20, 20]}}, False)
     'GDPO 1.9× faster'
