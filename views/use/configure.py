@@ -136,7 +136,7 @@ def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditR
 
     lines: the lines of configuration, as the function `lines` returns them; run: the audited run for which they are,
     None if they are for the Lab. lab: the state of the Lab's board; gate: the gate chosen in this chapter, a key of
-    GATES, the name of the reward that is gated or "none". These two count only without a run.
+    GATES, such as "none". These two count only without a run.
     """
     log = _without_axolotl(config_lines.log_rewards(framework.id, _names(run)))
     return show(
