@@ -46,7 +46,7 @@ class State:
 
     @property
     def rewards(self) -> list[list[float]]:
-        """What each answer is paid for each reward, (answers, rewards): its mark times the reward's pay, without the
+        """The pay of each answer by reward, (answers, rewards): its mark times the pay of the reward, without the
         weight.
         """
         return [[mark * pay for mark, pay in zip(row, self.pays, strict=True)] for row in self.marks]
