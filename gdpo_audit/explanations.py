@@ -204,7 +204,7 @@ def conflict(report: AuditReport) -> Answer:
 
 def noise(report: AuditReport) -> Answer:
     """Return the answer that GDPO amplifies the noise of a nearly constant reward, or that no reward is so constant."""
-    title = "Nearly constant noise"
+    title = "Nearly constant rewards"
     if evidence := evidence_of(report, "reward-noise"):
         share = percent(cast(float, evidence["faint_groups"]))
         sentence = f"{evidence['reward']} is nearly constant in {share} of the groups in which it differs at all. "
@@ -213,8 +213,8 @@ def noise(report: AuditReport) -> Answer:
         )
         return Answer(held(report, -1), title, sentence, "train", "noise")
     sentence = (
-        "No reward counts as nearly constant noise here, that is, as one whose std in a group is at most "
-        f"{percent(FAINT_STD)} of its largest value there. If one did, GDPO would amplify it until it counted as much "
-        "as its weight says."
+        f"A reward is nearly constant in a group if its std there is at most {percent(FAINT_STD)} of its largest "
+        "absolute value. GDPO amplifies such a reward until it counts as much as its weight says, but this matters "
+        "for none of these rewards."
     )
     return Answer("nothing", title, sentence, "train", "noise")
