@@ -89,12 +89,13 @@ def order(report: AuditReport) -> Answer | None:
     more = round(after - before[best], 9)  # without the round-off of a difference
     places = next((n for n in range(6) if percent(after, n) != percent(before[best], n)), 0)
     gdpo, best_before = percent(after, places), percent(before[best], places)
-    under = f"under {NAMES[best]}" + ("" if best == "grpo" else " (which runs)")
+    method = NAMES[best] + ("" if best == "grpo" else " (which runs)")
     effect = held(report, -1 if more >= ORDER else 1 if more <= -ORDER else 0)
     near = f", less than {100 * ORDER:.0f} point apart" if abs(more) < ORDER and more else ""
-    sentence = f"Of the pairs of answers that differ in {first}, the one with the lower {first} gets the larger "
-    sentence += f"advantage in **{best_before}** {under} and in **{gdpo}** under GDPO{near}. A tied pair is in neither "
-    sentence += "order."
+    sentence = f"Of the pairs of answers that differ in {first}, {method} gives the larger advantage to the answer "
+    sentence += (
+        f"with less {first} in **{best_before}**, and GDPO in **{gdpo}**{near}. A tied pair is in neither order."
+    )
     return Answer(effect, title, sentence + _not_followed(report, effect, abs(more) >= ORDER), "evidence")
 
 

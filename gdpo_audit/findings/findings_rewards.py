@@ -136,9 +136,9 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
         yield Finding(
             severity="info" if k == f.basis.primary else "warning",  # the reward that matters most may well make most
             title=makes,
-            message=f"{lead_in(f)}, {makes}; if all rewards were uncorrelated and had the same spread, its "
-            f"weight would give it {percent(asks)}. The push on {name} is {signed(f.push(f.method)[k])}, "
-            f"{_pushes_on_others(f, k)}.{why}".rstrip(),
+            message=f"{lead_in(f)}, {makes}. By its weight alone it would account for {percent(asks)}, if all rewards "
+            f"were uncorrelated and had the same spread in every group. The push on {name} is "
+            f"{signed(f.push(f.method)[k])}, {_pushes_on_others(f, k)}.{why}".rstrip(),
             to_do=f"Decide whether {name} is meant to account for most of the update.",
             evidence=numbers | {"threshold": t.DOMINATES, "threshold_times_weight": t.DOMINATES_BY},
             extent=shares[k] - asks,
@@ -294,7 +294,7 @@ def _why(f: Facts, most: int, share: float, gdpo: float, asks: float) -> str:
     finding is about, its share of the update as it ran, its share under GDPO, and the share that its weight asks for.
     """
     if not f.is_gdpo and (gdpo - share) / (asks - share) >= t.BY_SCALE:
-        return f"{NAMES[f.method]} adds raw rewards up, so the reward that differs most inside a group decides."
+        return f"{NAMES[f.method]} adds raw rewards up, so a reward counts the more, the more it differs inside groups."
     rarer = any(f.dead_or_missing(k) > f.dead_or_missing(most) for k in _acting_rewards(f))
     return f"{f.rewards[most]} differs in more groups than other rewards do." if rarer else ""
 

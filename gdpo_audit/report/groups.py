@@ -96,9 +96,7 @@ def _shows(report: AuditReport, group: ExampleGroup) -> str:
         return f"a logged advantage of size {number(group.score)}"
     pairs = count(group.score, "pair")
     if group.finding == "priority-inversion":
-        return (
-            f"{pairs} in which the response with the lower {one_line(report.run['primary'])} gets the larger advantage"
-        )
+        return f"{pairs} in which the response with less {one_line(report.run['primary'])} gets the larger advantage"
     pairs += " with different rewards"
     if group.finding == "ties-hide-signal":
         return f"{pairs} but the same advantage"

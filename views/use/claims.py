@@ -38,8 +38,8 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
         "“[1,0,1] and [0,1,1] get one advantage from GRPO and two from GDPO.”",
         PARTLY,
         "With equal weights GRPO always gives these two answers the same advantage. GDPO does so too if the first two "
-        "marks, in which the answers differ, have the same std. This is the case if equally many answers pass both "
-        f"marks, or if as many answers pass one mark as fail the other. In a group of {len(tied)}, GDPO "
+        "marks, in which the answers differ, have the same std. This is the case if the two marks are passed by "
+        f"equally many answers, or if as many answers pass one mark as fail the other. In a group of {len(tied)}, GDPO "
         f"{_TELLS[not same[0]]} if {_passes(tied)}, and {_TELLS[not same[1]]} if {_passes(split)}.",
         ("lab",),
     )
@@ -169,9 +169,9 @@ def successors_table(lab: State) -> Html:
         tag(
             "p",
             prose(
-                "All are methods of gdpo_core.advantages, and all but PAPO, whose first reward has a part of its own, "
-                "of the **Lab** and of **Train**, with our weights w_k; the papers of MO-GRPO and CorrGRPO have none, "
-                "nor has the code of SAW."
+                "The function gdpo_core.advantages computes all of these methods. All but PAPO, whose first reward has "
+                "a part of its own, are also in the **Lab** and in **Train**. The weights w_k in the formulas are "
+                "ours where the papers (of MO-GRPO and CorrGRPO) or the code (of SAW) have none."
             ),
         ),
         table(["method", "paper", "what it computes", *here], rows, "successors"),

@@ -34,8 +34,8 @@ def cases() -> list[tuple[Case, Case]]:
         (
             Case(
                 "The scales differ,",
-                "and you have no weights that make up for it. In GRPO's sum the largest reward makes up most of the "
-                f"update. In Train, {{verdict}} with SGD; with Adam {_in_train('adam')}.",
+                "and you have no weights that make up for it. In GRPO's sum the largest reward accounts for most of "
+                f"the update. In Train, {{verdict}} with SGD; with Adam {_in_train('adam')}.",
                 "train",
                 "scales",
             ),
