@@ -93,9 +93,8 @@ def order(report: AuditReport) -> Answer | None:
     effect = held(report, -1 if more >= ORDER else 1 if more <= -ORDER else 0)
     near = f", less than {100 * ORDER:.0f} point apart" if abs(more) < ORDER and more else ""
     sentence = f"Of the pairs of answers that differ in {first}, {method} gives the larger advantage to the answer "
-    sentence += (
-        f"with less {first} in **{best_before}**, and GDPO in **{gdpo}**{near}. A tied pair is in neither order."
-    )
+    sentence += f"that scores lower on {first} in **{best_before}**, and GDPO in **{gdpo}**{near}. A tied pair is in "
+    sentence += "neither order."
     return Answer(effect, title, sentence + _not_followed(report, effect, abs(more) >= ORDER), "evidence")
 
 

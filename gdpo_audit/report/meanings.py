@@ -73,5 +73,5 @@ def wrong_order(primary: str) -> str:
     """Return the sentence that explains the share of pairs in the wrong order, for a primary reward."""
     return (
         f"“Wrong order” looks at the pairs of responses that differ in {primary}: it is the share of them in which the "
-        f"response with less {primary} gets the larger advantage."
+        f"response that scores lower on {primary} gets the larger advantage."
     )
