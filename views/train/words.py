@@ -87,7 +87,7 @@ def counts(comparison: str, kinds: Sequence[str], cards: int, uncounted: Sequenc
     ends += f"{rest}{f' (in {never} neither method gets there)' if never else ''}. "
     conflicts = (
         f"In {cards - len(uncounted) - len(kinds)} more set-ups the rewards conflict: there the policy chooses one of "
-        "three answers, and the question is which of them it ends up giving."
+        "three answers, and the question is which of them wins, that is, which one it ends up giving."
     )
     return join(tag("b", UNDER[comparison]), ends, _dashed(uncounted), conflicts)
 
