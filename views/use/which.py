@@ -34,8 +34,8 @@ def cases() -> list[tuple[Case, Case]]:
         (
             Case(
                 "The scales differ,",
-                "and you have no weights that make up for it. In GRPO's sum the largest reward accounts for most of "
-                f"the update. In Train, {{verdict}} with SGD; with Adam {_in_train('adam')}.",
+                "and no weights make up for it. In GRPO's sum the largest reward accounts for most of the "
+                f"update. In Train, {{verdict}} with SGD; with Adam {_in_train('adam')}.",
                 "train",
                 "scales",
             ),
@@ -49,9 +49,9 @@ def cases() -> list[tuple[Case, Case]]:
         (
             Case(
                 "A continuous reward matters more than a rarely passed mark.",
-                f"In Train this reward is learnt in {_epochs_of_dense(1, 'and')}. The price is that the mark takes "
-                f"{_epochs_of_dense(0, 'instead of')}. Train judges by the reward that is learnt last, so it says that "
-                "{verdict} here.",
+                f"In Train it is learnt in {_epochs_of_dense(1, ' under GDPO', ' under GRPO')}. The price is that the "
+                f"mark takes {_epochs_of_dense(0)}. Train judges by the reward learnt last, so it says that "
+                "{verdict}.",
                 "train",
                 "dense",
             ),
@@ -66,7 +66,7 @@ def cases() -> list[tuple[Case, Case]]:
         (
             Case(
                 "All signals matter,",
-                "and none of them is nearly constant. Under GDPO the share of a reward that varies depends on its "
+                "and none is nearly constant. Under GDPO the share of a reward that varies depends on its "
                 "weight, not on its scale, even beside a reward a hundred times as large. In Train, {verdict}.",
                 "train",
                 "hundred",
@@ -126,14 +126,14 @@ def _pairs() -> prompts.Pairs:
     return prompts.pairs(prompts.marks_of(data, prompts.Choice()))
 
 
-def _epochs_of_dense(coin: int, link: str) -> str:
+def _epochs_of_dense(coin: int, under_gdpo: str = "", under_grpo: str = "") -> str:
     """Return words on how many epochs each method takes to learn a coin of the scenario `dense`, with equal steps.
 
-    coin: the coin's number, from 0; link: the words between GDPO and GRPO.
+    coin: the coin's number, from 0; under_gdpo, under_grpo: the words that follow the number of each method.
     """
     sketch = cards.load(ROOT / "data")[1]["sketches"]["dense"]["equal"]
     gdpo, grpo = (sketch[method]["steps"][coin] for method in ("gdpo", "grpo"))
-    return f"{count(gdpo, 'epoch')} under GDPO {link} {grpo} under GRPO"
+    return f"{count(gdpo, 'epoch')}{under_gdpo} instead of {grpo}{under_grpo}"
 
 
 def _in_train(scenario: str) -> str:
