@@ -45,7 +45,7 @@ def lab_claim(headline, task):
     # {headline}
 
     Twelve answers to one request have {_each}. GRPO and GDPO turn these into an {term("advantage")}: how hard training
-    pushes the model towards an answer, or away from it. GRPO adds them, then normalises the sum; GDPO normalises each,
+    drives the model towards an answer, or away from it. GRPO adds them, then normalises the sum; GDPO normalises each,
     then adds. **Flip a mark.**
     """)
     return
@@ -419,7 +419,9 @@ def train_depth(limits, methods, runs, scenario, setup, train):
 @app.cell
 def train_next():
     _trained = html.tag("a", "See their predictions beside what a language model did", href="?at=evidence#trained")
-    _prompts = html.tag("a", "On 963 real prompts: how often does it happen? →", href="?at=evidence")
+    _prompts = html.tag(
+        "a", "How often does GRPO tie answers that differ? See it on 963 real prompts →", href="?at=evidence"
+    )
     show(html.div("next", "Coins are a toy. ", _trained, _prompts))
     return
 

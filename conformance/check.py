@@ -132,7 +132,7 @@ def says(function: Callable, found: list[float], case: dict, method: str, common
         return f"NaN in {len(lost)} of {len(found)} rows, first in row {lost[0]}"
     if by_roundoff(function, case, method):
         return f"the round-off of a mean is taken for a std: up to {off_by(found, paper):.2g}"
-    return f"off the paper by at most {off_by(found, paper):.2g}"
+    return f"the advantages differ from those of the paper by up to {off_by(found, paper):.2g}"
 
 
 def off_by(found: list[float], expected: list[float]) -> float:
@@ -171,12 +171,13 @@ def wrong_as(
     name = "the paper" if convention == "paper" else name
     expected = case["advantages"][method][convention]
     if near(a, expected, ALIKE):
-        return f"off {name} by {off_by(a, expected):.1g}, as another eps or round-off leaves it"
+        difference = off_by(a, expected)
+        return f"the advantages differ from those of {name} by {difference:.1g}, as another eps or round-off leaves it"
     if fault and any(fits(a, case, method, data["ways"][fault], start) for start in ({}, how)):
         return fault
     sentence = says(function, a, case, method, data["ways"])
     if sentence == "as the paper":
-        return f"the paper's, not {name}'s"
+        return f"the advantages are those of the paper, not those of {name}"
     known = sentence in case["ways"] | data["ways"] or sentence.startswith("the round-off")
     return sentence if known else f"{sentence}; the case finds {case['finds']}"
 

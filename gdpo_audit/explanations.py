@@ -89,12 +89,12 @@ def order(report: AuditReport) -> Answer | None:
     more = round(after - before[best], 9)  # without the round-off of a difference
     places = next((n for n in range(6) if percent(after, n) != percent(before[best], n)), 0)
     gdpo, best_before = percent(after, places), percent(before[best], places)
-    under = f"under {NAMES[best]}" + ("" if best == "grpo" else " (which runs)")
+    method = NAMES[best] + ("" if best == "grpo" else " (which runs)")
     effect = held(report, -1 if more >= ORDER else 1 if more <= -ORDER else 0)
     near = f", less than {100 * ORDER:.0f} point apart" if abs(more) < ORDER and more else ""
-    sentence = f"Of the pairs of answers that differ in {first}, the one with the lower {first} gets the larger "
-    sentence += f"advantage in **{best_before}** {under} and in **{gdpo}** under GDPO{near}. A tied pair is in neither "
-    sentence += "order."
+    sentence = f"Of the pairs of answers that differ in {first}, {method} gives the larger advantage to the answer "
+    sentence += f"that scores lower on {first} in **{best_before}**, and GDPO in **{gdpo}**{near}. A tied pair is in "
+    sentence += "neither order."
     return Answer(effect, title, sentence + _not_followed(report, effect, abs(more) >= ORDER), "evidence")
 
 
@@ -204,7 +204,7 @@ def conflict(report: AuditReport) -> Answer:
 
 def noise(report: AuditReport) -> Answer:
     """Return the answer that GDPO amplifies the noise of a nearly constant reward, or that no reward is so constant."""
-    title = "Nearly constant noise"
+    title = "Nearly constant rewards"
     if evidence := evidence_of(report, "reward-noise"):
         share = percent(cast(float, evidence["faint_groups"]))
         sentence = f"{evidence['reward']} is nearly constant in {share} of the groups in which it differs at all. "
@@ -213,8 +213,8 @@ def noise(report: AuditReport) -> Answer:
         )
         return Answer(held(report, -1), title, sentence, "train", "noise")
     sentence = (
-        "No reward counts as nearly constant noise here, that is, as one whose std in a group is at most "
-        f"{percent(FAINT_STD)} of its largest value there. If one did, GDPO would amplify it until it counted as much "
-        "as its weight says."
+        f"A reward is nearly constant in a group if its std there is at most {percent(FAINT_STD)} of its largest "
+        "absolute value. GDPO amplifies such a reward until it counts as much as its weight says, but this matters "
+        "for none of these rewards."
     )
     return Answer("nothing", title, sentence, "train", "noise")

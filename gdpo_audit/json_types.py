@@ -55,7 +55,7 @@ class RunPart(TypedDict):
     convention: Annotated[str | None, Meta(description="null: the log does not show it.")]
     weights: Annotated[dict[str, float | None] | None, Meta(description="null for a weight: the log cannot tell it.")]
     weights_in_turn: Annotated[
-        list[WeightsFrom], Meta(description="Only where they change; `weights` then holds those of most batches.")
+        list[WeightsFrom], Meta(description="Only where they change; `weights` then holds the most frequent ones.")
     ]
     weights_up_to_scale: Annotated[bool | None, Meta(description="true: only the ratios of these weights are known.")]
     remarks: Annotated[

@@ -124,7 +124,10 @@ def test_the_verdict_says_what_ran_and_what_to_look_at_first():
     report = audit(made_run(rewards, "grpo_no_std", weights=[1, 0.5, 0.25]))
     made = "GRPO without std as TRL computes it with weights correct 1, format 0.5, brief 0.25: all "
     assert report.verdict.startswith(f"The logged advantages are {made}")
-    assert "Open: name the reward that matters most (--primary): correct, format or brief. Use GDPO" in report.verdict
+    opened = (
+        "Open: name the reward that matters most (--primary): correct, format or brief. If you use GDPO, the push on"
+    )
+    assert opened in report.verdict
     report = audit(made_run(rewards, "grpo_no_std", weights=[1, 0.5, 0.25]), primary="correct")
     best = next(row for row in report.plan if row.recommended)
     pushes = [

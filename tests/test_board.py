@@ -146,12 +146,13 @@ def test_what_only_an_eps_parts_is_a_tie():
     rewards = [[1, 1, 5]] * 8 + [[0, 1, 5]] * 2 + [[1, 1, 0]] * 2
     said = Board(rewards, convention="trl").drawing["verdict"]
     assert said[0].startswith(
-        "<b>GDPO gives four answers the same advantage; GRPO ties none.</b> That is a loss: 4 pairs of"
+        "<b>GDPO gives four answers the same advantage; GRPO ties none.</b> Here GDPO is the method that loses "
+        "information: 4 pairs of answers"
     )
     assert "The 4 pairs that GDPO ties are not tied exactly: TRL adds a small ε to its divisors" in said[0]
     a = gc.gdpo(rewards, convention=gc.TRL)
     assert 1e-6 < abs(a[8] - a[10]) < 0.005
-    assert "That is a loss: 4 pairs" in Board(rewards).drawing["verdict"][0]
+    assert "GDPO is the method that loses information: 4 pairs" in Board(rewards).drawing["verdict"][0]
     assert "ε" not in Board(rewards).drawing["verdict"][0]
 
 

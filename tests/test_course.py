@@ -232,6 +232,10 @@ def test_a_log_of_one_step_or_of_prompts_that_never_come_again_is_told_so():
         assert ("The mean length of the responses is 2 characters." in said) == (steps == 1)
         same = "The mean length of the responses is 2 characters, at the start of the run as well as at its end."
         assert (same in said) == (steps == 2)
+    varied = pl.concat([frame[4:8]] * 6).with_columns(step=pl.int_range(24) // 12)
+    for silent, says in ((0, ""), (1, "4 responses (14 %), all of one group, taught nothing: every advantage in that")):
+        table = pl.concat([varied, *[frame[:4].with_columns(step=pl.lit(1, pl.Int64))] * silent])
+        assert (" ".join(taught(ga.audit(ga.read_run(table, group_size=4))))).startswith(says or "The mean length")
     again = frame.with_columns(prompt=(pl.int_range(48) // 4 % 6).cast(pl.String))
     said = " ".join(taught(ga.audit(ga.read_run(again, group_size=4))))
     assert "For 3 of 6 prompts, every group had only advantages of 0; this holds for 3 of the 6" in said

@@ -89,7 +89,7 @@ def test_the_first_picture_is_one_wrong_answer_among_seven_right_ones():
     )
     assert "GRPO ties a right answer with a wrong one in 7 pairs. GDPO ranks the right answer higher in all 7." in said
     assert "Both methods still rank the wrong answer 10 above the right answers 11 and 12." in said
-    assert "The push on correctness is 0.00 under GRPO and +0.36 under GDPO" in said
+    assert "The push on correctness, which is its correlation with the advantages, is 0.00 under GRPO and +0.36" in said
     hurt = text_of(" ".join(draw(SHEETS[1].state)["verdict"]))
     assert "in 15 pairs. GDPO ranks the right answer higher in 12 and the wrong answer higher in 3 (for example" in hurt
     assert hurt.endswith("is +0.59 under GRPO and +0.46 under GDPO, so GDPO's update raises correctness less.")
@@ -192,7 +192,7 @@ def test_a_primary_reward_that_weighs_nothing_is_not_as_it_stands():
     assert said.startswith(
         "Not as it stands: correctness weighs 0, so neither method looks at it. 82 % of the right–wrong"
     )
-    assert said.endswith("The push on correctness is −0.43 under both methods.")
+    assert said.endswith("which is its correlation with the advantages, is −0.43 under both methods.")
 
 
 # --- the same numbers from a program ----------------------------------------------------------------------------------

@@ -220,10 +220,8 @@ def test_each_group_that_shows_a_finding_opens_on_the_board_with_the_cores_numbe
             assert board.drawing["a"][side] == pytest.approx(a, abs=1e-6)
         if group.completions:
             assert board.answers[0].startswith(group.completions[0][:100])
-        assert (
-            "The groups behind the findings"
-            in groups.group_view(audit, choice, board_or_reason(lambda one=board: one)).text
-        )
+        drawn = board_or_reason(lambda one=board: one)
+        assert "Groups that show the findings" in groups.group_view(audit, choice, drawn).text
 
 
 def test_a_group_that_the_board_cannot_show_is_a_sentence():

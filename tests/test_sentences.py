@@ -401,8 +401,11 @@ def _(p, name, many, right, wrong):
     return p.is_pile(count(many), 1) and not p.ties[0] and said in (None, (passed, len(p.pile) - passed))
 
 
-@rule(r"That is a loss: (\d+) pair(s?) of answers with different marks (gets?) the same advantage under {N} only\.")
-def _(p, many, s, verb, name):
+@rule(
+    r"Here {N} is the method that loses information: (\d+) pair(s?) of answers with different marks (gets?) the same "
+    r"advantage under it only\."
+)
+def _(p, name, many, s, verb):
     lost = len(p.ties[1] - p.ties[0])
     return int(many) == lost and fits(lost, s) and verb == ("gets" if lost == 1 else "get") and name == p.name
 
@@ -469,7 +472,7 @@ def _(p, name, kept, of):
     return [int(kept), int(of)] == [len(p.ties[0] & p.ties[1]), len(p.ties[0])]
 
 
-@rule(r"{N} also ties (\d+) pair(s?) that GRPO tells apart, which is a loss\.")
+@rule(r"{N} also ties (\d+) pair(s?) that GRPO tells apart, and so loses information\.")
 def _(p, name, many, s):
     return int(many) == len(p.ties[1] - p.ties[0]) > 0 and fits(int(many), s)
 
@@ -486,7 +489,9 @@ def _(p, which, name, verb, convention):
     return named and which == expected and verb == ("is" if by_eps == 1 else "are")
 
 
-@rule(r"As this difference is less than 0\.5 % of the largest advantage, it counts as a tie\.")
+@rule(
+    r"As this difference is less than 0\.5 % of the largest advantage, the two answers of such a pair count as tied\."
+)
 def _(p):
     return tied_by_eps(p) > 0
 
@@ -639,15 +644,15 @@ def _(p, before, of, name, after):
     return [int(before), int(after)] == [len(x) for x in p.wrong] and int(of) == len(p.pairs)
 
 
-@rule(r"The push on correctness is (\S+) under both methods\.")
+@rule(r"The push on correctness, which is its correlation with the advantages, is (\S+) under both methods\.")
 def _(p, push):
     return all(near(push, p.push(side)) for side in (0, 1))
 
 
 @rule(
-    r"The push on correctness is (\S+) under GRPO and (\S+) under {N}(, so {n}'s update raises "
-    r"correctness (?:more|less)|, so neither update raises correctness|, so {n}'s update raises correctness and {n}'s "
-    r"does not)\."
+    r"The push on correctness, which is its correlation with the advantages, is (\S+) under GRPO and (\S+) under {N}(, "
+    r"so {n}'s update raises correctness (?:more|less)|, so neither update raises correctness|, so {n}'s update raises "
+    r"correctness and {n}'s does not)\."
 )
 def _(p, before, after, name, then):
     pushes = x, y = p.push(0), p.push(1)
@@ -691,11 +696,11 @@ def judge(state):
     if not silent and not p.zero(0) and not p.zero(1):
         assert (claim == "Both methods agree.") == (p.difference < 0.01)
         assert claim.startswith("Same order") == (p.same_order and p.difference >= 0.01)
-        assert ("a loss" in everything) == bool(p.ties[1] - p.ties[0]), "new ties are a loss"
+        assert ("loses information" in everything) == bool(p.ties[1] - p.ties[0]), "new ties lose information"
     if p.pairs and not silent:
         mostly = min(map(len, p.wrong)) * 2 > len(p.pairs)
         assert ("Not as it stands" in everything) == (mostly or state.weights[0] == 0)
-        assert "The push on correctness is" in everything
+        assert "The push on correctness, which is its correlation with the advantages, is" in everything
     if p.open[0]:
         assert {p.right[i] for i in p.pile} == {True, False}, "a tie of right and wrong answers is what is outlined"
     for note in drawing["notes"][:1]:

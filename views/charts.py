@@ -323,7 +323,7 @@ def speeds(rows: Sequence[Mapping]) -> alt.LayerChart:
     place = alt.YOffset("setup:N")
     tooltip = [alt.Tooltip(f"{name}:N") for name in ("setup", "row", "reward")] + [alt.Tooltip("speed:Q", format=".3f")]
     base = alt.Chart(inline(rows)).encode(y, place, tooltip=tooltip)
-    x = alt.X("speed:Q", title="logit a step for a push of one")
+    x = alt.X("speed:Q", title="change of the logit per step (push 1, mean ½)")
     layers = [
         base.mark_rule(opacity=0.4, color=INK).encode(alt.X("low:Q"), alt.X2("high:Q")),
         base.mark_point(filled=True, size=30, opacity=0.9, color=LOOKS["gdpo"].colour).encode(x),

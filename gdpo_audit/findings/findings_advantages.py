@@ -250,8 +250,8 @@ def advantages_upside_down(f: Facts) -> Iterator[Finding]:
         severity="error",
         title=f"The advantages are upside down{since}",
         message=f"The weights that made the logged advantages are below 0{since} ({weights}){unlike}: the response "
-        f"with less of {some(names)} gets the larger advantage. Usually the sign of the advantage is wrong, as in "
-        "(mean − reward) / std; if less is meant to be better, give the audit these weights.",
+        f"that scores lower on {some(names)} gets the larger advantage. Usually the sign of the advantage is wrong, as "
+        "in (mean − reward) / std; if less is meant to be better, give the audit these weights.",
         to_do="Check the sign of the advantages.",
         evidence={"rewards": names, "weights": dict(phase.weights), "step": phase.step},
         extent=1.0,
@@ -301,15 +301,16 @@ def advantage_impossible(f: Facts) -> Iterator[Finding]:
     to_do = f"Find out what made {'these advantages' if len(beyond) > 1 else 'this advantage'}: {some(beyond)}."
     if by_nothing:
         to_do = "Switch leave-one-out off, or use a trainer that divides nothing where the other responses agree."
-        of_group = "its group" if len(by_nothing) == 1 else "its group in each case"
-        message += f" {some(by_nothing)}: the other responses of {of_group} agree in every reward, and leave-one-out "
+        of_group = "of its group" if len(by_nothing) == 1 else "of the group, in each case,"
+        message += f" For {some(by_nothing)}, the other responses {of_group} agree in every reward, and leave-one-out "
         message += "divided by the round-off of their std, which is 0, as in NeMo-RL's issues 1518, 4158 and 4161."
     if beyond and f.recipe is not None and over:
         limit = number(largest_z(float(sizes[0]), ALL_CONVENTIONS[f.recipe.convention].ddof))
         message += (
-            f" {some(beyond)}: {NAMES[f.method]} makes z-scores in each {over}, and whatever the rewards, none of "
+            f" The following {'is' if len(beyond) == 1 else 'are'} too large: {some(beyond)}. {NAMES[f.method]} makes "
         )
-        message += f"{sizes[0]} z-scores can be larger than {limit}."
+        message += f"z-scores in each {over}, and whatever the rewards, none of {sizes[0]} z-scores can be larger than "
+        message += f"{limit}."
     yield Finding(
         severity="error",
         title=f"{count(many, 'logged advantage')} {is_or_are(many)} impossible",

@@ -210,18 +210,18 @@ def missing_rewards(f: Facts) -> Iterator[Finding]:
         return
     lacking = some(f"{name} in {count(n)}" for name, n in missing.items())
     severity = "error"
-    spreads = f"and {convention.name} does not skip them: a single missing reward makes every advantage of its group "
+    spreads = f"{convention.name} does not skip them: a single missing reward makes every advantage of its group "
     spreads += "NaN, and under GDPO every advantage of its batch"
     if f.framework.grpo_reads_score_alone and not f.is_gdpo:
         severity = "warning" if f.intended_method is None else "info"
         spreads = (
-            f"which {f.framework.title}'s GRPO does not read; under GDPO, a single missing reward would make every "
+            f"{f.framework.title}'s GRPO does not read these rewards; under GDPO, a single missing one would make "
         )
-        spreads += "advantage of its batch NaN"
+        spreads += "every advantage of its batch NaN"
     yield Finding(
         severity=severity,
         title="Some responses lack a reward",
-        message=f"Rewards are missing ({lacking} of {count(f.totals.responses, 'response')}), {spreads}. The figures "
+        message=f"Rewards are missing ({lacking} of {count(f.totals.responses, 'response')}). {spreads}. The figures "
         "here leave out such groups and batches.",
         to_do="Let every reward function return a number for every response.",
         evidence={"missing": missing, "responses": int(f.totals.responses)},

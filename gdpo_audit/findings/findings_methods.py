@@ -140,14 +140,15 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
         if most == f.basis.primary
         else f"; the largest push is {signed(push[most])}, on {f.rewards[most]}"
     )
+    tied = f"{percent(order.tied / order.pairs)} of these pairs are" if order.tied else "no such pair is"
     are = f"would be in the wrong order under {NAMES[f.method]}" if f.contradicted else "are in the wrong order"
     yield Finding(
         severity="warning" if inverted >= t.INVERTED_WARNING and weak and not f.contradicted else "info",
         title=f"{percent(inverted)} of the pairs that differ in {primary} {are}",
-        message=f"{lead_in(f)}, the response with the lower {primary} gets the larger advantage in {percent(inverted)} "
-        f"of the pairs of responses that differ in {primary}, and {percent(order.tied / order.pairs)} of these pairs "
-        f"are tied. What the model learns follows the push, not the order of pairs. The push on {primary} is "
-        f"{signed(push[f.basis.primary])}{largest}. {_break_even_in_words(f, f.basis.primary, needed)}",
+        message=f"{lead_in(f)}, the larger advantage goes to the response that scores lower on {primary} in "
+        f"{percent(inverted)} of the pairs of responses that differ in {primary}; {tied} tied. What the model learns "
+        f"follows the push, not the order of pairs. The push on {primary} is {signed(push[f.basis.primary])}{largest}. "
+        f"{_break_even_in_words(f, f.basis.primary, needed)}",
         to_do=f"Decide how much {primary} should count.",
         evidence=numbers,
         extent=inverted,
@@ -202,7 +203,7 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
         return
     share = ratio(f.totals.live_responses, f.totals.responses)
     yield Finding(
-        title=f"Silent groups scale the advantages of the others up by {decimal(factor, 2)}",
+        title=f"Silent groups make the advantages of the others {decimal(factor, 2)} times as large",
         message=f"{NAMES[f.method]} divides by the std of the batch, which is small here: only {percent(share)} of the "
         "responses are in groups that are not silent, which means that not every advantage in them is 0. This "
         f"multiplies the advantages of these responses by {decimal(factor, 2)} on average. Adam cancels a constant "

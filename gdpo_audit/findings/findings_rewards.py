@@ -115,7 +115,8 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
             title=f"{name} is nearly constant, and GDPO {makes} it",
             message=f"{name} is nearly constant (std at most {percent(t.FAINT_STD)} of its largest absolute value) in "
             f"{percent(faint)} of the groups in which it differs at all. GDPO {does} these differences by their own "
-            f"std, so that {name} {then} for {percent(gdpo[k])} of the update (under GRPO: {percent(grpo[k])}).",
+            f"std, so that {name} {then} for {percent(gdpo[k])} of the update; under GRPO its share is "
+            f"{percent(grpo[k])}.",
             to_do=f"If such small differences mean nothing, round {name} or lower its weight.",
             evidence=numbers,
             extent=gdpo[k],
@@ -137,9 +138,9 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
         yield Finding(
             severity="info" if k == f.basis.primary else "warning",  # the reward that matters most may well make most
             title=makes,
-            message=f"{lead_in(f)}, {makes}; if all rewards were uncorrelated and had the same spread, its "
-            f"weight would give it {percent(asks)}. The push on {name} is {signed(f.push(f.method)[k])}, "
-            f"{_pushes_on_others(f, k)}.{why}".rstrip(),
+            message=f"{lead_in(f)}, {makes}. By its weight alone it would account for {percent(asks)}, if all rewards "
+            f"were uncorrelated and had the same spread in every group. The push on {name} is "
+            f"{signed(f.push(f.method)[k])}, {_pushes_on_others(f, k)}.{why}".rstrip(),
             to_do=f"Decide whether {name} is meant to account for most of the update.",
             evidence=numbers | {"threshold": t.DOMINATES, "threshold_times_weight": t.DOMINATES_BY},
             extent=shares[k] - asks,
@@ -176,7 +177,10 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
         makes, should = title, "by its weight it should account for"
         if share < 0:
             title = f"The update works against {name}"
-            makes, should = f"the update works against {name}: its share is {percent(share)}", "its weight asks for"
+            makes, should = (
+                f"the update works against {name}: its share is {percent(share)}",
+                "by its weight it should be",
+            )
         since = "" if whole or late.step is None else f" from step {late.step} on"
         where = " in the groups in which it differs" if f.dead_or_missing(k) else ""
         why, reason_given = "" if reason_given else f" {_why(f, most, share, with_gdpo, due)}", True
@@ -245,7 +249,7 @@ def _at_the_end(f: Facts, k: int) -> _End:
     """
     bins = min(20, len(f.batches.batch), int(f.totals.groups) // t.STARVED_GROUPS)
     if bins < 2:
-        return _End(None, 0.0, nan, nan, False, "The log is too short to say from which step on. ")
+        return _End(None, 0.0, nan, nan, False, "The log is too short to say from which step on this holds. ")
     b = bin_batches(f.batches, bins)
     sums = b.methods[f.method]
     of_batch = f.batches.methods[f.method].squares * f.due_shares(k)
@@ -253,7 +257,9 @@ def _at_the_end(f: Facts, k: int) -> _End:
     starved = (sums.update[k] <= t.STARVED * could) & (could > 0)  # without a weight a reward is only switched off
     begin = next((i + 1 for i in reversed(range(bins)) if not starved[i]), 0)
     if begin == bins:
-        return _End(None, 0.0, nan, nan, False, f"At the end of the run, {f.rewards[k]} no longer has so little. ")
+        return _End(
+            None, 0.0, nan, nan, False, f"At the end of the run, the share of {f.rewards[k]} is no longer so small. "
+        )
     before, end = (replace(f, batches=select_batches(b, some)) for some in (slice(begin), slice(begin, None)))
     since = f"since step {int(b.step[begin])}" if begin else "from the first step on"
     better = begin > 0 and (end.mean(k) - before.mean(k)) * f.basis.weights[k] > 0
@@ -263,7 +269,7 @@ def _at_the_end(f: Facts, k: int) -> _End:
         share=end.shares(f.method)[k],
         share_gdpo=end.shares("gdpo")[k],
         saturated=better and (end.dead(k) >= t.DEAD or end.due_share(k) < t.STARVED_DUE),
-        words=f"{f.rewards[k]} has had so little {since}. ",
+        words=f"The share of {f.rewards[k]} has been so small {since}. ",
     )
 
 
@@ -295,7 +301,7 @@ def _why(f: Facts, most: int, share: float, gdpo: float, asks: float) -> str:
     finding is about, its share of the update as it ran, its share under GDPO, and the share that its weight asks for.
     """
     if not f.is_gdpo and (gdpo - share) / (asks - share) >= t.BY_SCALE:
-        return f"{NAMES[f.method]} adds raw rewards up, so the reward that differs most inside a group decides."
+        return f"{NAMES[f.method]} adds raw rewards up, so a reward counts the more, the more it differs inside groups."
     rarer = any(f.dead_or_missing(k) > f.dead_or_missing(most) for k in _acting_rewards(f))
     return f"{f.rewards[most]} differs in more groups than other rewards do." if rarer else ""
 
@@ -319,7 +325,7 @@ def conflict(f: Facts) -> Iterator[Finding]:
             title=f"{first} and {second} work against each other",
             message=f"Inside a group the correlation of {first} and {second} is {signed(correlation)}. Normalising "
             "does not settle this conflict: with equal weights the two cancel under GDPO as far as they oppose each "
-            "other, and under GRPO the one that varies more wins.",
+            "other, and under GRPO the update follows the one that varies more.",
             to_do=f"Decide which of {first} and {second} counts more: give that one the larger weight, or add a gate, "
             "so that the other one counts only where that one is passed.",
             evidence={"rewards": [first, second], "correlation": correlation, "threshold": t.CONFLICT},
@@ -335,11 +341,11 @@ def length_coupled(f: Facts) -> Iterator[Finding]:
     for k, (name, correlation) in enumerate(lengths["correlations"].items() if lengths else ()):
         if correlation is None or abs(correlation) < max(t.LENGTH, f.by_chance(k)):
             continue
-        more, which = ("more", "longer") if correlation > 0 else ("less", "shorter")
+        more, which = ("higher", "longer") if correlation > 0 else ("lower", "shorter")
         yield Finding(
             severity="info",
-            title=f"Longer responses get {more} {name}",
-            message=f"Inside groups, the correlation of the length of a response and {name} is {signed(correlation)}. "
+            title=f"Longer responses score {more} on {name}",
+            message=f"Inside groups, the correlation of the length of a response with {name} is {signed(correlation)}. "
             f"Teaching {name} therefore also teaches {which} responses.",
             to_do=f"If that is not meant, find out what in {name} favours {which} responses.",
             evidence={"reward": name, "correlation": correlation, "threshold": t.LENGTH},

@@ -75,7 +75,7 @@ def weights_not_as_given(f: Facts) -> Iterator[Finding]:
         severity="error",
         title="The log contradicts the weights given",
         message=f"The weights given are {of_caller}, but the logged advantages were made with other weights "
-        f"({of_log}{up_to}). The figures here are computed with the weights given, which did not run.",
+        f"({of_log}{up_to}). The figures here are computed with the weights given, although the run had others.",
         to_do="Set the weights that you mean.",
         evidence={"given": given, "logged": made},
         fix=config_lines.set_weights(f.run.framework, *f.functions(f.basis.weights), f.recipe.method),

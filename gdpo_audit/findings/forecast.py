@@ -181,7 +181,7 @@ def _notes(f: Facts) -> Iterator[str]:
     if f.recipe is None:
         yield f"The log does not show which method ran; “as it ran” stands for {NAMES[f.method]} here."
     if f.basis.changes:
-        yield "The weights of the run change; the speeds were fitted as if those of most batches had held throughout."
+        yield "The weights of the run change; the speeds were fitted as if the most frequent ones had held throughout."
 
 
 def fitted_speeds(f: Facts) -> dict[str, tuple[float, float]]:

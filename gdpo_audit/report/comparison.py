@@ -187,9 +187,9 @@ def speeds_table(c: Changes) -> Table | None:
         [x.reward, *(_with_error(x.of_runs(side)) for side in sides), _with_error((x.speed, x.error))] for x in c.speeds
     ]
     caveat = (
-        "A speed is how far the logit of a reward’s rate moves in a step for a push of 1, with its standard error. A "
-        "speed belongs to the model and the reward: where A and B agree, a forecast from either run can be trusted "
-        "more."
+        "A speed is how far the logit of a reward’s rate moves in a step at a push of 1 while the rate is one half, "
+        "with its standard error. A speed belongs to the model and the reward: where A and B agree, a forecast from "
+        "either run can be trusted more."
     )
     return Table("How fast each reward follows a push", ["reward", "A", "B", "together"], rows, caveat)
 

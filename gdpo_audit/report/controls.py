@@ -7,7 +7,8 @@ from typing import Any
 from gdpo_audit.findings.thresholds import BREAK_EVEN
 from gdpo_audit.findings.what_if import FIGURES
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_audit.report.summary import comparable, label, not_comparable
+from gdpo_audit.report.meanings import label
+from gdpo_audit.report.summary import comparable, not_comparable
 from gdpo_core import _html
 from gdpo_core._html import Html, fold, join, tag
 from gdpo_core._words import count, number, percent, signed

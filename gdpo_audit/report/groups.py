@@ -96,9 +96,8 @@ def _shows(report: AuditReport, group: ExampleGroup) -> str:
         return f"a logged advantage of size {number(group.score)}"
     pairs = count(group.score, "pair")
     if group.finding == "priority-inversion":
-        return (
-            f"{pairs} in which the response with the lower {one_line(report.run['primary'])} gets the larger advantage"
-        )
+        primary = one_line(report.run["primary"])
+        return f"{pairs} in which the response that scores lower on {primary} gets the larger advantage"
     pairs += " with different rewards"
     if group.finding == "ties-hide-signal":
         return f"{pairs} but the same advantage"

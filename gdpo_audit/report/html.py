@@ -18,7 +18,7 @@ from gdpo_audit.report.comparison import Changes, headline
 from gdpo_audit.report.controls import NAMED, answers, depth, table
 from gdpo_audit.report.courses import courses
 from gdpo_audit.report.groups import MEANING, PUNISHED_TITLE, group_tables, punished_tables
-from gdpo_audit.report.meanings import COMPARED_WITH
+from gdpo_audit.report.meanings import COMPARED_WITH, label
 from gdpo_audit.report.opening import opening
 from gdpo_audit.report.sections import (
     NOTES,
@@ -30,7 +30,7 @@ from gdpo_audit.report.sections import (
     sections,
     what_if_section,
 )
-from gdpo_audit.report.summary import Table, answered, comparable, label, severity_counts, value
+from gdpo_audit.report.summary import Table, answered, comparable, severity_counts, value
 from gdpo_core import _theme
 from gdpo_core._errors import expect
 from gdpo_core._html import Html, fold, join, notebook_html, script, style, tag, text

@@ -1,9 +1,11 @@
-"""Sentences that say what the columns in the tables of a report mean."""
+"""Sentences that say what the columns in the tables of a report mean, and the names of its figures."""
+
+from gdpo_core.conventions import NAMES
 
 SHARES = "The shares are each reward’s part of the update; before rounding, those of all rewards add up to 100 %."
 PUNISHED = (
-    "“Punished” says which share of the responses above their group’s mean in a reward still gets an advantage of 0 or "
-    "less."
+    "“Punished” looks at the responses whose reward is above the mean of their group: it is the share of them that "
+    "still get an advantage of 0 or less."
 )
 CONSTANT = "“Constant” is the share of the groups in which all responses have the same value of the reward."
 TIED = "“Tied pairs” is the share of the pairs of responses with different rewards that get the same advantage."
@@ -22,18 +24,54 @@ COMPARED_WITH = {  # by the id of a finding, the figure that its threshold is co
     "blind-zero-std-metric": "the constant groups that the metric misses",
     "filter-drops-signal": "the share",
     "reward-dead": "constant groups",
-    "reward-noise": "faint groups",
+    "reward-noise": "nearly constant groups",
     "reward-dominates": "the update share",
     "no-right-answer": "the update share",
     "reward-falls": "the fall",
     "conflict": "the correlation",
     "length-coupled": "the size of the correlation",
 }
+NAMES_OF_FIGURES = {  # by the key of a piece of evidence, its name where the key alone would not be understood
+    "inversions": "wrong order",
+    "faint_groups": "nearly constant groups",
+    "weight_asks_for": "share by weight alone",
+    "due_share": "share by weight, where the reward varies",
+    "rewards_differ_in": "silent groups in which rewards differ",
+    "live_responses": "responses in groups that are not silent",
+    "fall_in_stds": "fall, in standard deviations",
+    "update_share_there": "shares of the update in these groups",
+    "dead_groups_of_others": "constant groups elsewhere",
+    "threshold_rise": "threshold for the rise of constant groups",
+    "threshold_times_share": "threshold for the share at the end, as a part of that at the start",
+    "threshold_std": "threshold for the std, as a part of the largest absolute value",
+    "threshold_times_grpo": "threshold for the share under GDPO, as a multiple of that under GRPO",
+    "threshold_update_share": "threshold for the share under GDPO",
+    "threshold_times_weight": "threshold for the share, as a multiple of the share by weight alone",
+    "threshold_of_due": "threshold for the share, as a part of the share by weight",
+    "threshold_groups": "threshold for the number of groups",
+    "threshold_of_others": "threshold for constant groups elsewhere",
+}
+NAMES_WITH_METHOD = {  # by the start of the key of a piece of evidence, behind which a method stands, its name
+    "update_share_": "update share",
+    "break_even_": "weight above which no pair is in the wrong order",
+}
+
+
+def label(key: str) -> str:
+    """Return the name of a piece of evidence in words.
+
+    >>> label("update_share"), label("inversions"), label("update_share_gdpo")
+    ('update share', 'wrong order', 'update share under GDPO')
+    """
+    for start, words in NAMES_WITH_METHOD.items():
+        if (method := key.removeprefix(start)) in NAMES and method != key:
+            return f"{words} under {NAMES[method]}"
+    return NAMES_OF_FIGURES.get(key, key.replace("_", " ").replace("dead groups", "constant groups"))
 
 
 def wrong_order(primary: str) -> str:
     """Return the sentence that explains the share of pairs in the wrong order, for a primary reward."""
     return (
-        f"“Wrong order” says in which share of the pairs of responses that differ in {primary} the response with the "
-        f"lower {primary} gets the larger advantage."
+        f"“Wrong order” looks at the pairs of responses that differ in {primary}: it is the share of them in which the "
+        f"response that scores lower on {primary} gets the larger advantage."
     )

@@ -3,7 +3,7 @@
 from gdpo_audit.json_types import PromptsPart
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.meanings import SILENT
-from gdpo_audit.report.summary import Table
+from gdpo_audit.report.summary import Table, shown_method
 from gdpo_core._words import MISSING, count, listing, number, one_line, percent, signed
 
 
@@ -16,22 +16,15 @@ def taught(report: AuditReport) -> list[str]:
     """
     sentences, responses, prompts = [], report.run["silent_responses"], report.prompts
     if responses:
-        share, groups = (
-            percent(responses / report.source["responses"]),
-            "its group" if responses == 1 else "their groups",
-        )
-        sentences.append(
-            f"{count(responses, 'response')} ({share}) taught nothing: every advantage in {groups} is 0"
-            f"{report.run.get('but_residue', '')}."
-        )
+        sentences.append(_silent_responses(report, responses))
     if prompts and prompts["silent"] and prompts["repeated"]:  # else each prompt is a group, which is told already
         sentences.append(_silent_prompts(prompts))
     if lengths := report.lengths:
         first, last = (number(lengths[end], 3) for end in ("first_quarter", "last_quarter"))
         known = [(name, x) for name, x in lengths["correlations"].items() if x is not None]
         by_size = sorted(known, key=lambda pair: -abs(pair[1]))
-        in_words = listing(f"{name} ({signed(x)})" for name, x in by_size[:3])
-        inside = f" Inside groups, the length of a response correlates with {in_words}." if known else ""
+        in_words = listing(f"{signed(x)} with {name}" for name, x in by_size[:3])
+        inside = f" Inside groups, the length of a response has a correlation of {in_words}." if known else ""
         first, ends = f"{first} {lengths['unit']}", ("in the first quarter of the run", "in the last")
         if report.source["steps"] < 4:  # then a quarter is no whole step
             ends = "at the start of the run", "at its end"
@@ -41,6 +34,23 @@ def taught(report: AuditReport) -> list[str]:
             goes = f"is {first}{same}"
         sentences.append(f"The mean length of the responses {goes}.{inside}")
     return sentences
+
+
+def _silent_responses(report: AuditReport, responses: int) -> str:
+    """Return the sentence that says how many responses taught nothing because every advantage in their group is 0.
+
+    responses: how many did so, at least 1. The sentence says so if they are all of one group.
+    """
+    method, share = shown_method(report)[0], percent(responses / report.source["responses"])
+    silent = report.methods[method]["silent_groups"] if method else None
+    many = round((silent or 0) * report.source["groups"])
+    of_one, groups = "", "its group" if responses == 1 else "their groups"
+    if many == 1 and responses > 1:
+        of_one, groups = ", all of one group,", "that group"
+    residue = report.run.get("but_residue", "")
+    return (
+        f"{count(responses, 'response')} ({share}){of_one} taught nothing: every advantage in {groups} is 0{residue}."
+    )
 
 
 def _silent_prompts(prompts: PromptsPart) -> str:

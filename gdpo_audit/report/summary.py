@@ -16,7 +16,18 @@ from gdpo_audit.findings.sentences import WEIGHTS_FROM
 from gdpo_audit.findings.what_if import FIGURES, WhatIf
 from gdpo_audit.json_types import ByRewardPart
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_audit.report.meanings import CHANGE, CONSTANT, MOVED, PUNISHED, QUARTERS, SHARES, SILENT, TIED, wrong_order
+from gdpo_audit.report.meanings import (
+    CHANGE,
+    CONSTANT,
+    MOVED,
+    PUNISHED,
+    QUARTERS,
+    SHARES,
+    SILENT,
+    TIED,
+    label,
+    wrong_order,
+)
 from gdpo_core._words import MISSING, clip, count, listing, number, one_line, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
@@ -41,15 +52,6 @@ def value(x: object) -> str:
     if isinstance(x, Sequence) and not isinstance(x, str):
         return listing(map(value, x), link="", most=_SHOWN)
     return str(x)
-
-
-def label(key: str) -> str:
-    """Return the name of a piece of evidence in words.
-
-    >>> label("update_share"), label("inversions")
-    ('update share', 'wrong order')
-    """
-    return "wrong order" if key == "inversions" else key.replace("_", " ").replace("dead groups", "constant groups")
 
 
 def source_facts(report: AuditReport) -> dict[str, str]:

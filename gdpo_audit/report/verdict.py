@@ -103,9 +103,9 @@ def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
             :1
         ]:  # the first one that moves a push about as far as any does
             yield (
-                f"Open: name the reward that matters most (--primary): {listing(f.rewards, 'or', most=6)}. {row.do}, "
-                f"and the push on {name} goes from {signed(now[name])} to {signed(row.push[name])}; whether that is "
-                "better depends on which reward matters most."
+                f"Open: name the reward that matters most (--primary): {listing(f.rewards, 'or', most=6)}. If you "
+                f"{row.do[:1].lower()}{row.do[1:]}, the push on {name} goes from {signed(now[name])} to "
+                f"{signed(row.push[name])}; whether that is better depends on which reward matters most."
             )
     for row in plan:
         if row.gate:

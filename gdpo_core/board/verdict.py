@@ -104,8 +104,8 @@ def _told_apart(facts: Facts) -> str:
         gets = "gets" if len(chosen.tied) == 1 else "get"
         first = f"**{chosen.name} gives {who} the same advantage; {base.name} ties none.**"
         loss = (
-            f"That is a loss: {lost} of answers with different marks {gets} the same advantage under {chosen.name} "
-            "only."
+            f"Here {chosen.name} is the method that loses information: {lost} of answers with different marks {gets} "
+            "the same advantage under it only."
         )
         return f"{first} {loss} {_only_by_pay(facts)}".strip()
     levels = len({chosen.level[i] for i in facts.pile})
@@ -184,13 +184,15 @@ def _ties_of_the_other(facts: Facts) -> list[str]:
     if base.ties and 0 < kept < len(base.tied):
         sentences.append(f"{chosen.name} still ties {of_all(kept, len(base.tied), 'pair')}.")
     if base.ties and new:
-        sentences.append(f"{chosen.name} also ties {count(new, 'pair')} that {base.name} tells apart, which is a loss.")
+        sentences.append(
+            f"{chosen.name} also ties {count(new, 'pair')} that {base.name} tells apart, and so loses information."
+        )
     if chosen.by_eps:
         name = CONVENTIONS[facts.state.convention].name
         sentences.append(
             f"{_pairs_by_eps(chosen)} {name} adds a small ε to its divisors, which leaves a difference between the two "
-            f"advantages. As this difference is less than {percent(APART)} of the largest advantage, it counts as a "
-            "tie."
+            f"advantages. As this difference is less than {percent(APART)} of the largest advantage, the two answers "
+            "of such a pair count as tied."
         )
     if _one_spread(facts):
         sentences.append(ONE_SPREAD.format(chosen.name))

@@ -129,9 +129,10 @@ def _pushes(facts: Facts, first: str) -> str:
     base, chosen = facts.base, facts.chosen
     before, after = (round(side.push or 0.0, 2) for side in (base, chosen))  # a push that is printed as 0 counts as 0
     numbers = [signed(before), signed(after)]
+    push = f"The push on {first}, which is its correlation with the advantages,"
     if numbers[0] == numbers[1]:
-        return f"The push on {first} is {numbers[0]} under both methods."
-    told = f"The push on {first} is {numbers[0]} under {base.name} and {numbers[1]} under {chosen.name}"
+        return f"{push} is {numbers[0]} under both methods."
+    told = f"{push} is {numbers[0]} under {base.name} and {numbers[1]} under {chosen.name}"
     if max(before, after) <= 0:
         return f"{told}, so neither update raises {first}."
     more, less = (chosen, base) if after > before else (base, chosen)

@@ -57,23 +57,29 @@ def section() -> Html:
     """
     return join(
         tag("h2", "Do forecasts from a log come true in training?", kind="section", id="trained"),
-        tag("p", prose(how_many_held(load())), kind="answer"),
+        *(tag("p", prose(paragraph), kind="answer") for paragraph in how_many_held(load())),
     )
 
 
-def how_many_held(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return a paragraph on how many of the forecasts held; rows: as `load` returns them."""
+def how_many_held(rows: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """Return two paragraphs: the first says what was forecast and from what, the second how many of the forecasts held.
+
+    rows: as `load` returns them.
+    """
     outcome = judge([row["came"] for row in rows], rows)
     settings, setups = ({(row["setup"], row["row"]) for row in rows}, {row["setup"] for row in rows})
     left = f", and {count(int(outcome['open']), 'forecast')} stayed open" if outcome["open"] else ""
     signs, clear = int(outcome["signs"]), int(outcome["clear"])
     right = f"all {clear}" if signs == clear else f"{signs} of {clear}"
-    return (
+    before = (
         f"A model of {PARAMETERS:,} parameters was trained in {count(len(setups), 'set-up')}; a set-up fixes the "
         "rewards and what they pay. A setting is a method with weights and, in some cases, a gate: a gated reward "
         f"counts only where another reward is passed. For each set-up, the audit of chapter 4 read the first {FROM} "
-        "steps of the log of one run. From these it predicted how the mean of each reward over "
-        f"{_steps()} steps would change under other settings, of which there are {len(settings)} over all set-ups. "
+        "steps of the log of one run. From these steps it predicted, for other settings, how far the mean of each "
+        f"reward over {_steps()} steps would differ from that of the run left unchanged. There are {len(settings)} "
+        f"such settings in all, spread over the {count(len(setups), 'set-up')}."
+    )
+    after = (
         "Then the model was trained under these settings. Changes are given in points; a point is a hundredth of the "
         f"range of a reward. **In {right} cases where a mean changed by {round(100 * CLEAR)} points or more, the "
         f"forecast has the right sign. Of the {count(int(outcome['intervals']))} forecast intervals, each of 80 %, "
@@ -81,6 +87,7 @@ def how_many_held(rows: Sequence[Mapping[str, Any]]) -> str:
         f"{decimal(100 * outcome['error'], 1)} points, and the guess “nothing changes” by "
         f"{decimal(100 * outcome['of_no_change'], 1)}."
     )
+    return before, after
 
 
 # --- the picture ------------------------------------------------------------------------------------------------------
@@ -278,12 +285,13 @@ def speeds_said() -> str:
     ]
     strict, closeness = (decimal(medians.filter(reward=reward)["speed"].item()) for reward in ("strict", "closeness"))
     return (
-        "A forecast works because a reward follows a push at nearly the same speed in every set-up. The speed is how "
-        "far the logit of the reward's mean moves in a step at a push of 1. For each set-up we took the median speed "
-        f"of its runs. Across the set-ups this median lies {listing(ranges, link='and')}. Three rewards exist in one "
-        f"set-up each: conciseness behind a gate, with a median of {decimal(gated['speed'].item())}; “strict”, which "
-        f"is 1 if correctness and style both pass, with {strict}; and “closeness”, which says from 0 to 1 how similar "
-        f"an answer is to the intended one, with {closeness}."
+        "A forecast works because each reward has a speed of its own, at which it follows a push, and this speed is "
+        "nearly the same in every set-up. The speed is how far the logit of the reward's mean moves in a step at a "
+        "push of 1 while the mean is one half; nearer to 0 or 1 the logit moves less. For each set-up we took the "
+        f"median speed of its runs. Across the set-ups this median lies {listing(ranges, link='and')}. Three rewards "
+        "exist in one set-up each: conciseness that is gated from the start, with a median of "
+        f"{decimal(gated['speed'].item())}; “strict”, which is 1 if correctness and style both pass, with {strict}; "
+        f"and “closeness”, which says from 0 to 1 how similar an answer is to the intended one, with {closeness}."
     )
 
 

@@ -34,11 +34,13 @@ def pushes_in_words(data: Published, choice: Choice) -> str:
     grpo, gdpo = (pushes(data, choice)[m] for m in ("grpo", "gdpo"))
     weights = order.weights_said(choice)
     if signed(grpo[0]) == signed(gdpo[0]):
-        bold = f"With {weights}, both methods push correctness alike, by {signed(gdpo[0])}."
+        bold = f"With {weights}, both methods push correctness alike: its correlation with the advantages is "
+        bold += f"{signed(gdpo[0])} under each."
     else:
         more = "more" if gdpo[0] > grpo[0] else "less"
         by = f"{signed(gdpo[0])} against {signed(grpo[0])}"
-        bold = f"With {weights}, GDPO pushes correctness {more} than GRPO does: {by}."
+        bold = f"With {weights}, GDPO pushes correctness {more} than GRPO does: the correlation of correctness with "
+        bold += f"the advantages is {by}."
     rest = " and ".join(
         f"{name} by {signed(gdpo[k])} (GRPO by {signed(grpo[k])})" for k, name in enumerate(REWARDS) if k
     )

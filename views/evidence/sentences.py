@@ -64,7 +64,7 @@ def unlike(data: Published, choice: Choice) -> str:
     rarely = (
         f"GRPO would tie such answers in {count(grpo, 'prompt')}, GDPO in {count(gdpo)}"
         if grpo or gdpo
-        else "neither method would tie any"
+        else "neither method would tie two answers with different marks in any prompt"
     )
     return f"with the weights {listing(f'{w:g}' for w in UNLIKE)} {rarely}"
 

@@ -60,7 +60,7 @@ def group_view(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.a
     answers = count(len(group.rewards), "answer")
     about += f" On this board the group is a batch by itself: GDPO's batch step runs over its {answers} alone."
     about += " What if one more answer had passed?"
-    title = "The groups behind the findings, and what if"
+    title = "Groups that show the findings"
     asked = [tag("h2", title, kind="section"), div("asking", choice), *([prompt] if prompt else [])]
     inside = [*asked, tag("p", about.strip(), kind="note"), element(drawn)]
     return show(_html.fold(title, *inside, kind="waits"))

@@ -345,7 +345,7 @@ def weights_table(file: File, scenario: Scenario, setup: Setup) -> Html | str:
         for m, cells in endings.items()
     ]
     need = {m: _largest(cells) for m, cells in endings.items()}
-    each = listing([f"{NAMES[m]} {'none of these' if w is None else number(w)}" for m, w in need.items()])
+    each = listing([f"{'none of these' if w is None else number(w)} under {NAMES[m]}" for m, w in need.items()])
     gate = (
         "Behind the gate the right answer wins under every method, at any weight."
         if all(cells[-1][0] >= LEARNT for cells in endings.values())
@@ -353,7 +353,8 @@ def weights_table(file: File, scenario: Scenario, setup: Setup) -> Html | str:
         "the gate spares wrong answers this penalty."
     )
     sentences = (
-        f"Of these weights of conciseness, the largest with which the right answer wins is **{each}**. {gate}",
+        f"The right answer wins if the policy gives it in the end with a probability of {LEARNT:g} or more. Of these "
+        f"weights of conciseness, the largest with which the right answer wins is **{each}**. {gate}",
         "Normalising does not know which reward matters more. It moves the weight up to which the right answer wins, "
         "but it does not choose the weight. A gate needs no weight to be found if the gated reward is never below 0; "
         "otherwise let the gate set it to its worst value.",

@@ -53,7 +53,7 @@ def lead(setup: Setup) -> Html:
         return join(trained, tag("b", "Look at which answer ends near 1."))
     coins = f" of {count(len(setup.p0), 'coin')}. A coin that shows 1 earns its reward, and the policy sets how likely "
     trained = join(f"For {epochs} we train a toy ", policy, coins, "that is. ")
-    return join(trained, tag("b", f"Look at the epoch at which each line crosses {LEARNT:g}."))
+    return join(trained, tag("b", f"Look at where each line crosses {LEARNT:g}."))
 
 
 def caption(setup: Setup) -> str:
@@ -85,8 +85,11 @@ def counts(comparison: str, kinds: Sequence[str], cards: int, uncounted: Sequenc
         f", GDPO is faster in {faster} of {count(len(kinds), 'coin set-up')}, slower in {slower} and no different in "
     )
     ends += f"{rest}{f' (in {never} neither method gets there)' if never else ''}. "
-    conflicts = f"In {cards - len(uncounted) - len(kinds)} more set-ups the rewards conflict, and the question is "
-    return join(tag("b", UNDER[comparison]), ends, _dashed(uncounted), conflicts, "which answer wins.")
+    conflicts = (
+        f"In {cards - len(uncounted) - len(kinds)} more set-ups the rewards conflict: there the policy chooses one of "
+        "three answers, and the question is which of them wins, that is, which one it ends up giving."
+    )
+    return join(tag("b", UNDER[comparison]), ends, _dashed(uncounted), conflicts)
 
 
 def _dashed(set_ups: Sequence[Scenario]) -> str:
@@ -134,7 +137,10 @@ def how_it_learns(setup: Setup) -> Html:
     """Return paragraphs that say in plain words what is trained and how, what the batch step is for, and what the lines
     of the chart show.
     """
-    drawn = "The policy is a few coins. It sets how likely each coin is to show 1; this is called a Bernoulli policy."
+    drawn = (
+        "The policy is a few coins. It sets how likely each coin is to show 1; this is called a Bernoulli policy. An "
+        "answer is one throw of all coins."
+    )
     outcome = "b is what the coin showed, 1 or 0, and p is the probability of a 1"
     if setup.arms:
         drawn = f"The policy chooses among {word(len(setup.p0))} answers by a softmax over their logits."

@@ -37,17 +37,18 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“[1,0,1] and [0,1,1] get one advantage from GRPO and two from GDPO.”",
         PARTLY,
-        "With equal weights GRPO always gives these two answers the same advantage. GDPO does so too if the two marks "
-        "have the same std, that is, if both are passed by equally many answers, or if one is passed by as many "
-        f"answers as fail the other. In a group of {len(tied)}, GDPO {_TELLS[not same[0]]} if {_passes(tied)}, and "
-        f"{_TELLS[not same[1]]} if {_passes(split)}.",
+        "With equal weights GRPO always gives these two answers the same advantage. GDPO does so too if the first two "
+        "marks, in which the answers differ, have the same std. This is the case if the two marks are passed by "
+        f"equally many answers, or if as many answers pass one mark as fail the other. In a group of {len(tied)}, GDPO "
+        f"{_TELLS[not same[0]]} if {_passes(tied)}, and {_TELLS[not same[1]]} if {_passes(split)}.",
         ("lab",),
     )
     yield (
         "“From p = 0.5 GRPO puts all rewards on one path, GDPO does not.”",
         FALSE,
         "With equal scales and equal starts, all rewards follow the same curve under GDPO too: all methods coincide. "
-        "The usual demo leaves out GDPO's batch step, so GDPO's steps are longer.",
+        "The usual demo shows a difference only because it leaves out GDPO's batch step, which makes GDPO's steps "
+        "longer.",
         ("train", "demo"),
     )
     yield (
@@ -80,7 +81,7 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
         "“Use GDPO when all rewards matter alike.”",
         PARTLY,
         "At equal weights GDPO makes uncorrelated rewards count alike, whether or not they matter. So the advice is "
-        "right if each of them matters, and wrong if one of them is nearly constant noise.",
+        "right if each of them matters, and wrong if one of them is nearly constant and varies only by noise.",
         ("train", "noise"),
     )
     yield ("“No setting gets worse with GDPO.”", FALSE, _where_gdpo_is_behind(), ("evidence",))
@@ -168,9 +169,9 @@ def successors_table(lab: State) -> Html:
         tag(
             "p",
             prose(
-                "All are methods of gdpo_core.advantages, and all but PAPO, whose first reward has a part of its own, "
-                "of the **Lab** and of **Train**, with our weights w_k; the papers of MO-GRPO and CorrGRPO have none, "
-                "nor has the code of SAW."
+                "The function gdpo_core.advantages computes all of these methods. All but PAPO, whose first reward has "
+                "a part of its own, are also in the **Lab** and in **Train**. The weights w_k in the formulas are "
+                "ours where the papers (of MO-GRPO and CorrGRPO) or the code (of SAW) have none."
             ),
         ),
         table(["method", "paper", "what it computes", *here], rows, "successors"),
@@ -178,20 +179,22 @@ def successors_table(lab: State) -> Html:
 
 
 LIMITS = (
-    f"A small language model was trained ({experiment.PARAMETERS:,} parameters, in Evidence), but no model of a "
-    "size that people use. Train's policies are coins or, where rewards conflict, a choice of three answers. They "
-    "show what normalising does to a gradient, not what a model makes of it.",
-    "A mark is a reward that is 1 or 0; in the paper a reward can be any number. The value of a mark is its pay times "
-    "its weight. With three marks and positive weights, GRPO can tie answers with different marks only if two marks "
-    "have the same value, or if the value of one mark is the sum of the values of the other two. The same rule holds "
-    "for GDPO, but there the value of a mark is its weight divided by its std in the group. The pay does not matter, "
-    "so this is the std of zeros and ones.",
+    f"Only small language models were trained for this page, such as that of Evidence with {experiment.PARAMETERS:,} "
+    "parameters or the one in Your run that does sums, and none of a size that people use. Train's policies are coins "
+    "or, where rewards conflict, a choice of three answers. They show what normalising does to a gradient, not what a "
+    "model makes of it.",
+    "A mark is 1 or 0, and the reward for passing it is what it pays; in the paper a reward can be any number. The "
+    "value of a mark is its pay times its weight. With three marks and positive weights, GRPO can tie answers with "
+    "different marks only if two marks have the same value, or if the value of one mark is the sum of the values of "
+    "the other two. The same rule holds for GDPO, but there the value of a mark is its weight divided by its std in "
+    "the group. This std is that of the zeros and ones, not of what they pay, because the pay does not matter under "
+    "GDPO.",
     "Shares of the update are shares of variance, not of gradients: a gradient also depends on token "
     "probabilities, clipping, a KL term and how tokens are averaged.",
     "In Train's conflict at equal pay any weight below 1 on conciseness lets the right answer win. On language "
     "models the paper found that a lower weight is unreliable and that a gate works.",
-    f"The code of each trainer was read on a day of its own, the latest on "
-    f"{max(trainer.read_on for trainer in FRAMEWORKS.values())}; the record of each trainer says where and when.",
+    f"The trainers' code was read on different days, most recently on "
+    f"{max(trainer.read_on for trainer in FRAMEWORKS.values())}; each trainer's record says what was read and when.",
 )
 REFERENCES = {
     "GDPO": (

@@ -252,10 +252,12 @@ def _while_it_trains(framework: Framework) -> list[str]:
         "that stays the same during training, but not one that changes: watch how many groups are silent, and when."
     ]
     if metric := framework.zero_std_metric:
-        over = "over the whole batch" if framework.zero_std_over_batch else "from the sum of the rewards"
+        start, computed = "The", "the metric is computed from the sum of the rewards"
+        if framework.zero_std_over_batch:
+            start, computed = "Under GDPO the", "under this method it is computed over the whole batch"
         sentences.append(
-            f"The metric {metric} of {framework.title} does not show that one reward has become constant, because the "
-            f"metric is computed {over}. Log, for each reward, in how many groups it is constant."
+            f"{start} metric {metric} of {framework.title} does not show that one reward has become constant, because "
+            f"{computed}. For each reward, record in how many groups it is constant."
         )
     if option := framework.filter_option:
         sentences.append(

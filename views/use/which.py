@@ -34,8 +34,8 @@ def cases() -> list[tuple[Case, Case]]:
         (
             Case(
                 "The scales differ,",
-                "and you have no weights that make up for it. In GRPO's sum the largest reward makes up most of the "
-                "update. In Train, {verdict}.",
+                "and no weights make up for it. In GRPO's sum the largest reward accounts for most of the "
+                f"update. In Train, {{verdict}} with SGD; with Adam {_in_train('adam')}.",
                 "train",
                 "scales",
             ),
@@ -49,8 +49,9 @@ def cases() -> list[tuple[Case, Case]]:
         (
             Case(
                 "A continuous reward matters more than a rarely passed mark.",
-                f"In Train it is learnt in {_epochs_of_dense(1)}. The mark, however, takes "
-                f"{_epochs_of_dense(0)}; Train judges by the reward learnt last, so there {{verdict}}.",
+                f"In Train it is learnt in {_epochs_of_dense(1, ' under GDPO', ' under GRPO')}. The price is that the "
+                f"mark takes {_epochs_of_dense(0)}. Train judges by the reward learnt last, so it says that "
+                "{verdict}.",
                 "train",
                 "dense",
             ),
@@ -65,14 +66,14 @@ def cases() -> list[tuple[Case, Case]]:
         (
             Case(
                 "All signals matter,",
-                "and none is nearly constant noise. Under GDPO a reward that varies counts by its weight, whatever its "
-                "scale, even beside a reward a hundred times as large. In Train, {verdict}.",
+                "and none is nearly constant. Under GDPO the share of a reward that varies depends on its "
+                "weight, not on its scale, even beside a reward a hundred times as large. In Train, {verdict}.",
                 "train",
                 "hundred",
             ),
             Case(
                 "One reward dominates on purpose,",
-                "by its scale or by weights tuned for the sum. GDPO takes the scale out and undoes that. In Train’s "
+                "by its scale or by weights tuned for the sum. GDPO removes the scale, and so undoes that. In Train’s "
                 "set-up “Weights tuned for a sum”, the answer is {verdict}.",
                 "train",
                 "tuned",
@@ -88,8 +89,9 @@ def cases() -> list[tuple[Case, Case]]:
                 "evidence",
             ),
             Case(
-                "One reward is nearly constant noise.",
-                "GDPO makes it as large as a real reward; in GRPO's sum it stays small. In Train, {verdict}.",
+                "One reward is nearly constant,",
+                "because it varies only by a little noise. GDPO makes this noise as large as a real reward; in GRPO's "
+                "sum it stays small. In Train, {verdict}.",
                 "train",
                 "noise",
             ),
@@ -125,25 +127,31 @@ def _pairs() -> prompts.Pairs:
     return prompts.pairs(prompts.marks_of(data, prompts.Choice()))
 
 
-def _epochs_of_dense(coin: int) -> str:
+def _epochs_of_dense(coin: int, under_gdpo: str = "", under_grpo: str = "") -> str:
     """Return words on how many epochs GDPO and GRPO take to learn a coin of the scenario `dense`.
 
     They are those of the comparison "equal", in which both methods have advantages of unit std. coin: the coin's
     number, from 0.
     """
     sketch = cards.load(ROOT / "data")[1]["sketches"]["dense"]["equal"]
-    return f"{count(sketch['gdpo']['steps'][coin], 'epoch')} under GDPO and {sketch['grpo']['steps'][coin]} under GRPO"
+    gdpo, grpo = (sketch[method]["steps"][coin] for method in ("gdpo", "grpo"))
+    return f"{count(gdpo, 'epoch')}{under_gdpo} instead of {grpo}{under_grpo}"
+
+
+def _in_train(scenario: str) -> str:
+    """Return the verdict on a scenario of Train as a clause, such as "GDPO is faster"; on a scenario where the policy
+    chooses among answers, as words that follow "the answer is". It is "" without a scenario. scenario: the id.
+    """
+    verdicts = {known.id: known.verdict for known in load_scenarios(ROOT / "data" / "scenarios.json")}
+    verdict = verdicts.get(scenario, "")
+    verdict = f"GDPO is {verdict.removeprefix('GDPO ')}" if verdict.startswith("GDPO ") else verdict
+    return "there is no difference" if verdict == "no difference" else verdict
 
 
 @lru_cache(maxsize=1)
 def _drawn() -> Html:
-    verdicts = {scenario.id: scenario.verdict for scenario in load_scenarios(ROOT / "data" / "scenarios.json")}
-
     def cell(case: Case) -> Html:
-        verdict = verdicts.get(case.scenario, "")
-        verdict = f"GDPO is {verdict.removeprefix('GDPO ')}" if verdict.startswith("GDPO ") else verdict
-        verdict = "there is no difference" if verdict == "no difference" else verdict
-        says = prose(f"**{case.rewards}** {case.shown_by.format(verdict=verdict)}")
+        says = prose(f"**{case.rewards}** {case.shown_by.format(verdict=_in_train(case.scenario))}")
         return join(says, " ", onward(case.at, case.rewards.rstrip(".,"), case.scenario))
 
     rows = [[cell(gdpo), cell(grpo)] for gdpo, grpo in cases()]
