@@ -326,9 +326,7 @@ def _on_recommended(report: AuditReport) -> str:
 
 
 def _forecast_of(row: Setting, name: str) -> str:
-    """Return in words how the mean of a reward is forecast to change, with the interval; a dash where that is not
-    known.
-    """
+    """Return in words how a reward's mean is forecast to change, with the interval; a dash where it is not known."""
     x = row.forecast[name] if row.forecast else None
     if x is None or x["difference"] is None:
         return MISSING

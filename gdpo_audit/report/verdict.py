@@ -99,9 +99,8 @@ def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
         now = plan[0].push
         moved = [(abs(push - now[name]), name, row) for row in plan for name, push in row.push.items()]
         most = max((size for size, _, _ in moved if size >= MOVED), default=inf)
-        for _, name, row in [x for x in moved if x[0] >= most - MOVED / 2][
-            :1
-        ]:  # the first one that moves a push about as far as any does
+        # The first setting is taken that moves a push about as far as any does.
+        for _, name, row in [x for x in moved if x[0] >= most - MOVED / 2][:1]:
             yield (
                 f"Open: name the reward that matters most (--primary): {listing(f.rewards, 'or', most=6)}. If you "
                 f"{row.do[:1].lower()}{row.do[1:]}, the push on {name} goes from {signed(now[name])} to "
