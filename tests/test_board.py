@@ -152,7 +152,7 @@ def test_what_only_an_eps_parts_is_a_tie():
     assert "The 4 pairs that GDPO ties are not tied exactly: TRL adds a small ε to its divisors" in said[0]
     a = gc.gdpo(rewards, convention=gc.TRL)
     assert 1e-6 < abs(a[8] - a[10]) < 0.005
-    assert "GDPO is the method that loses information: 4 pairs" in Board(rewards).drawing["verdict"][0]
+    assert "GDPO is the method that loses information: in 4 pairs" in Board(rewards).drawing["verdict"][0]
     assert "ε" not in Board(rewards).drawing["verdict"][0]
 
 

@@ -116,7 +116,7 @@ def test_the_picture_has_a_point_per_reward_and_row():
     assert f'class="across" style="left: 0.0%">−{-least}<' in drawn and f'left: 100.0%">+{most}<' in drawn
     said = " ".join(forecasts.how_many_held(rows))
     assert "In all 27 cases where a mean changed by 3 points or more, the forecast has the right sign" in said
-    assert "Of the 57 forecast intervals, each of 80 %, 45 contain" in said
+    assert "Of the 57 forecasts with an interval, 45 have an 80 % interval that contains" in said
 
 
 def test_a_chosen_point_shows_its_setting_as_it_ran_as_forecast_and_as_it_came():

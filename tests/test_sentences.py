@@ -402,12 +402,12 @@ def _(p, name, many, right, wrong):
 
 
 @rule(
-    r"Here {N} is the method that loses information: (\d+) pair(s?) of answers with different marks (gets?) the same "
-    r"advantage under it only\."
+    r"Here {N} is the method that loses information: in (\d+) pair(s?), answers with different marks get the same "
+    r"advantage from {N}, but not from GRPO\."
 )
-def _(p, name, many, s, verb):
+def _(p, name, many, s, again):
     lost = len(p.ties[1] - p.ties[0])
-    return int(many) == lost and fits(lost, s) and verb == ("gets" if lost == 1 else "get") and name == p.name
+    return int(many) == lost and fits(lost, s) and name == again == p.name
 
 
 @rule(

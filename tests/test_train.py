@@ -302,7 +302,7 @@ def test_a_coin_that_no_method_can_learn_is_told_apart_from_those_that_are_judge
 def test_the_tolerance_is_two_epochs_or_five_percent_and_no_half_as_long_again():
     for grpo, gdpo, kind in ((20, 18, SAME), (20, 17, FASTER), (95, 100, SAME), (94, 100, SLOWER), (4, 2, FASTER)):
         assert verdict_on_coins([grpo], [gdpo]) == kind
-    rule = "by at most 5 %, or they differ by at most 2 epochs and the larger is less than 1.5 times the smaller"
+    rule = "by at most 5 %, or if they differ by at most 2 epochs and the larger is less than 1.5 times the smaller"
     assert rule in plain(words.how_it_learns(Setup((0.5,))))
 
 
@@ -331,7 +331,7 @@ def test_the_numbers_of_set_ups_are_those_of_the_cards():
         )
         assert f"In {len(ALL) - len(COINS)} more set-ups the rewards conflict" in said
         assert (f"(in {never} neither method gets there)" in said) == bool(never)
-        assert ("The dashed set-up, “The popular demo”, is about the comparison “Without" in said) == (dashed == 1)
+        assert ("The dashed set-up, “The popular demo”, is not counted, because" in said) == (dashed == 1)
         shown = str(cards.gallery(ALL, sketches, comparison, None))
         assert shown.count('role="radio"') == len(ALL) == len(promised) + dashed + len(ALL) - len(COINS)
         assert shown.count("card other") == shown.count('by longer steps" aria-label') == dashed

@@ -33,8 +33,8 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
     if on is not None and f.totals.primary_pairs:
         message += f" {_orders_in_words(f, f.rewards[on])}"
     to_do = (
-        "Name the reward that matters most (--primary). Without it no setting is recommended, because the audit cannot "
-        "tell whether a method that breaks ties ranks the better or the worse response higher."
+        "Name the reward that matters most (--primary). Until you do, no setting is recommended: if a method breaks "
+        "a tie, the audit cannot tell whether it puts the better or the worse response first."
     )
     if on is not None:
         to_do = f"If the ties matter, grade in finer steps, above all {f.rewards[on]}."
@@ -140,13 +140,13 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
         if most == f.basis.primary
         else f"; the largest push is {signed(push[most])}, on {f.rewards[most]}"
     )
-    tied = f"{percent(order.tied / order.pairs)} of these pairs are" if order.tied else "no such pair is"
+    tied = f"in another {percent(order.tied / order.pairs)} the two are tied" if order.tied else "no such pair is tied"
     are = f"would be in the wrong order under {NAMES[f.method]}" if f.contradicted else "are in the wrong order"
     yield Finding(
         severity="warning" if inverted >= t.INVERTED_WARNING and weak and not f.contradicted else "info",
         title=f"{percent(inverted)} of the pairs that differ in {primary} {are}",
-        message=f"{lead_in(f)}, the larger advantage goes to the response that scores lower on {primary} in "
-        f"{percent(inverted)} of the pairs of responses that differ in {primary}; {tied} tied. What the model learns "
+        message=f"{lead_in(f)}, in {percent(inverted)} of the pairs of responses that differ in {primary} the larger "
+        f"advantage goes to the response that scores lower on it; {tied}. What the model learns "
         f"follows the push, not the order of pairs. The push on {primary} is {signed(push[f.basis.primary])}{largest}. "
         f"{_break_even_in_words(f, f.basis.primary, needed)}",
         to_do=f"Decide how much {primary} should count.",

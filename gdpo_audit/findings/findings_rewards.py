@@ -301,7 +301,8 @@ def _why(f: Facts, most: int, share: float, gdpo: float, asks: float) -> str:
     finding is about, its share of the update as it ran, its share under GDPO, and the share that its weight asks for.
     """
     if not f.is_gdpo and (gdpo - share) / (asks - share) >= t.BY_SCALE:
-        return f"{NAMES[f.method]} adds raw rewards up, so a reward counts the more, the more it differs inside groups."
+        adds = f"{NAMES[f.method]} adds up the raw rewards"
+        return f"{adds}, so the more a reward varies inside groups, the more it counts."
     rarer = any(f.dead_or_missing(k) > f.dead_or_missing(most) for k in _acting_rewards(f))
     return f"{f.rewards[most]} differs in more groups than other rewards do." if rarer else ""
 

@@ -4,8 +4,8 @@ from gdpo_core.conventions import NAMES
 
 SHARES = "The shares are each reward’s part of the update; before rounding, those of all rewards add up to 100 %."
 PUNISHED = (
-    "“Punished” looks at the responses whose reward is above the mean of their group: it is the share of them that "
-    "still get an advantage of 0 or less."
+    "“Punished” is the share of the responses with a reward above the mean of their group that still get an advantage "
+    "of 0 or less."
 )
 CONSTANT = "“Constant” is the share of the groups in which all responses have the same value of the reward."
 TIED = "“Tied pairs” is the share of the pairs of responses with different rewards that get the same advantage."
@@ -72,6 +72,6 @@ def label(key: str) -> str:
 def wrong_order(primary: str) -> str:
     """Return the sentence that explains the share of pairs in the wrong order, for a primary reward."""
     return (
-        f"“Wrong order” looks at the pairs of responses that differ in {primary}: it is the share of them in which the "
-        f"response that scores lower on {primary} gets the larger advantage."
+        f"“Wrong order” is the share of the pairs of responses that differ in {primary} in which the larger advantage "
+        f"goes to the response that scores lower on {primary}."
     )

@@ -45,8 +45,8 @@ RULES = {  # by convention, the fields that the formulas in the browser read
     for key, c in gc.CONVENTIONS.items()
 }
 WORTH = (
-    "What a mark pays is the reward for passing it. What it weighs is the factor of this reward in a method's sum: "
-    "GRPO adds the rewards as they are, GDPO after it has normalised each of them."
+    "What a mark pays is the reward for passing it. What it weighs is the factor by which a method multiplies this "
+    "reward before it adds the rewards up. GRPO multiplies the reward as it was paid; GDPO normalises it first."
 )
 LATE = "The browser draws these numbers by itself. The words come from the core, which does not answer at the moment."
 ANSWERS, REWARDS = 64, 6  # the most answers and rewards

@@ -101,11 +101,10 @@ def _told_apart(facts: Facts) -> str:
     who = _tied_answers(facts)
     if not base.ties:
         lost = count(len(chosen.tied), "pair")
-        gets = "gets" if len(chosen.tied) == 1 else "get"
         first = f"**{chosen.name} gives {who} the same advantage; {base.name} ties none.**"
         loss = (
-            f"Here {chosen.name} is the method that loses information: {lost} of answers with different marks {gets} "
-            "the same advantage under it only."
+            f"Here {chosen.name} is the method that loses information: in {lost}, answers with different marks get the "
+            f"same advantage from {chosen.name}, but not from {base.name}."
         )
         return f"{first} {loss} {_only_by_pay(facts)}".strip()
     levels = len({chosen.level[i] for i in facts.pile})

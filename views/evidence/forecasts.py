@@ -75,16 +75,16 @@ def how_many_held(rows: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
         f"A model of {PARAMETERS:,} parameters was trained in {count(len(setups), 'set-up')}; a set-up fixes the "
         "rewards and what they pay. A setting is a method with weights and, in some cases, a gate: a gated reward "
         f"counts only where another reward is passed. For each set-up, the audit of chapter 4 read the first {FROM} "
-        "steps of the log of one run. From these steps it predicted, for other settings, how far the mean of each "
-        f"reward over {_steps()} steps would differ from that of the run left unchanged. There are {len(settings)} "
+        "steps of the log of one run. From these steps it predicted, for other settings, how much higher or lower the "
+        f"mean of each reward over {_steps()} steps would be than in the run as it was. There are {len(settings)} "
         f"such settings in all, spread over the {count(len(setups), 'set-up')}."
     )
     after = (
         "Then the model was trained under these settings. Changes are given in points; a point is a hundredth of the "
         f"range of a reward. **In {right} cases where a mean changed by {round(100 * CLEAR)} points or more, the "
-        f"forecast has the right sign. Of the {count(int(outcome['intervals']))} forecast intervals, each of 80 %, "
-        f"{outcome['held']:.0f} contain the measured change{left}.** On average a forecast is off by "
-        f"{decimal(100 * outcome['error'], 1)} points, and the guess “nothing changes” by "
+        f"forecast has the right sign. Of the {count(int(outcome['intervals']))} forecasts with an "
+        f"interval, {outcome['held']:.0f} have an 80 % interval that contains the measured change{left}.** On average "
+        f"a forecast is off by {decimal(100 * outcome['error'], 1)} points, and the guess “nothing changes” by "
         f"{decimal(100 * outcome['of_no_change'], 1)}."
     )
     return before, after
@@ -286,12 +286,12 @@ def speeds_said() -> str:
     strict, closeness = (decimal(medians.filter(reward=reward)["speed"].item()) for reward in ("strict", "closeness"))
     return (
         "A forecast works because each reward has a speed of its own, at which it follows a push, and this speed is "
-        "nearly the same in every set-up. The speed is how far the logit of the reward's mean moves in a step at a "
-        "push of 1 while the mean is one half; nearer to 0 or 1 the logit moves less. For each set-up we took the "
-        f"median speed of its runs. Across the set-ups this median lies {listing(ranges, link='and')}. Three rewards "
-        "exist in one set-up each: conciseness that is gated from the start, with a median of "
-        f"{decimal(gated['speed'].item())}; “strict”, which is 1 if correctness and style both pass, with {strict}; "
-        f"and “closeness”, which says from 0 to 1 how similar an answer is to the intended one, with {closeness}."
+        "similar in every set-up. The speed is how far the logit of the reward's mean moves in one step if the push is "
+        "1 and the mean is one half. If the mean is nearer to 0 or to 1, the logit moves less. For each set-up we took "
+        f"the median speed of its runs. Across the set-ups this median lies {listing(ranges, link='and')}. Three more "
+        f"rewards occur in only one set-up each. Their medians are {decimal(gated['speed'].item())} for a conciseness "
+        f"that is gated from the start, {strict} for “strict”, which is 1 if correctness and style are both passed, "
+        f"and {closeness} for “closeness”, a score from 0 to 1 for how similar an answer is to the intended one."
     )
 
 

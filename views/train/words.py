@@ -99,9 +99,10 @@ def _dashed(set_ups: Sequence[Scenario]) -> str:
     named = listing(f"“{scenario.title}”" for scenario in set_ups)
     about = listing(dict.fromkeys(f"“{TITLES[scenario.setup.comparison]}”" for scenario in set_ups))
     if len(set_ups) == 1:
-        return f"The dashed set-up, {named}, is about the comparison {about}, so it is not counted. "
+        return f"The dashed set-up, {named}, is not counted, because it was made for the comparison {about}. "
     noun = "comparison" if about.count("“") == 1 else "comparisons"
-    return f"The dashed set-ups, {named}, are about the {noun} {about}, so they are not counted. " if set_ups else ""
+    why = f"because they were made for the {noun} {about}"
+    return f"The dashed set-ups, {named}, are not counted, {why}. " if set_ups else ""
 
 
 def method(key: str, words: object) -> Html:
@@ -138,8 +139,8 @@ def how_it_learns(setup: Setup) -> Html:
     of the chart show.
     """
     drawn = (
-        "The policy is a few coins. It sets how likely each coin is to show 1; this is called a Bernoulli policy. An "
-        "answer is one throw of all coins."
+        "The policy throws a few coins, and it sets how likely each of them is to show 1; this is called a Bernoulli "
+        "policy. An answer is one throw of all coins."
     )
     outcome = "b is what the coin showed, 1 or 0, and p is the probability of a 1"
     if setup.arms:
@@ -156,8 +157,12 @@ def how_it_learns(setup: Setup) -> Html:
         "gives the batch step to GDPO alone. The choice “**Without the batch step**” takes it away from GDPO too, as "
         "many demos do; GDPO's steps are then longer than GRPO's.",
         "**Thin lines** show the limit that is approached as groups become larger and larger.",
-        f"**Equally fast.** The medians over {count(setup.seeds, 'seed')} count as equal in two cases: they differ by "
-        f"at most {percent(ALIKE_SHARE)}, or they differ by at most {ALIKE_EPOCHS} epochs and the larger is less than "
-        f"{ALIKE_TIMES:g} times the smaller.",
     )
+    if not setup.arms:
+        sentences += (
+            "**Equally fast.** A method is as fast as the coin that it learns last: what counts is the number of "
+            f"epochs until that coin reaches p = {LEARNT:g}, as a median over {count(setup.seeds, 'seed')}. Two "
+            f"methods are equally fast if these medians differ by at most {percent(ALIKE_SHARE)}, or if they differ by "
+            f"at most {ALIKE_EPOCHS} epochs and the larger is less than {ALIKE_TIMES:g} times the smaller.",
+        )
     return join(*(tag("p", prose(sentence)) for sentence in sentences))

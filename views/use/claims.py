@@ -46,9 +46,9 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“From p = 0.5 GRPO puts all rewards on one path, GDPO does not.”",
         FALSE,
-        "With equal scales and equal starts, all rewards follow the same curve under GDPO too: all methods coincide. "
-        "The usual demo shows a difference only because it leaves out GDPO's batch step, which makes GDPO's steps "
-        "longer.",
+        "With equal scales and equal starts, all rewards follow the same curve under GDPO too, and this curve "
+        "is the same under every method. The usual demo shows a difference only because it leaves out GDPO's batch "
+        "step, which makes GDPO's steps longer.",
         ("train", "demo"),
     )
     yield (

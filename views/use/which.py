@@ -66,8 +66,8 @@ def cases() -> list[tuple[Case, Case]]:
         (
             Case(
                 "All signals matter,",
-                "and none is nearly constant. Under GDPO the share of a reward that varies depends on its "
-                "weight, not on its scale, even beside a reward a hundred times as large. In Train, {verdict}.",
+                "and none is nearly constant. Under GDPO the share of a reward depends on its weight, not on its "
+                "scale, even beside a reward a hundred times as large. In Train, {verdict}.",
                 "train",
                 "hundred",
             ),
