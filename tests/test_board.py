@@ -147,7 +147,7 @@ def test_what_only_an_eps_parts_is_a_tie():
     said = Board(rewards, convention="trl").drawing["verdict"]
     assert said[0].startswith(
         "<b>GDPO gives four answers the same advantage; GRPO ties none.</b> Here GDPO is the method that loses "
-        "information: 4 pairs of answers"
+        "information: in 4 pairs, answers"
     )
     assert "The 4 pairs that GDPO ties are not tied exactly: TRL adds a small ε to its divisors" in said[0]
     a = gc.gdpo(rewards, convention=gc.TRL)
