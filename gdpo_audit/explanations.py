@@ -92,9 +92,9 @@ def order(report: AuditReport) -> Answer | None:
     method = NAMES[best] + ("" if best == "grpo" else " (which runs)")
     effect = held(report, -1 if more >= ORDER else 1 if more <= -ORDER else 0)
     near = f", less than {100 * ORDER:.0f} point apart" if abs(more) < ORDER and more else ""
-    sentence = f"Of the pairs of answers that differ in {first}, {method} gives the larger advantage to the answer "
-    sentence += f"that scores lower on {first} in **{best_before}**, and GDPO in **{gdpo}**{near}. A tied pair is in "
-    sentence += "neither order."
+    sentence = f"The pairs of answers that differ in {first} are in the wrong order where the answer that scores lower "
+    sentence += f"on it gets the larger advantage: **{best_before}** of them under {method}, and **{gdpo}** under GDPO"
+    sentence += f"{near}. A tied pair is in neither order."
     return Answer(effect, title, sentence + _not_followed(report, effect, abs(more) >= ORDER), "evidence")
 
 

@@ -224,9 +224,9 @@ def forecast_picture(forecast: Forecast, name: str, logged: pl.DataFrame | None 
     dots = ", and the dots are the logged means" * (means is not None)
     legend = f"The solid line is a smooth curve, fitted to the run as it was{dots}. The dashed line is the forecast "
     legend += (
-        f"under {setting}, with its 80 % band. The bar on the right shows the forecast difference between the two "
+        f"under {setting}, with its 80 % band. The bar on the right shows, with its 80 % interval, by how much the "
     )
-    legend += f"means over {count(forecast.steps, 'step')}, with its 80 % interval."
+    legend += f"mean over {count(forecast.steps, 'step')} is forecast to differ from that of the run as it was."
     kind = f"foretold {reward_look(list(forecast.rewards).index(name))}"
     return tag("figure", heading, drawn, tag("p", " ".join([legend, *forecast.notes])), kind=kind)
 

@@ -4,11 +4,11 @@ from gdpo_core.conventions import NAMES
 
 SHARES = "The shares are each reward’s part of the update; before rounding, those of all rewards add up to 100 %."
 PUNISHED = (
-    "“Punished” is the share of the responses with a reward above the mean of their group that still get an advantage "
-    "of 0 or less."
+    "“Punished”: of the responses with a reward above the mean of their group, this is the share that still get an "
+    "advantage of 0 or less."
 )
 CONSTANT = "“Constant” is the share of the groups in which all responses have the same value of the reward."
-TIED = "“Tied pairs” is the share of the pairs of responses with different rewards that get the same advantage."
+TIED = "“Tied pairs”: of the pairs of responses with different rewards, this is the share that get the same advantage."
 SILENT = "A group is silent if every advantage in it is 0."
 MOVED = "“Shifted at step” is the step at which the mean moved to a new level; “–” means that no such step was found."
 QUARTERS = (
@@ -72,6 +72,6 @@ def label(key: str) -> str:
 def wrong_order(primary: str) -> str:
     """Return the sentence that explains the share of pairs in the wrong order, for a primary reward."""
     return (
-        f"“Wrong order” is the share of the pairs of responses that differ in {primary} in which the larger advantage "
-        f"goes to the response that scores lower on {primary}."
+        f"“Wrong order”: of the pairs of responses that differ in {primary}, this is the share in which the larger "
+        "advantage goes to the response that scores lower on it."
     )

@@ -298,8 +298,8 @@ def _note_on_plan(report: AuditReport) -> str:
     if any(row.weights != report.plan[0].weights for row in report.plan):
         says.append(
             "Some rows have other weights. These are chosen so that each reward’s share of the update comes as near as "
-            "possible to a target. The target is proportional to the square of the reward’s weight in the run, times "
-            "the number of groups in which the reward varies."
+            "possible to a target. As shares are shares of a variance, the target is proportional to the square of the "
+            "reward’s weight in the run, times the number of groups in which the reward varies."
         )
     if gate := next((row.gate for row in report.plan if row.gate), None):
         says.append(

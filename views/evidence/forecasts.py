@@ -286,12 +286,13 @@ def speeds_said() -> str:
     strict, closeness = (decimal(medians.filter(reward=reward)["speed"].item()) for reward in ("strict", "closeness"))
     return (
         "A forecast works because each reward has a speed of its own, at which it follows a push, and this speed is "
-        "similar in every set-up. The speed is how far the logit of the reward's mean moves in one step if the push is "
-        "1 and the mean is one half. If the mean is nearer to 0 or to 1, the logit moves less. For each set-up we took "
-        f"the median speed of its runs. Across the set-ups this median lies {listing(ranges, link='and')}. Three more "
-        f"rewards occur in only one set-up each. Their medians are {decimal(gated['speed'].item())} for a conciseness "
-        f"that is gated from the start, {strict} for “strict”, which is 1 if correctness and style are both passed, "
-        f"and {closeness} for “closeness”, a score from 0 to 1 for how similar an answer is to the intended one."
+        "similar in every set-up. The speed is how far the logit of the reward's mean moves in one step if the push "
+        "is 1 and the mean is one half. If the mean is nearer to 0 or to 1, the same push moves the logit less. For "
+        "each set-up we took the median speed of its runs. Across the set-ups this median lies "
+        f"{listing(ranges, link='and')}. Three more rewards occur in only one set-up each. Their medians are "
+        f"{decimal(gated['speed'].item())} for a conciseness that is gated from the start, {strict} for “strict”, "
+        f"which is 1 if correctness and style are both passed, and {closeness} for “closeness”, a score from 0 to 1 "
+        "for how similar an answer is to the intended one."
     )
 
 

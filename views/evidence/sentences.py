@@ -21,10 +21,12 @@ def claim(data: Published, result: Outcomes) -> Html:
 
 def lead(data: Published, choice: Choice) -> Html:
     """Return the sentences below the headline, on what a square, a tie and the wrong order are."""
-    whole = f"{len(data.models)} configurations of {models(data)} models"
-    who = f"all {whole}" if choice.group_size == len(data.models) else f"{choice.group_size} of {whole}"
+    whole = len(data.models)
+    who = f"all {whole} configurations, which cover {models(data)} models"
+    if choice.group_size < whole:
+        who = f"{choice.group_size} different configurations, out of {whole} that cover {models(data)} models"
     sentence = join(
-        f"Each square is a prompt. The {choice.group_size} answers to it come from {who}, not from one ",
+        f"Each square is a prompt. Its {choice.group_size} answers come from {who}, not from one ",
         terms.term("policy"),
         ". Two answers with different marks and the same advantage are a ",
         terms.term("tie"),

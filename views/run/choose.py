@@ -40,12 +40,12 @@ report can tell which method and which weights were used. It also tells which re
 method would do, and which line of your configuration to change."""
 
 FILES = (
-    "With log_completions=True, TRL and axolotl write Parquet files into OUTPUT_DIR/completions; with "
-    "logging_steps=1 they do so at every step. verl, ms-swift and NeMo-RL write a JSONL dump. For any other trainer, "
-    "give a table (CSV, JSON, JSONL or Parquet) with one column for each reward. In a terminal, gdpo audit PATH prints "
-    "the same report. A log without advantages, such as verl's, cannot show which method ran. If a log holds only the "
-    "total of the rewards, as those of verl's v1 trainer and of NeMo-RL do, most of the report stays empty, unless "
-    "you state below what each reward pays when it is passed.",
+    "With log_completions=True, TRL and axolotl write Parquet files into OUTPUT_DIR/completions; with logging_steps=1 "
+    "they do so at every step. verl, ms-swift and NeMo-RL write a JSONL dump. For any other trainer, give a table "
+    "(CSV, JSON, JSONL or Parquet) with one column for each reward. In a terminal, gdpo audit PATH prints the report "
+    "in a shorter form, and with --html FILE it saves a fuller one. A log without advantages, such as verl's, cannot "
+    "show which method ran. If a log holds only the total of the rewards, as those of verl's v1 trainer and of "
+    "NeMo-RL do, most of the report stays empty, unless you state below what each reward pays when it is passed.",
     "Files are read into this server's memory, and deleted when you clear them or a few minutes after you leave. "
     "Nothing is stored or sent on.",
 )

@@ -38,17 +38,17 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
         "“[1,0,1] and [0,1,1] get one advantage from GRPO and two from GDPO.”",
         PARTLY,
         "With equal weights GRPO always gives these two answers the same advantage. GDPO does so too if the first two "
-        "marks, in which the answers differ, have the same std. This is the case if the two marks are passed by "
-        f"equally many answers, or if as many answers pass one mark as fail the other. In a group of {len(tied)}, GDPO "
-        f"{_TELLS[not same[0]]} if {_passes(tied)}, and {_TELLS[not same[1]]} if {_passes(split)}.",
+        "marks, in which the answers differ, have the same std. This is the case if equally many answers pass the two "
+        f"marks, or if the number that pass one mark equals the number that fail the other. In a group of {len(tied)}, "
+        f"GDPO {_TELLS[not same[0]]} if {_passes(tied)}, and {_TELLS[not same[1]]} if {_passes(split)}.",
         ("lab",),
     )
     yield (
         "“From p = 0.5 GRPO puts all rewards on one path, GDPO does not.”",
         FALSE,
-        "With equal scales and equal starts, all rewards follow the same curve under GDPO too, and this curve "
-        "is the same under every method. The usual demo shows a difference only because it leaves out GDPO's batch "
-        "step, which makes GDPO's steps longer.",
+        "With equal scales and equal starts, all rewards follow the same curve under GDPO too, and with "
+        "steps of equal size this curve is the same under every method. The usual demo shows a difference only because "
+        "it leaves out GDPO's batch step, which makes GDPO's steps longer.",
         ("train", "demo"),
     )
     yield (
@@ -107,9 +107,10 @@ def _where_gdpo_is_behind() -> str:
     gdpo, grpo = clear(by_winner["gdpo"]), clear(by_winner["grpo"])
     return (
         f"Here GDPO is slower in {verdicts.count(VERDICTS[2])} of {len(verdicts)} set-ups of coins. With a small "
-        f"language model GDPO is clearly behind in {len(model.ahead('grpo'))} of {len(model.comparisons)} comparisons "
-        f"(the interval of the difference excludes 0); in {len(model.ahead('grpo', least))} of these "
-        f"{len(model.ahead('grpo'))} it is behind by {count(round(100 * least), 'point')} or more. Of the ties of a "
+        f"language model we compared the two methods {len(model.comparisons)} times, on each reward of each set-up. "
+        f"GDPO is clearly behind in {len(model.ahead('grpo'))} of these comparisons, that is, the interval of the "
+        f"difference excludes 0; in {len(model.ahead('grpo', least))} it is behind by "
+        f"{count(round(100 * least), 'point')} or more. Of the ties of a "
         f"right and a wrong answer that GDPO breaks in Evidence, {percent(wrong)} end in the wrong order. In the "
         f"paper's own tables GDPO is ahead by at least one point in {count(gdpo)} of {count(len(cells))} cells, GRPO "
         f"in {grpo}; for most cells the paper does not say how much its runs vary."
@@ -179,10 +180,10 @@ def successors_table(lab: State) -> Html:
 
 
 LIMITS = (
-    f"Only small language models were trained for this page, such as that of Evidence with {experiment.PARAMETERS:,} "
-    "parameters or the one in Your run that does sums, and none of a size that people use. Train's policies are coins "
-    "or, where rewards conflict, a choice of three answers. They show what normalising does to a gradient, not what a "
-    "model makes of it.",
+    "For this page we trained only small language models, none of a size that people use: for example the one in "
+    f"Evidence, with {experiment.PARAMETERS:,} parameters, and the one in Your run that does sums. Train's policies "
+    "are coins or, where rewards conflict, a choice of three answers. They show what normalising does to a gradient, "
+    "not what a model makes of it.",
     "A mark is 1 or 0, and the reward for passing it is what it pays; in the paper a reward can be any number. The "
     "value of a mark is its pay times its weight. With three marks and positive weights, GRPO can tie answers with "
     "different marks only if two marks have the same value, or if the value of one mark is the sum of the values of "
