@@ -39,7 +39,7 @@ def _trained(title: str, path: str, method: str) -> Sample:
     """
     note = (
         f"**A real run**: TRL's trainer with **{method}** on a small language model of our own. Correctness and style "
-        "pay 1, conciseness pays 5. These are the first steps of the run; Evidence has whole runs."
+        "pay 1, conciseness pays 5. These are its first steps; Evidence shows whole runs."
     )
     return Sample(title, path, note, "correctness")
 
