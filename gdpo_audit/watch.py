@@ -26,11 +26,13 @@ def follow(path: str, file: TextIO, audit_args: dict[str, Any], **named: Any) ->
     report: AuditReport | None = None
     try:
         for outcome in reports(path, audit_args, **named):
-            print(line_of(outcome), file=file, flush=True)
             if isinstance(outcome, InputError):
                 fault = outcome
             else:
                 report = outcome
+            # Ctrl-C can come as soon as the line is out; the outcome is kept before, so that no line promises more than
+            # the report holds.
+            print(line_of(outcome), file=file, flush=True)
     except KeyboardInterrupt:
         pass
     if report is None:

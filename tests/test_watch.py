@@ -135,6 +135,18 @@ def test_a_pipe_gets_a_line_per_change_and_ctrl_c_the_last_report(tmp_path, monk
     assert second == f"2 steps, 64 responses; {ids}" and report.run["primary"] == "accuracy"
 
 
+def test_ctrl_c_right_after_a_line_still_gets_the_report_of_that_line(tmp_path, monkeypatch):
+    class Interrupted(StringIO):
+        def flush(self):
+            if "3 steps" in self.getvalue():
+                raise KeyboardInterrupt
+
+    out = Interrupted()
+    Clock(monkeypatch, *(lambda k=k: fake_logs.write_trl(tmp_path / "run", steps=k) for k in (2, 3, 4)))
+    report = watch.follow(str(tmp_path / "run"), out, {})
+    assert report.source["steps"] == 3 and len(out.getvalue().splitlines()) == 3
+
+
 @pytest.mark.slow
 def test_beside_a_writer_every_step_is_seen(tmp_path):
     fake_logs.write_trl(tmp_path / "made", steps=3)
@@ -149,8 +161,7 @@ def test_beside_a_writer_every_step_is_seen(tmp_path):
     )
     said = [started.stdout.readline()]
     for file in sorted((tmp_path / "made/completions").iterdir()):
-        shutil.copy(file, folder / f".{file.name}")
-        (folder / f".{file.name}").rename(folder / file.name)
+        file.rename(folder / file.name)  # at once and whole, so that no look sees a part of it
         said.append(started.stdout.readline())
     started.send_signal(signal.SIGINT)
     out, err = started.communicate(timeout=60)
