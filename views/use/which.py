@@ -7,7 +7,6 @@ import marimo as mo
 
 from gdpo_core._words import count, percent
 from gdpo_core.bfcl import prompts
-from gdpo_core.scenarios import load_scenarios
 from views.evidence.order import up
 from views.html import ROOT, Html, join, prose, show, table, tag
 from views.onward import onward
@@ -140,10 +139,9 @@ def _epochs_of_dense(coin: int, under_gdpo: str = "", under_grpo: str = "") -> s
 
 def _in_train(scenario: str) -> str:
     """Return the verdict on a scenario of Train as a clause, such as "GDPO is faster"; on a scenario where the policy
-    chooses among answers, as words that follow "the answer is". It is "" without a scenario. scenario: the id.
+    chooses among answers, as words that follow "the answer is". scenario: the id.
     """
-    verdicts = {known.id: known.verdict for known in load_scenarios(ROOT / "data" / "scenarios.json")}
-    verdict = verdicts.get(scenario, "")
+    verdict = cards.load(ROOT / "data")[0][scenario].verdict
     verdict = f"GDPO is {verdict.removeprefix('GDPO ')}" if verdict.startswith("GDPO ") else verdict
     return "there is no difference" if verdict == "no difference" else verdict
 
@@ -151,7 +149,8 @@ def _in_train(scenario: str) -> str:
 @lru_cache(maxsize=1)
 def _drawn() -> Html:
     def cell(case: Case) -> Html:
-        says = prose(f"**{case.rewards}** {case.shown_by.format(verdict=_in_train(case.scenario))}")
+        verdict = _in_train(case.scenario) if case.scenario else ""
+        says = prose(f"**{case.rewards}** {case.shown_by.format(verdict=verdict)}")
         return join(says, " ", onward(case.at, case.rewards.rstrip(".,"), case.scenario))
 
     rows = [[cell(gdpo), cell(grpo)] for gdpo, grpo in cases()]
