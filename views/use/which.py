@@ -29,6 +29,7 @@ class Case:
 
 def cases() -> list[tuple[Case, Case]]:
     """Return the rows of the table, each a case for GDPO and one for GRPO."""
+    mark, score = _epochs_of_dense(0), _epochs_of_dense(1)
     return [
         (
             Case(
@@ -48,9 +49,9 @@ def cases() -> list[tuple[Case, Case]]:
         (
             Case(
                 "A continuous reward matters more than a rarely passed mark.",
-                f"In Train it is learnt in {_epochs_of_dense(1, ' under GDPO', ' under GRPO')}. The price is that the "
-                f"mark takes {_epochs_of_dense(0)}. Train judges by the reward learnt last, so it says that "
-                "{verdict}.",
+                f"In Train it is learnt in {count(score['gdpo'], 'epoch')} under GDPO instead of {score['grpo']} under "
+                f"GRPO. The price is that the mark takes {count(mark['gdpo'], 'epoch')} instead of {mark['grpo']}. "
+                "Train judges by the reward learnt last, so it says that {verdict}.",
                 "train",
                 "dense",
             ),
@@ -126,15 +127,14 @@ def _pairs() -> prompts.Pairs:
     return prompts.pairs(prompts.marks_of(data, prompts.Choice()))
 
 
-def _epochs_of_dense(coin: int, under_gdpo: str = "", under_grpo: str = "") -> str:
-    """Return words on how many epochs GDPO and GRPO take to learn a coin of the scenario `dense`.
+def _epochs_of_dense(coin: int) -> dict[str, int]:
+    """Return in how many epochs "gdpo" and "grpo" learn a coin of the scenario `dense`, by method.
 
     They are those of the comparison "equal", in which both methods have advantages of unit std. coin: the coin's
     number, from 0.
     """
     sketch = cards.load(ROOT / "data")[1]["sketches"]["dense"]["equal"]
-    gdpo, grpo = (sketch[method]["steps"][coin] for method in ("gdpo", "grpo"))
-    return f"{count(gdpo, 'epoch')}{under_gdpo} instead of {grpo}{under_grpo}"
+    return {method: sketch[method]["steps"][coin] for method in ("gdpo", "grpo")}
 
 
 def _in_train(scenario: str) -> str:
