@@ -332,6 +332,7 @@ def test_the_numbers_of_set_ups_are_those_of_the_cards():
         assert f"In {len(ALL) - len(COINS)} more set-ups the rewards conflict" in said
         assert (f"(in {never} neither method gets there)" in said) == bool(never)
         assert ("The dashed set-up, “The popular demo”, is not counted, because" in said) == (dashed == 1)
+        assert dashed <= 1, "the sentence on the dashed set-up needs a plural"
         shown = str(cards.gallery(ALL, sketches, comparison, None))
         assert shown.count('role="radio"') == len(ALL) == len(promised) + dashed + len(ALL) - len(COINS)
         assert shown.count("card other") == shown.count('by longer steps" aria-label') == dashed

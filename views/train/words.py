@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gdpo_core._html import Html, join, prose, tag
-from gdpo_core._words import count, listing, percent, word
+from gdpo_core._words import count, percent, word
 from gdpo_core.scenarios import (
     ALIKE_EPOCHS,
     ALIKE_SHARE,
@@ -93,16 +93,17 @@ def counts(comparison: str, kinds: Sequence[str], cards: int, uncounted: Sequenc
 
 
 def _dashed(set_ups: Sequence[Scenario]) -> str:
-    """Return a sentence on the set-ups whose cards are dashed: each is about a single comparison of the methods, which
-    is not the one that the reader has chosen. "" if there is none.
+    """Return a sentence on the set-up whose card is dashed: it is about a single comparison of the methods, which is
+    not the one that the reader has chosen. "" if there is none.
+
+    Raises ValueError for several set-ups, for which the sentence has no plural. `tests/test_train.py` makes sure that
+    under each comparison there is at most one.
     """
-    named = listing(f"“{scenario.title}”" for scenario in set_ups)
-    about = listing(dict.fromkeys(f"“{TITLES[scenario.setup.comparison]}”" for scenario in set_ups))
-    if len(set_ups) == 1:
-        return f"The dashed set-up, {named}, is not counted, because it was made for the comparison {about}. "
-    noun = "comparison" if about.count("“") == 1 else "comparisons"
-    why = f"because they were made for the {noun} {about}"
-    return f"The dashed set-ups, {named}, are not counted, {why}. " if set_ups else ""
+    if not set_ups:
+        return ""
+    (scenario,) = set_ups
+    why = f"because it was made for the comparison “{TITLES[scenario.setup.comparison]}”"
+    return f"The dashed set-up, “{scenario.title}”, is not counted, {why}. "
 
 
 def method(key: str, words: object) -> Html:
