@@ -71,13 +71,13 @@ def caption(setup: Setup) -> str:
     return f"{what} · {trained} · {TITLES[setup.comparison].lower()}"
 
 
-def counts(comparison: str, kinds: Sequence[str], cards: int, uncounted: Sequence[Scenario]) -> Html:
+def counts(comparison: str, kinds: Sequence[str], arms: Sequence[Scenario], uncounted: Sequence[Scenario]) -> Html:
     """Return sentences that say in how many of our set-ups of coins GDPO is faster, slower or no different under a
     comparison.
 
     Set-ups that are made for one comparison only, and not for this one, do not count. comparison: a key of COMPARISONS.
-    kinds: the verdicts on the set-ups of coins that count; cards: how many set-ups there are in all, with those of
-    arms; uncounted: the scenarios of the set-ups of coins that do not count.
+    kinds: the verdicts on the set-ups of coins that count; arms: the scenarios of the set-ups in which the policy
+    chooses an answer, each among equally many; uncounted: the scenarios of the set-ups of coins that do not count.
     """
     faster, slower, never = (kinds.count(kind) for kind in (FASTER, SLOWER, NEITHER))
     rest = len(kinds) - faster - slower
@@ -85,9 +85,10 @@ def counts(comparison: str, kinds: Sequence[str], cards: int, uncounted: Sequenc
         f", GDPO is faster in {faster} of {count(len(kinds), 'coin set-up')}, slower in {slower} and no different in "
     )
     ends += f"{rest}{f' (in {never} neither method gets there)' if never else ''}. "
+    answers = word(len(arms[0].setup.p0))
     conflicts = (
-        f"In {cards - len(uncounted) - len(kinds)} more set-ups the rewards conflict: there the policy chooses one of "
-        "three answers, and the question is which of them wins, that is, which one it ends up giving."
+        f"In {len(arms)} more set-ups the rewards conflict: there the policy chooses one of {answers} answers, and the "
+        "question is which of them wins, that is, which one it ends up giving."
     )
     return join(tag("b", UNDER[comparison]), ends, _dashed(uncounted), conflicts)
 

@@ -63,18 +63,20 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“Every reward counts in proportion to its weight, whatever its scale.”",
         PARTLY,
-        "It is true that the scale does not matter under GDPO, as long as the reward varies in the group. But the "
-        "share of a reward in the update is proportional to the square of its weight: of three rewards that are not "
-        f"correlated and weigh {listing(weights)}, the first has a share of {percent(share)}, not {percent(naive)}.",
+        "It is true that the scale does not matter under GDPO, as long as the reward varies in the group. But "
+        "the share of a reward in the update is proportional to the square of its weight: of "
+        f"{word(len(weights))} rewards that are not correlated and weigh {listing(weights)}, the first has a "
+        f"share of {percent(share)}, not {percent(naive)}.",
         ("lab",),
     )
-    n = {m: gc.count_distinct(m, 4, 6) for m in ("grpo", "grpo_no_std", "gdpo")}
+    answers, marks = 4, 6
+    n = {m: gc.count_distinct(m, answers, marks) for m in ("grpo", "grpo_no_std", "gdpo")}
     yield (
         "“Leaving out the division by std is half of the cure.”",
         PARTLY,
-        f"Over all possible groups of 4 answers with 6 marks, GRPO yields {count(n['grpo'])} different sets of "
-        f"advantages, GRPO without std {count(n['grpo_no_std'])}, GDPO {count(n['gdpo'])}. In the paper's tool-calling "
-        "run, GRPO without std ended with no answer in the right format.",
+        f"Over all possible groups of {answers} answers with {marks} marks, GRPO yields {count(n['grpo'])} different "
+        f"sets of advantages, GRPO without std {count(n['grpo_no_std'])}, GDPO {count(n['gdpo'])}. In the paper's "
+        "tool-calling run, GRPO without std ended with no answer in the right format.",
         ("evidence",),
     )
     yield (
@@ -182,8 +184,8 @@ def successors_table(lab: State) -> Html:
 LIMITS = (
     "For this page we trained only small language models, none of a size that people use: for example the one in "
     f"Evidence, with {experiment.PARAMETERS:,} parameters, and the one in Your run that does sums. Train's policies "
-    "are coins or, where rewards conflict, a choice of three answers. They show what normalising does to a gradient, "
-    "not what a model makes of it.",
+    "are coins or, where rewards conflict, a choice among a few answers. They show what normalising does to a "
+    "gradient, not what a model makes of it.",
     "A mark is 1 or 0, and the reward for passing it is what it pays; in the paper a reward can be any number. The "
     "value of a mark is its pay times its weight. With three marks and positive weights, GRPO can tie answers with "
     "different marks only if two marks have the same value, or if the value of one mark is the sum of the values of "
