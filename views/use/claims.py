@@ -109,13 +109,13 @@ def _where_gdpo_is_behind() -> str:
     gdpo, grpo = clear(by_winner["gdpo"]), clear(by_winner["grpo"])
     return (
         f"Here GDPO is slower in {verdicts.count(VERDICTS[2])} of {len(verdicts)} set-ups of coins. With a small "
-        f"language model we compared the two methods {len(model.comparisons)} times, on each reward of each set-up. "
-        f"GDPO is clearly behind in {len(model.ahead('grpo'))} of these comparisons, that is, the interval of the "
+        f"language model we made {len(model.comparisons)} comparisons of the two methods, one for each reward of "
+        f"each set-up. In {len(model.ahead('grpo'))} of them GDPO is clearly behind, that is, the interval of the "
         f"difference excludes 0; in {len(model.ahead('grpo', least))} it is behind by "
-        f"{count(round(100 * least), 'point')} or more. Of the ties of a "
-        f"right and a wrong answer that GDPO breaks in Evidence, {percent(wrong)} end in the wrong order. In the "
-        f"paper's own tables GDPO is ahead by at least one point in {count(gdpo)} of {count(len(cells))} cells, GRPO "
-        f"in {grpo}; for most cells the paper does not say how much its runs vary."
+        f"{count(round(100 * least), 'point')} or more. Of the ties of a right and a wrong answer that GDPO "
+        f"breaks in Evidence, {percent(wrong)} end in the wrong order. In the paper's own tables GDPO is ahead by "
+        f"at least one point in {count(gdpo)} of {count(len(cells))} cells, GRPO in {grpo}; for most cells the "
+        "paper does not say how much its runs vary."
     )
 
 
