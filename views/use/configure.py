@@ -252,13 +252,14 @@ def _while_it_trains(framework: Framework) -> list[str]:
         "that stays the same during training, but not one that changes: watch how many groups are silent, and when."
     ]
     if metric := framework.zero_std_metric:
-        start, computed = "The", "the metric is computed from the sum of the rewards"
-        if framework.zero_std_over_batch:
-            start, computed = "Under GDPO the", "under this method it is computed over the whole batch"
-        sentences.append(
-            f"{start} metric {metric} of {framework.title} does not show that one reward has become constant, because "
-            f"{computed}. For each reward, record in how many groups it is constant."
+        blind = (
+            f"Under GDPO the metric {metric} of {framework.title} does not show that one reward has become constant, "
+            "because under this method the metric is computed over the whole batch."
+            if framework.zero_std_over_batch
+            else f"The metric {metric} of {framework.title} does not show that one reward has become constant, because "
+            "the metric is computed from the sum of the rewards."
         )
+        sentences.append(f"{blind} For each reward, record in how many groups it is constant.")
     if option := framework.filter_option:
         sentences.append(
             f"{option} drops groups whose summed reward is constant. GDPO still learns from such a group if "
