@@ -32,7 +32,6 @@ UNTOUCHED = {"use-framework": next(iter(TRAINERS)), "use-gate": "none", "use-sou
 
 # The line that switches GDPO on, in the two trainers that most readers have; the lines below say what else is needed.
 ONE_LINE = {"trl": 'multi_objective_aggregation="normalize_then_sum"', "verl": "algorithm.adv_estimator=gdpo"}
-EXPECTED = {"as the paper": "that of the paper's formula"}  # how the table of cases says a cell of data/matrix.json
 FOLLOWS = "For the pay and the weights that **the Lab shows now**, or for **the run that you audited**:"
 
 
@@ -222,7 +221,7 @@ def cases(trainers: Iterable[str] = ()) -> Html:
     rows = (
         [
             join(case, tag("small", f": {faults[case]}", kind="note")),
-            EXPECTED.get(says, says),
+            says,
             *("=" if trainer["cells"][case] == says else trainer["cells"][case] for trainer in shown),
         ]
         for case, says in paper["cells"].items()
