@@ -186,12 +186,12 @@ LIMITS = (
     f"Evidence, with {experiment.PARAMETERS:,} parameters, and the one in Your run that does sums. Train's policies "
     "are coins or, where rewards conflict, a choice among a few answers. They show what normalising does to a "
     "gradient, not what a model makes of it.",
-    "A mark is 1 or 0, and the reward for passing it is what it pays; in the paper a reward can be any number. The "
-    "value of a mark is its pay times its weight. With three marks and positive weights, GRPO can tie answers with "
-    "different marks only if two marks have the same value, or if the value of one mark is the sum of the values of "
-    "the other two. The same rule holds for GDPO, but there the value of a mark is its weight divided by its std in "
-    "the group. This std is that of the zeros and ones, not of what they pay, because the pay does not matter under "
-    "GDPO.",
+    "A mark is 1 or 0, and the reward for passing it is what it pays; in the paper a reward can be any number. "
+    "The value of a mark is its pay times its weight. With three marks and positive weights, GRPO can tie "
+    "answers with different marks only if two marks have the same value, or if the value of one mark is the "
+    "sum of the values of the other two. The same rule holds for GDPO, but there the value of a mark is its "
+    "weight divided by its std in the group. This std is that of the zeros and ones, not of what they pay, "
+    "because the pay does not matter under GDPO.",
     "Shares of the update are shares of variance, not of gradients: a gradient also depends on token "
     "probabilities, clipping, a KL term and how tokens are averaged.",
     "In Train's conflict at equal pay any weight below 1 on conciseness lets the right answer win. On language "

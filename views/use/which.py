@@ -83,9 +83,9 @@ def cases() -> list[tuple[Case, Case]]:
             Case(
                 "GRPO ties answers that should differ,",
                 "and you can give correctness a larger weight. In Evidence, "
-                f"{percent(share_of_broken_ties_that_are_wrong())} of the right–wrong ties that GDPO breaks at equal "
-                f"weights end in the wrong order; with a weight above {weight_that_orders_broken_ties()} on "
-                "correctness none does.",
+                f"{percent(share_of_broken_ties_that_are_wrong())} of the right–wrong ties that GDPO breaks "
+                "at equal weights end in the wrong order; with a weight above "
+                f"{weight_that_orders_broken_ties()} on correctness none does.",
                 "evidence",
             ),
             Case(
@@ -155,8 +155,8 @@ def _drawn() -> Html:
 
     rows = [[cell(gdpo), cell(grpo)] for gdpo, grpo in cases()]
     first = (
-        "Under either method a large enough weight or a gate can put one reward first; under GRPO a larger pay can do "
-        "so, too."
+        "Under either method a large enough weight or a gate can put one reward "
+        "first; under GRPO a larger pay can do so, too."
     )
     return join(
         table(["Use GDPO when …", "Use GRPO when …"], rows, "which"),
