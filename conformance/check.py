@@ -176,7 +176,7 @@ def wrong_as(
     if fault and any(fits(a, case, method, data["ways"][fault], start) for start in ({}, how)):
         return fault
     sentence = says(function, a, case, method, data["ways"])
-    if sentence == "as the paper":
+    if sentence == "the result of the paper's formula":
         return f"the advantages are those of the paper, not those of {name}"
     known = sentence in case["ways"] | data["ways"] or sentence.startswith("the round-off")
     return sentence if known else f"{sentence}; the case finds {case['finds']}"

@@ -330,8 +330,11 @@ def test_the_numbers_of_set_ups_are_those_of_the_cards():
             f"faster in {faster} of {len(promised)} coin set-ups, slower in {slower} and no different in {rest}" in said
         )
         assert f"In {len(ALL) - len(COINS)} more set-ups the rewards conflict" in said
+        assert "the policy chooses one of three answers" in said
+        assert {len(s.setup.p0) for s in ALL.values() if s.setup.arms} == {3}
         assert (f"(in {never} neither method gets there)" in said) == bool(never)
         assert ("The dashed set-up, “The popular demo”, is not counted, because" in said) == (dashed == 1)
+        assert dashed <= 1, "the sentence on the dashed set-up needs a plural"
         shown = str(cards.gallery(ALL, sketches, comparison, None))
         assert shown.count('role="radio"') == len(ALL) == len(promised) + dashed + len(ALL) - len(COINS)
         assert shown.count("card other") == shown.count('by longer steps" aria-label') == dashed

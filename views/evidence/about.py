@@ -44,9 +44,9 @@ def readings() -> Html:
         "read as the documented types. The alternative is BFCL's own checker.",
         "**Style** asks by default for exact types, documented spelling and a bare call, which is the call with no "
         "text around it. The alternatives ask for types and spelling alone, or for a bare call alone.",
-        "**Conciseness** is strict by default: it asks that nothing was sent that could be deleted, such as a "
-        "documented default or an unknown parameter. The alternative is a lenient reading, of which our data hold the "
-        "verdicts but not the rule.",
+        "**Conciseness** is strict by default: it asks that nothing was sent that could be deleted, such as "
+        "a documented default or an unknown parameter. The alternative is a lenient reading, of which our "
+        "data hold the verdicts but not the rule.",
     )
 
 
@@ -57,7 +57,7 @@ def onward() -> Html:
     )
     link = tag("a", "What happened in your own run?", href="?at=run")
     whose = (
-        "The answers behind the squares at the top of this chapter come from published models, not from the small "
-        "model that we trained. "
+        "The answers behind the squares at the top of this chapter come from published models, "
+        "not from the small model that we trained. "
     )
     return tag("p", whose, runs, " ", link, kind="next")

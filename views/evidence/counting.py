@@ -53,8 +53,8 @@ def title() -> str:
     """
     most = count_groups(BY_REWARDS[-1])
     groups = (
-        f"{ROLLOUTS} answers with {TO_REWARDS} marks each form {count(gc.count_groups(*BY_REWARDS[-1]))} different "
-        "groups"
+        f"{ROLLOUTS} answers with {TO_REWARDS} marks each form "
+        f"{count(gc.count_groups(*BY_REWARDS[-1]))} different groups"
     )
     sets = f"GRPO gives them only {count(most['grpo'])} different sets of advantages, GDPO {count(most['gdpo'])}"
     return f"How many groups can a method tell apart? {groups}; {sets}"
@@ -65,10 +65,10 @@ def _ends() -> str:
     `section`.
     """
     return (
-        "Two groups look the same to a method if their answers get the same advantages: what differed between them is "
-        f"lost. {' '.join(map(_at, (BY_REWARDS[-1], BY_ROLLOUTS[-1])))} A finer resolution does not put pairs in the "
-        "right order. The groups are counted exactly, without eps, in any order of the answers, and for GDPO before "
-        "its batch step."
+        "Two groups look the same to a method if their answers get the same advantages: what differed between "
+        f"them is lost. {' '.join(map(_at, (BY_REWARDS[-1], BY_ROLLOUTS[-1])))} A finer resolution does not "
+        "put pairs in the right order. The groups are counted exactly, without eps, in any order of the "
+        "answers, and for GDPO before its batch step."
     )
 
 

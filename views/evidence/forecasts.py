@@ -18,6 +18,7 @@ from views import charts, html
 from views.experiment import PARAMETERS
 from views.html import Cell, Html, join, prose, table, tag
 
+INTERVAL = percent(0.8)  # the confidence level of a forecast's interval
 FROM = 50  # the forecasts that are shown were made from so many first steps of a log
 GATED = "gated"  # the set-up in which conciseness counts only where correctness passes
 _EVERY = 5  # a point of a curve stands for so many steps
@@ -82,9 +83,9 @@ def how_many_held(rows: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
     after = (
         "Then the model was trained under these settings. Changes are given in points; a point is a hundredth of the "
         f"range of a reward. **In {right} cases where a mean changed by {round(100 * CLEAR)} points or more, the "
-        f"forecast has the right sign. Of the {count(int(outcome['intervals']))} forecasts with an "
-        f"interval, {outcome['held']:.0f} have an 80 % interval that contains the measured change{left}.** On average "
-        f"a forecast is off by {decimal(100 * outcome['error'], 1)} points, and the guess “nothing changes” by "
+        f"forecast has the right sign. Of the {count(int(outcome['intervals']))} forecasts with an interval, "
+        f"{outcome['held']:.0f} have an {INTERVAL} interval that contains the measured change{left}.** On average a "
+        f"forecast is off by {decimal(100 * outcome['error'], 1)} points, and the guess “nothing changes” by "
         f"{decimal(100 * outcome['of_no_change'], 1)}."
     )
     return before, after
@@ -119,10 +120,10 @@ def picture(rows: Sequence[Mapping[str, Any]]) -> Html:
     ]
     label = "What was forecast for each setting and reward, and what was measured: choose a dot to open its curves"
     key = (
-        f"Each dot is one reward under one setting; it shows by how many points the mean of the reward over {_steps()} "
-        "steps changes. ● The measured change lies in the 80 % interval. ✕ It lies outside. On the dashed line the "
-        f"forecast and the measured change agree; the grey band is a change of less than {clear} points. Choose a dot "
-        "to see its curves."
+        "Each dot is one reward under one setting; it shows by how many points the mean of the reward over "
+        f"{_steps()} steps changes. ● The measured change lies in the {INTERVAL} interval. ✕ It lies outside. On "
+        "the dashed line the forecast and the measured change agree; the grey band is a change of less than "
+        f"{clear} points. Choose a dot to see its curves."
     )
     return tag(
         "div",
@@ -309,7 +310,7 @@ def results_table() -> Html:
         ]
         for row in load()
     ]
-    head = ["set-up", "setting", "reward", "forecast", f"{percent(0.8)} interval", "measured"]
+    head = ["set-up", "setting", "reward", "forecast", f"{INTERVAL} interval", "measured"]
     caption = (
         f"By how many points of its range the mean of a reward over {_steps()} steps changes against the run as it ran"
     )

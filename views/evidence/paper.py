@@ -39,12 +39,12 @@ def _note() -> str:
     """Return the note on how to read the table of the paper's results."""
     gated = sum(cell.setting == "length counts only if right" for cell in results())
     return (
-        "The paper (arXiv 2601.05242) reports these numbers; we did not measure them. A lead is in percentage points "
-        "in favour of the method, so a lower rate of bugs counts in its favour. “Over 4000 tokens” and “too long” are "
-        f"shares of answers. In {gated} cells, which are called “gated”, the length is rewarded only where the answer "
-        "is right. The averages of the tables are left out. The released scripts differ in more than the "
-        "normalisation: GRPO has a KL penalty inside its normalised reward and GDPO none, and GDPO alone has the "
-        "batch step."
+        "The paper (arXiv 2601.05242) reports these numbers; we did not measure them. A lead is in percentage "
+        "points in favour of the method, so a lower rate of bugs counts in its favour. “Over 4000 tokens” and "
+        f"“too long” are shares of answers. In {gated} cells, which are called “gated”, the length is "
+        "rewarded only where the answer is right. The averages of the tables are left out. The released "
+        "scripts differ in more than the normalisation: GRPO has a KL penalty inside its normalised reward "
+        "and GDPO none, and GDPO alone has the batch step."
     )
 
 

@@ -8,8 +8,8 @@ from views.html import ROOT, Html, join, tag
 
 FILE = ROOT / "data" / "bfcl_requests.parquet"
 WHY_NO_MORE = (
-    "The models' answers are not shown: the repository that published them states no licence, so our data hold only "
-    "their marks."
+    "The models' answers are not shown: the repository that published them states no "
+    "licence, so our data hold only their marks."
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from gdpo_core._words import count, decimal, listing, number, percent, signed
+from gdpo_core._words import count, decimal, listing, number, percent, signed, word
 from gdpo_core.conventions import NAMES
 from gdpo_core.intervals import CONFIDENCE
 from views import charts, html
@@ -19,9 +19,9 @@ STEPS = 5  # a point of a curve stands for so many steps
 # experiments/predictions.json has the rule as it was committed before the runs.
 RULE = (
     "For each set-up and reward we compare mean pass rates over all steps (of conciseness without the gate, too): the "
-    "mean over seeds of GDPO's less GRPO's of the same seed, with the 95 % interval of Student's t. The coins "
-    "predicted “faster” or “slower” where their median difference is at least the smallest difference, and “no "
-    "difference” elsewhere. “Faster” or “slower” held if the whole interval is on that side of 0. “No difference” "
+    f"mean over seeds of GDPO's less GRPO's of the same seed, with the {percent(CONFIDENCE)} interval of Student's t. "
+    "The coins predicted “faster” or “slower” where their median difference is at least the smallest difference, and "
+    "“no difference” elsewhere. “Faster” or “slower” held if the whole interval is on that side of 0. “No difference” "
     "held if the whole interval is nearer to 0 than the smallest difference."
 )
 
@@ -149,13 +149,13 @@ def limits() -> Html:
     runs, measured = load().runs, load().predictions["measured"]
     seeds, last = runs["seed"].n_unique(), runs["step"].max()
     return paragraphs(
-        "The model was made here from nothing; it answers requests of a few kinds with calls "
-        f"of {number(runs['length'].min(), 2)} to {number(runs['length'].max(), 2)} tokens, and starts where "
-        f"{listing(map(percent, measured['pass_rates']))} of its answers pass the three graders. Each run is {last} "
-        f"steps of {ANSWERS} answers, with {seeds} seeds per set-up and method, Adam and TRL's defaults, on requests "
-        "that it is also graded on. Its faults were planted independently of each other; real ones need not be. A "
-        "larger model, another task or longer training can differ. The comparisons of one set-up share their runs, so "
-        "they are not independent."
+        "The model was made here from nothing; it answers requests of a few kinds with calls of "
+        f"{number(runs['length'].min(), 2)} to {number(runs['length'].max(), 2)} tokens, and starts where "
+        f"{listing(map(percent, measured['pass_rates']))} of its answers pass the {word(len(measured['pass_rates']))} "
+        f"graders. Each run is {last} steps of {ANSWERS} answers, with {seeds} seeds per set-up and method, Adam and "
+        "TRL's defaults, on requests that it is also graded on. Its faults were planted independently of each other; "
+        "real ones need not be. A larger model, another task or longer training can differ. The comparisons of one "
+        "set-up share their runs, so they are not independent."
     )
 
 

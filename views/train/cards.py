@@ -269,7 +269,8 @@ def summary(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str,
     if score is not None:
         return tag("p", score or "Choose a set-up and say how it ends; then its curves come.", role="status")
     uncounted = [s for s in scenarios.values() if not s.setup.arms and is_of_another_comparison(s, comparison)]
-    return tag("p", counts(comparison, kinds(scenarios, shown, comparison), len(scenarios), uncounted))
+    arms = [s for s in scenarios.values() if s.setup.arms]
+    return tag("p", counts(comparison, kinds(scenarios, shown, comparison), arms, uncounted))
 
 
 def gallery(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str, guesses: Guesses | None) -> Html:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gdpo_core._html import Html, join, prose, tag
-from gdpo_core._words import count, listing, percent, word
+from gdpo_core._words import count, percent, word
 from gdpo_core.scenarios import (
     ALIKE_EPOCHS,
     ALIKE_SHARE,
@@ -71,13 +71,13 @@ def caption(setup: Setup) -> str:
     return f"{what} · {trained} · {TITLES[setup.comparison].lower()}"
 
 
-def counts(comparison: str, kinds: Sequence[str], cards: int, uncounted: Sequence[Scenario]) -> Html:
+def counts(comparison: str, kinds: Sequence[str], arms: Sequence[Scenario], uncounted: Sequence[Scenario]) -> Html:
     """Return sentences that say in how many of our set-ups of coins GDPO is faster, slower or no different under a
     comparison.
 
     Set-ups that are made for one comparison only, and not for this one, do not count. comparison: a key of COMPARISONS.
-    kinds: the verdicts on the set-ups of coins that count; cards: how many set-ups there are in all, with those of
-    arms; uncounted: the scenarios of the set-ups of coins that do not count.
+    kinds: the verdicts on the set-ups of coins that count; arms: the scenarios of the set-ups in which the policy
+    chooses an answer, each among equally many; uncounted: the scenarios of the set-ups of coins that do not count.
     """
     faster, slower, never = (kinds.count(kind) for kind in (FASTER, SLOWER, NEITHER))
     rest = len(kinds) - faster - slower
@@ -85,24 +85,26 @@ def counts(comparison: str, kinds: Sequence[str], cards: int, uncounted: Sequenc
         f", GDPO is faster in {faster} of {count(len(kinds), 'coin set-up')}, slower in {slower} and no different in "
     )
     ends += f"{rest}{f' (in {never} neither method gets there)' if never else ''}. "
+    answers = word(len(arms[0].setup.p0))
     conflicts = (
-        f"In {cards - len(uncounted) - len(kinds)} more set-ups the rewards conflict: there the policy chooses one of "
-        "three answers, and the question is which of them wins, that is, which one it ends up giving."
+        f"In {len(arms)} more set-ups the rewards conflict: there the policy chooses one of {answers} answers, and the "
+        "question is which of them wins, that is, which one it ends up giving."
     )
     return join(tag("b", UNDER[comparison]), ends, _dashed(uncounted), conflicts)
 
 
 def _dashed(set_ups: Sequence[Scenario]) -> str:
-    """Return a sentence on the set-ups whose cards are dashed: each is about a single comparison of the methods, which
-    is not the one that the reader has chosen. "" if there is none.
+    """Return a sentence on the set-up whose card is dashed: it is about a single comparison of the methods, which is
+    not the one that the reader has chosen. "" if there is none.
+
+    Raises ValueError for several set-ups, for which the sentence has no plural. `tests/test_train.py` makes sure that
+    under each comparison there is at most one.
     """
-    named = listing(f"“{scenario.title}”" for scenario in set_ups)
-    about = listing(dict.fromkeys(f"“{TITLES[scenario.setup.comparison]}”" for scenario in set_ups))
-    if len(set_ups) == 1:
-        return f"The dashed set-up, {named}, is not counted, because it was made for the comparison {about}. "
-    noun = "comparison" if about.count("“") == 1 else "comparisons"
-    why = f"because they were made for the {noun} {about}"
-    return f"The dashed set-ups, {named}, are not counted, {why}. " if set_ups else ""
+    if not set_ups:
+        return ""
+    (scenario,) = set_ups
+    why = f"because it was made for the comparison “{TITLES[scenario.setup.comparison]}”"
+    return f"The dashed set-up, “{scenario.title}”, is not counted, {why}. "
 
 
 def method(key: str, words: object) -> Html:

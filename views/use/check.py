@@ -12,9 +12,9 @@ from views.worker import call
 PASTED = "pasted"  # the name that the check gives the pasted text, as if it were a file
 LONGEST = 50_000  # characters; verl's whole configuration has forty thousand
 ABOUT = (
-    "Paste a configuration of TRL, verl, ms-swift, NeMo-RL or axolotl: a command, a script, YAML, JSON, or the Python "
-    "that makes it. It is read, never run, and not kept in the address of the page. In a terminal, gdpo check reads "
-    "several files."
+    "Paste a configuration of TRL, verl, ms-swift, NeMo-RL or axolotl: a command, a script, YAML, JSON, or "
+    "the Python that makes it. It is read, never run, and not kept in the address of the page. In a "
+    "terminal, gdpo check reads several files."
 )
 LIKE = 'algorithm.adv_estimator=gdpo +algorithm.gdpo_reward_keys=\'["accuracy","format"]\' …'
 

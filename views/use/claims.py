@@ -63,18 +63,20 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“Every reward counts in proportion to its weight, whatever its scale.”",
         PARTLY,
-        "It is true that the scale does not matter under GDPO, as long as the reward varies in the group. But the "
-        "share of a reward in the update is proportional to the square of its weight: of three rewards that are not "
-        f"correlated and weigh {listing(weights)}, the first has a share of {percent(share)}, not {percent(naive)}.",
+        "It is true that the scale does not matter under GDPO, as long as the reward varies in the group. But "
+        "the share of a reward in the update is proportional to the square of its weight: of "
+        f"{word(len(weights))} rewards that are not correlated and weigh {listing(weights)}, the first has a "
+        f"share of {percent(share)}, not {percent(naive)}.",
         ("lab",),
     )
-    n = {m: gc.count_distinct(m, 4, 6) for m in ("grpo", "grpo_no_std", "gdpo")}
+    answers, marks = 4, 6
+    n = {m: gc.count_distinct(m, answers, marks) for m in ("grpo", "grpo_no_std", "gdpo")}
     yield (
         "“Leaving out the division by std is half of the cure.”",
         PARTLY,
-        f"Over all possible groups of 4 answers with 6 marks, GRPO yields {count(n['grpo'])} different sets of "
-        f"advantages, GRPO without std {count(n['grpo_no_std'])}, GDPO {count(n['gdpo'])}. In the paper's tool-calling "
-        "run, GRPO without std ended with no answer in the right format.",
+        f"Over all possible groups of {answers} answers with {marks} marks, GRPO yields {count(n['grpo'])} different "
+        f"sets of advantages, GRPO without std {count(n['grpo_no_std'])}, GDPO {count(n['gdpo'])}. In the paper's "
+        "tool-calling run, GRPO without std ended with no answer in the right format.",
         ("evidence",),
     )
     yield (
@@ -107,13 +109,13 @@ def _where_gdpo_is_behind() -> str:
     gdpo, grpo = clear(by_winner["gdpo"]), clear(by_winner["grpo"])
     return (
         f"Here GDPO is slower in {verdicts.count(VERDICTS[2])} of {len(verdicts)} set-ups of coins. With a small "
-        f"language model we compared the two methods {len(model.comparisons)} times, on each reward of each set-up. "
-        f"GDPO is clearly behind in {len(model.ahead('grpo'))} of these comparisons, that is, the interval of the "
+        f"language model we made {len(model.comparisons)} comparisons of the two methods, one for each reward of "
+        f"each set-up. In {len(model.ahead('grpo'))} of them GDPO is clearly behind, that is, the interval of the "
         f"difference excludes 0; in {len(model.ahead('grpo', least))} it is behind by "
-        f"{count(round(100 * least), 'point')} or more. Of the ties of a "
-        f"right and a wrong answer that GDPO breaks in Evidence, {percent(wrong)} end in the wrong order. In the "
-        f"paper's own tables GDPO is ahead by at least one point in {count(gdpo)} of {count(len(cells))} cells, GRPO "
-        f"in {grpo}; for most cells the paper does not say how much its runs vary."
+        f"{count(round(100 * least), 'point')} or more. Of the ties of a right and a wrong answer that GDPO "
+        f"breaks in Evidence, {percent(wrong)} end in the wrong order. In the paper's own tables GDPO is ahead by "
+        f"at least one point in {count(gdpo)} of {count(len(cells))} cells, GRPO in {grpo}; for most cells the "
+        "paper does not say how much its runs vary."
     )
 
 
@@ -182,14 +184,14 @@ def successors_table(lab: State) -> Html:
 LIMITS = (
     "For this page we trained only small language models, none of a size that people use: for example the one in "
     f"Evidence, with {experiment.PARAMETERS:,} parameters, and the one in Your run that does sums. Train's policies "
-    "are coins or, where rewards conflict, a choice of three answers. They show what normalising does to a gradient, "
-    "not what a model makes of it.",
-    "A mark is 1 or 0, and the reward for passing it is what it pays; in the paper a reward can be any number. The "
-    "value of a mark is its pay times its weight. With three marks and positive weights, GRPO can tie answers with "
-    "different marks only if two marks have the same value, or if the value of one mark is the sum of the values of "
-    "the other two. The same rule holds for GDPO, but there the value of a mark is its weight divided by its std in "
-    "the group. This std is that of the zeros and ones, not of what they pay, because the pay does not matter under "
-    "GDPO.",
+    "are coins or, where rewards conflict, a choice among a few answers. They show what normalising does to a "
+    "gradient, not what a model makes of it.",
+    "A mark is 1 or 0, and the reward for passing it is what it pays; in the paper a reward can be any number. "
+    "The value of a mark is its pay times its weight. With three marks and positive weights, GRPO can tie "
+    "answers with different marks only if two marks have the same value, or if the value of one mark is the "
+    "sum of the values of the other two. The same rule holds for GDPO, but there the value of a mark is its "
+    "weight divided by its std in the group. This std is that of the zeros and ones, not of what they pay, "
+    "because the pay does not matter under GDPO.",
     "Shares of the update are shares of variance, not of gradients: a gradient also depends on token "
     "probabilities, clipping, a KL term and how tokens are averaged.",
     "In Train's conflict at equal pay any weight below 1 on conciseness lets the right answer win. On language "

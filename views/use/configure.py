@@ -32,7 +32,6 @@ UNTOUCHED = {"use-framework": next(iter(TRAINERS)), "use-gate": "none", "use-sou
 
 # The line that switches GDPO on, in the two trainers that most readers have; the lines below say what else is needed.
 ONE_LINE = {"trl": 'multi_objective_aggregation="normalize_then_sum"', "verl": "algorithm.adv_estimator=gdpo"}
-EXPECTED = {"as the paper": "that of the paper's formula"}  # how the table of cases says a cell of data/matrix.json
 FOLLOWS = "For the pay and the weights that **the Lab shows now**, or for **the run that you audited**:"
 
 
@@ -222,7 +221,7 @@ def cases(trainers: Iterable[str] = ()) -> Html:
     rows = (
         [
             join(case, tag("small", f": {faults[case]}", kind="note")),
-            EXPECTED.get(says, says),
+            says,
             *("=" if trainer["cells"][case] == says else trainer["cells"][case] for trainer in shown),
         ]
         for case, says in paper["cells"].items()
@@ -252,13 +251,14 @@ def _while_it_trains(framework: Framework) -> list[str]:
         "that stays the same during training, but not one that changes: watch how many groups are silent, and when."
     ]
     if metric := framework.zero_std_metric:
-        start, computed = "The", "the metric is computed from the sum of the rewards"
-        if framework.zero_std_over_batch:
-            start, computed = "Under GDPO the", "under this method it is computed over the whole batch"
-        sentences.append(
-            f"{start} metric {metric} of {framework.title} does not show that one reward has become constant, because "
-            f"{computed}. For each reward, record in how many groups it is constant."
+        blind = (
+            f"Under GDPO the metric {metric} of {framework.title} does not show that one reward has become constant, "
+            "because under this method the metric is computed over the whole batch."
+            if framework.zero_std_over_batch
+            else f"The metric {metric} of {framework.title} does not show that one reward has become constant, because "
+            "the metric is computed from the sum of the rewards."
         )
+        sentences.append(f"{blind} For each reward, record in how many groups it is constant.")
     if option := framework.filter_option:
         sentences.append(
             f"{option} drops groups whose summed reward is constant. GDPO still learns from such a group if "

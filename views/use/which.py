@@ -7,7 +7,6 @@ import marimo as mo
 
 from gdpo_core._words import count, percent
 from gdpo_core.bfcl import prompts
-from gdpo_core.scenarios import load_scenarios
 from views.evidence.order import up
 from views.html import ROOT, Html, join, prose, show, table, tag
 from views.onward import onward
@@ -30,6 +29,7 @@ class Case:
 
 def cases() -> list[tuple[Case, Case]]:
     """Return the rows of the table, each a case for GDPO and one for GRPO."""
+    mark, score = _epochs_of_dense(0), _epochs_of_dense(1)
     return [
         (
             Case(
@@ -49,9 +49,9 @@ def cases() -> list[tuple[Case, Case]]:
         (
             Case(
                 "A continuous reward matters more than a rarely passed mark.",
-                f"In Train it is learnt in {_epochs_of_dense(1, ' under GDPO', ' under GRPO')}. The price is that the "
-                f"mark takes {_epochs_of_dense(0)}. Train judges by the reward learnt last, so it says that "
-                "{verdict}.",
+                f"In Train it is learnt in {count(score['gdpo'], 'epoch')} under GDPO instead of {score['grpo']} under "
+                f"GRPO. The price is that the mark takes {count(mark['gdpo'], 'epoch')} instead of {mark['grpo']}. "
+                "Train judges by the reward learnt last, so it says that {verdict}.",
                 "train",
                 "dense",
             ),
@@ -83,9 +83,9 @@ def cases() -> list[tuple[Case, Case]]:
             Case(
                 "GRPO ties answers that should differ,",
                 "and you can give correctness a larger weight. In Evidence, "
-                f"{percent(share_of_broken_ties_that_are_wrong())} of the right–wrong ties that GDPO breaks at equal "
-                f"weights end in the wrong order; with a weight above {weight_that_orders_broken_ties()} on "
-                "correctness none does.",
+                f"{percent(share_of_broken_ties_that_are_wrong())} of the right–wrong ties that GDPO breaks "
+                "at equal weights end in the wrong order; with a weight above "
+                f"{weight_that_orders_broken_ties()} on correctness none does.",
                 "evidence",
             ),
             Case(
@@ -127,23 +127,21 @@ def _pairs() -> prompts.Pairs:
     return prompts.pairs(prompts.marks_of(data, prompts.Choice()))
 
 
-def _epochs_of_dense(coin: int, under_gdpo: str = "", under_grpo: str = "") -> str:
-    """Return words on how many epochs GDPO and GRPO take to learn a coin of the scenario `dense`.
+def _epochs_of_dense(coin: int) -> dict[str, int]:
+    """Return in how many epochs "gdpo" and "grpo" learn a coin of the scenario `dense`, by method.
 
     They are those of the comparison "equal", in which both methods have advantages of unit std. coin: the coin's
     number, from 0.
     """
     sketch = cards.load(ROOT / "data")[1]["sketches"]["dense"]["equal"]
-    gdpo, grpo = (sketch[method]["steps"][coin] for method in ("gdpo", "grpo"))
-    return f"{count(gdpo, 'epoch')}{under_gdpo} instead of {grpo}{under_grpo}"
+    return {method: sketch[method]["steps"][coin] for method in ("gdpo", "grpo")}
 
 
 def _in_train(scenario: str) -> str:
     """Return the verdict on a scenario of Train as a clause, such as "GDPO is faster"; on a scenario where the policy
-    chooses among answers, as words that follow "the answer is". It is "" without a scenario. scenario: the id.
+    chooses among answers, as words that follow "the answer is". scenario: the id.
     """
-    verdicts = {known.id: known.verdict for known in load_scenarios(ROOT / "data" / "scenarios.json")}
-    verdict = verdicts.get(scenario, "")
+    verdict = cards.load(ROOT / "data")[0][scenario].verdict
     verdict = f"GDPO is {verdict.removeprefix('GDPO ')}" if verdict.startswith("GDPO ") else verdict
     return "there is no difference" if verdict == "no difference" else verdict
 
@@ -151,13 +149,14 @@ def _in_train(scenario: str) -> str:
 @lru_cache(maxsize=1)
 def _drawn() -> Html:
     def cell(case: Case) -> Html:
-        says = prose(f"**{case.rewards}** {case.shown_by.format(verdict=_in_train(case.scenario))}")
+        verdict = _in_train(case.scenario) if case.scenario else ""
+        says = prose(f"**{case.rewards}** {case.shown_by.format(verdict=verdict)}")
         return join(says, " ", onward(case.at, case.rewards.rstrip(".,"), case.scenario))
 
     rows = [[cell(gdpo), cell(grpo)] for gdpo, grpo in cases()]
     first = (
-        "Under either method a large enough weight or a gate can put one reward first; under GRPO a larger pay can do "
-        "so, too."
+        "Under either method a large enough weight or a gate can put one reward "
+        "first; under GRPO a larger pay can do so, too."
     )
     return join(
         table(["Use GDPO when …", "Use GRPO when …"], rows, "which"),
