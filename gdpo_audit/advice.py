@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from math import isnan
+from typing import cast
 
 from gdpo_audit.auditing import audit
 from gdpo_audit.explanations import (
@@ -18,6 +19,7 @@ from gdpo_audit.explanations import (
     ties,
 )
 from gdpo_audit.findings.plan import changed
+from gdpo_audit.json_types import ForecastPart
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.push_changes import PushChange, change_of_primary, compared_methods, push_changes
 from gdpo_audit.report import summary
@@ -147,9 +149,8 @@ def _with_forecast(report: AuditReport, change: PushChange) -> tuple[str, str, s
     forecast = _forecast(report, change)
     if forecast is None:
         return effect, "", less if effect == "hurts" else ""
-    difference, low, high = forecast
-    by = changed({"difference": difference, "low": low, "high": high})
-    told = f" Under GDPO the mean of {change.name} over the logged steps would have {by}."
+    low, high = cast(float, forecast["low"]), cast(float, forecast["high"])
+    told = f" Under GDPO the mean of {change.name} over the logged steps would have {changed(forecast)}."
     if effect == "hurts" or high < 0:
         return "hurts", told, less if effect == "hurts" else f"**Not as it stands:** {change.name} is forecast to fall."
     if effect == "helps" and low <= 0:
@@ -157,9 +158,9 @@ def _with_forecast(report: AuditReport, change: PushChange) -> tuple[str, str, s
     return effect, told, ""
 
 
-def _forecast(report: AuditReport, change: PushChange) -> tuple[float, float, float] | None:
-    """Return by how much the mean of a reward is forecast to change under GDPO, and the lower and the upper end of the
-    interval of that change; None if the plan holds no such forecast.
+def _forecast(report: AuditReport, change: PushChange) -> ForecastPart | None:
+    """Return the forecast of how the mean of a reward changes under GDPO, of which no number is None; None if the plan
+    holds no such forecast.
 
     change: names the reward, and the method that GDPO is compared with. Of the rows of the plan with GDPO, no gate, and
     the weights of row 0, which is the run as it was, the first that has a forecast of the reward counts. None also if
@@ -169,8 +170,8 @@ def _forecast(report: AuditReport, change: PushChange) -> tuple[float, float, fl
         ran = report.plan[0]
         alike = row.method == "gdpo" and row.gate is None and row.weights == ran.weights and ran.method == change.method
         told = (row.forecast or {}).get(change.name) if alike else None
-        if told is not None and told["difference"] is not None and told["low"] is not None and told["high"] is not None:
-            return told["difference"], told["low"], told["high"]
+        if told is not None and None not in (told["difference"], told["low"], told["high"]):
+            return told
     return None
 
 

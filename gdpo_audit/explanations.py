@@ -92,9 +92,11 @@ def order(report: AuditReport) -> Answer | None:
     method = NAMES[best] + ("" if best == "grpo" else " (which runs)")
     effect = held(report, -1 if more >= ORDER else 1 if more <= -ORDER else 0)
     near = f", less than {100 * ORDER:.0f} point apart" if abs(more) < ORDER and more else ""
-    sentence = f"The pairs of answers that differ in {first} are in the wrong order where the answer that scores lower "
-    sentence += f"on it gets the larger advantage: **{best_before}** of them under {method}, and **{gdpo}** under GDPO"
-    sentence += f"{near}. A tied pair is in neither order."
+    sentence = (
+        f"A pair of answers that differ in {first} is in the wrong order if the answer that scores lower on it gets "
+        f"the larger advantage. This holds for **{best_before}** of these pairs under {method}, and for **{gdpo}** "
+        f"under GDPO{near}. A tied pair is in neither order."
+    )
     return Answer(effect, title, sentence + _not_followed(report, effect, abs(more) >= ORDER), "evidence")
 
 

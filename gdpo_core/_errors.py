@@ -64,15 +64,14 @@ def is_finite(value: object) -> TypeGuard[float]:
         return False
 
 
-def expect_count(value: object, name: str) -> None:
-    """Raise InputError unless `value` is a whole number from 1 to 999,999,999; name: the name of the argument.
+def expect_count(value: object, name: str, most: int = _LARGEST_COUNT) -> None:
+    """Raise InputError unless `value` is a whole number from 1 to `most`; name: the name of the argument.
 
     >>> expect_count(2.5, "group_size")
     Traceback (most recent call last):
     gdpo_core.InputError: group_size: expected a whole number from 1 to 999,999,999, got 2.5
     """
-    fits = is_whole(value) and 1 <= value <= _LARGEST_COUNT
-    expect(fits, name, f"a whole number from 1 to {_LARGEST_COUNT:,}", repr(value))
+    expect(is_whole(value) and 1 <= value <= most, name, f"a whole number from 1 to {most:,}", repr(value))
 
 
 def expect_index(value: object, count: int, name: str, things: str) -> None:

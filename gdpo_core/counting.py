@@ -15,7 +15,7 @@ from operator import add
 import torch
 from torch import Tensor
 
-from gdpo_core._errors import expect, is_whole
+from gdpo_core._errors import expect, expect_count
 from gdpo_core._groups import make_batch
 from gdpo_core._inputs import ArrayLike
 from gdpo_core.conventions import PAPER, Convention
@@ -188,8 +188,10 @@ def _runs(ordered: Sequence[int]) -> tuple[int, ...]:
 
 
 def _integer(value: int, name: str) -> int:
-    """Return `value` if it is a whole number from 1 to `_LARGEST`, else raise InputError; name: the argument's name."""
-    expect(is_whole(value) and 1 <= value <= _LARGEST, name, f"an integer from 1 to {_LARGEST}", repr(value))
+    """Return `value` as an int if it is a whole number from 1 to `_LARGEST`; else raise InputError. name: that of the
+    argument.
+    """
+    expect_count(value, name, _LARGEST)
     return int(value)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Unpack
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -263,7 +264,7 @@ def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float
     for name, value in (("reward", reward), ("on", on)):
         expect_index(value, r.shape[-1], name, "rewards")
     expect(reward % r.shape[-1] != on % r.shape[-1], "on", "another reward than the one it gates", repr(on))
-    fits = is_finite(threshold) or (isinstance(threshold, float) and math.isinf(threshold))
+    fits = is_finite(threshold) or (isinstance(threshold, float | np.floating) and math.isinf(threshold))
     expect(fits, "threshold", "a number in the range of float64", repr(threshold))
     gate, gated = r[..., on], r[..., reward]
     elsewhere = torch.where(gate.isnan(), gate, torch.zeros_like(gated))

@@ -132,8 +132,8 @@ def _all_zero_though_rewards_differ(f: Facts) -> Finding:
     return Finding(
         severity="error",
         title="Every logged advantage is 0, though the rewards differ",
-        message=f"The rewards differ in {count(mixed, 'group')}. Either nothing was trained, or the advantages were "
-        "logged before they were computed.",
+        message=f"The rewards differ in {count(mixed, 'group')}, where a method gives some response an advantage other "
+        "than 0 unless the weighted rewards cancel out.",
         to_do="Find out why every logged advantage is 0: either nothing was trained, or the advantages were logged "
         "before they were computed.",
         evidence={"mixed_groups": mixed},
@@ -301,8 +301,10 @@ def advantage_impossible(f: Facts) -> Iterator[Finding]:
     to_do = f"Find out what made {'these advantages' if len(beyond) > 1 else 'this advantage'}: {some(beyond)}."
     if by_nothing:
         to_do = "Switch leave-one-out off, or use a trainer that divides nothing where the other responses agree."
-        of_group = "of its group" if len(by_nothing) == 1 else "of the group, in each case,"
-        message += f" For {some(by_nothing)}, the other responses {of_group} agree in every reward, and leave-one-out "
+        message += (
+            f" For {some(by_nothing)}, the other responses of the same group agree in every reward, and leave-one-out "
+            "divided by the round-off of their std, which is 0, as in NeMo-RL's issues 1518, 4158 and 4161."
+        )
         message += "divided by the round-off of their std, which is 0, as in NeMo-RL's issues 1518, 4158 and 4161."
     if beyond and f.recipe is not None and over:
         limit = number(largest_z(float(sizes[0]), ALL_CONVENTIONS[f.recipe.convention].ddof))

@@ -5,6 +5,7 @@ went.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 import polars as pl
@@ -16,7 +17,7 @@ from gdpo_audit.findings.logged_groups import LoggedGroups, what_is_lacking
 from gdpo_audit.findings.trials import Gate, Trial
 from gdpo_audit.findings.what_if import TRIED_METHODS
 from gdpo_audit.json_types import ForecastPart, GatePart
-from gdpo_core._errors import InputError, expect, is_finite, is_whole
+from gdpo_core._errors import expect, expect_count, is_finite
 from gdpo_core._html import Displayed
 from gdpo_core._inputs import weights_by_name, width
 from gdpo_core._json import jsonable
@@ -212,11 +213,9 @@ def _checked(f: Facts, course: Course, method: object, weights: object, gate: ob
     expect(any(basis.weights), "forecast, weights", "one that is not 0", "0 for every reward")
     width([abs(weight) for weight in basis.weights], torch.float64, "forecast, weights")
     steps = int(course.time[-1]) + 1 if steps is None else steps
-    whole = f"a whole number from 1 to {MOST_STEPS:,}"
-    if not is_whole(steps) or not 1 <= steps <= MOST_STEPS:
-        raise InputError(f"forecast, steps: expected {whole}, got {steps!r}")
+    expect_count(steps, "forecast, steps", MOST_STEPS)
     chosen = f.method if method is None else str(method)
-    return ForecastSetting(chosen, basis.weights, None if gate is None else _gate(f, gate), int(steps))
+    return ForecastSetting(chosen, basis.weights, None if gate is None else _gate(f, gate), int(cast(int, steps)))
 
 
 def _gate(f: Facts, gate: object) -> Gate:

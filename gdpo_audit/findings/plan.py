@@ -18,7 +18,7 @@ from gdpo_audit.findings.trials import Gate, Trial, Trials
 from gdpo_audit.json_types import PUNISHED, ForecastPart, GatePart, MaybeNaN
 from gdpo_core import config_lines
 from gdpo_core._errors import InputError
-from gdpo_core._words import decimal, listing, number, signed
+from gdpo_core._words import listing, number, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.pushing import MEANING as PUSH
 
@@ -248,14 +248,22 @@ def moved_push(row: Setting, ran: Setting, name: str) -> str:
 
 def changed(told: ForecastPart) -> str:
     """Return words for a forecast change of a mean that follow “would have”: by how much it would have been higher or
-    lower, with the interval.
+    lower, with the interval; that it hardly changed where three decimals show no change.
+
+    told: a forecast of which no number is None.
+
+    >>> changed({"difference": -0.02, "low": -0.03, "high": -0.01})
+    'been lower by an estimated 0.020 (80 % interval 0.010 to 0.030)'
+    >>> changed({"difference": 0.0004, "low": -0.00001, "high": 0.001})
+    'hardly changed (80 % interval 0.000 to +0.001)'
     """
-    difference, ends = told["difference"] or 0.0, [told["low"] or 0.0, told["high"] or 0.0]
-    if min(ends) * max(ends) < 0 or not difference:  # the interval holds 0, so its ends have signs
-        low, high = (signed(x, 3) for x in ends)
-        return f"changed by an estimated {signed(difference, 3)} (80 % interval {low} to {high})"
-    by, low, high = (decimal(x) for x in (abs(difference), *sorted(map(abs, ends))))
-    return f"been {'higher' if difference > 0 else 'lower'} by an estimated {by} (80 % interval {low} to {high})"
+    difference, low, high = (round(float(told[key] or 0.0), 3) for key in ("difference", "low", "high"))
+    if low * high > 0 and difference:
+        by, *ends = (f"{abs(x):.3f}" for x in (difference, *sorted((low, high), key=abs)))
+        way = "higher" if difference > 0 else "lower"
+        return f"been {way} by an estimated {by} (80 % interval {' to '.join(ends)})"
+    by = f"changed by an estimated {signed(difference, 3)}" if difference else "hardly changed"
+    return f"{by} (80 % interval {signed(low, 3)} to {signed(high, 3)})"
 
 
 def _gated(trials: Trials, ran: Setting) -> list[tuple[Setting, Trial]]:

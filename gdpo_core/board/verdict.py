@@ -125,11 +125,11 @@ def _levels(facts: Facts) -> str:
         return f"For {mixes} both methods have only {count(few, 'advantage')}."
     if many < few:
         return f"For {mixes} {base.name} has {count(few, 'advantage')}, while {chosen.name} has only {many}."
-    fewer, than = f"{base.name} has only {count(few, 'advantage')}", f"{chosen.name} has {many}"
+    of_base, of_chosen = f"{base.name} has only {count(few, 'advantage')}", f"{chosen.name} has {many}"
     if _equal(facts):
-        alike = "Here every passed mark pays the same and has the same weight in the sum"
-        return f"{alike}, so {fewer} for {mixes}, while {than}."
-    return f"For {mixes} {fewer}, while {than}."
+        marks = "Here every passed mark pays the same and has the same weight in the sum"
+        return f"{marks}, so {of_base} for {mixes}, while {of_chosen}."
+    return f"For {mixes} {of_base}, while {of_chosen}."
 
 
 def _tied_answers(facts: Facts) -> str:
