@@ -146,9 +146,8 @@ def _first(report: AuditReport, say: Say = str) -> Html:
     """Return what comes first in a report: what to do, what ran, and the picture that `opening` draws. say: rewrites a
     sentence of the audit for the page.
     """
-    head, _, more = say(report.what_first).partition(". ")
-    bold, rest = (f"{head}.", f" {more}") if more else (head, "")
-    verdict = tag("p", tag("b", bold), rest, kind="verdict-line")
+    further = f" {say(report.further)}" if report.further else ""
+    verdict = tag("p", report.caution, tag("b", say(report.first_step)), further, kind="verdict-line")
     return join(verdict, tag("p", report.what_ran, kind="what-ran"), opening(report))
 
 
