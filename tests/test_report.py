@@ -5,6 +5,7 @@ audit's numbers.
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from inspect import getmodule, getsource
 from io import StringIO
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from gdpo_audit import report as drawn
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.findings import KINDS, PAPER, links
 from gdpo_audit.report import terminal
+from gdpo_audit.report.meanings import COMPARED_WITH
 from gdpo_audit.report.sections import NOTES, sections
 from gdpo_core._errors import InputError
 from gdpo_core.frameworks import FRAMEWORKS
@@ -134,6 +136,21 @@ def test_where_to_read_more_is_a_chapter_of_the_page_or_a_section_about_the_audi
     places = {f"page, chapter {title}" for title in CHAPTERS.values()}
     places |= {f"docs/audit.md, {title}" for title in re.findall(r"^## (.+)$", about, re.M)}
     assert {more.place for more in KINDS.values()} <= places
+
+
+def test_every_threshold_says_what_is_compared_with_it():
+    with_threshold = {id_ for id_, kind in KINDS.items() if re.search("""["']threshold["']""", source(kind.look))}
+    assert with_threshold == {*COMPARED_WITH}
+    assert "threshold for the update share" in Page(drawn.body(audited.report())).text
+
+
+def source(function):
+    """Return the source of a function, together with that of each function of its module that it calls."""
+    module, called = getmodule(function), [function.__name__]
+    for name in called:
+        names = re.findall(r"\b(\w+)\(", getsource(getattr(module, name)))
+        called += [x for x in names if x not in called and getmodule(getattr(module, x, None)) is module]
+    return "".join(getsource(getattr(module, name)) for name in called)
 
 
 def test_the_terms_to_read_more_about_are_in_the_glossary_and_the_pages_are_https():
