@@ -117,13 +117,13 @@ def test_sections_are_those_that_both_renderings_draw():
     for section in sections(report):
         said = [section.title, *section.facts, *section.items]
         tables = [table for table in section.tables if table]
-        said += [text for table in tables for text in (table.title, table.note, *table.columns)]
+        said += [text for table in tables for text in (table.title, table.note, *table.meanings)]
         assert all(text in page.replace("\u00a0", " ") for text in said)
         left_out = {
             text
             for table in tables
             if table.on_screen == 0
-            for text in (table.title, table.note, *table.columns)
+            for text in (table.title, table.note, *table.meanings)
             if text
         }
         assert section.fold == NOTES or {text for text in said if text not in out.getvalue()} == left_out

@@ -183,7 +183,7 @@ def _table(t: Table, above: str = "") -> Html:
     it holds is not repeated.
     """
     heading, note = tag("h3", t.title) if t.title else "", tag("p", t.note) if t.note else ""
-    says = [tag("li", sentence) for sentence in t.columns if text(sentence) not in above]
+    says = [tag("li", sentence) for sentence in t.meanings if text(sentence) not in above]
     explained = fold("What the columns mean", tag("ul", *says)) if says else ""
     kept = [i for i, name in enumerate(t.head) if name not in t.blocks]
     head, *rows = ([row[i] for i in kept] for row in (t.head, *t.rows))

@@ -202,7 +202,7 @@ class Table:
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""  # what the table as a whole says
-    columns: Sequence[str] = ()  # what its columns mean, a sentence or two for each
+    meanings: Sequence[str] = ()  # what its columns mean, a sentence or two for each
     prose: bool = False  # whether its cells hold words, else numbers
     on_screen: int | None = None  # the rows that a terminal shows; the HTML shows all
     blocks: Sequence[str] = ()  # columns of block characters, which only a terminal shows: HTML draws the courses
@@ -269,11 +269,11 @@ def plan_table(report: AuditReport) -> Table | None:
             cells += [_forecast_of(row, primary)] * told
             cells += [percent(row.punished[primary]), percent(row.inversions, 1), percent(row.dead_groups[primary])]
         rows.append([*cells, percent(row.tied_pairs, 1), percent(row.silent_groups)])
-    columns = _columns_of_plan(primary, forecast=told)
-    return Table("Plan", head, rows, _note_on_plan(report), columns, folds=False)
+    meanings = _meanings_of_plan(primary, forecast=told)
+    return Table("Plan", head, rows, _note_on_plan(report), meanings, folds=False)
 
 
-def _columns_of_plan(primary: str | None, forecast: bool) -> list[str]:
+def _meanings_of_plan(primary: str | None, forecast: bool) -> list[str]:
     """Return sentences that say what the columns of the table of the plan mean, in the order of the columns.
 
     primary: the name of the primary reward; None where no reward is primary, and then no column is about it.
@@ -366,8 +366,8 @@ def by_table(report: AuditReport) -> Table | None:
         rows.append([*row, *(_of_reward(reward, several) for reward in entry["rewards"])])
     note = f"Each row is one value of {column} alone, under {method}, with the mean of each reward there"
     note += " and, after the dot, its share of the update." if several else "."
-    columns = [SILENT, *([wrong_order(primary)] if primary else [])]
-    return Table(f"By {column}", head, rows, note, columns)
+    meanings = [SILENT, *([wrong_order(primary)] if primary else [])]
+    return Table(f"By {column}", head, rows, note, meanings)
 
 
 def _of_reward(reward: ByRewardPart, several: bool) -> str:
