@@ -19,10 +19,11 @@ from gdpo_audit import report as drawn
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.findings import KINDS, PAPER, links
 from gdpo_audit.report import terminal
-from gdpo_audit.report.meanings import COMPARED_WITH
+from gdpo_audit.report.meanings import COMPARED_WITH, MOVED
 from gdpo_audit.report.sections import NOTES, sections
 from gdpo_core._errors import InputError
 from gdpo_core.frameworks import FRAMEWORKS
+from gdpo_core.pushing import MEANING
 
 VOID = {"meta", "br", "path", "rect", "circle", "line", "input"}
 
@@ -81,6 +82,12 @@ def test_no_paragraph_says_a_thing_twice():
     for text in (text for text in page.texts if "{" not in text):  # A text with { is a style sheet.
         starts = [sentence[:40] for sentence in re.split(r"(?<=[.?!]) ", text.strip()) if len(sentence) >= 40]
         assert len(set(starts)) == len(starts), text
+
+
+def test_what_push_means_is_said_once_and_other_words_above_a_table_keep_nothing_out_of_it():
+    report = audited.report()
+    assert [draw(report).count(MEANING) for draw in (drawn.body, drawn.front)] == [1, 1]
+    assert drawn.body(replace(report, first_step=MOVED)).count(MOVED) == 2
 
 
 def test_the_fragment_is_what_the_page_holds_and_is_styled_by_its_class_alone():
