@@ -124,7 +124,9 @@ def own_method(report: AuditReport) -> str | None:
 
 
 def none_made_it(report: AuditReport) -> str:
-    """Return the clause that no known method made the logged advantages; empty if one did, or if that is open."""
+    """Return the clause that no known method made the logged advantages. Empty if one did, if the log does not tell, or
+    if every logged advantage is 0 though the rewards differ.
+    """
     if report.run["method"] or report.run["reproduced"] is not False:
         return ""
     return "" if _all_zero(report) else "no known method made the logged advantages"
