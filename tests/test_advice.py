@@ -20,6 +20,7 @@ from gdpo_audit.findings import plan, trials
 from gdpo_audit.findings.shares import weights_for
 from gdpo_audit.findings.trials import Trials, at_most
 from gdpo_audit.report import body
+from gdpo_audit.report.summary import plan_table
 
 PROMPTS, ROLLOUTS, STEPS = 8, 8, 12
 
@@ -154,6 +155,8 @@ def test_without_a_primary_reward_a_plan_asks_for_it_and_a_gate_is_a_question():
     assert report.what_first.startswith(
         "One decision is open: should style count only where digit reaches 1? Such a gate changes the task;"
     )
+    none = "No setting is recommended, because none without a gate clearly raises the push on digit to above 0."
+    assert none in plan_table(report).note
 
 
 @pytest.mark.parametrize("steps", [1, STEPS])

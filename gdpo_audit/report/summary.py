@@ -322,9 +322,10 @@ def _on_recommended(report: AuditReport) -> str:
         return "No setting is recommended as long as no reward is named as the one that matters most."
     if report.run["method"] is None and report.run["reproduced"] is False:
         return f"No setting is recommended, because {none_made_it(report) or OPEN}."
-    mean = f" and, by its forecast, the mean of {primary}" * any(row.forecast for row in report.plan)
-    no_gate = " without a gate" * any(row.gate for row in report.plan)
-    return f"None is recommended, because no setting{no_gate} clearly raises the push on {primary} to above 0{mean}."
+    forecast = " and is forecast to raise its mean" * any(row.forecast for row in report.plan)
+    none = "none" + " without a gate" * any(row.gate for row in report.plan)
+    raises = f"clearly raises the push on {primary} to above 0{forecast}"
+    return f"No setting is recommended, because {none} {raises}."
 
 
 def _forecast_of(row: Setting, name: str) -> str:
