@@ -135,8 +135,8 @@ def caution(f: Facts) -> str:
     """Return the words that stand before the verdict on a log of few groups; an empty text where there are enough."""
     groups, responses = f.totals.groups, count(f.totals.responses, "response")
     few = (
-        f"This log is too short to judge: it holds {responses} in {count(groups, 'group')}. Take what follows as a "
-        "first hint. "
+        f"This log is too short to judge: it holds {responses} in {count(groups, 'group')}. "
+        "Take what follows as a first hint. "
     )
     return few if groups < FEW_GROUPS else ""
 

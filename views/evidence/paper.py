@@ -43,8 +43,8 @@ def _note() -> str:
         "in favour of the method, so a lower rate of bugs counts in its favour. “Over 4000 tokens” and “too long” are "
         f"shares of answers. In {gated} cells, which are called “gated”, the length is rewarded only where the answer "
         "is right. The averages of the tables are left out. The released scripts differ in more than the "
-        "normalisation: GRPO has a KL penalty inside its normalised reward and GDPO none, and GDPO alone has the "
-        "batch step."
+        "normalisation: GRPO has a KL penalty inside its normalised reward and GDPO none, "
+        "and GDPO alone has the batch step."
     )
 
 
