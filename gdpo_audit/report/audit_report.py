@@ -201,7 +201,7 @@ class AuditReport(ReportMembers, Displayed):
 
     @property
     def what_first(self) -> str:
-        """What to do, in sentences: the caution, the first step, and what there is further to do."""
+        """The sentences that say what to do: the caution, the first step, and all further ones."""
         return f"{self.caution}{self.first_step}" + f" {self.further}" * bool(self.further)
 
     @property

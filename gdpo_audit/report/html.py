@@ -79,7 +79,7 @@ def body(report: AuditReport, asks: Html | str = "") -> Html:
     punished = _opened(PUNISHED_TITLE, punished_tables(report, clipped=300), PUNISHED_TITLE)
     content = [
         _first(report),
-        *(_section(section, said=meanings(report)) for section in before),
+        *(_section(section, above=meanings(report)) for section in before),
         courses(report),
         asks,
         _findings(report, cards),
@@ -101,7 +101,7 @@ def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say
         fix = copy_box(finding.fix, finding.title) if finding.fix else Html()
         finding = replace(finding, message=say(finding.message))
         cards.append(_card(report, finding, guide(finding), fix, opened=False))
-    before = (_section(section, copy_box, said=meanings(report)) for section in above_and_below(report)[0])
+    before = (_section(section, copy_box, above=meanings(report)) for section in above_and_below(report)[0])
     content = [_first(report, say), *before, courses(report), asks, _findings(report, cards)]
     return tag("div", *content, kind="audit front")
 
@@ -150,12 +150,12 @@ def _first(report: AuditReport, say: Say = str) -> Html:
 
 
 def _section(
-    section: Section, box: Callable[[str, str], Html] | None = None, say: Say = str, said: Collection[str] = ()
+    section: Section, box: Callable[[str, str], Html] | None = None, say: Say = str, above: Collection[str] = ()
 ) -> Html:
     """Return one section of a report as HTML.
 
     box: draws lines of configuration, given the lines and what they do; None draws them without a button. say: as in
-    `front`. said: the sentences on columns that stand above the section, which its tables do not repeat.
+    `front`. above: the sentences on columns that stand above the section, which its tables do not repeat.
     """
     box = box or (lambda lines, _: _lines(lines))
     facts = [tag("div", tag("dt", name), tag("dd", _with_lines(say(fact)))) for name, fact in section.facts.items()]
@@ -163,7 +163,7 @@ def _section(
         tag("h3", section.title) if section.title else "",
         tag("dl", *facts) if facts else "",
         tag("ul", *(tag("li", item) for item in section.items)) if section.items else "",
-        *(_table(t, said) for t in section.tables if t),
+        *(_table(t, above) for t in section.tables if t),
         *(fold(title, box(lines, title)) for title, lines in section.lines.items()),
     )
 
@@ -173,15 +173,15 @@ def _with_lines(fact: str) -> Html:
     return tag("br").join(map(text, fact.split("\n")))
 
 
-def _table(t: Table, said: Collection[str] = ()) -> Html:
+def _table(t: Table, above: Collection[str] = ()) -> Html:
     """Return a table of a report as HTML: its title, its cells, its note, and a fold that explains its columns. Columns
     of block characters, which draw courses in a terminal, are left out.
 
-    A table that is `deep` is folded on a phone. said: the sentences on columns that stand above the table and are not
+    A table that is `deep` is folded on a phone. above: the sentences on columns that stand above the table and are not
     repeated.
     """
     heading, note = tag("h3", t.title) if t.title else "", tag("p", t.note) if t.note else ""
-    says = [tag("li", sentence) for sentence in t.meanings if sentence not in said]
+    says = [tag("li", sentence) for sentence in t.meanings if sentence not in above]
     explained = fold("What the columns mean", tag("ul", *says)) if says else ""
     kept = [i for i, name in enumerate(t.head) if name not in t.blocks]
     head, *rows = ([row[i] for i in kept] for row in (t.head, *t.rows))

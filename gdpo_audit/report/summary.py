@@ -124,8 +124,8 @@ def own_method(report: AuditReport) -> str | None:
 
 
 def none_made_it(report: AuditReport) -> str:
-    """Return the clause that no known method made the logged advantages. Empty if one did, if the log does not tell, or
-    if every logged advantage is 0 though the rewards differ.
+    """Return the clause that no known method made the logged advantages; empty if one did, if that is open, or if all of
+    them are 0 though the rewards differ.
     """
     if report.run["method"] or report.run["reproduced"] is not False:
         return ""
@@ -293,10 +293,7 @@ def _note_on_plan(report: AuditReport) -> str:
     """Return the sentences below the plan on its rows: on what they were computed, and how they were chosen."""
     tried, responses = report.plan[0].tried_on, report.source["responses"]
     where = "this log" if tried >= responses else f"{count(tried)} of the log’s {count(responses)} responses"
-    says = [
-        f"For each setting, the advantages of {where} were computed anew.",
-        _on_recommended(report),
-    ]
+    says = [f"For each setting, the advantages of {where} were computed anew.", _on_recommended(report)]
     if any(row.weights != report.plan[0].weights for row in report.plan):
         says.append(
             "Some rows have other weights. These are chosen so that each reward’s share of the update comes as near as "
@@ -322,10 +319,9 @@ def _on_recommended(report: AuditReport) -> str:
         return "No setting is recommended as long as no reward is named as the one that matters most."
     if report.run["method"] is None and report.run["reproduced"] is False:
         return f"No setting is recommended, because {none_made_it(report) or OPEN}."
-    forecast = " and is forecast to raise its mean" * any(row.forecast for row in report.plan)
     none = "none" + " without a gate" * any(row.gate for row in report.plan)
-    raises = f"clearly raises the push on {primary} to above 0{forecast}"
-    return f"No setting is recommended, because {none} {raises}."
+    mean = " and is forecast to raise its mean" * any(row.forecast for row in report.plan)
+    return f"No setting is recommended, because {none} clearly raises the push on {primary} to above 0{mean}."
 
 
 def _forecast_of(row: Setting, name: str) -> str:
