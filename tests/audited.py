@@ -60,7 +60,8 @@ def report(rewards=("correctness", "format", "length"), steps=40, path="runs/a",
         findings=tuple(found if findings is None else findings),
         steps=_steps(rewards, steps),
         what_ran=f"The logged advantages are {NAMES.get(method, 'unknown')}.",
-        what_first=f"Look first at {found[0].id}: {found[0].title}. {found[0].to_do}",
+        first_step=f"Look first at {found[0].id}: {found[0].title}.",
+        further=found[0].to_do,
     )
 
 

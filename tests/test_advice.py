@@ -2,6 +2,8 @@
 and with slow loops.
 """
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
@@ -17,6 +19,8 @@ from gdpo_audit.auditing import gather
 from gdpo_audit.findings import plan, trials
 from gdpo_audit.findings.shares import weights_for
 from gdpo_audit.findings.trials import Trials, at_most
+from gdpo_audit.report import body
+from gdpo_audit.report.summary import plan_table
 
 PROMPTS, ROLLOUTS, STEPS = 8, 8, 12
 
@@ -151,6 +155,19 @@ def test_without_a_primary_reward_a_plan_asks_for_it_and_a_gate_is_a_question():
     assert report.what_first.startswith(
         "One decision is open: should style count only where digit reaches 1? Such a gate changes the task;"
     )
+    none = "No setting is recommended, because none without a gate clearly raises the push on digit to above 0."
+    assert none in plan_table(report).note
+
+
+@pytest.mark.parametrize("steps", [1, STEPS])
+def test_the_first_thing_to_do_is_bold_whole_and_alone_whatever_the_names(steps):
+    names = ("Dr. acc", "short", "vowels")
+    report = audited(log_of(loud(steps=steps), names))
+    assert bool(report.caution) == (steps == 1) and report.further
+    assert report.first_step == "Open: name the reward that matters most (--primary): Dr. acc, short or vowels."
+    drawn = f"{report.caution}<b>{report.first_step}</b> {report.further}"
+    assert f'<p class="verdict-line">{drawn}</p>' in body(report)
+    assert report.verdict == f"{report.what_ran} {re.sub('</?b>', '', drawn)}"
 
 
 # --- weights for wanted shares ---------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from gdpo_audit.findings.findings import KINDS
 from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.logs.run import Rows, Run
 from gdpo_audit.report.audit_report import report_of
+from gdpo_audit.report.meanings import COMPARED_WITH
 from gdpo_audit.report.verdict import NAME_PRIMARY
 from gdpo_core.conventions import NAMES as ALL_CONVENTIONS
 
@@ -476,6 +477,7 @@ def check(report):
             assert value is None or 0 <= value <= (1 if kind != "levels" else d["source"]["responses"])
     for finding in d["findings"]:
         assert finding["id"] in KINDS
+        assert ("threshold" in finding["evidence"]) <= (finding["id"] in COMPARED_WITH)
         assert finding["evidence"] and (finding["fix"] is None or finding["fix"].strip())
         assert not any(word in finding["message"] for word in ("nan", "None", "inf ", "{", "}"))
         assert finding["message"].endswith(".")

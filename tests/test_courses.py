@@ -43,7 +43,7 @@ def test_each_figure_has_a_point_per_step_at_its_number():
     for reward in report.rewards:
         name = reward["name"]
         for column in (f"mean:{name}", f"push:gdpo:{name}", f"share:gdpo:{name}"):
-            said, (high, low, first, last), points = next(pictures)
+            said, (high, low, first, last, *_), points = next(pictures)
             assert said.startswith(f"{name}, {column.partition(':')[0]}, steps 1 to 40: ")
             assert (first, last) == ("1", "40")
             axes = Axes((1, 40), (number(low), number(high)))
@@ -74,10 +74,10 @@ def test_the_step_since_when_a_mean_is_another_is_marked():
     report = audited.report()
     marks = re.findall(r'<path class="since" d="M([\d.]+),', courses(report))
     assert marks == [f"{Axes((1, 40), (0, 1)).x(7):.1f}"] * 3
-    # The step stands in the heading and in what a screen reader says.
-    assert courses(report).count(", step 7") == 2 * 3
+    # The step stands below the axis, and in what a screen reader says.
+    assert courses(report).count(">new level at step 7<") == courses(report).count(', new level at step 7"') == 3
     report = replace(report, rewards=tuple({**reward, "changed_at": None} for reward in report.rewards))
-    assert ", step 7" not in courses(report) and "dotted" not in courses(report)
+    assert "step 7" not in courses(report) and "dotted" not in courses(report)
 
 
 def test_a_step_without_a_number_parts_the_course():

@@ -5,6 +5,7 @@ audit's numbers.
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from inspect import getmodule, getsource
 from io import StringIO
 from pathlib import Path
 
@@ -18,9 +19,11 @@ from gdpo_audit import report as drawn
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.findings import KINDS, PAPER, links
 from gdpo_audit.report import terminal
+from gdpo_audit.report.meanings import COMPARED_WITH, MOVED
 from gdpo_audit.report.sections import NOTES, sections
 from gdpo_core._errors import InputError
 from gdpo_core.frameworks import FRAMEWORKS
+from gdpo_core.pushing import MEANING
 
 VOID = {"meta", "br", "path", "rect", "circle", "line", "input"}
 
@@ -81,6 +84,12 @@ def test_no_paragraph_says_a_thing_twice():
         assert len(set(starts)) == len(starts), text
 
 
+def test_what_push_means_is_said_once_and_other_words_above_a_table_keep_nothing_out_of_it():
+    report = audited.report()
+    assert [draw(report).count(MEANING) for draw in (drawn.body, drawn.front)] == [1, 1]
+    assert drawn.body(replace(report, first_step=MOVED)).count(MOVED) == 2
+
+
 def test_the_fragment_is_what_the_page_holds_and_is_styled_by_its_class_alone():
     report = audited.report()
     fragment = drawn.body(report)
@@ -115,13 +124,13 @@ def test_sections_are_those_that_both_renderings_draw():
     for section in sections(report):
         said = [section.title, *section.facts, *section.items]
         tables = [table for table in section.tables if table]
-        said += [text for table in tables for text in (table.title, table.note, *table.columns)]
+        said += [text for table in tables for text in (table.title, table.note, *table.meanings)]
         assert all(text in page.replace("\u00a0", " ") for text in said)
         left_out = {
             text
             for table in tables
             if table.on_screen == 0
-            for text in (table.title, table.note, *table.columns)
+            for text in (table.title, table.note, *table.meanings)
             if text
         }
         assert section.fold == NOTES or {text for text in said if text not in out.getvalue()} == left_out
@@ -134,6 +143,21 @@ def test_where_to_read_more_is_a_chapter_of_the_page_or_a_section_about_the_audi
     places = {f"page, chapter {title}" for title in CHAPTERS.values()}
     places |= {f"docs/audit.md, {title}" for title in re.findall(r"^## (.+)$", about, re.M)}
     assert {more.place for more in KINDS.values()} <= places
+
+
+def test_every_threshold_says_what_is_compared_with_it():
+    with_threshold = {id_ for id_, kind in KINDS.items() if re.search("""["']threshold["']""", source(kind.look))}
+    assert with_threshold == {*COMPARED_WITH}
+    assert "threshold for the update share" in Page(drawn.body(audited.report())).text
+
+
+def source(function):
+    """Return the source of a function, together with that of each function of its module that it calls."""
+    module, called = getmodule(function), [function.__name__]
+    for name in called:
+        names = re.findall(r"\b(\w+)\(", getsource(getattr(module, name)))
+        called += [x for x in names if x not in called and getmodule(getattr(module, x, None)) is module]
+    return "".join(getsource(getattr(module, name)) for name in called)
 
 
 def test_the_terms_to_read_more_about_are_in_the_glossary_and_the_pages_are_https():

@@ -40,8 +40,8 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
     missing, after = last - first + 1 - held, [a for a, b in pairwise(f.steps) if b - a > 1]
     title = f"{count(missing, 'step')} {is_or_are(missing)} missing from the log"
     message = (
-        f"Steps are missing after {at_steps(after)}: their files were lost, or logged elsewhere. The figures here lack "
-        "these steps."
+        f"Steps are missing after {at_steps(after)}: their files were lost, or logged elsewhere. "
+        "The figures here lack these steps."
     )
     to_do, fix = "Find the files of the missing steps, or read the figures as those of the other steps.", None
     if usual > 1 and (times >= EVERY_NTH * gaps.total() or first == usual):

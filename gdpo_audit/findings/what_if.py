@@ -174,8 +174,8 @@ def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, basis: Basis)
     ]
     if basis.changes and len(f.phases) > 1:
         notes.append(
-            "The weights of the run change, and each step counts with its own; the listed weights are the most "
-            "frequent ones."
+            "The weights of the run change, and each step counts with its own; "
+            "the listed weights are the most frequent ones."
         )
     formula = method_named(method)
     if convention.last_step == "tokens" and formula.decoupled and formula.over_batch and not f.run.has_length:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.findings.examples import MOST, ExampleGroup, completed, example_groups
-from gdpo_audit.findings.facts import Facts, Phase, ValueFacts
+from gdpo_audit.findings.facts import Facts, Phase
 from gdpo_audit.findings.figures import ratio
 from gdpo_audit.findings.finding import LISTED, Finding
 from gdpo_audit.findings.forecast import Forecast, forecast_of, why_no_forecast
@@ -20,11 +20,12 @@ from gdpo_audit.findings.plan import Setting
 from gdpo_audit.findings.prompts import lengths_of, prompts_of, silent_responses
 from gdpo_audit.findings.sentences import but_residue
 from gdpo_audit.findings.what_if import WhatIf, compute_what_if, validate_setting, with_every_weighed_reward
-from gdpo_audit.json_types import ByPart, ByRewardPart, MethodPart, RewardPart, RunPart, SourcePart
+from gdpo_audit.json_types import MethodPart, RewardPart, RunPart, SourcePart
 from gdpo_audit.logs.texts import Texts, no_texts
 from gdpo_audit.report.answers import data_of
+from gdpo_audit.report.by import of_value
 from gdpo_audit.report.document import ReportMembers
-from gdpo_audit.report.verdict import caution, logged_count, what_first, what_ran
+from gdpo_audit.report.verdict import caution, logged_count, what_ran, what_to_do
 from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core._html import Displayed
 from gdpo_core._inputs import ArrayLike
@@ -41,16 +42,18 @@ class AuditReport(ReportMembers, Displayed):
     The members that JSON has too are described in `ReportMembers`: source, run, rewards, methods, plan, findings, by,
     prompts and lengths. The others are:
     steps: a table with a row per step, with the columns of `StepPart`.
-    what_ran, what_first: the method that ran and whether that is certain, and what to do; sentences, which together are
-    the verdict.
-    caution: the first words of what_first where the log has too few groups to judge; else empty.
+    what_ran: the method that ran and whether that is certain, in sentences.
+    first_step, further: what to do, in sentences: the first of them, and all others, or "" if there are none.
+    caution: the words that stand before first_step where the log has too few groups to judge, with a space at their
+    end; else empty.
     alternative: the run under another setting, where one was asked for.
     Raises InputError when it is made with a finding whose `row` is the number of no row of the plan.
     """
 
     steps: pl.DataFrame
     what_ran: str
-    what_first: str
+    first_step: str
+    further: str = ""
     caution: str = ""
     alternative: WhatIf | None = None
     _facts: Facts | None = field(default=None, repr=False, compare=False)  # None where the log cannot be read once more
@@ -197,6 +200,11 @@ class AuditReport(ReportMembers, Displayed):
         return tuple(self.source["notes"])
 
     @property
+    def what_first(self) -> str:
+        """The sentences that say what to do: the caution, the first step, and all further ones."""
+        return f"{self.caution}{self.first_step}" + f" {self.further}" * bool(self.further)
+
+    @property
     def verdict(self) -> str:
         """The first lines of the report: what ran, whether that is certain, and what to do."""
         return f"{self.what_ran} {self.what_first}"
@@ -264,6 +272,7 @@ def _table(rows: Sequence[object], schema: Mapping[str, Any]) -> pl.DataFrame:
 def report_of(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> AuditReport:
     """Return the report that is put together from the facts of a run, its findings and its plan."""
     steps = over_time(f.basis, f.batches, f.alike)
+    first_step, *further = what_to_do(f, findings, plan)
     return AuditReport(
         source=_source(f),
         run=_run(f),
@@ -272,10 +281,11 @@ def report_of(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) ->
         findings=tuple(findings),
         steps=steps,
         what_ran=what_ran(f),
-        what_first=caution(f) + what_first(f, findings, plan),
+        first_step=first_step,
+        further=" ".join(further),
         plan=tuple(plan),
         caution=caution(f),
-        by=tuple(_of_value(f, value_facts) for value_facts in f.by),
+        by=tuple(of_value(f, value_facts) for value_facts in f.by),
         prompts=prompts_of(f),
         lengths=lengths_of(f),
         _groups=example_groups(f, findings),
@@ -374,27 +384,4 @@ def _method(f: Facts, m: str) -> MethodPart:
         "levels": ratio(f.totals.methods[m].levels, f.totals.methods[m].mixed_groups),
         "silent_groups": f.silent(m),
         "inversions": f.inversions(m),
-    }
-
-
-def _of_value(f: Facts, value_facts: ValueFacts) -> ByPart:
-    """Return the part of a report about the groups with one value of a column, under the run's method."""
-    method, here = f.method, value_facts.facts
-    shares = here.shares(method)
-
-    def reward(k: int, name: str) -> ByRewardPart:
-        dead = here.dead(k) if here.coverage(k) else None
-        return {"name": name, "mean": here.mean(k), "dead_groups": dead, "update_share": shares[k]}
-
-    return {
-        "column": f"{f.run.by}",
-        "value": value_facts.value,
-        "values": value_facts.values,
-        "method": method,
-        "groups": int(here.totals.groups),
-        "responses": int(here.totals.responses),
-        "rewards": [reward(k, name) for k, name in enumerate(f.rewards)],
-        "groups_with_ties": here.ties(method),
-        "silent_groups": here.silent(method),
-        "inversions": here.inversions(method),
     }

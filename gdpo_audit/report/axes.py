@@ -69,6 +69,12 @@ class Axes:
         steps = (tag("text", number(x), x=at, y=self.height - 3, text_anchor=side) for x, at, side in sides)
         return join(*lines, *values, *steps)
 
+    def below(self, words: str) -> Html:
+        """Write words below the axis of steps, in the middle between the numbers of its two ends."""
+        first, last = (6 * len(number(step)) for step in self.steps)  # a character is about 6 pixels wide
+        middle = (LEFT + first + self.width - self.right - last) / 2
+        return tag("text", words, x=middle, y=self.height - 3, text_anchor="middle")
+
 
 def round_ends(low: float, high: float) -> tuple[float, float]:
     """Return the two ends of an axis, which always differ: round numbers at or beyond the lowest and highest value.

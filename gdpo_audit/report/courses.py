@@ -9,7 +9,7 @@ from gdpo_audit.findings.forecast import Forecast, RewardForecast
 from gdpo_audit.findings.over_time import MEAN, PUSH, SHARE, STD, Series, column, noise, present, series_of
 from gdpo_audit.findings.words import weights_in_words
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_audit.report.axes import BOTTOM, LEFT, TOP, Axes, round_ends, svg
+from gdpo_audit.report.axes import BOTTOM, TOP, Axes, round_ends, svg
 from gdpo_audit.report.controls import depth, reward_look, table
 from gdpo_audit.report.summary import comparable, shown_method
 from gdpo_core._html import Html, fold, join, tag
@@ -84,7 +84,6 @@ def courses_of(report: AuditReport) -> dict[str, list[Course]]:
         name, since = reward["name"], reward["changed_at"]
         means = series_of(report.steps, column(MEAN, name))
         went = f"{number(reward['first_quarter'], 3)} → {number(reward['last_quarter'], 3)}"
-        went += "" if since is None else f", step {since}"
         drawn[name] = [Course("mean", went, means, noise(present(means)), since)]
         if method and comparable(report):
             pushes, shares = (series_of(report.steps, column(what, method, name)) for what in (PUSH, SHARE))
@@ -104,7 +103,7 @@ def course_picture(report: AuditReport, name: str, more: Html | str = "") -> Htm
     drawn = Course("mean", went, means, noise(present(means)), reward["changed_at"])
     axes = Axes((steps[0], steps[-1]), round_ends(*drawn.ends), width=460, height=180)
     heading = tag(
-        "figcaption", "Mean of ", tag("b", f"{name}: {went}"), ", from the first quarter of the run to the last"
+        "figcaption", "Mean of ", tag("b", f"{name}: {went}"), ", in the first and in the last quarter of the run"
     )
     legend = f"The line is the mean of each step. {_BAND}" + f" {_SHIFT}" * (drawn.since is not None)
     picture = _picture(name, drawn, axes, steps, tag("text", "mean of a step", x=0, y=11))
@@ -158,19 +157,22 @@ def _picture(name: str, drawn: Course, axes: Axes, steps: Sequence[int], heading
     """
     heading = heading or tag("text", f"{drawn.figure} ", tag("tspan", drawn.heading, kind="value"), x=0, y=11)
     lines = [axes.frame()]
+    aria_label = f"{name}, {drawn.figure}, steps {number(steps[0])} to {number(steps[-1])}: {drawn.heading}"
     if drawn.since is not None:
+        shift = f"new level at step {number(drawn.since)}"
         lines.append(tag("path", kind="since", d=f"M{axes.x(drawn.since):.1f},{TOP}V{axes.height - BOTTOM}"))
+        lines.append(axes.below(shift))
+        aria_label += f", {shift}"
     if drawn.spread:
         lines.append(axes.band(steps, drawn.series, drawn.spread))
-    aria_label = f"{name}, {drawn.figure}, steps {number(steps[0])} to {number(steps[-1])}: {drawn.heading}"
     return svg(axes, aria_label, heading, *lines, axes.line(steps, drawn.series))
 
 
 def _legend(report: AuditReport, shared: bool) -> str:
     """Return the sentences below the pictures that say what they show; shared: whether all means have the same axes."""
     says = [
-        "The two numbers above each plot of a mean are the means in the first and in the last quarter of the run. "
-        f"{_BAND}"
+        "The two numbers above each plot of a mean are the means in the first and in the last quarter of the run.",
+        _BAND,
     ]
     if any(reward["changed_at"] is not None for reward in report.rewards[:DRAWN]):
         says.append(_SHIFT)
@@ -272,7 +274,7 @@ def _forecast_svg(forecast: Forecast, told: RewardForecast, means: Series | None
         tag("g", before, kind="before"),
         tag("g", after, kind="after"),
         tag("text", "mean of a step", x=0, y=11),
-        tag("text", "step", x=(LEFT + axes.width - axes.right) / 2, y=axes.height - 3, text_anchor="middle"),
+        axes.below("step"),
         _difference(told.difference or 0.0, told.low or 0.0, told.high or 0.0, axes),
     )
 

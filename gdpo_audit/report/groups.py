@@ -12,8 +12,8 @@ MARKS = "●▲■◆★✚"  # the answers of one tie share a mark
 PUNISHED_TITLE = "Groups with the most responses above the group’s mean that get an advantage of 0 or less"
 MEANING = (
     "The column of a method holds the advantages that the method gives this group by itself, with the weights and the "
-    f"convention of the run. Responses that share a sign ({' '.join(MARKS[:3])}) have different rewards but the same "
-    "advantage."
+    f"convention of the run. Responses that share a sign ({' '.join(MARKS[:3])}) have different rewards "
+    "but the same advantage."
 )
 
 

@@ -3,7 +3,7 @@ with a report has controls for other settings.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from gdpo_audit.report.controls import NAMED, answers, depth, table
 from gdpo_audit.report.courses import courses
 from gdpo_audit.report.groups import MEANING, PUNISHED_TITLE, group_tables, punished_tables
 from gdpo_audit.report.meanings import COMPARED_WITH, label
-from gdpo_audit.report.opening import opening
+from gdpo_audit.report.opening import meanings, opening
 from gdpo_audit.report.sections import (
     NOTES,
     RUN,
@@ -76,11 +76,10 @@ def body(report: AuditReport, asks: Html | str = "") -> Html:
     """
     cards = [_card(report, f, _place(f), _lines(f.fix), _groups(report, f)) for f in report.findings]
     before, below = above_and_below(report)
-    first = _first(report)
     punished = _opened(PUNISHED_TITLE, punished_tables(report, clipped=300), PUNISHED_TITLE)
     content = [
-        first,
-        *(_section(section, above=first) for section in before),
+        _first(report),
+        *(_section(section, above=meanings(report)) for section in before),
         courses(report),
         asks,
         _findings(report, cards),
@@ -102,10 +101,9 @@ def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say
         fix = copy_box(finding.fix, finding.title) if finding.fix else Html()
         finding = replace(finding, message=say(finding.message))
         cards.append(_card(report, finding, guide(finding), fix, opened=False))
-    first = _first(report, say)
-    sections_above = (_section(section, copy_box, above=first) for section in above_and_below(report)[0])
-    content = [*sections_above, courses(report), asks, _findings(report, cards)]
-    return tag("div", first, *content, kind="audit front")
+    before = (_section(section, copy_box, above=meanings(report)) for section in above_and_below(report)[0])
+    content = [_first(report, say), *before, courses(report), asks, _findings(report, cards)]
+    return tag("div", *content, kind="audit front")
 
 
 def details(report: AuditReport, say: Say = str) -> dict[str, Callable[[], Html]]:
@@ -146,19 +144,18 @@ def _first(report: AuditReport, say: Say = str) -> Html:
     """Return what comes first in a report: what to do, what ran, and the picture that `opening` draws. say: rewrites a
     sentence of the audit for the page.
     """
-    head, _, more = say(report.what_first).partition(". ")
-    bold, rest = (f"{head}.", f" {more}") if more else (head, "")
-    verdict = tag("p", tag("b", bold), rest, kind="verdict-line")
+    further = f" {say(report.further)}" if report.further else ""
+    verdict = tag("p", report.caution, tag("b", say(report.first_step)), further, kind="verdict-line")
     return join(verdict, tag("p", report.what_ran, kind="what-ran"), opening(report))
 
 
 def _section(
-    section: Section, box: Callable[[str, str], Html] | None = None, say: Say = str, above: Html | None = None
+    section: Section, box: Callable[[str, str], Html] | None = None, say: Say = str, above: Collection[str] = ()
 ) -> Html:
     """Return one section of a report as HTML.
 
     box: draws lines of configuration, given the lines and what they do; None draws them without a button. say: as in
-    `front`. above: what stands above it; sentences on columns that it holds are not repeated.
+    `front`. above: the sentences on columns that stand above the section, which its tables do not repeat.
     """
     box = box or (lambda lines, _: _lines(lines))
     facts = [tag("div", tag("dt", name), tag("dd", _with_lines(say(fact)))) for name, fact in section.facts.items()]
@@ -166,7 +163,7 @@ def _section(
         tag("h3", section.title) if section.title else "",
         tag("dl", *facts) if facts else "",
         tag("ul", *(tag("li", item) for item in section.items)) if section.items else "",
-        *(_table(t, str(above or "")) for t in section.tables if t),
+        *(_table(t, above) for t in section.tables if t),
         *(fold(title, box(lines, title)) for title, lines in section.lines.items()),
     )
 
@@ -176,15 +173,15 @@ def _with_lines(fact: str) -> Html:
     return tag("br").join(map(text, fact.split("\n")))
 
 
-def _table(t: Table, above: str = "") -> Html:
+def _table(t: Table, above: Collection[str] = ()) -> Html:
     """Return a table of a report as HTML: its title, its cells, its note, and a fold that explains its columns. Columns
     of block characters, which draw courses in a terminal, are left out.
 
-    A table that is `deep` is folded on a phone. above: HTML that stands above the table; a sentence on a column that
-    it holds is not repeated.
+    A table that is `deep` is folded on a phone. above: the sentences on columns that stand above the table and are not
+    repeated.
     """
     heading, note = tag("h3", t.title) if t.title else "", tag("p", t.note) if t.note else ""
-    says = [tag("li", sentence) for sentence in t.columns if text(sentence) not in above]
+    says = [tag("li", sentence) for sentence in t.meanings if sentence not in above]
     explained = fold("What the columns mean", tag("ul", *says)) if says else ""
     kept = [i for i, name in enumerate(t.head) if name not in t.blocks]
     head, *rows = ([row[i] for i in kept] for row in (t.head, *t.rows))

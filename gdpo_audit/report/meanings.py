@@ -12,11 +12,14 @@ TIED = "“Tied pairs”: of the pairs of responses with different rewards, this
 SILENT = "A group is silent if every advantage in it is 0."
 MOVED = "“Shifted at step” is the step at which the mean moved to a new level; “–” means that no such step was found."
 QUARTERS = (
-    "The “mean” column shows the mean in the first quarter of the run (at least one step) → the mean in the last "
-    "quarter."
+    "The “mean” column shows the mean in the first quarter of the run (at least one step) → "
+    "the mean in the last quarter."
 )
 CHANGE = "“Change” is the mean in the last quarter minus the mean in the first."
-COMPARED_WITH = {  # by the id of a finding, the figure that its threshold is compared with
+# By the id of a finding, the figure that is compared with the number called `threshold` in its evidence; every kind of
+# finding with such a number is here.
+COMPARED_WITH = {
+    "groups-sampled": "the rows of a table",
     "ties-hide-signal": "groups with ties",
     "silent-groups": "silent groups",
     "priority-inversion": "wrong order",
@@ -24,12 +27,18 @@ COMPARED_WITH = {  # by the id of a finding, the figure that its threshold is co
     "blind-zero-std-metric": "the constant groups that the metric misses",
     "filter-drops-signal": "the share",
     "reward-dead": "constant groups",
+    "reward-dead-in-part": "constant groups",
+    "reward-fades": "constant groups in the last quarter",
     "reward-noise": "nearly constant groups",
     "reward-dominates": "the update share",
     "no-right-answer": "the update share",
     "reward-falls": "the fall",
     "conflict": "the correlation",
     "length-coupled": "the size of the correlation",
+    "eval-overwrote": "groups off by a factor",
+    "rows-missing": "groups off by a factor",
+    "advantages-not-reproduced": "groups off by a factor",
+    "reward-columns-merged": "hidden groups, as a share of the groups that are not reproduced",
 }
 NAMES_OF_FIGURES = {  # by the key of a piece of evidence, its name where the key alone would not be understood
     "inversions": "wrong order",

@@ -38,6 +38,11 @@ def opening(report: AuditReport) -> Html:
     return tag("div", *figures, kind="opening") if figures else Html()
 
 
+def meanings(report: AuditReport) -> list[str]:
+    """Return the sentences on columns of tables that the picture has below its bars; [] where it has no bars."""
+    return [MEANING] if bars_of(report) else []
+
+
 def _primary(report: AuditReport) -> Html:
     """Draw the forecast of the primary reward under the recommended setting. Without a forecast, draw the course of its
     mean, and write below it why there is no forecast.
@@ -93,7 +98,7 @@ def _bars(report: AuditReport) -> Html:
         cells = (tag("div", *of_figure, kind=reward_look(k)) for of_figure in (pushes, shares))
         rows.append([reward["name"], *cells])
     key = (join(tag("i", kind=f"{bars.look} swatch"), bars.name) for bars in drawn)
-    says = [MEANING]
+    says = meanings(report)
     if len(report.rewards) > DRAWN:
         says.append(f"The first {DRAWN} of {count(len(report.rewards), 'reward')} are drawn.")
     return tag(

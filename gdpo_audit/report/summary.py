@@ -124,7 +124,9 @@ def own_method(report: AuditReport) -> str | None:
 
 
 def none_made_it(report: AuditReport) -> str:
-    """Return the clause that no known method made the logged advantages; empty if one did, or if that is open."""
+    """Return the clause that no known method made the logged advantages; empty if one did, if that is open, or if all of
+    them are 0 though the rewards differ.
+    """
     if report.run["method"] or report.run["reproduced"] is not False:
         return ""
     return "" if _all_zero(report) else "no known method made the logged advantages"
@@ -202,7 +204,7 @@ class Table:
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""  # what the table as a whole says
-    columns: Sequence[str] = ()  # what its columns mean, a sentence or two for each
+    meanings: Sequence[str] = ()  # what its columns mean, a sentence or two for each
     prose: bool = False  # whether its cells hold words, else numbers
     on_screen: int | None = None  # the rows that a terminal shows; the HTML shows all
     blocks: Sequence[str] = ()  # columns of block characters, which only a terminal shows: HTML draws the courses
@@ -269,11 +271,11 @@ def plan_table(report: AuditReport) -> Table | None:
             cells += [_forecast_of(row, primary)] * told
             cells += [percent(row.punished[primary]), percent(row.inversions, 1), percent(row.dead_groups[primary])]
         rows.append([*cells, percent(row.tied_pairs, 1), percent(row.silent_groups)])
-    columns = _columns_of_plan(primary, forecast=told)
-    return Table("Plan", head, rows, _note_on_plan(report), columns, folds=False)
+    meanings = _meanings_of_plan(primary, forecast=told)
+    return Table("Plan", head, rows, _note_on_plan(report), meanings, folds=False)
 
 
-def _columns_of_plan(primary: str | None, forecast: bool) -> list[str]:
+def _meanings_of_plan(primary: str | None, forecast: bool) -> list[str]:
     """Return sentences that say what the columns of the table of the plan mean, in the order of the columns.
 
     primary: the name of the primary reward; None where no reward is primary, and then no column is about it.
@@ -291,10 +293,7 @@ def _note_on_plan(report: AuditReport) -> str:
     """Return the sentences below the plan on its rows: on what they were computed, and how they were chosen."""
     tried, responses = report.plan[0].tried_on, report.source["responses"]
     where = "this log" if tried >= responses else f"{count(tried)} of the log’s {count(responses)} responses"
-    says = [
-        f"For each setting, the advantages of {where} were computed anew.",
-        _on_recommended(report),
-    ]
+    says = [f"For each setting, the advantages of {where} were computed anew.", _on_recommended(report)]
     if any(row.weights != report.plan[0].weights for row in report.plan):
         says.append(
             "Some rows have other weights. These are chosen so that each reward’s share of the update comes as near as "
@@ -320,9 +319,9 @@ def _on_recommended(report: AuditReport) -> str:
         return "No setting is recommended as long as no reward is named as the one that matters most."
     if report.run["method"] is None and report.run["reproduced"] is False:
         return f"No setting is recommended, because {none_made_it(report) or OPEN}."
-    mean = f" and, by its forecast, the mean of {primary}" * any(row.forecast for row in report.plan)
-    no_gate = " without a gate" * any(row.gate for row in report.plan)
-    return f"None is recommended, because no setting{no_gate} clearly raises the push on {primary} to above 0{mean}."
+    none = "none" + " without a gate" * any(row.gate for row in report.plan)
+    mean = " and is forecast to raise its mean" * any(row.forecast for row in report.plan)
+    return f"No setting is recommended, because {none} clearly raises the push on {primary} to above 0{mean}."
 
 
 def _forecast_of(row: Setting, name: str) -> str:
@@ -366,8 +365,8 @@ def by_table(report: AuditReport) -> Table | None:
         rows.append([*row, *(_of_reward(reward, several) for reward in entry["rewards"])])
     note = f"Each row is one value of {column} alone, under {method}, with the mean of each reward there"
     note += " and, after the dot, its share of the update." if several else "."
-    columns = [SILENT, *([wrong_order(primary)] if primary else [])]
-    return Table(f"By {column}", head, rows, note, columns)
+    meanings = [SILENT, *([wrong_order(primary)] if primary else [])]
+    return Table(f"By {column}", head, rows, note, meanings)
 
 
 def _of_reward(reward: ByRewardPart, several: bool) -> str:

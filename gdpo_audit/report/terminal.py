@@ -173,7 +173,7 @@ def _table(console: Console, table: Table) -> None:
         for row in table.rows[: table.on_screen]:
             drawn.add_row(*(printable(row[k]) for k in columns))
         console.print(drawn)
-    if told := " ".join(filter(None, [table.note, *table.columns])):
+    if told := " ".join(filter(None, [table.note, *table.meanings])):
         _paragraph(console, told, "dim")
 
 

@@ -78,16 +78,16 @@ def _off_by(f: Facts) -> str:
     return f"{off}, except in {count(residue, 'group')} in which no reward differs: there, {there} std"
 
 
-def what_first(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> str:
-    """Return in sentences what the owner of a run should do first: mend the log, follow the plan or decide something.
-    If nothing asks for a change, the sentences say that.
+def what_to_do(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> list[str]:
+    """Return what the owner of a run should do, as a list of texts of one or two sentences, the most important first:
+    mend the log, follow the plan or decide something. If nothing asks for a change, the texts say that.
     """
     errors = [x.to_do for x in findings if x.severity == "error"]
     urgent = errors[:1] or [x.to_do for x in findings if x.severity == "warning" and KINDS[x.id].first][:1]
-    best = [f"{row.do}: {row.why}. {row.cost}" for row in plan if row.recommended]
+    best = [sentence for row in plan if row.recommended for sentence in (f"{row.do}: {row.why}.", row.cost)]
     says = [*urgent, *best] if errors or best else [*urgent, *_to_decide(f, plan)]
-    further = (x.to_do for x in findings if x.severity != "info")
-    return " ".join(says) or next(further, "") or _nothing_to_do(f, findings)
+    warned = [x.to_do for x in findings if x.severity != "info"]
+    return says or warned[:1] or _nothing_to_do(f, findings)
 
 
 def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
@@ -101,9 +101,9 @@ def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
         most = max((size for size, _, _ in moved if size >= MOVED), default=inf)
         # The first setting is taken that moves a push about as far as any does.
         for _, name, row in [x for x in moved if x[0] >= most - MOVED / 2][:1]:
+            yield (f"Open: name the reward that matters most (--primary): {listing(f.rewards, 'or', most=6)}.")
             yield (
-                f"Open: name the reward that matters most (--primary): {listing(f.rewards, 'or', most=6)}. If you "
-                f"{row.do[:1].lower()}{row.do[1:]}, the push on {name} goes from {signed(now[name])} to "
+                f"If you {row.do[:1].lower()}{row.do[1:]}, the push on {name} goes from {signed(now[name])} to "
                 f"{signed(row.push[name])}; whether that is better depends on which reward matters most."
             )
     for row in plan:
@@ -111,30 +111,32 @@ def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
             on = row.gate["on"]
             yield (
                 f"One decision is open: should {row.gate['reward']} count only where {on} reaches "
-                f"{number(row.gate['threshold'])}? Such a gate changes the task; with it, the push on {on} goes "
-                f"{moved_push(row, plan[0], on)}."
+                f"{number(row.gate['threshold'])}?"
             )
+            yield f"Such a gate changes the task; with it, the push on {on} goes {moved_push(row, plan[0], on)}."
 
 
-def _nothing_to_do(f: Facts, findings: Sequence[Finding]) -> str:
-    """Return the sentence that nothing has to be changed, or what has to be known before that can be said."""
+def _nothing_to_do(f: Facts, findings: Sequence[Finding]) -> list[str]:
+    """Return the sentence that nothing has to be changed, or sentences on what has to be known before that can be
+    said.
+    """
     none = "No finding asks for a change" if findings else "There is no finding"
     if lost := f.run.lost:
         was, holds = ("was", "it holds") if len(lost) == 1 else ("were", "they hold")
-        return f"{none}, but {some(lost)} {was} not read, because {holds} no number."
+        return [f"{none}, but {some(lost)} {was} not read, because {holds} no number."]
     if f.basis.primary is None and len(f.rewards) > 1:
-        return f"{none} yet. {NAME_PRIMARY}"
+        return [f"{none} yet.", NAME_PRIMARY]
     if f.contradicted:
-        return f"{none}, but the figures here are those of methods that did not make the logged advantages."
-    return f"Nothing has to be changed: {'no finding asks for it' if findings else 'there is no finding'}."
+        return [f"{none}, but the figures here are those of methods that did not make the logged advantages."]
+    return [f"Nothing has to be changed: {'no finding asks for it' if findings else 'there is no finding'}."]
 
 
 def caution(f: Facts) -> str:
     """Return the words that stand before the verdict on a log of few groups; an empty text where there are enough."""
     groups, responses = f.totals.groups, count(f.totals.responses, "response")
     few = (
-        f"This log is too short to judge: it holds {responses} in {count(groups, 'group')}. Take what follows as a "
-        "first hint. "
+        f"This log is too short to judge: it holds {responses} in {count(groups, 'group')}. "
+        "Take what follows as a first hint. "
     )
     return few if groups < FEW_GROUPS else ""
 

@@ -132,8 +132,8 @@ def figure_two() -> Html:
                 "Each prompt has two answers. The first passes no mark; the second passes one mark or both. The "
                 "paper's Fig. 2 shows GDPO **before** its batch step. If each prompt is alone in its batch, that step "
                 "makes the two prompts alike again. The standard deviation divides by n − 1 here and in every trainer "
-                f"that we read; the paper does not say so, but only this divisor gives the ±0.7071 in its figure. "
-                f"{NO_EPS}"
+                "that we read; the paper does not say so, but only this divisor gives the ±0.7071 "
+                f"in its figure. {NO_EPS}"
             ),
         ),
     )
