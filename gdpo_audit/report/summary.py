@@ -124,8 +124,9 @@ def own_method(report: AuditReport) -> str | None:
 
 
 def none_made_it(report: AuditReport) -> str:
-    """Return the clause that no known method made the logged advantages; empty if one did, if that is open, or if all of
-    them are 0 though the rewards differ.
+    """Return the clause that no known method made the logged advantages.
+
+    It is empty if a method did, if that is open, or if every logged advantage is 0 though the rewards differ.
     """
     if report.run["method"] or report.run["reproduced"] is not False:
         return ""
