@@ -88,8 +88,8 @@ def _until_shown(page, name: str) -> None:
 
 
 def _time(running, server: Server, name: str) -> float:
-    """Return the seconds from opening a page until it shows what it has to show. running: a browser; name: a key of
-    SHOWN.
+    """Return the seconds from opening a page until it shows the elements of SHOWN[name]. running: a browser; name: the
+    name of the page.
     """
     opened = time.perf_counter()
     return open_until_shown(running, server, name) - opened

@@ -222,8 +222,8 @@ def of_run(folder: Path, setup: Setup, ran: str, seed: int) -> list[dict[str, An
 
 
 def of_runs(folder: Path) -> pl.DataFrame:
-    """Return a table of what `of_run` returns for all finished runs in a folder of `experiments.train`, a row per dict,
-    with numbers rounded to four decimals. Raises InputError if there are no finished runs.
+    """Return a table of how good the bounds on the shares of the update are: the dicts of `of_run`, a row per dict, for
+    every finished run in a folder of `experiments.train`, rounded to four decimals. Raises InputError if there is none.
     """
     rows = []
     for setup in SETUPS:

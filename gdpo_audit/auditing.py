@@ -319,8 +319,8 @@ def _reproduces(
 def _facts_of_summary(
     run: Run, summary: Summary, basis: Basis, wanted: Wanted, sample: Sequence[pl.DataFrame]
 ) -> Facts:
-    """Return the facts from the summary of a run; `sample` becomes their `tables`. Batches that repeat the one before
-    stand in `repeated_batches`. A last batch that was logged twice counts once.
+    """Return the facts of a run, from its summary. sample: becomes the `tables` of the facts. A last batch that was
+    logged twice counts once; all other batches that repeat the rows of the one before become `repeated_batches`.
     """
     batches = summary.batches
     # TRL logs its last table to trackers twice, so the second of the two does not count.
@@ -343,8 +343,8 @@ def _facts_of_summary(
 
 
 def _repeats_the_one_before(batches: Sums[Array]) -> Array:
-    """Return (batches,) whether each batch repeats the rows of the batch before it. Batches in which no two responses
-    differ never count as repeated, and small ones only where many batches are repeated.
+    """Return (batches,) whether each batch repeats the rows of the batch before it. A batch in which no two responses
+    differ never counts as repeated, and one with few different pairs only where many batches are repeated.
     """
     # Batches in which nothing differs are equal even if neither of them repeats the other.
     differs = batches.different_pairs > 0

@@ -165,7 +165,8 @@ def _same_or_opposite(flag: np.ndarray, masking: np.ndarray) -> bool:
 def _without_zeros(run: Run, counts: bool) -> Run:
     """Return the run without its rows of advantage 0, with an issue that says so.
 
-    counts: whether these rows count in the statistics of their groups all the same, so that only their advantages go.
+    counts: whether the rewards of these rows still count in the mean and the std of their groups, so that their
+    advantages alone are left out.
     """
     mask = Mask(None, 0.0, counts)
     reread = _read_with(run, mask=mask)

@@ -126,8 +126,8 @@ class Pushes:
     def at(self, logits: Array) -> Array:
         """Return (…, K) the push on each of the K rewards when they have the rates whose logits are given.
 
-        `_formula` gives the artanh of each push. A constant per reward is added to it, so that its mean over the course
-        of the log is the artanh of the measured push. logits: (…, K) one per reward.
+        `_formula` gives the artanh of each push, up to a constant per reward. That constant is chosen so that the mean
+        artanh over the course of the log is the artanh of the measured push. logits: (…, K) one per reward.
         """
         return np.tanh(self._formula(logits) + self._offset)
 
@@ -205,9 +205,9 @@ class Speeds:
         return np.sqrt(np.maximum(self.chance @ logs**2 - (self.chance @ logs) ** 2, 0))
 
     def quantile(self, probability: Array) -> Array:
-        """Return (draws, K) speeds, each of which lies at a quantile of the distribution `chance` of its reward.
+        """Return (draws, K) the speed of each reward below which a given part of its distribution lies.
 
-        probability: (draws, K) the quantiles, from 0 to 1.
+        The distribution is `chance`. probability: (draws, K) those parts, from 0 to 1: 0.5 gives the median speed.
         """
         cumulated = self.chance.cumsum(1) - self.chance / 2
         columns = [np.interp(probability[:, k], cumulated[k], self.grid) for k in range(len(self.start))]
@@ -293,11 +293,11 @@ def _regress(driven: Array, rates: Array, dispersion: float) -> tuple[float, flo
 
 
 def _together(speed: Array, error: Array) -> tuple[Array, Array]:
-    """Return (points,) a grid of speeds, and (K, points) the probability of each for each reward.
+    """Return (points,) a grid of speeds, and (K, points) the probability that each reward has each of these speeds.
 
-    The logarithms of the speeds of a run's rewards are taken as normally distributed around one centre. For each
-    reward, the speeds of the other rewards and a wide prior tell where that centre is.
-    speed, error: (K,) the speed as each reward alone tells it, and its standard error.
+    The logarithms of the speeds of a run's rewards are taken as normally distributed around one centre. Where that
+    centre lies is estimated for each reward from the speeds of the others and from a wide prior on it.
+    speed, error: (K,) the speed that was fitted to each reward alone, and its standard error.
     """
     top = max(float((np.maximum(speed, 0) + 4 * error)[np.isfinite(error)].max(initial=0)), 1e-3)
     grid = np.geomspace(min(1e-5, top * 1e-4), max(1.0, top), 400)

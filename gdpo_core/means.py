@@ -248,12 +248,12 @@ def _teaching(s: Scalars) -> Array:
 
 
 def _smallest_sum(s: Scalars) -> Array:
-    """Return (steps,) a lower bound on the length of the weighted sums minus their group's mean.
+    """Return (steps,) a lower bound on the length of the weighted sums minus the mean of their group.
 
-    The length is the root of the sum of squares over all answers of a step. The grain is the number that `_grain`
-    returns. Divided by it, the sums of a step differ by whole numbers, as counts of passes do, and are bounded as
-    the passes are in `_inside`. Where it is known in how many groups the sums differ, that number can raise the bound.
-    The bound is 0 where `_grain` finds no grain.
+    The length is the root of the sum of squares over all answers of a step. `_grain` returns a number of which all
+    differences between sums are whole multiples. Divided by it, the sums differ by whole numbers, as counts of passes
+    do, so the bound is found as that in `_inside`. Where it is known in how many groups the sums differ, that can raise
+    the bound. The bound is 0 where `_grain` finds no such number.
     """
     grain = _grain(s)
     if grain == 0:
@@ -311,8 +311,8 @@ def _by_groups(s: Scalars, sides: _Sides) -> tuple[Array, Array]:
 
     A reward's share of the update is the mean of its shares in the groups whose weighted sums differ. These groups
     would count equally, but the eps makes a group with a small std count less. A reward that alone varies in a group
-    makes all of the update there, and one that does not vary makes nothing of it. sides: only its bounds on the number
-    of groups in which each reward varies are used.
+    makes all of the update there, and one that does not vary makes nothing of it. sides: `varies_high` alone is used,
+    the largest number of groups in which each reward can vary.
     """
     least, most = _of_one_group(s, "grpo")
     grain = _grain(s)

@@ -45,7 +45,7 @@ def steps() -> Iterator[pl.DataFrame]:
 
 
 def write(path: Path) -> None:
-    """Write a zip with one Parquet file per step, named as TRL names them."""
+    """Write a zip of the sample log: a Parquet file for each table that `steps` yields, named as TRL names its logs."""
     with zipfile.ZipFile(path, "w") as packed:
         for number, table in enumerate(steps(), start=1):
             content = io.BytesIO()

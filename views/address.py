@@ -70,8 +70,8 @@ def choice(*options: str) -> Control:
 
 
 def words(*options: str) -> Control:
-    """Return the control of several words out of `options`: a tuple, empty by default. In the address "_" stands
-    between the words. Reading any other word raises ValueError.
+    """Return the control whose value is a tuple of words out of `options`, by default an empty one. In the address "_"
+    stands between the words. Reading any other word raises ValueError.
     """
     return Control((), lambda text: tuple(options[options.index(word)] for word in text.split("_")), "_".join)
 

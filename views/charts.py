@@ -316,7 +316,8 @@ def _rates(reward: str) -> dict[str, Any]:
 def speeds(rows: Sequence[Mapping]) -> alt.LayerChart:
     """Draw how fast each reward follows a push, by set-up: a dot per run and reward, with one standard error each way.
 
-    rows: as `views.evidence.forecasts.speeds` returns them.
+    rows: a dict per run and reward, with the keys "setup", "row" (the name of the run's setting), "reward", "speed",
+    and "low" and "high", the speed less and plus its standard error.
     """
     description = f"How fast each reward follows a push: {len(rows)} speeds with their errors, by set-up."
     y = alt.Y("reward:N", title=None)

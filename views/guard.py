@@ -44,10 +44,10 @@ HEADERS = {
 def dressed(path: str, start: Message, body: bytes) -> Message:
     """Return the start of an answer, which is its status and headers, with our headers set and unwanted ones removed.
 
-    An answer gets a content security policy, which allows the scripts that marimo wrote into the page. Two kinds of
-    answers get none: those with status 304, and files with a hash in their name, which browsers are told to keep for a
-    year. path: of the request; body: the first bytes of the answer's body, which hold those scripts. `start` itself is
-    changed.
+    An answer gets a content security policy, which in a page allows the scripts that marimo wrote into it. Two kinds of
+    answers get none: those with status 304, and files with a hash in their name that are sent with status 200. Browsers
+    are told to keep such a file for a year. path: the path of the request; body: the first bytes of the answer's body,
+    which in a page hold those scripts. `start` itself is changed.
     """
     headers = MutableHeaders(scope=start)
     headers.update(HEADERS)
@@ -147,8 +147,8 @@ def refused(scope: Scope) -> tuple[int, str] | None:
 def blamed(error: BaseException | None) -> int:
     """Return the status with which to answer a request in which marimo raised an error.
 
-    It is 400 for a body that marimo could not decode, the error's own status if that is 4xx, and otherwise 500. The
-    errors behind the error are looked at too, and the first that fits counts.
+    It is 400 if marimo could not decode the body, and the error's own status if that is 4xx. If the error says neither,
+    the error that caused it is looked at, and so on. If none of these says one, the status is 500.
     """
     while error:
         if isinstance(error, msgspec.MsgspecError):

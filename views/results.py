@@ -35,7 +35,7 @@ class Result:
 
     @property
     def leader(self) -> str:
-        """The method that is better: "gdpo" or "grpo", or "equal" where neither is."""
+        """The method whose figure is the better one: "gdpo" or "grpo", or "equal" where neither is."""
         return "gdpo" if self.ahead > 0 else "grpo" if self.ahead < 0 else "equal"
 
     @property

@@ -144,5 +144,8 @@ def _run(pipe: Connection, function: Callable[..., Any], args: tuple) -> None:
 
 
 def _is_of_limits(error: BaseException) -> bool:
-    """Return whether an error comes from the limits of this process, which libraries report in different ways."""
+    """Return whether an error shows that the process ran into its limits, such as that of memory.
+
+    Each library reports this in its own way, so the type and the message of the error decide.
+    """
     return isinstance(error, MemoryError | OSError) or bool(re.search("memory|thread", str(error)))

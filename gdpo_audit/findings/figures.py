@@ -186,8 +186,8 @@ class Figures:
         return ratio(self.totals.methods[method].silent_groups, self.totals.groups)
 
     def ties(self, method: str) -> float:
-        """Return the share of groups with a tie, that is two responses with different rewards and the same advantage
-        under a method, among the groups whose responses do not all have the same rewards; NaN without such groups.
+        """Return the share of groups in which a method ties two responses: they have different rewards and one
+        advantage. It is a share of the groups with different rewards in them; NaN if there is no such group.
         """
         sums = self.totals.methods[method]
         return ratio(sums.tie_groups, sums.mixed_groups)

@@ -65,8 +65,7 @@ def _off(batches: Sums[Array]) -> dict[str, object]:
 
 def rows_missing(f: Facts) -> Iterator[Finding]:
     """Yield one finding if the log lacks rows of some steps that were there when the advantages were computed. Yield
-    nothing where the audit itself left groups out because their total does not tell the rewards, as the rows may be
-    missing for that reason.
+    nothing if the audit itself left out groups (see `undecided`), since rows may be missing for that reason.
     """
     short = select_batches(f.batches, f.lack_rows)
     if not len(short.batch) or f.undecided[0]:
@@ -235,7 +234,10 @@ def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
 
 
 def advantages_upside_down(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if the advantages are higher where a reward is lower, though nobody asked for that."""
+    """Yield one finding if the advantages show weights below 0, so that a lower reward is rewarded.
+
+    Weights below 0 that were asked for, or that may be meant, such as that of a penalty, do not count (see `_against`).
+    """
     asked = {**(f.run.weights or {}), **f.given_weights}
     against = [_against(phase.weights, asked) for phase in f.phases]
     first = next((number for number, names in enumerate(against) if names), None)

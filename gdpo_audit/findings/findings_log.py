@@ -29,8 +29,8 @@ def issues(f: Facts, which: str) -> Iterator[Mapping[str, Any]]:
 
 def steps_missing(f: Facts) -> Iterator[Finding]:
     """Yield one finding if the log lacks steps between its first and its last one, as where it holds only every tenth
-    step. Yield nothing where the audit itself left out groups, because several sets of passes could make a total in
-    them: their steps are then missing for that reason.
+    step. Yield nothing if the audit itself left out groups (see `undecided`), since steps may be missing for that
+    reason.
     """
     gaps = Counter(b - a for a, b in pairwise(f.steps))
     if not gaps or set(gaps) == {1} or f.undecided[0]:
@@ -91,9 +91,11 @@ def rewards_collinear(f: Facts) -> Iterator[Finding]:
 
 
 def groups_mix_prompts(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if some groups hold answers to several prompts. Yield nothing where a column tells the groups
-    apart, so that they were not cut from the rows in blocks of one size, nor for a log that is only a sample of the
-    responses. Batches that the recipe does not reproduce are not looked at.
+    """Yield one finding if some groups hold answers to several prompts. Batches that the recipe does not reproduce are
+    not looked at.
+
+    Yield nothing if a column says to which group a row belongs: only groups that are blocks of rows may mix prompts.
+    Yield nothing for a log that holds only a sample of the responses.
     """
     if f.summary is None or f.run.grouped_by_column or any(issues(f, "groups-sampled")):
         return

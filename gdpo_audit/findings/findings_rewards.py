@@ -214,12 +214,12 @@ class _End(NamedTuple):
 
 
 def _starved(f: Facts) -> list[tuple[int, _End]]:
-    """Return the starved rewards, each as a pair: its index, and the last part of the run in which it is starved. A
-    reward is starved if its share of the update is at most the part `STARVED` of what its weight asks for (or below 0),
-    in the whole run or in a last part of at least `STARVED_EXTENT` of it. [] if fewer than two rewards act.
+    """Return the starved rewards, each as a pair: its index, and the last part of the run, as `_at_the_end` returns it.
 
-    Those that need a warning come first, and within a severity those whose share falls short by most. Left out are
-    rewards that are constant in nearly all groups, that have done their work, or whose weight asks for next to nothing.
+    A reward is starved if its share of the update is at most `STARVED` times the share that its weight asks for, in the
+    whole run or in a last part of at least `STARVED_EXTENT` of it. Rewards that need a warning come first; within a
+    severity, those whose share falls short by most. Left out are rewards that are constant in nearly all groups, that
+    have done their work, or whose weight asks for next to nothing. [] if fewer than two rewards have a weight and vary.
     """
     shares, able, starved = f.shares(f.method), _acting_rewards(f), list[tuple[str, float, int, _End]]()
     for k in able if len(able) > 1 else ():

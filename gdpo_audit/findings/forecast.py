@@ -80,9 +80,9 @@ class Forecast(Displayed):
     notes: tuple[str, ...] = (OF_WHAT,)
 
     def table(self) -> pl.DataFrame:
-        """Return a table with a row per reward. Its first column, `reward`, is the name.
+        """Return a table with a row per reward. Its first column, `reward`, has the name of the reward.
 
-        The columns difference, low, high, speed, speed_error, push, push_as_it_ran and why are the fields of
+        The columns difference, low, high, speed, speed_error, push, push_as_it_ran and why are those fields of its
         `RewardForecast`; why is null for a reward that has a forecast.
         """
         numbers = ("difference", "low", "high", "speed", "speed_error", "push", "push_as_it_ran")
@@ -200,11 +200,12 @@ def fitted_speeds(f: Facts) -> dict[str, tuple[float, float]]:
 
 
 def _checked(f: Facts, course: Course, method: object, weights: object, gate: object, steps: object) -> ForecastSetting:
-    """Return the setting that a caller of `AuditReport.forecast` asks for. The arguments are checked against the run f,
-    and InputError is raised for one that does not fit.
+    """Return the setting that a caller of `AuditReport.forecast` asks for, once its arguments are checked: method,
+    weights, gate and steps. Raises InputError for one that does not fit the run.
 
-    course: of the rewards in the log. An argument that is None stands for the run's own method, its own weights, no
-    gate, or as many steps as the course spans. A reward that `weights` leaves out keeps its weight.
+    f: the facts of the run; course: the rates of its rewards over the steps of the log. method, weights: None for the
+    run's own; a reward that `weights` leaves out keeps its weight. gate: None for no gate. steps: how many steps to
+    forecast, None for as many as the course has.
     """
     known = method is None or (isinstance(method, str) and method in TRIED_METHODS)
     expect(known, "forecast, method", f"one of {', '.join(TRIED_METHODS)}", repr(method))

@@ -50,8 +50,8 @@ class Grouped:
         return self.flat(self.batch.group.total(x))
 
     def count(self, x: Tensor) -> Tensor:
-        """Return (groups,) the number of responses in each group for which x is true; x: booleans, (responses,) or in
-        the rewards' own shape.
+        """Return (groups,) the number of responses in each group for which x is true. x: a boolean per response, either
+        (responses,) or in the shape of one reward in the batch.
         """
         return self.per_group(x.view(self.batch.rewards.shape[1:]).to(self.batch.rewards)).long()
 

@@ -215,8 +215,9 @@ def _may_fall(row: Setting, name: str) -> bool:
 
 
 def _gain(row: Setting, ran: Setting, first: str) -> float:
-    """Return by how much a setting raises the push on the reward `first` above that under the run's own setting, `ran`,
-    less what the pushes on other rewards lose.
+    """Return by how much a setting raises the push on the reward `first`, less what other rewards lose of their pushes.
+
+    All of this is against the run's own setting, `ran`. What other rewards gain does not count.
     """
     moved = {name: row.push[name] - ran.push[name] for name in row.push}
     return moved.pop(first) + sum(min(x, 0.0) for x in moved.values() if not isnan(x))
@@ -267,8 +268,9 @@ def changed(told: ForecastPart) -> str:
 
 
 def _gated(trials: Trials, ran: Setting) -> list[tuple[Setting, Trial]]:
-    """Return a list with the setting whose gate raises the push on the primary reward most, and its trial, as one pair;
-    [] if no gate raises it by more than noise, if no reward is primary, or if the primary one differs in no group.
+    """Return a list with one pair: the setting whose gate raises the push on the primary reward most, and its trial.
+    Return [] if no gate raises it by more than noise, if no reward is primary, or if the primary reward never varies
+    within a group.
 
     Each gate lets another reward count only where the primary reward has its highest value, which changes the task.
     ran: the run's own setting.

@@ -52,9 +52,10 @@ class Residual:
 
 
 def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual | None:
-    """Return the first pattern that is found in the advantages of some tables, which no recipe makes; None where none
-    is found. Only the first `_ENOUGH` responses are looked at, cut to whole groups, but at least one group. rewards:
-    the names of the rewards.
+    """Return the first pattern that is found in advantages that no recipe makes; None where none is found.
+
+    Only the first `_ENOUGH` responses are looked at, cut to whole groups; the first group is always looked at.
+    tables: the rows of the run; rewards: the names of the rewards.
     """
     table = pl.concat(tables)
     ends = table["group"].rle().struct.field("len").cum_sum().to_numpy()
@@ -199,11 +200,11 @@ def _order(t: Terms, rewards: Sequence[str]) -> Residual | None:
 
 
 def _mostly(t: Terms, hidden: int, groups: int) -> Residual | None:
-    """Return the pattern that the advantages follow the rewards for the most part, or the pattern that something is not
-    logged; None if neither shows.
+    """Return one of two patterns: "mostly the rewards" or "something is not logged"; None if neither shows.
 
-    hidden: the number of groups in which responses with equal rewards have different advantages; if there are many such
-    groups, something is not logged. groups: the number of all groups.
+    hidden: the number of groups in which responses with equal rewards have different advantages. groups: the number of
+    all groups. If `hidden` is more than the part `MERGED` of them, the second pattern is returned. Otherwise the first
+    is, if the advantages add up to 0 in each group and the rewards explain most of their variance.
     """
     mean, adds_up = t.total(t.a) / t.total(t.included).clamp(min=1), _adds_up(t)
     a = (t.a - mean[t.unit]) * t.included

@@ -149,9 +149,10 @@ def _rounded_mean(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> str:
 
 
 def _beyond(a: np.ndarray, group: np.ndarray) -> Said:
-    """Return a title and a sentence about advantages that are larger than a z-score can be; both empty where there are
-    none, or where the advantages of the log do not look like z-scores. a: (responses,) the advantages; group:
-    (responses,) the group of each.
+    """Return a title and a sentence about advantages that are larger than a z-score can be; both empty if there are
+    none. Both are empty too if the advantages are hardly z-scores, as their std inside groups is far from 1.
+
+    a: (responses,) the advantages; group: (responses,) the number of each response's group.
     """
     sizes = np.bincount(group)
     mean = np.bincount(group, a) / np.maximum(sizes, 1)

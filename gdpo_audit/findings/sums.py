@@ -235,8 +235,8 @@ def add_up(batches: Sums[Array], number: Array) -> Sums[Array]:
 
 
 def total(batches: Sums[Array]) -> Sums[float]:
-    """Return the sums of all batches together: plain numbers in place of arrays over batches, and no last axis
-    elsewhere.
+    """Return the sums of all batches together. Where `batches` has a number per batch, the result has one number.
+    Where it has an array per batch, such as one over the rewards, the result has one such array.
     """
     whole = add_up(batches, np.zeros(len(batches.batch), dtype=np.int64))
     return each(lambda _, x: x[..., 0] if x.ndim > 1 else x[0].item(), whole)
@@ -260,7 +260,7 @@ def scaled_share(batches: Sums[Array]) -> float:
 
 def bin_batches(batches: Sums[Array], at_most: int = 200) -> Sums[Array]:
     """Return the sums with consecutive batches added together, so that at most `at_most` are left; unchanged if there
-    are no more than that. What was added together has the lowest number of its batches.
+    are no more than that. Batches that were added together have, as one, the lowest of their numbers.
     """
     rows = len(batches.batch)
     return batches if rows <= at_most else add_up(batches, np.arange(rows) * at_most // rows)

@@ -85,8 +85,9 @@ def validate_setting(run: Run, setting: Mapping[str, Any]) -> WhatIfSetting:
 
 
 def with_every_weighed_reward(f: Facts, setting: WhatIfSetting) -> Facts:
-    """Return the facts f; or, if a setting gives a weight other than 0 to a reward that does not count in f, the facts
-    of the same run in which every reward counts.
+    """Return the facts to try a setting on: f itself, or `f.with_all`, the facts of the same run with every reward.
+
+    `f.with_all` is returned if there is one and `setting` gives a weight other than 0 to a reward that f leaves out.
     """
     counts_again = any(w and name not in f.rewards for name, w in setting.weights.items())
     return f.with_all if counts_again and f.with_all is not None else f

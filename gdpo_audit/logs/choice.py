@@ -283,13 +283,13 @@ def beside_score(
 def _beside_open_score(
     table: pl.DataFrame, rewards: Sequence[str], score: str, flags: Collection[str], named: bool, fit: Score | None
 ) -> RewardChoice:
-    """Return the rewards beside a total whose weights stay open: no weighted sum of them is the total, or several are.
+    """Return which of the columns `rewards` are rewards where no weighted sum of all of them is the total, or many are.
 
-    Columns with names like those of metrics, and columns that `not_rewards` finds, are left out, unless none would
-    stay. If exactly one weighted sum of the rest is the total, the rest gets its weights. If the total is nearly such a
-    sum, the rest gets the weights that come nearest, without the rewards of weight 0.
-    table: rows of the rewards and of the total, the column `score`. flags: rewards of true and false. named: whether
-    the caller named the rewards, which then all stay. fit: how nearly all rewards make the total, if it was fitted.
+    Columns with names like those of metrics, and those that `not_rewards` finds, are left out, unless none would stay.
+    The weights are None if many sums are the total or none can be fitted. Otherwise the columns that stay are fitted
+    alone. A sum that is the total gives the weights; so does one of several that is nearly it, and its zeros drop out.
+    table: rows of `rewards` and of the total, in the column `score`. flags: columns of true and false. named: if true,
+    the caller named the rewards, and all stay. fit: how all of `rewards` fit the total; None where none can be fitted.
     """
     plain = tuple(rewards) if named else tuple(name for name in rewards if role(name) != "metric")
     reasons = {} if named else not_rewards(table, plain, labels=False)
@@ -337,11 +337,11 @@ def _without_hyperparameters(names: Sequence[str], sample: Sample) -> list[str]:
 
 
 def _is_open(name: str, column: pl.Series) -> bool:
-    """Return whether it stays open if a column is a reward or a metric, by its name and its numbers.
+    """Return whether a column may be a reward or a metric, so that its name and its numbers do not decide.
 
-    It does if `role` says "either" of the name; but with a name that begins with is, as is_valid, the column is a
-    reward if all values are 0 or 1. It does, too, if no word of the name is one for rewards and the column looks like
-    a count: whole numbers from 0, over `GRADES` different ones, some over `LARGEST` or none below the one before it.
+    It may be either if `role` says "either" of its name, unless its name begins with is (as is_valid) and its values
+    are all 0 or 1. It may also be either if no word of the name is one for rewards and its values look like counts:
+    whole numbers from 0, over `GRADES` different ones, and some over `LARGEST` or none below the one before it.
     """
     values, words = column.drop_nulls().drop_nans(), words_of(name)
     if role(name) == "either":

@@ -173,8 +173,8 @@ def _numbered(batch: np.ndarray, group: np.ndarray) -> np.ndarray:
 def _copied(clues: Clues) -> Iterator[str]:
     """Yield each column that may mark copies: the rows of a batch that share a value there also share their advantage.
 
-    At least `LEAST` times, several rows of a batch have to share a value, and once their advantage is not 0. Some batch
-    must hold more than one value.
+    There have to be at least `LEAST` values that several rows of a batch share, and the shared advantage must not be 0
+    in all of them. Some batch must hold more than one value.
     """
     for name, key in clues.keys.items():
         number = _numbered(clues.batch, key)

@@ -98,11 +98,11 @@ def regroup(run: Run, size: int) -> Run:
 
 
 def with_clues(run: Run) -> Run:
-    """Return the run with the clues to its groups, which one pass over the log gathers.
+    """Return the run with clues to its groups, which are gathered in one pass over the log.
 
-    One clue is a sample of the rows. If a column identifies the groups, the other clue is the sizes of the groups. If
-    none does, the others are the sizes of the batches and, if logged, the advantages of the first batches. Raises
-    InputError for a log without rows.
+    The first clue is a sample of the rows. If a column identifies the groups, the second clue is how many rows each
+    group has. If no column does, the second clue is how many rows each batch has; and the third, if advantages are
+    logged, is the advantages of the first batches. Raises InputError for a log without rows.
     """
     rows = run._source
     by = ["batch", "_key"] if rows.keyed_by else ["batch"]

@@ -252,7 +252,8 @@ def _share(sizes: pl.DataFrame, name: str, reference: str) -> float:
 
 
 def _expect_one_length(tables: Sequence[Table], sizes: pl.DataFrame, name: str, by: str) -> None:
-    """Raise InputError for the first row whose lists in `name` and `by` differ in length; `name` may be empty in a row.
+    """Raise InputError for the first row whose lists in the columns `name` and `by` differ in length. A row in which
+    the list in `name` is empty or null does not count.
 
     sizes: the lengths of the lists in the rows of all tables, one after the other.
     """

@@ -86,8 +86,9 @@ def _names(object_: str, members: Sequence[str]) -> set[str]:
 
 
 def _may_stand_alone(kind: pl.DataType) -> bool:
-    """Return whether a member of an object of rewards becomes a column: it holds numbers, lists of them, texts or only
-    nulls. kind: its type.
+    """Return whether a member of an object of rewards can become a column of its own, by the type `kind` of its values.
+
+    It can if they are numbers, lists of numbers, or texts, or if all of them are null.
     """
     return is_numbers(kind) or kind in (pl.Null, pl.String)
 

@@ -77,7 +77,8 @@ def read_run(
         a column of 2 to 12 texts, such as task or data_source, of a log of up to 500,000 responses; "" for none.
     steps: the first and the last step to read, such as (100, 150) or (100, None); all by default.
     last: how many steps at the end of the log to read; given in place of `steps`.
-    parts: what a pass of each reward pays, such as {"correct": 1, "format": 0.5}, for a log of their totals alone.
+    parts: what each reward pays if it is passed, such as {"correct": 1, "format": 0.5}; for a log that holds only the
+        total of the rewards.
     Raises InputError, naming the file, and the column and row or line, if the log cannot be read.
     """
     options = ReadOptions(
@@ -291,9 +292,9 @@ class _Columns:
 
 
 def _columns_of(shape: Shape, files: LogFiles) -> _Columns:
-    """Return the choice of columns for a log.
+    """Return which column of a log holds what: the rewards, the step, the advantage, the groups and so on.
 
-    shape: the tables of the log, changed where need be so that a form can read them, and the options.
+    shape: the tables of the log, reshaped if the framework's `Form` needs that, and the options.
     files: the files of the log, beside which an args.json may lie. Raises InputError if the options name columns that
     the log lacks, if no column is a reward, and if a column cannot be what it is chosen for.
     """

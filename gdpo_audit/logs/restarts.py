@@ -63,12 +63,13 @@ def _restarted(rows: pl.DataFrame) -> bool:
 
 
 def _groups_again(rows: pl.DataFrame, numbered_by: str) -> pl.DataFrame:
-    """Return a table of the groups that stand in several files (or passes), with a row per group and file (or pass).
+    """Return a table of the groups whose rows stand in several files (or passes), with a row per group and file (or
+    pass). The table is empty if the groups do not seem to be whole in each file.
 
-    The columns are `rows`, the number of the group's rows in that file, and, if advantages are logged, the sum of its
-    advantages there (`sum`) and of their absolute values (`size`). The table is empty unless the groups are whole in
-    each file: of its rows, at least the share `WHOLE` has the usual number of rows of a group, which is above 1. Also,
-    if the advantages of the groups add up to 0 over all files together, they have to do so in each file.
+    The columns are `rows`, how many rows the group has in that file, and, if advantages are logged, the sum of the
+    group's advantages there (`sum`) and of their absolute values (`size`). Groups seem to be whole if at least the
+    share `WHOLE` of the table's rows have the same number in `rows`, above 1. If the advantages of the groups add up to
+    0 over all files together, they also have to do so in each file.
     numbered_by: the column with the number of the file or the pass.
     """
     figures = [pl.len().alias("rows")]

@@ -50,9 +50,10 @@ def refuse_means(tables: Sequence[Table], size: int | None) -> None:
 
 
 def _follows(tables: Sequence[Table], matches: Sequence[re.Match[str]], size: int | None) -> str:
-    """Return sentences on what follows from the means, or on what is missing so that nothing does.
+    """Return sentences on what a log of means says of each reward's share of the update, or why it says nothing.
 
-    matches: the names of the columns of means and stds, as `_NAME` matches them. size: the group size, if it is known.
+    matches: the matches of the regular expression `_NAME` with the names of the columns of means and stds. size: the
+    group size; None if it is not known.
     """
     if len({match["of"] for match in matches}) > 1:
         return "It holds several runs: with one alone this message would say what bounds follow."

@@ -86,11 +86,12 @@ def shape_of(tables: Sequence[Table], known: str | None, options: ReadOptions, w
 
 
 def _takes_a_shape(framework: str, schema: Schema, known: str | None) -> bool:
-    """Return whether the tables may need another shape before a form reads them.
+    """Return whether tables may have to be reshaped, as where objects become columns, before they can be read.
 
-    Tables of "generic" and "trl" always may. Those of ms_swift and nemo_rl may only if the caller did not name the
-    framework and the columns are not those that the framework itself logs. Tables of other frameworks never need one.
-    schema: the columns of all tables. known: the framework, if the caller named it.
+    Tables of "generic" and "trl" always may. Those of ms_swift and nemo_rl may if the caller did not name the framework
+    and the columns are not those that the framework itself logs. Tables of other frameworks never have to.
+    framework: the framework whose way of logging the tables have. schema: the columns of all tables. known: the
+    framework that the caller named, None if the caller named none.
     """
     if framework == "ms_swift":  # its own events have a list of steps, too
         single_step = any(is_number_type(schema.get(name)) for name in STEPS)
@@ -111,7 +112,10 @@ def _changed(tables: Sequence[Table], change: Change) -> list[Table]:
     """
 
     def again(table: Table, number: int) -> pl.LazyFrame:
-        """Return the rows of a table, read anew with their long texts and changed by `change` of the outer function."""
+        """Return the rows of a table, read anew with their long texts and changed by `change` of the outer function.
+
+        number: which of the tables it is, from 0.
+        """
         return change(table, table.again(), number, True)
 
     return [
@@ -129,7 +133,7 @@ def _changed(tables: Sequence[Table], change: Change) -> list[Table]:
 
 
 def _with_columns_and_rows(shape: Shape, schema: Schema) -> Shape:
-    """Return the shape with a column per reward and a row per answer.
+    """Return a log's `Shape`, changed so that its tables have a column per reward and a row per answer.
 
     An object of rewards becomes a column for each of its members. Lists with a value per answer become rows, except in
     a log of TRL. A list with a value per reward function becomes a column for each function. Nothing changes if the

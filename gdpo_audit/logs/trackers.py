@@ -35,8 +35,9 @@ _COLUMNS = ("id", "run_name", "step", "metrics")
 def expect_one_run(where: str, names: Sequence[str]) -> None:
     """Raise InputError if the names of W&B's table files show that they come from several runs.
 
-    They do if the tables were logged under several keys, or if two tables in one folder have the same number.
-    where: the name of the log, for the error. names: the paths of the table files; those without a number are ignored.
+    They do if the tables were logged under several keys, or if two tables in one folder have the same number. Both are
+    parts of a file's name. where: the name of the log, for the error. names: the paths of the table files; those whose
+    names hold no number are ignored.
     """
     tables = [(name, table) for name in names if (table := WANDB_TABLE.search(name)) and table["index"]]
     keys = dict.fromkeys(map(key_of, (table for _, table in tables)))

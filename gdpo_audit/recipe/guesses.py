@@ -151,8 +151,11 @@ def round_weights(weights: Tensor) -> tuple[float, ...]:
 
 def is_plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float, equations: float) -> bool:
     """Return whether someone may have chosen the weights of a guess. Weights of complexity 0 always pass: those that
-    were asked for, and those that are all 1. Other weights fail if two known ones are too far apart, if the rewards
-    almost cancel each other, if eps would be more than a correction, or if fitted weights leave no equation to spare.
+    were asked for, and those that are all 1. Other weights fail in these cases:
+    - A known weight that is not 0 is far smaller than the largest weight.
+    - The rewards almost cancel each other in the weighted sum, so that its std is about 0.
+    - eps is more than `_EPS_AT_MOST` of the std of the weighted sum.
+    - The weights were fitted, and the log has no more equations than are needed to fit them.
 
     unknown: the indices of the weights that the log does not show. eps: what the convention adds to the std. equations:
     how many more independent equations the log gives for the weights than there are unknowns.

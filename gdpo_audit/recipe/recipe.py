@@ -215,11 +215,12 @@ def compare_with(log: Tensors, method: str, batch: Batch, after: str = "") -> Co
 
 
 def _after(after: str, computed: Tensor, log: Tensors) -> tuple[Tensor, Tensor]:
-    """Return two numbers per response: its advantage after a last change of its batch, and the size of the factor by
-    which this change multiplies.
+    """Return (responses,) twice: the advantages after a last change of each batch, and the absolute value of the factor
+    by which that change multiplies each.
 
-    after: a key of AFTER, "whitened" or "factor". computed: (responses,) the advantages before that change. log: says
-    which responses have an advantage. A "factor" is fitted to the logged advantages of its batch.
+    after: the change, a key of AFTER: "whitened" gives the batch mean 0 and std 1, "factor" multiplies the batch by the
+    number that brings it nearest to the logged advantages. computed: (responses,) the advantages before the change.
+    log: says which responses have a logged advantage; only these count in mean, std and factor.
     """
     index, there = log.batch_of_response, ~log.advantages.isnan() & computed.isfinite()
     count = computed.new_zeros(log.batches).index_add_(0, index, there.to(computed))

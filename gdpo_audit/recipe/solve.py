@@ -327,9 +327,9 @@ def _best(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt]:
 
 
 def _judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float, float]:
-    """Return the share of the live batches that a method reproduces, and the root mean square error in these; 0 and
-    infinity if it reproduces none, or only some whose advantages are hardly larger than its errors. live: (batches,)
-    whether a batch shows anything of the weights.
+    """Return how well a method makes the logged advantages: in what share of the live batches it makes all of them, and
+    its root mean square error in these batches. Return 0 and infinity if there are none, or if they are only some and
+    its errors there are not far below the advantages. live: (batches,) whether a batch says anything on the weights.
     """
     comparison = compare_with(log, method, batch)
     error, index = comparison.error, log.batch_of_response

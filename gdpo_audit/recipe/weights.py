@@ -61,9 +61,8 @@ class Terms:
         return value.new_zeros(*value.shape[:-1], len(self.batch)).index_add_(-1, self.unit, value)
 
     def mean(self, value: Tensor, trust: Tensor) -> Tensor:
-        """Return (…, responses) the mean of a value over the unit of each response, if a mean that x does not show may
-        have been subtracted (`shifted`); 0 otherwise. value: (…, responses). trust: (responses,) the weight of each
-        response in that mean.
+        """Return (…, responses), for each response, the mean of a value over its unit (a group or a batch). Return 0
+        everywhere unless `shifted`. value: (…, responses). trust: (responses,) the weight of each in that mean.
         """
         if not self.shifted:
             return torch.zeros_like(value)
@@ -193,8 +192,10 @@ def solution_of(terms: Terms, batches: int) -> Solution:
 
 
 def _per_reward(columns: Tensor, size: Tensor) -> Tensor:
-    """Return (rewards, …) weights of all rewards. columns: weights of the terms that vary, when these are scaled to
-    size 1; a reward that never varies has weight 0. size: (rewards,) the root mean square of each reward's terms.
+    """Return (rewards, …) the weights that belong to terms as they are, from weights that belong to scaled terms.
+
+    columns: (varying rewards, …) the weights on terms that were divided by their `size`, without the rewards whose
+    size is 0; those get weight 0. size: (rewards,) the root mean square of each reward's terms.
     """
     weights = size.new_zeros(len(size), columns.shape[1])
     weights[size > 0] = columns / size[size > 0, None]
@@ -334,8 +335,9 @@ def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tup
 
 
 def _median(values: Tensor, weights: Tensor) -> float | None:
-    """Return the weighted median of some values, which a few batches of another scale hardly move; None if no weight is
-    above 0.
+    """Return the weighted median of some values, which a few outliers hardly move; None if no weight is above 0.
+
+    weights: one per value; values of weight 0 do not count.
     """
     if not (weights > 0).any():
         return None

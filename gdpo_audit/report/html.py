@@ -234,11 +234,10 @@ def _figure(key: str, x: object) -> str:
 
 
 def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Html, opened: bool = True) -> Html:
-    """Return a finding as a line that opens to all of it: what it is, what changes it, its figures, and where to read
-    more.
+    """Return a finding as a line with its title, which opens to its message, a remedy, where to read more, its figures.
 
-    way: a link to what the page says about the finding, or the name of that place; fix: the lines of configuration that
-    change it; more: what follows its figures, such as groups; opened: whether it is open at first.
+    way: a link to what the page says about the finding, or the name of that place; fix: the remedy, as lines of
+    configuration; more: what stands below the figures, such as groups; opened: whether the line is open at first.
     """
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
     title = join(shape, tag("b", finding.title), " ", tag("code", finding.id))

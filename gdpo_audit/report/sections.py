@@ -62,8 +62,8 @@ def above_and_below(report: AuditReport) -> tuple[list[Section], list[Section]]:
 
 
 def _plan(report: AuditReport) -> Section:
-    """Return the section with the plan. It also has the lines of configuration of each setting that was tried beside
-    the run as it was, those of the recommended setting first.
+    """Return the section with the plan: a table of the settings that were tried on the log, and lines of configuration
+    for each of them but the run's own, those of the recommended setting first.
     """
     rows = sorted(report.plan[1:], key=lambda row: not row.recommended)
     lines = {row.do: row.lines or "# no lines are known" for row in rows}
@@ -73,8 +73,8 @@ def _plan(report: AuditReport) -> Section:
 def _formulas(report: AuditReport) -> Section:
     """Return the section with the formulas of the method and the convention that made the run's advantages.
 
-    Where the log does not show the method, the formulas are those of GDPO; where it does not show the convention, they
-    are those of one that fits the advantages.
+    Where the log does not show the method, the formulas are those of GDPO. Where it shows the method but not the
+    convention, they are those of a convention that fits the advantages.
     """
     method, convention = report.run["method"], ALL_CONVENTIONS[report.run["convention_used"]]
     title = "How the run’s advantages were computed"

@@ -180,8 +180,9 @@ class Pairs:
         return (self.needed[method] - weight).abs() < _SAME
 
     def broken(self, weight: float = 1.0) -> Tensor:
-        """Return (entries,) whether GRPO ties the two answers of an entry and GDPO does not. weight: that of
-        correctness.
+        """Return (entries,) whether GRPO ties the two answers of each pair of an entry and GDPO does not.
+
+        weight: the weight of correctness.
         """
         return self.tied("grpo", weight) & ~self.tied("gdpo", weight)
 
@@ -302,8 +303,8 @@ class Spread:
 
 
 def spread(data: Published, choice: Choice) -> Spread:
-    """Return the lowest and the highest value of two shares over DRAWS draws: that of prompts with a tie, by method,
-    and that of broken ties in the wrong order.
+    """Return the lowest and the highest value of two shares over DRAWS draws: by method, the share of prompts with a
+    tie; and, of the ties of a right and a wrong answer that GDPO breaks, the share in the wrong order.
 
     Each draw takes as many answers per prompt as `choice` says. The seeds of the draws count from 0, whatever the seed
     of the choice. The ties of groups that hold the same mixes of marks, each equally often, are the same, so they are

@@ -353,7 +353,7 @@ def _start(width: int, weights: ArrayLike | None, convention: gc.Convention | st
 def _token_counts(lengths: Sequence[int] | None, answers: Sequence[str | None]) -> tuple[int, ...]:
     """Return the number of tokens of each answer; without `lengths`, the number of its characters, but at least 1.
 
-    Raises InputError.
+    Raises InputError unless `lengths` has one whole number from 1 per answer.
     """
     if lengths is None:
         lengths = [max(1, len(str(text or ""))) for text in answers]

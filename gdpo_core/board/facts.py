@@ -131,7 +131,10 @@ class Facts:
 
 
 def facts_of(state: State, left: Result, right: Result) -> Facts:
-    """Return the facts of a state; left, right: the results of the two methods on it."""
+    """Return what each method ties, orders and raises in a state of the board.
+
+    left, right: the results of the method on the left of the board and of that on the right.
+    """
     passed = state.right
     pairs = frozenset(
         (i, j) for i, low in enumerate(passed or ()) if not low for j, high in enumerate(passed or ()) if high

@@ -16,9 +16,9 @@ def notes(facts: Facts) -> list[dict]:
     """Return the notes beside the dots. Each is a dict: "side", 0 for the line of the method on the left and 1 for that
     on the right; "answers", the numbers from 0 of the answers it is about; and "lines", two lines of text.
 
-    The first note is about the tie that is outlined. If it is a tie of the method on the left, further notes say where
-    the method on the right has its answers. Where neither method ties any answers, the only note is about the right
-    answer that the most wrong ones overtake, if there is one.
+    The first note is about `facts.pile`, the tie that the board outlines. If it is a tie of the method on the left,
+    further notes say which advantages the method on the right gives the tied answers. If neither method ties answers
+    with different marks, the only note is about the right answer that the most wrong ones overtake, if there is one.
     """
     if not facts.pile:
         return _overtaken(facts)

@@ -1,4 +1,6 @@
-"""The worth of telling answers apart, by the pairs in the wrong order and by the push on the primary reward."""
+"""Sentences on whether breaking GRPO's ties helps: on the pairs of answers that end in the wrong order, and on the push
+on the primary reward.
+"""
 
 from gdpo_core._words import count, listing, percent, signed
 from gdpo_core.board.facts import Facts, Side

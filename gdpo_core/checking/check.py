@@ -278,10 +278,10 @@ def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
 
 
 def _fact(rules: Rules, known: Known, about: str) -> Fact | None:
-    """Return the first fact about `about`, a name of ABOUT, that holds; None where none does.
+    """Return the first of the rules' facts about `about`, a name of ABOUT, that holds; None if none does.
 
-    If a fact that comes before it may hold or not, as only a run would tell, the result is a new fact that says so.
-    Without a version of the trainer, only facts count that are still true of the newest version.
+    Facts are tried in turn. If only a run would tell whether one holds, the result is a new fact that says so.
+    If the trainer's version is unknown, only facts count that are still true of the newest version.
     """
     for fact in rules.facts:
         force = in_force(fact.since, fact.until, known.version)

@@ -26,11 +26,11 @@ _EVERY = 5  # a point of a curve stands for so many steps
 
 @lru_cache(maxsize=1)
 def load() -> list[dict[str, Any]]:
-    """Return a row, which is a dict, for each reward of every setting that was trained. The files are read once.
+    """Return a dict for each reward of every setting that was trained, with a forecast and what was measured.
 
-    A row holds the forecast from the first `FROM` steps of a log as experiments/forecasts.json has it, the title of the
-    set-up ("title"), what was measured ("came"), and whether that lies in the interval of the forecast ("held", see
-    `held`).
+    It has all keys of the forecast in experiments/forecasts.json, which was made from the first `FROM` steps of a log.
+    Three keys are added. "title" is the title of the set-up, and "came" the difference that was measured. "held" is
+    whether "came" lies in the interval of the forecast, None where there is no interval. The files are read once.
     """
     came = what_came(pl.read_parquet(RUNS))
     rows = [x for x in json.loads(FORECASTS.read_text(encoding="utf-8")) if x["from_steps"] == FROM]

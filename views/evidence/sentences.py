@@ -72,10 +72,10 @@ def unlike(data: Published, choice: Choice) -> str:
 
 
 def draws_said(choice: Choice, most: int, spread: Spread) -> str:
-    """Return sentences on the range of the shares of ties and of wrong orders over many draws of as many answers.
+    """Return sentences on how far the shares of ties and of wrong orders range over many draws of answers.
 
-    most: how many answers each prompt has; spread: those ranges. If all answers are drawn, a sentence says that no
-    other draw is possible.
+    choice: says how many answers are drawn from each prompt; most: how many each prompt has; spread: the lowest and
+    highest value of each share. If all answers are drawn, a sentence says that no other draw is possible.
     """
     if choice.group_size == most:
         return f"All {most} answers to each prompt are here, so that another draw changes nothing."

@@ -117,7 +117,8 @@ def audit_log(log: Log, primary: str | None, weights: str) -> AuditReport:
     The audit of a sample is made once for all visitors, and kept. The reader's files are read and audited again, in
     another process, if weights or a primary reward are given; if neither is, the report that `log` holds is returned.
     primary: the reward that matters most, if any; weights: a text as `named_weights` reads it, "" for none. Raises
-    InputError if the text or the audit is refused; for the reader's files, `log.report` may be that error already.
+    InputError if the text or the audit is refused. If `log` holds an InputError in place of a report, and neither
+    weights nor a primary reward are given, that error is raised.
     """
     given = named_weights(weights)
     if log.sample:

@@ -48,8 +48,8 @@ def refusal(error: InputError) -> mo.Html:
 
 
 def front(audit: AuditReport) -> mo.Html:
-    """Return the front of a report: what to do, what ran with a picture, the plan, the rewards, other settings to try,
-    and the findings.
+    """Return the front of a report: the verdict, what ran and a picture of it, the plan, the rewards, the controls for
+    another setting, and the findings, each folded.
     """
     drawn = report.front(audit, guide, controls(audit), on_page)
     return show(report.STYLE, tag("h2", "The report", kind="unseen"), drawn)  # its own headings begin with h3

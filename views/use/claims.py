@@ -259,9 +259,10 @@ def _link(href: str, title: str) -> Html:
 
 
 def folds(lab: State) -> mo.Html:
-    """Return the folds at the end of the chapter, below the lines of configuration for the chosen trainer: claims about
-    GDPO, which is open, other methods, what trainers do, limits, and references. A link to the Lab follows. lab: the
-    state of the Lab's board, to whose answers the other methods are applied.
+    """Return the folds at the end of the chapter: claims about GDPO, other methods, what trainers do, limits, and
+    references. The fold of claims is open at first, and a link to the Lab stands below the folds.
+
+    lab: the state of the Lab's board, to whose answers the other methods are applied.
     """
     by_title = {
         "What is said about GDPO, and what we found": claims_table(),

@@ -71,9 +71,10 @@ def gated_rewards(gate: str) -> tuple[str, ...]:
 
 
 def rewards(lab: State, gate: str) -> list[list[float]]:
-    """Return the rewards of the Lab's answers, (answers, rewards), under a gate: they are 0 where the gate is shut.
+    """Return the rewards of the Lab's answers, (answers, rewards), with a gate put before some of them.
 
-    gate: a key of GATES.
+    A reward behind the gate is 0 for each answer whose first reward is less than a pass pays. gate: a key of GATES,
+    which says which rewards are behind it.
     """
     paid = gc.explain(lab.rewards).rewards
     for name in gated_rewards(gate):
@@ -236,7 +237,10 @@ def cases(trainers: Iterable[str] = ()) -> Html:
 
 
 def all_cases() -> Html:
-    """Return a list of the trainers without GDPO and what they do instead, and the table of all trainers and cases."""
+    """Return a list of the trainers without GDPO, with what they do instead, and below it the table of `cases`.
+
+    The table has a row per case of conformance/ and says what each trainer gives in it.
+    """
     without = [
         (f"{title}: {record.says}", f"{record.read_in}, on {record.read_on}") for title, record in WITHOUT_GDPO.items()
     ]

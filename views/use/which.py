@@ -28,7 +28,7 @@ class Case:
 
 
 def cases() -> list[tuple[Case, Case]]:
-    """Return the rows of the table, each a case for GDPO and one for GRPO."""
+    """Return the rows of the table "When to use which", each a pair: a case for GDPO and one for GRPO."""
     mark, score = _epochs_of_dense(0), _epochs_of_dense(1)
     return [
         (
@@ -138,8 +138,10 @@ def _epochs_of_dense(coin: int) -> dict[str, int]:
 
 
 def _in_train(scenario: str) -> str:
-    """Return the verdict on a scenario of Train as a clause, such as "GDPO is faster"; on a scenario where the policy
-    chooses among answers, as words that follow "the answer is". scenario: the id.
+    """Return the verdict on a scenario of Train, as words of a sentence. scenario: the id of the scenario.
+
+    The words are a clause, such as "GDPO is faster". Where the policy chooses among answers, they are words that can
+    follow "the answer is".
     """
     verdict = cards.load(ROOT / "data")[0][scenario].verdict
     verdict = f"GDPO is {verdict.removeprefix('GDPO ')}" if verdict.startswith("GDPO ") else verdict
