@@ -29,10 +29,10 @@ NO_NUMBERS = (str, bytes, dict, set, frozenset)  # types that hold no numbers, o
 
 
 def load(file: Path = FILE) -> dict:
-    """Return the content of the file as a dict: the "cases"; the "conventions" that they are answered under; and the
-    "ways" in which a function may answer, which are the paper's way and known faults, each with the arguments with
-    which `reference.advantages` answers so. Where the file has null, for a missing reward or for an advantage that is
-    NaN, the dict has NaN.
+    """Return the content of the file as a dict with three keys. "cases" holds the cases, "conventions" the conventions
+    that they are answered under. "ways" holds the ways in which a function may answer, the paper's and known faults;
+    each holds arguments, with which `reference.advantages` answers in this way. Where the file has null, for a missing
+    reward or for an advantage that is NaN, the dict has NaN.
     """
     return json.loads(file.read_text(encoding="utf-8").replace("null", "NaN"))
 
@@ -183,9 +183,10 @@ def wrong_as(
 
 
 def judge(function: Callable, method: str, convention: str) -> tuple[list[tuple[str, bool, str]], str]:
-    """Return two things: the list that `check` returns, and a sentence on the function as a whole. The sentence says
-    that all cases agree with another convention. If not, it says which known fault explains more than half of the cases
-    that are far off, or, if only a few are far off, what is wrong in them. It is "" if none applies.
+    """Return two things: the list that `check` returns, and a sentence on the function as a whole.
+
+    The sentence is the first of these that applies: that all cases agree with another convention; that a known fault
+    explains more than half of the cases that are far off; what is wrong in these cases, if they are few. Else it is "".
     """
     data, lines = load(), []
     answers = [(case, run(function, case)) for case in data["cases"]]

@@ -193,14 +193,14 @@ def _shares(sums: list) -> np.ndarray:
 
 
 def of_run(folder: Path, setup: Setup, ran: str, seed: int) -> list[dict[str, Any]]:
-    """Return a dict for each method of COMPARED: how good the bounds on the shares of the update are that the run would
-    have under that method. The method that trained the run is `ran`.
+    """Return a dict for each method of COMPARED: how good the bounds on the shares of the update would be if TRL had
+    logged the run under that method. The method that really trained the run is `ran`.
 
     A dict has setup, ran, seed and method, the keys that `_judge` returns, and two more. "same_log" says whether the
-    log is, byte for byte, that of experiments/runs.csv. "dealt" is None for another method than `ran`. For `ran` every
-    tenth step is looked at: "dealt" is the share of these steps at which `other_largest` found that, with the answers
-    dealt into other groups, TRL would log the same numbers but another reward would have the largest share. folder:
-    that of the run.
+    log is, byte for byte, that of experiments/runs.csv. "dealt" is None unless the method is `ran`. For `ran` every
+    tenth step is looked at: `other_largest` looks for other groups of the same answers, with which TRL would log the
+    same numbers but another reward would have the largest share. "dealt" is the share of steps at which it found some.
+    folder: that of the run.
     """
     files = sorted((folder / "completions").glob("*.parquet"))
     logged = sha256(b"".join(path.read_bytes() for path in files)).hexdigest()

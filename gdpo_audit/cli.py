@@ -380,10 +380,11 @@ def run_compare(options: Options) -> None:
 
 
 def run_check(options: Options, printing: Callable[[], AbstractContextManager[None]]) -> int:
-    """Print and write what a configuration will run, and with --log the pushes and shares of the rewards in that log;
-    return 1 if --strict is given and a trap of the configuration is an error, else 0.
+    """Print what a configuration will run and write it to files; return the exit status. With --log, the pushes and the
+    shares of the rewards in that log are added.
 
-    printing: returns the context in which all this is printed. Raises InputError.
+    The status is 1 if --strict is given and a trap of the configuration is an error, else 0. printing: returns the
+    context in which all this is printed. Raises InputError.
     """
     targets = _targets({"html": None, "json_": options["json_"]})
     check = check_config(options["configurations"], options["trainer"])

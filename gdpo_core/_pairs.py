@@ -71,9 +71,8 @@ def blocks(index: Tensor, rollouts: int | None = None) -> Iterator[Block]:
     """Yield blocks that together hold every group; index: (responses,) the number of each response's group.
 
     rollouts: the size of every group, if all have the same size and their responses stand one group after the other.
-    All groups are then one block. Without it there is a block for the groups of 1 response, one for those of 2, one for
-    those of 3 or 4, one for those of 5 to 8, and so on, so that no short group is padded to a long one. A block without
-    groups is left out.
+    All groups are then one block. Without it there is a block for groups of 1 response, one for 2, one for 3 or 4, one
+    for 5 to 8, and so on. So no short group is padded to the length of a long one. A block without groups is left out.
     """
     if rollouts is not None:
         yield Block(torch.arange(len(index) // rollouts, device=index.device), rollouts, None)

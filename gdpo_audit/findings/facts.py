@@ -233,8 +233,8 @@ class Facts(Figures):
 
     @property
     def ratios_alone(self) -> bool:
-        """Whether only the ratios of the weights are known: the recipe leaves a common factor of them open, and the
-        weights are given neither by the caller nor by the log or a configuration file beside it.
+        """Whether only the ratios of the weights are known: the recipe leaves a common factor open, and nothing else
+        gives the weights, neither the caller nor the log nor a configuration file beside it.
         """
         settled = self.given_weights or (self.run.weights and self.run.weights_by != "assumed")
         return self.recipe is not None and self.recipe.up_to_scale and not settled

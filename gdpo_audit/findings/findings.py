@@ -1,5 +1,7 @@
-"""All kinds of findings, each with the function that looks for it and the places that explain it, in the page or in
-docs/audit.md and in the paper; and the function that returns all findings about a run in their order.
+"""All kinds of findings, and the function that returns all findings about a run in their order.
+
+A kind has the function that looks for it, and the places that explain it: in the page or in docs/audit.md, and in the
+paper.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -171,7 +171,7 @@ def ragged_batches(f: Facts) -> Iterator[Finding]:
 
 def groups_sampled(f: Facts) -> Iterator[Finding]:
     """Yield a finding if the log holds only a sample of the responses: one response of each group, or tables that W&B
-    probably cut after its largest number of rows.
+    probably cut, since they have as many rows as W&B allows.
     """
     for details in issues(f, "groups-sampled"):
         if "tables" in details:

@@ -121,9 +121,9 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
 
 
 def priority_inversion(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if in many of the pairs that differ in the primary reward, the run's method gives the larger
-    advantage to the response with less of that reward. Yield nothing if no reward is primary, or if the primary reward
-    is the only one.
+    """Yield one finding if the run's method puts many pairs of responses in the wrong order: of two that differ in the
+    primary reward, the one with less of it gets the larger advantage. Yield nothing if no reward is primary, or if the
+    primary reward is the only one.
     """
     inverted = f.inversions(f.method)
     if f.basis.primary is None or len(f.rewards) < 2 or not inverted >= t.INVERTED_INFO:

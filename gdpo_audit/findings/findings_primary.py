@@ -119,8 +119,8 @@ def _break(f: Facts, k: int) -> tuple[int, float, float]:
     """Return the step at which the mean of the reward with index k gets worse most clearly, its mean before that step,
     and its mean from that step on.
 
-    Of all steps but the first, this is the one where the second mean is worse than the first by most in comparison with
-    the standard error of their difference, for responses that all spread alike.
+    Of all steps but the first, this is the one where the difference of the two means, counted in its standard error,
+    is the largest in the bad direction. The standard error is that of responses that all have one variance.
     """
     begins = np.flatnonzero(np.diff(f.batches.step, prepend=f.batches.step[0]))
     n, total = (np.append(0, x.cumsum()) for x in (f.batches.rewards.present[k], f.batches.rewards.total[k]))

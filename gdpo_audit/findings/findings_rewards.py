@@ -243,9 +243,9 @@ def _severity_of_starved(f: Facts, k: int) -> str:
 
 
 def _at_the_end(f: Facts, k: int) -> _End:
-    """Return the longest last part of the run throughout which the reward with index k makes next to nothing of the
-    update; its `step` is None if there is no such part, or if the log is too short to show it. To find where that part
-    begins, the run is cut into at most 20 pieces with enough groups each.
+    """Return the longest last part of the run throughout which the reward with index k makes at most `STARVED` times
+    what its weight asks for of the update. `step` is None if there is no such part, or if the log is too short to show
+    it. To find where that part begins, the run is cut into at most 20 pieces with enough groups each.
     """
     bins = min(20, len(f.batches.batch), int(f.totals.groups) // t.STARVED_GROUPS)
     if bins < 2:

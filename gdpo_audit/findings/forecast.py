@@ -132,10 +132,11 @@ def forecast_of(
 
 
 def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, ForecastPart]]:
-    """Return the forecasts of several settings over the steps of the log, in the order of `trials`. Each is a dict by
-    the name of the reward. Its value holds the difference from the run as it was ("difference") and the two ends of its
-    interval ("low", "high"), or None where the log does not tell. Raises InputError where the log lacks what every
-    forecast needs.
+    """Return the forecasts of several settings over the steps of the log, in the order of `trials`.
+
+    Each is a dict from the name of a reward to a dict: "difference", the difference from the run as it was, and "low"
+    and "high", the ends of its interval. All three are None where the log does not tell. Raises InputError where the
+    log lacks what every forecast needs.
     """
     forecaster = _Forecaster(f)
     steps = int(forecaster.log.course.time[-1]) + 1

@@ -144,8 +144,8 @@ def _differs_in_rows(tables: Sequence[Table], name: str) -> bool:
 def _holds_rewards(name: str, kind: pl.DataType, named: Collection[str]) -> bool:
     """Return whether the lists of a column hold rewards: numbers or objects, but not the messages of a chat.
 
-    The name of the column has to be one of rewards, though not of rewards per turn, step or token; any name will do if
-    the caller names it (`named`).
+    The name of the column has to be one that rewards have. Names of rewards per turn, step or token do not count. Any
+    name counts that is in `named`, the rewards that the caller names.
     """
     inner = kind.inner if isinstance(kind, pl.List) else None
     fits = is_number_type(inner) or isinstance(inner, pl.Struct)

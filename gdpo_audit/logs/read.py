@@ -187,9 +187,9 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
     """Return the tables of all files.
 
     If the options skip what is bad, files that cannot be read and broken lines are left out; otherwise they raise
-    InputError. If the last of several files cannot be read because it is empty or lacks its end, it is left out in any
-    case, because a run is still writing it. Raises InputError, too, if the files are those of several runs, or if none
-    can be read.
+    InputError. But the last of several files is left out anyway if it cannot be read because it is empty or lacks its
+    end: a run is still writing it. Raises InputError, too, if the files are those of several runs, or if none can be
+    read.
     """
     expect_one_run(files.name, [file.name for file in files.files if file.name.endswith(".table.json")])
     kept: list[Table] = []

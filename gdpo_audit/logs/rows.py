@@ -200,8 +200,8 @@ def _slices(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
 def _extracts(form: Form) -> Extracts:
     """Return the readers of prompts' starts, under the key "text", and of completions' lengths, under the key "length".
 
-    A reader is a function without arguments. It yields tables with a row per response: the response's `_place`, and as
-    `text` the first characters of its prompt, or as `length` the number of characters of its completion. A key is
+    A reader is a function without arguments. It yields tables with a row per response and two columns: `_place`, and
+    `text`, the first characters of the prompt, or `length`, the number of characters of the completion. A key is
     missing if the log has no column of prompts, or none of completions.
     """
     completions = first_of(COMPLETIONS, [name for name in kinds_of(form) if name not in form.rewards])

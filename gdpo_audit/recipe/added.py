@@ -53,9 +53,9 @@ def added_column(tables: Sequence[pl.DataFrame], rewards: Sequence[str], column:
 def _common_slope(table: pl.DataFrame, names: Sequence[str]) -> float | None:
     """Return the factor by which the last of the named columns was multiplied and added to the advantages.
 
-    A group shows a factor if its advantages are a linear function of the columns, and if its rows are enough, and
-    different enough, to tell; other groups do not count. The result is the median over the groups that show one,
-    rounded to four digits. None if fewer than `_LEAST` groups show a factor, if at most half of these have about the
+    A group shows a factor if its advantages are a linear function of the columns, and if it has so many different rows
+    that this is no chance. Other groups do not count. The result is the median over the groups that show one, rounded
+    to four digits. None if fewer than `_LEAST` groups show a factor, if at most half of these have about the
     median, or if the median is 0.
     """
     x, a = table.select(reward_columns(names)).to_numpy(), table["advantage"].to_numpy()

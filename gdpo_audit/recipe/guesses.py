@@ -172,9 +172,10 @@ def is_plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float,
 
 
 def degrees_of_freedom(log: Tensors, terms: Terms, solution: Solution) -> float:
-    """Return how many independent equations a log gives for the weights beyond the number of unknowns; infinity for a
-    large log, in which they are not counted. terms, solution: what a method adds up on this log, and the weights that
-    fit it.
+    """Return how many independent equations a log gives for the weights, less the number of unknowns. For a large log
+    they are not counted: infinity is returned.
+
+    terms: what a method multiplies by the weights and adds up on this log; solution: the weights that fit.
     """
     if terms.x.shape[1] > _MANY:
         return math.inf

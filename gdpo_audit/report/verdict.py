@@ -91,9 +91,10 @@ def what_to_do(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -
 
 
 def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
-    """Yield sentences with the questions that only the owner of the run can decide: which reward is primary, if none is
-    and a setting of the plan moves a push; and for each gate in the plan, whether one reward should count only where
-    another is high enough.
+    """Yield sentences with the questions that only the owner of the run can decide.
+
+    If no reward is primary and a setting of the plan moves a push, they ask which reward is primary. For each gate in
+    the plan, they ask whether one reward should count only where another is high enough.
     """
     if f.basis.primary is None and plan:
         now = plan[0].push

@@ -261,9 +261,11 @@ def pairs(marks: Tensor) -> Pairs:
 def _mixes(marks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return how often each mix of marks comes, an answer that has it, and its marks.
 
-    A mix is a number whose binary digits are the marks. The three tensors are (prompts, mixes) how many answers to the
-    prompt have the mix; (prompts, mixes) the number, among the answers to all prompts, of one answer that has it, 0
-    where none has; (mixes, rewards) the marks of the mix.
+    A mix is a number whose binary digits are the marks. The result is three tensors:
+    - (prompts, mixes) how many answers to the prompt have the mix.
+    - (prompts, mixes) the number of an answer to the prompt with the mix, 0 if none has it; all answers to all prompts
+      are numbered together.
+    - (mixes, rewards) the marks of the mix.
     """
     prompts, size, rewards = marks.shape
     mix = _mix(marks)

@@ -134,8 +134,9 @@ def question(scenario: Scenario) -> mo.ui.radio:
 def elements(scenario: Scenario, values: Mapping[str, Any]) -> mo.ui.dictionary:
     """Return the controls of a scenario, by name. values: their values, by name.
 
-    Some controls exist for some scenarios only: starts, pays and weights unless they are the Lab's, a gate with arms,
-    noise without arms, and "compare" if the scenario is about a single comparison.
+    Some controls exist only in some scenarios. Starts, pays and weights are missing where they are those of the Lab.
+    Scenarios with arms have a gate and no noise; those with coins have noise and no gate. "compare" exists if the
+    scenario is about a single comparison.
     """
     made: dict[str, Any] = {}
     names = rewards(scenario)
