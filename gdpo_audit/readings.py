@@ -1,6 +1,6 @@
-"""Other readings of a log whose advantages no method makes as it was read: other groups, rows, steps or rewards.
+"""Other ways to read a log whose logged advantages no method makes: with other groups, rows, steps or rewards.
 
-The logged advantages decide: a reading is taken where a known method makes all of them from it, and the report says so.
+A way counts if a known method makes all logged advantages from the log read so. The report then says how it was read.
 """
 
 from collections.abc import Callable, Iterator

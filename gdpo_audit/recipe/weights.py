@@ -153,8 +153,9 @@ class Solution:
 
 
 def solution_of(terms: Terms, batches: int) -> Solution:
-    """Return the weights that fit the most batches, solved from the batches that fit them. If no batch fits, the
-    weights are solved from all batches in which a reward varies. batches: how many batches there are.
+    """Return the weights that fit the logged advantages of the most batches, found by `_agreeing_batches` and solved
+    anew from all these batches together. If no batch fits, the weights are solved from all batches in which a reward
+    varies. terms: what the method adds up; batches: how many batches there are.
     """
     size = (terms.x.square().sum(1) / terms.included.sum().clamp(min=1)).sqrt()
     varying = size > 0
@@ -277,9 +278,10 @@ def _agreeing_batches(moments: _Moments) -> Tensor:
 
 
 def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
-    """Return (…, rewards) the direction of the weights, of length 1, that makes the weighted sums as nearly parallel to
-    the logged advantages as possible: the smallest part of their variance is orthogonal to the advantages. every,
-    orthogonal: (…, rewards, rewards) as in `_Moments`, from which the direction is found.
+    """Return (…, rewards) the direction, of length 1, of the weights that fit the logged advantages best.
+
+    Under them the weighted sums are as nearly parallel to the advantages as possible: the part of their variance that
+    is orthogonal to the advantages is smallest. every, orthogonal: (…, rewards, rewards) as in `_Moments`.
     """
     value, vector = torch.linalg.eigh(every)
     root = value.clamp(min=0).rsqrt().masked_fill(value <= _NOTHING * value.sum(-1, keepdim=True), 0)
