@@ -97,7 +97,7 @@ class ReadOptions:
 
     @property
     def names(self) -> list[str]:
-        """The columns that the caller named: as rewards, to tell groups apart, as `by`, and in `columns`."""
+        """The columns that the caller named: as rewards, to tell groups apart, in `columns`, or as the column `by`."""
         beside = (*self.groups, *(self.columns or {}).values(), self.by)
         return [*(self.rewards or ()), *(name for name in beside if name)]
 

@@ -48,12 +48,13 @@ def with_groups(run: Run, options: ReadOptions) -> Run:
     """Return the run with its rows in groups.
 
     If the options hold `places`, the groups are rows that stand so many places apart. Otherwise a column identifies the
-    groups, or else they are blocks of rows. The size of the blocks is the one that the options hold, else the one in a
-    configuration file beside the log, else one that is inferred.
+    groups, or else they are blocks of rows. The size of the blocks is the one that the options hold. Without it, it is
+    the one in a configuration file beside the log, provided that it divides every batch. Without either, it is
+    inferred.
 
-    The size of blocks, and where it changes, is inferred from the whole log; cut and merged groups are looked for only
-    in the steps that the options choose. Raises NoGroups if nothing shows the groups. Raises InputError if the size
-    that the options hold does not fit, or if the log has none of the chosen steps.
+    The size of blocks, and where it changes, is inferred without regard to the steps that the options choose; cut and
+    merged groups are looked for only in these steps. Raises NoGroups if nothing shows the groups. Raises InputError if
+    the size that the options hold does not fit, or if the log has none of the chosen steps.
     """
     rows = run._source
     window = window_of(rows.sizes["step"], run.path, options.steps, options.last)

@@ -71,7 +71,9 @@ class Terms:
         return (self.total(value * trust) / weight.masked_fill(weight == 0, 1))[..., self.unit]
 
     def different(self, some: Tensor, group: Tensor) -> int:
-        """Return how many different terms, vectors of one number per reward, each group has, added up over the groups.
+        """Return the sum over all groups of how many different terms the responses of a group have. A response's term
+        is a vector of one number per reward.
+
         some: (responses,) the responses that count; group: (responses,) the group of each response.
         """
         draw = torch.rand(len(self.x), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -89,8 +91,10 @@ class Terms:
 
 
 def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
-    """Return the terms that a method adds up: the z-scores of each reward if the method computes them, else each reward
-    minus the mean that the method subtracts, not divided by anything. log: the logged advantages; batch: the rewards.
+    """Return the terms that a method adds up. They are the z-scores of each reward if the method computes them, else
+    each reward minus the mean that the method subtracts, not divided by anything.
+
+    log: the logged advantages; batch: the rewards.
     """
     count, groups, logged = len(batch.rewards), log.group_of_response, log.advantages
     formula, batch = method_for(method, batch)
