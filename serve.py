@@ -32,11 +32,11 @@ def proxies(environment: Mapping[str, str]) -> str:
 
 
 def load() -> None:
-    """Import what the page's cells import, above all torch, while a browser still fetches the page, and then let
-    sessions begin.
+    """Import what the page's cells import, above all torch, while a browser still fetches the page. Then let sessions
+    begin.
 
     The cells' own imports then take no time. An import that fails here would fail in every session, so it ends the
-    process. Ten seconds after the imports `prepare` starts the other processes.
+    process. Ten seconds after the imports `prepare` starts the process that draws boards.
     """
     sys.setswitchinterval(0.0005)  # while this thread imports, the server's answers wait for its turns to end
     try:

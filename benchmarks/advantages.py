@@ -133,9 +133,10 @@ def _same(ours: Tensor, theirs: Tensor, name: str) -> None:
 
 
 def _print(ms: dict[int, dict[str, float]], errors: dict[int, dict[str, float]], repeats: int) -> None:
-    """Print the times, the errors of float32, how both stand beside the targets, and a line of JSON. ms: the times in
-    milliseconds, by size and programme; errors: the largest errors of float32, by size and layout; repeats: the number
-    of rounds, for the title.
+    """Print the times, the errors of float32, a table that compares both with TARGETS and ERROR, and a line of JSON.
+
+    ms: the times in milliseconds, by size and programme; errors: the largest errors of float32, by size and layout;
+    repeats: the number of rounds, for the title.
     """
     names = list(dict.fromkeys(name for of in ms.values() for name in of))
     show(

@@ -48,9 +48,10 @@ class Load:
         return quantile(self.ms, 0.95) if self.ms else float("inf")
 
     def cells(self) -> list[str]:
-        """Return the cells of a table's row: the number of flips; their median, 95th percentile and largest delay in
-        milliseconds, "nan" without flips; the number of visitors with an error; and the CPU per flip in milliseconds,
-        "n/a" without flips or where it is not known.
+        """Return the cells of a table's row as texts. First comes the number of flips, which are clicks that flip a
+        mark. Then come the median, the 95th percentile and the largest of their delays in milliseconds, "nan" without
+        flips. Then come the number of visitors who met an error, and the CPU per flip in milliseconds: "n/a" without
+        flips or where it is not known.
         """
         times = [quantile(self.ms, 0.5), self.p95, max(self.ms)] if self.ms else []
         cpu = "n/a" if self.cpu is None or not self.ms else f"{1000 * self.cpu / len(self.ms):.1f}"

@@ -39,7 +39,8 @@ def load(file: Path = FILE) -> dict:
 
 def near(found: list[float], expected: list[float], tolerance: float) -> bool:
     """Return whether two lists of one length hold the same numbers, and NaN at the same places. Two numbers count as
-    the same if they differ by at most the tolerance, or, where the expected one is above 1 in size, by that part of it.
+    the same if they differ by at most the tolerance, or by the tolerance times the size of the expected number if that
+    size is above 1.
     """
     pairs = zip(found, expected, strict=True)
     return all((isnan(a) and isnan(b)) or abs(a - b) <= tolerance * max(1, abs(b)) for a, b in pairs)

@@ -264,9 +264,12 @@ def tables(rates: pl.DataFrame, logs: pl.DataFrame) -> list[str]:
 
 
 def _table(rows: pl.DataFrame, dealt: bool) -> list[str]:
-    """Return the lines of a Markdown table with a row per set-up and method, summed up over their runs. rows: a row per
-    run, with the keys of `_judge` and with the method in the column "under". dealt: whether the table also has the mean
-    of "dealt", the share of a run's steps at which `other_largest` found other groups.
+    """Return the lines of a Markdown table with a row per set-up and method, summed up over their runs.
+
+    rows: a row per run, with its set-up in the column "setup", its method in "under", and the figures of `_judge`.
+    dealt: whether the table also has the mean of the column "dealt". It holds the share of a run's steps at which, with
+    the same answers in other groups, TRL would log the same numbers though another reward had the largest share of the
+    update.
     """
     heads = ["set-up", "method", "runs", "steps inside", "median width", "steps decided", "runs decided"]
     heads += ["steps that other groups turn"] * dealt
@@ -294,8 +297,10 @@ def _over_steps(rows: pl.DataFrame, name: str) -> float:
 
 def _sentences(rates: pl.DataFrame, ran: pl.DataFrame) -> list[str]:
     """Return the sentences below the tables of docs/means.md. Their numbers show whether the bounds are as good as we
-    expected before we computed them. rates: as in `tables`; ran: the rows of its `logs` whose method is the one that
-    ran.
+    expected before we computed them.
+
+    rates: a row per run, with bounds from the means alone; ran: a row per run, with bounds from all that TRL logs,
+    computed under the method with which the run was trained.
     """
     both = pl.concat([rates.select("held", "steps"), ran.select("held", "steps")])
     wide = 100 * float(np.median([*rates["width"], *ran["width"]]))

@@ -1,4 +1,7 @@
-"""Answers to the question "Should I use GDPO?", from the report of an audit, and the verdict; the push decides."""
+"""Answers to the question "Should I use GDPO?", and the verdict, from the report of an audit.
+
+What decides is the push: how much the update raises each reward.
+"""
 
 from collections.abc import Sequence
 from math import isnan

@@ -101,8 +101,8 @@ def gather(
 ) -> Facts:
     """Return the facts of a run, on which its findings and its report rest; arguments and errors are those of `audit`.
 
-    Rewards that turn out not to count, such as those with weight 0, are left out, unless the advantages are then no
-    longer reproduced as before. The facts hold all that findings need of the log.
+    Rewards that do not count, such as those of weight 0, are left out. They stay if without them it would change
+    whether the advantages are reproduced. The facts hold all that findings need of the log.
     """
     expect(isinstance(run, Run), "run", "what gdpo_audit.read_run returns", type(run).__name__)
     expect(callable(engine), "engine", "a function that is called as map is", repr(engine))
@@ -176,11 +176,10 @@ def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
 
 
 def _recipes_of(f: Facts) -> dict[int, Recipe]:
-    """Return the recipe of each batch, by the number of the batch, if the weights change during the run.
+    """Return the recipe of each batch, by the number of the batch, if the weights change during the run; else {}.
 
-    Return {} if the run has no recipe, if the log lacks a reward, or if the run's recipe makes every batch, where
-    batches that lack rows do not count. Return {} also where `recipes_by_batch` finds no recipes with other weights for
-    at least three quarters of the batches that the run's recipe does not make.
+    It is {} also if the run has no recipe, if the log lacks a reward, or if recipes with other weights make less than
+    three quarters of the batches that the run's recipe does not make. Batches that lack rows do not count among these.
     """
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or not wrong.any() or f.lacks_a_reward:
@@ -286,6 +285,7 @@ def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | No
 
 def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
     """Return the recipe solved without impossible groups: groups of n in which an advantage is larger than √(n − 1).
+    wanted: the caller's weights and method.
 
     None if there is no such group, if such groups hold more than half of the advantages, or if no recipe makes all
     advantages that are possible.
@@ -302,8 +302,8 @@ def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], want
 def _reproduces(
     recipe: Recipe, tables: Iterable[pl.DataFrame], rewards: Sequence[str], but_impossible: bool = False
 ) -> bool:
-    """Return whether a recipe makes all logged advantages of some tables; but_impossible: leave out those that no
-    rewards can make.
+    """Return whether a recipe makes all logged advantages in `tables`. rewards: the names of the rewards;
+    but_impossible: leave out advantages that no rewards can make.
     """
     for log in (tensors_of(table, rewards) for table in tables):
         c = compare(log, recipe)

@@ -316,7 +316,7 @@ def _targets(options: Options) -> dict[str, Path]:
 
 
 def _expect_spared(targets: Mapping[str, Path], files: Sequence[str], what: str) -> None:
-    """Raise InputError if one of `targets`, files to write by option, is among `files`; what: words for `files`."""
+    """Raise InputError if a file to write, in `targets` by its option, is among `files`; what: words for `files`."""
     for option, target in targets.items():
         expect(_real(str(target)) not in map(_real, files), option, f"another file than {what}", repr(str(target)))
 

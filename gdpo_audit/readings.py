@@ -1,6 +1,7 @@
-"""Other readings of a log whose advantages no method makes as it was read: other groups, rows, steps or rewards.
+"""Other ways to read a log whose logged advantages no method makes: with other groups, rows, steps or rewards.
 
-The logged advantages decide: a reading is taken where a known method makes all of them from it, and the report says so.
+A way counts if a known method makes all advantages of a sample that is read so. The report then says how the log was
+read.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,12 +32,12 @@ Solve = Callable[[Run, list[pl.DataFrame]], Recipe | None]  # returns the recipe
 
 
 def another_reading(run: Run, solve: Solve) -> Reading | None:
-    """Read the log of a run in other ways until a known method makes all its advantages; return the run so read, a
-    sample of it and the recipe of the sample's advantages.
+    """Read the log of a run in other ways until a known method makes all advantages of a sample. Return the run so
+    read, the sample and the recipe of the sample's advantages.
 
-    None where there is no such reading, where all advantages are 0, or where the log cannot be read again. A reading
-    with several rewards does not count if its recipe shows none of their weights. solve: a function that returns the
-    recipe that makes every advantage in a sample of a run, or None.
+    None where there is no such reading, where no advantage among the log's first rows differs from 0, or where the log
+    cannot be read again. A reading with several rewards does not count if its recipe shows none of their weights.
+    solve: a function that returns the recipe that makes every advantage in a sample of a run, or None.
     """
     if run._read_with is None or run._source.clues is None:
         return None

@@ -73,9 +73,10 @@ def _by_name(names: Sequence[str], values: Tensor) -> dict[str, float | None]:
 
 
 def _convention(check: ConfigCheck, run: Run) -> tuple[Convention, bool]:
-    """Return the convention under which the sample is computed, and whether it takes the lengths of the answers.
+    """Return the convention under which the sample is computed, and whether it uses the lengths of the answers.
 
-    A sample without lengths has a batch step over answers where the configuration's convention has one over tokens.
+    It is the convention of the configuration, or the paper's if the configuration has none. If GDPO's batch step goes
+    by tokens in it, and the sample has no lengths, the batch step goes by answers instead.
     """
     convention = ALL_CONVENTIONS[check.convention or "paper"]
     if convention.last_step == "tokens" and check.method == "gdpo":

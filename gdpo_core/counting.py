@@ -106,14 +106,16 @@ def _grpo(rollouts: int, rewards: int) -> int:
 
 
 def _gdpo(rollouts: int, rewards: int) -> int:
-    """Count the distinct advantage vectors of GDPO: sorted sums of K normalised columns, collected column by column.
+    """Count the distinct advantage vectors of GDPO, where vectors that differ only in their order count once.
 
-    Sorting the sums loses nothing, because every order of a column is a column too. A constant column adds 0, so what K
-    − 1 columns reach, K columns reach too; only sums that are new can lead to further ones.
+    An advantage vector is a sum of K columns, one per reward, each a normalised column of marks. The sums are collected
+    column by column and sorted; nothing is lost by that, because a column in any other order is a column too. A
+    constant column adds 0, so what K − 1 columns reach, K columns reach too. So only sums that are new can lead to
+    further ones.
 
-    In two cases the count is that of GRPO without std. With one reward, each of these two methods has one vector of
-    zeros, which no passes and all passes share, and one for each number of passes between. With up to three rollouts σ
-    is the same wherever it is not 0. Raises InputError where there are too many sums.
+    In two cases the count is that of GRPO without std: with one reward, where both have a vector of zeros and one
+    vector for each number of passes in between, and with up to three rollouts, where σ is the same wherever it is not
+    0. Raises InputError where there are too many sums.
     """
     if rewards == 1 or rollouts <= 3:
         return _no_std(rollouts, rewards)
@@ -173,10 +175,11 @@ def _square_and_free(n: int) -> tuple[int, int]:
 
 
 def _columns(runs: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Yield columns with a 0 or 1 per rollout; of columns that differ only in the order inside a run, just one.
+    """Yield columns with a 0 or 1 per rollout. Of columns that differ only in the order inside a run, just one is
+    yielded.
 
-    runs: how many rollouts stand in each run; those of one run have had equal sums so far, so their order does not
-    matter.
+    runs: how many rollouts stand in each run. A run is a stretch of rollouts with equal sums of the columns that were
+    added before, so that the order inside it does not matter.
     """
     for ones in product(*(range(size + 1) for size in runs)):
         yield tuple(r for size, n in zip(runs, ones, strict=True) for r in [0] * (size - n) + [1] * n)

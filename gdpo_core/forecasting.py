@@ -133,8 +133,8 @@ class Pushes:
 
     @cached_property
     def _offset(self) -> Array:
-        """The shift that makes the formula agree with the log, (K,): artanh of the measured push, minus the mean of
-        `_formula` over the course of the log.
+        """A constant per reward, (K,), that makes the formula agree with the log: artanh of the measured push, minus
+        the mean of `_formula` over the logged steps.
         """
         return np.arctanh(np.clip(self.measured, -0.999, 0.999)) - self._formula(self.course.logits).mean(0)
 
@@ -189,12 +189,14 @@ class Speeds:
 
     @cached_property
     def speed(self) -> Array:
-        """The median of each reward's speed, (K,), if the speeds have the probabilities `chance`."""
+        """The median of each reward's speed, (K,), over the speeds in `grid` with the probabilities in `chance`."""
         return self.quantile(np.full((1, len(self.start)), 0.5))[0]
 
     @cached_property
     def spread(self) -> Array:
-        """The standard deviation of each reward's speed, (K,), where `chance` gives the probability of each speed."""
+        """The standard deviation of each reward's speed, (K,), over the speeds in `grid` with the probabilities in
+        `chance`.
+        """
         mean = self.chance @ self.grid
         return np.sqrt(np.maximum(self.chance @ self.grid**2 - mean**2, 0))
 
@@ -214,9 +216,10 @@ class Speeds:
         return np.stack(columns, axis=1)
 
     def starts(self, speeds: Array) -> Array:
-        """Return (draws, K) the logits at the first step that go with these speeds, (draws, K).
+        """Return (draws, K) the logits of the rewards at the first step, one for each of the speeds, (draws, K).
 
-        A speed that lies more than 3 standard errors above the fitted one counts as if it lay 3 above.
+        A higher speed gives a lower start, by `slope`. A speed that lies more than 3 standard errors above the fitted
+        one counts as if it lay 3 above.
         """
         return self.start - self.slope * (np.minimum(speeds, self.fitted + 3 * self.error) - self.fitted)
 

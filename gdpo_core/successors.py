@@ -133,11 +133,12 @@ def _dvao(batch: Batch) -> Steps:
 def _corr_grpo(batch: Batch) -> Steps:
     """Compute CorrGRPO: GRPO's centred sum, divided by √(Σ_k Σ_l ρ_kl).
 
-    GRPO divides by the std of the sum, whose variance adds up covariances; here Pearson's correlations ρ of the
-    weighted rewards are added up in their place, 0 for those of a constant reward. A convention's eps is added under
-    the root, as published. Where Σ_k Σ_l ρ_kl and eps are 0, as for rewards in perfect conflict, the advantages are 0.
-    Of missing rewards the paper says nothing; with them the sum of ρ is the variance of Σ_k ±z_k over the rewards that
-    are there. Raises InputError under leave-one-out. Source: arXiv 2609.36820 and the code in HKUST-KnowComp/CorrGRPO.
+    GRPO divides by the std of the sum, whose variance adds up covariances. Here Pearson's correlations ρ of the
+    weighted rewards take their place; those of a constant reward are 0. A convention's eps is added under the root, as
+    published. Where Σ_k Σ_l ρ_kl and eps are 0, as for rewards in perfect conflict, the advantages are 0. Of missing
+    rewards the paper says nothing. With them the sum of ρ is the variance of the sum of the z-scores that are there,
+    each with the sign of its weight. Raises InputError under leave-one-out. Source: arXiv 2609.36820 and the code in
+    HKUST-KnowComp/CorrGRPO.
     """
     c = batch.convention
     expect(not c.leave_one_out, "convention", "one with whole groups, for corr_grpo correlates in these", c.name)

@@ -60,7 +60,7 @@ def written(value: dict) -> str:
 
 def cells(function: Callable, method: str, data: dict) -> dict[str, str]:
     """Return a sentence on what the function does in each case, by the name of the case. The sentence is the function's
-    error, or it says how its answer stands beside the paper's for `method`. data: what `answered` returns.
+    error, or it says how its answer stands beside the paper's for `method`. data: cases with answers, from `answered`.
     """
     found = {case["name"]: (case, check.run(function, case)) for case in data["cases"]}
     return {

@@ -43,8 +43,8 @@ def _arguments(args: Mapping[str, list], required: list[str]) -> str:
 
 
 def _first(values: list) -> object:
-    """Return the first accepted value other than "", which only says that a value may be left out. Dictionaries in it
-    are reduced as `_plain` does.
+    """Return the first accepted value other than "", as `_plain` reduces it. The value "" only says that an argument
+    may be left out.
     """
     return _plain(next(value for value in values if value != ""))
 

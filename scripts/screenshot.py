@@ -136,8 +136,8 @@ def main(url: str) -> None:
 
 
 def open_page(running: Browser, url: str, width: int, height: int, **options: object) -> Page:
-    """Return the page in a new window of this size, once the Lab is drawn. options: further ones of the window, as
-    Playwright names them.
+    """Return a new page of the browser, which shows `url`, once the Lab is drawn. width, height: the size of its window
+    in pixels; options: more arguments of Playwright's `new_page`.
     """
     still = {"reduced_motion": "reduce"}  # so that what drops into place is shown where it ends
     page = running.new_page(viewport={"width": width, "height": height}, **still, **options)
@@ -187,9 +187,11 @@ def still(running: Browser, url: str, width: int, height: int) -> str:
 
 
 def _rules(classes: dict[tuple, str], scheme: int) -> str:
-    """Return the CSS rules of all classes for one scheme, 1 for light and 2 for dark. For dark only what differs from
-    light is written. classes: the name of each class, by what it sets: a tuple with a triple for each CSS property, of
-    the property, its value in light, and its value in dark.
+    """Return the CSS rules of all classes for one scheme, 1 for light and 2 for dark. A rule for dark holds only the
+    properties with another value than in light.
+
+    classes: the name of each class by what it sets: a tuple with, for each CSS property, the triple (property, value in
+    light, value in dark).
     """
     rules = ""
     for looks, name in classes.items():

@@ -144,7 +144,8 @@ def means_by_seed(table: pl.DataFrame, setup: str, reward: str) -> pl.DataFrame:
     """Return a table with the columns seed, grpo and gdpo: under each method, the mean of `reward` over all steps of
     the run with that seed.
 
-    The table has a row for each seed with which both methods ran. table: as in `hold`; setup: the name of a set-up.
+    The table has a row for each seed with which both methods ran. table: the runs, a row per set-up, method, seed and
+    step, with a column per reward; setup: the name of a set-up.
     """
     runs = table.filter(pl.col("setup").cast(pl.String) == setup).group_by("seed", pl.col("method").cast(pl.String))
     means = runs.agg(pl.col(reward).cast(pl.Float64).mean())

@@ -20,10 +20,10 @@ import msgspec
 
 
 def apply(at_end: Callable[[], None] = lambda: None) -> None:
-    """Make all seven changes inside marimo. From then on `at_end` is called whenever a session ends.
+    """Make all seven changes inside marimo, with which the page costs less. From then on `at_end` is called whenever a
+    session ends.
 
-    If this version of marimo lacks a name or a file that a change needs, that change is left out; the page then costs
-    more.
+    If this version of marimo lacks a name or a file that a change needs, that change is left out.
     """
     ends = functools.partial(forget_sessions, at_end)
     for change in (ends, refuse_unknown, cache_entry_points, decode_once, render_once, cache_cells, send_no_editor):

@@ -40,7 +40,7 @@ class Result:
 
     @property
     def name(self) -> str:
-        """A short name of the cell, which no other cell has."""
+        """A short name of this cell of the paper's tables, which no other cell has."""
         model = self.model.removeprefix("DeepSeek-").removesuffix("-Instruct").replace("Qwen2.5-", "")
         metric = "" if self.metric in ("accuracy", "passed") else self.metric
         setting = {"length counts only if right": "gated"}.get(self.setting, self.setting)

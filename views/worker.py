@@ -43,10 +43,9 @@ _all_told, spawn.get_preparation_data = spawn.get_preparation_data, _told
 
 
 def start(function: Callable[[Connection], None]) -> tuple[BaseProcess, Connection]:
-    """Start a process that runs `function` with one end of a pipe, and return the process and the other end of the
-    pipe.
+    """Start a process that runs `function` with one end of a pipe. Return the process and the other end of the pipe.
 
-    The new process has no limits, and ends with the calling one at the latest.
+    The new process has no limit of time or memory. It ends with the process that called this function at the latest.
     """
     ours, theirs = _context.Pipe()
     process = _context.Process(target=function, args=(theirs,), daemon=True)
@@ -56,8 +55,8 @@ def start(function: Callable[[Connection], None]) -> tuple[BaseProcess, Connecti
 
 
 def call(function: Callable[..., Any], *args: Any) -> Any:
-    """Return what the function returns for these arguments, computed in a process of its own; at most two processes run
-    one function at once, and further calls wait.
+    """Return what the function returns for these arguments, computed in a process of its own. Of one function, at most
+    two such processes run at once; further calls wait.
 
     Raises the InputError of the function, and InputError too where the function fails otherwise, or where its process
     dies or takes too long.
@@ -84,8 +83,8 @@ def call(function: Callable[..., Any], *args: Any) -> Any:
 def elsewhere(function: Callable[..., Any], *args: Any) -> Any:
     """Return what the function returns for these arguments, computed by `call` in a process of its own.
 
-    If `call` raises InputError, whether the function raised it or no process was to be had, the calling process calls
-    the function itself, and whatever the function then raises is raised.
+    If `call` raises InputError, the calling process computes the function itself. So an error of the function is raised
+    here too, and the lack of a process is not.
     """
     try:
         return call(function, *args)

@@ -132,8 +132,7 @@ def best_groups(f: Facts) -> Examples | None:
 
 def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup, ...]:
     """Return the groups that show each kind of finding in `FINDINGS` best, and those that show best how good responses
-    are punished, all without their texts. () where no examples were looked for, or only for another method than that of
-    the run.
+    are punished. They come without their texts. () where no groups were kept as examples of the run's own method.
 
     findings: those of the run. The first `reward-dominates` among them says which reward the examples of that kind are
     about; if there is none, it is the reward with the largest share of the update.

@@ -136,9 +136,9 @@ class Facts(Figures):
 
     @property
     def trainers_own(self) -> bool:
-        """Whether nobody chose the method that was meant to run: it is the one that the trainer of this log runs by
-        itself. False for ms-swift, in whose configuration somebody does choose it, and where no method was meant to
-        run.
+        """Whether the method that was meant to run is the one that the trainer of this log runs without being told.
+
+        False where no method was meant to run. False also for ms-swift, in whose configuration somebody does choose it.
         """
         same = self.intended_method is not None and self.intended_method == self.run.configured_method
         return same and self.run.framework != "ms_swift"  # in its configuration somebody does choose the method
@@ -250,8 +250,8 @@ class Facts(Figures):
         return 1 / min(known) if known else 1.0
 
     def printed(self, weights: Iterable[float]) -> list[float]:
-        """Return weights as they are printed: times `unit`, and rounded to 12 significant digits, or to 5 where only
-        their ratios are known.
+        """Return weights as they are printed: times the factor `unit`, and rounded to 12 significant digits, or to 5
+        where only the ratios of the weights are known.
         """
         digits = 5 if self.ratios_alone else 12
         return [float(f"{self.unit * w:.{digits}g}") for w in weights]

@@ -125,9 +125,11 @@ class Figures:
         return self._over_groups(self.due_shares(k))
 
     def due_shares(self, k: int) -> Array:
-        """Return (batches,) the share of the update that the weight of the reward with index k asks for, as `due_share`
-        computes it, under the weights of each batch. The share of the groups in which a reward differs, which enters
-        it, is that of the whole run.
+        """Return (batches,) the share of the update that the reward with index k should have by its weight in each
+        batch.
+
+        It is computed as `due_share` says, with the weights of the batch. The share of groups in which a reward differs
+        is taken from the whole run.
         """
         return self._by_weights(lambda i: 1 - self.dead_or_missing(i))[k]
 

@@ -55,9 +55,10 @@ def _error(batches: Sums[Array]) -> str:
 
 
 def _off(batches: Sums[Array]) -> dict[str, object]:
-    """Return the evidence of a finding about batches that are not reproduced, by name: the first `LISTED` of their
-    steps, how many of their rows are off, and a share with its threshold. Among the groups with such rows, this is the
-    share of the groups whose advantages are all off by one factor.
+    """Return the evidence of a finding about batches that are not reproduced, by name.
+
+    It is the first `LISTED` of their steps, the number of their rows that are off, and a share with its threshold. The
+    share is of the groups with such rows: those whose logged advantages are one positive multiple of the computed ones.
     """
     wrong, steps = int(batches.logged.wrong.sum()), batches.step.tolist()[:LISTED]
     return {"steps": steps, "rows_off": wrong, "groups_off_by_a_factor": scaled_share(batches), "threshold": SCALE_ONLY}
@@ -263,13 +264,13 @@ def advantages_upside_down(f: Facts) -> Iterator[Finding]:
 def _against(weights: Mapping[str, float | None], asked: Mapping[str, float]) -> list[str]:
     """Return the names of the rewards whose weights below 0 show that the advantages are upside down; [] if none do.
 
-    If a weight above 0 was asked for rewards whose weight is below 0, they are those rewards. Otherwise they are all
-    rewards with a weight below 0. But then no name is returned if any reward has a weight above 0, if a weight below 0
-    was asked for one whose weight is below 0, or if only one of several rewards has a weight other than 0: that reward
-    may be a penalty.
+    If some of the rewards whose weight is below 0 were asked to have a weight above 0, they are returned. Otherwise all
+    rewards with a weight below 0 are returned, but none in these cases:
+    - A reward has a weight above 0.
+    - A weight below 0 was asked for a reward whose weight is below 0.
+    - Only one of several rewards has a weight other than 0, as it may be a penalty.
 
-    weights: the weight that the log shows of each reward, None where it shows none; asked: the weights that were asked
-    for.
+    weights: the weight that the log shows of each reward, None where it shows none; asked: the weights asked for.
     """
     below = [name for name, w in weights.items() if w is not None and w < 0]
     if wanted := [name for name in below if asked.get(name, 0) > 0]:

@@ -148,9 +148,11 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
 
 
 def ragged_batches(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if some groups lack responses. This is so if batches hold a number of rows that is no multiple
-    of the group size, or, where a column tells the groups apart, if groups do. Yield nothing if a column tells the
-    groups apart and a recipe reproduces the logged advantages: the trainer itself then had such groups.
+    """Yield one finding if some groups lack responses.
+
+    Where a column tells the groups apart, this shows in groups whose number of rows is no multiple of the usual one.
+    Elsewhere it shows in batches whose number of rows is no multiple of the group size. Yield nothing if a column tells
+    the groups apart and a recipe reproduces the logged advantages: the trainer itself then had such groups.
     """
     for details in issues(f, "ragged-batches"):
         if f.run.grouped_by_column and f.reproduced:

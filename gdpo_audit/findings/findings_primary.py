@@ -31,8 +31,9 @@ class _Drift(NamedTuple):
     beyond_chance: bool
 
     def moves(self, sign: int) -> bool:
-        """Return whether the mean changes in the direction `sign`, 1 for better and −1 for worse, by at least `FALLS`
-        standard deviations of the reward and by more than chance explains.
+        """Return whether the mean of the reward changes in the direction `sign`: 1 for better, −1 for worse.
+
+        False where it changes by less than `FALLS` standard deviations, or where chance alone may explain the change.
         """
         return self.beyond_chance and sign * self.size >= t.FALLS
 

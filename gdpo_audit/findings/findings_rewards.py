@@ -48,9 +48,10 @@ def reward_dead(f: Facts) -> Iterator[Finding]:
 
 
 def reward_fades(f: Facts) -> Iterator[Finding]:
-    """Yield a finding for each reward that teaches less at the end of the run: it is constant in many more groups of
-    the last quarter than of the first, and in the last quarter it is constant in nearly all groups or makes a much
-    smaller share of the update. Yield nothing for a short run, nor for a reward of weight 0.
+    """Yield a finding for each reward that teaches less at the end of the run.
+
+    It is constant in many more groups of the last quarter than of the first. In the last quarter it also is constant in
+    nearly all groups or makes a much smaller share of the update. None for a short run or a reward of weight 0.
     """
     batches = len(f.batches.batch)
     if batches < t.FADES_BATCHES:
@@ -359,7 +360,7 @@ def length_coupled(f: Facts) -> Iterator[Finding]:
 
 def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
     """Yield a finding for each reward that is constant in nearly all groups with some values of a column, such as some
-    tasks, and in clearly fewer of the groups with its other values; none if it is constant in nearly all of the run.
+    tasks, and in clearly fewer of the other groups. None for a reward that is constant in nearly all groups of the run.
     """
     for k, name in enumerate(f.rewards):
         here = [

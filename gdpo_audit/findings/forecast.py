@@ -259,8 +259,10 @@ class _Compared:
 
     @cached_property
     def differences(self) -> Array:
-        """(draws, rewards) the forecast less the run's own course, averaged over the steps. The value of a step is the
-        one before the step's update.
+        """(draws, rewards) by how much each rate is higher under the other setting than under the run's own, averaged
+        over the steps.
+
+        A draw is a set of speeds. The rate at a step is the one before the step's update.
         """
         steps = int(self.times[-1])
         low, fraction = _between(self.times, np.arange(steps, dtype=float))
@@ -268,9 +270,11 @@ class _Compared:
         return np.einsum("t,tdk->dk", weight / steps, self.forecast - self.as_it_ran)
 
     def at_every_step(self, course: Array, k: int) -> Array:
-        """Return (steps + 1,) the rate of the reward with index k at every step, if each reward has its median speed.
-        course: one of the arrays `as_it_ran` and `forecast`, whose first draw holds the median speeds; between its
-        times the rate is interpolated.
+        """Return (steps + 1,) the rate of the reward with index k before the first step and after each, at the median
+        speeds.
+
+        course: `as_it_ran` or `forecast`, whose first draw has the median speed of each reward. It holds rates at
+        `times` alone; those in between are interpolated.
         """
         return np.interp(np.arange(self.times[-1] + 1), self.times, course[:, 0, k])
 
@@ -287,9 +291,10 @@ def _between(times: Array, steps: Array) -> tuple[NDArray[np.int64], Array]:
 def _compare(speeds: Speeds, before: Pushes, after: Pushes, steps: int) -> _Compared:
     """Return the courses of the rewards under the run's own setting and under another one, over so many steps.
 
-    They are computed with the median speeds, and then with `_DRAWS` random draws of the speeds. In each case both
-    courses have the same start and the same speeds. Of the difference that is computed between them only the part
-    `CARRIED` is kept. before, after: the pushes under the run's own setting and under the other one.
+    The first pair of courses has the median speeds; `_DRAWS` more have random draws of the speeds. Both courses of a
+    pair have the same start and the same speeds. The course under the other setting is then moved towards the run's
+    own: of the distance between them, the part `CARRIED` is left. before, after: the pushes under the run's own setting
+    and under the other one.
     """
     probabilities = np.random.default_rng(0).random((_DRAWS, len(speeds.start)))
     drawn = np.concatenate([speeds.speed[None], speeds.quantile(probabilities)])

@@ -339,8 +339,8 @@ def _method_sums(
 
 
 def _length_sums(grouped: Grouped, distance: Tensor, rows: pl.DataFrame, basis: Basis) -> LengthSums[Any]:
-    """Return the sums over the lengths of each group. distance: (rewards, …) the rewards minus the means of their
-    groups.
+    """Return the sums over the lengths of completions, one of each kind per group. distance: (rewards, …) each
+    response's rewards minus their means in its group.
     """
     lengths = torch.from_numpy(token_lengths(rows).copy()).view(distance.shape[1:])
     deviations = grouped.centred(lengths)[1]

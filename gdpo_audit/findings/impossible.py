@@ -59,13 +59,12 @@ def impossible(log: Tensors, recipe: Recipe | None, comparison: Comparison | Non
 
 
 def _beyond(log: Tensors, recipe: Recipe, comparison: Comparison, wrong: Tensor) -> Tensor:
-    """Return (responses,) whether an advantage is too large to be a z-score of its group or batch; all False if the
-    recipe makes no z-scores.
+    """Return (responses,) whether an advantage is too large to be a z-score; all False if the recipe makes no z-scores.
 
-    An advantage is too large if the recipe does not reproduce it, and it exceeds the largest z-score that its group or
-    batch can have by more than the error that counts as reproduced. Only a group counts in which the recipe reproduces
-    more than half of the advantages, and in which all that it does not reproduce are too large. In a group that was
-    scaled, or that lacks rows, some of those would be small enough.
+    In a group or batch of n responses no z-score exceeds a bound that depends on n. An advantage is too large if the
+    recipe does not reproduce it, and if it exceeds that bound by more than the error that counts as reproduced. Two
+    more things have to hold in its group: the recipe reproduces more than half of the advantages, and all others are
+    too large. In a group that was scaled, or that lacks rows, some of the others would be small enough.
     wrong: (responses,) whether the recipe does not reproduce the advantage.
     """
     over = last_z(recipe)

@@ -114,9 +114,10 @@ class LoggedGroups:
         return np.where(np.isnan(self.range), 1.0, np.maximum(known, 1e-6))
 
     def pushes(self, method: str, weights: tuple[float, ...], gate: Gate | None = None) -> Pushes:
-        """Return how a setting (method, weights and gate) pushes the rewards: its push on each, as measured on the
-        logged groups. With it are the standard deviations and correlations of the rewards, from which the push at
-        other rates of the rewards is computed.
+        """Return the push of a setting (method, weights and gate) on each reward, as measured on the logged groups.
+
+        The result also holds what is needed to compute the push as the means of the rewards move: the standard
+        deviations and correlations of the rewards.
         """
         table = self.table if gate is None else self.table.with_columns(behind(gate, self.facts.rewards))
         values = self.values if gate is None else self._values(table)
@@ -157,11 +158,11 @@ class LoggedGroups:
         return batch.zero_unrewarded(formula(batch).advantages).flatten().numpy()
 
     def _passes(self, gate: Gate, values: Array) -> float:
-        """Return the rate of a gated reward, divided by the product of two rates: that of the reward without the gate,
-        and that of the reward on which the gate depends.
+        """Return the factor of a gate: the rate of the gated reward, divided by the product of two rates. They are the
+        rate of the reward without the gate, and the rate of the reward that has to be passed.
 
         A rate is the mean of a reward, as a number from 0 at its lowest to 1 at its highest value in the log. values:
-        (rewards, responses) the rewards with the gate.
+        (rewards, responses) the rewards as the gate leaves them.
         """
         k, on = gate.reward, gate.on
         passing = self._rates(self.values)

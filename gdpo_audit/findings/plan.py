@@ -104,10 +104,10 @@ def plan_of(f: Facts) -> tuple[Setting, ...]:
 def _settings(trials: Trials) -> Iterator[tuple[Setting, Trial]]:
     """Yield each setting without a gate that is tried, with the trial that it was computed from.
 
-    First comes the run's own setting. Then come the same weights under GDPO and under GRPO, except under the method
-    that ran. Last, under each of the two, come weights that give each reward the share of the update that its own
-    weight asks for; they are left out if none are found or if they hardly differ from those of the run. If the run's
-    method is GRPO without std, or with the std of the batch, it stands for GRPO.
+    First comes the run's own setting. Then come GDPO and GRPO with the weights of the run; the method that ran is not
+    tried twice. Last come GDPO and GRPO with weights under which each reward gets the share of the update that the
+    run's weight for it asks for. These are left out if they are not found, or hardly differ from the weights of the
+    run. If the method that ran is GRPO without std, or GRPO with the std of the batch, it takes the place of GRPO here.
     """
     f = trials.facts
     weights_of_run, name = f.basis.weights, NAMES[f.method]
@@ -224,8 +224,10 @@ def _gain(row: Setting, ran: Setting, first: str) -> float:
 
 
 def _recommended(row: Setting, ran: Setting, primary: str) -> Setting:
-    """Return the setting `row` marked as recommended, with the reason, which is how the push on the primary reward
-    changes, and with what it costs other rewards. ran: the run's own setting.
+    """Return the setting `row` marked as recommended, with a reason and its cost.
+
+    The reason is how the push on the primary reward changes; the cost is by how much the pushes on other rewards fall.
+    ran: the run's own setting.
     """
     falling = [
         name for name in row.push if name != primary and ran.push[name] - row.push[name] > push_noise(row.tried_on)

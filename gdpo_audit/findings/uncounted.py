@@ -16,10 +16,10 @@ def counted(f: Facts) -> Run | None:
     """Return the run without the columns that do not count as rewards; None where every column counts, or where
     advantages are logged but not reproduced.
 
-    A column whose weight is known to be 0 does not count (see `_without_weight`). Only if there is no such column,
-    weighted copies of other rewards do not count (see `_weighted_copies`): the factor of a copy then becomes the weight
-    of the reward that it repeats, unless the run already tells that weight. The columns that do not count are added to
-    `uncounted` of the run, each with the reason.
+    A column whose weight is known to be 0 does not count (see `_without_weight`). If there are such columns, only they
+    are taken out. If not, weighted copies of other rewards are (see `_weighted_copies`): the factor of a copy then
+    becomes the weight of the reward that it repeats, unless the run already tells that weight. The columns that do not
+    count are added to `uncounted` of the run, each with the reason.
     """
     if f.reproduced is False:
         return None

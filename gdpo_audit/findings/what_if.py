@@ -126,9 +126,9 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, tables: Iterable[pl.DataFr
 
 
 def figures_under(f: Facts, method: str, rewards: Sequence[str]) -> SettingPart:
-    """Return a setting together with the figures of a run under it, as a part of the report. f: the facts of the run
-    under that setting, of which the weights and the convention are taken.
+    """Return a part of the report: a setting together with the figures of a run under it.
 
+    f: the facts of the run under that setting; the weights and the convention of the setting are taken from them.
     rewards: the names of all rewards that the part lists. A reward that does not count in the facts f has weight 0 and
     share 0, and None as its push and as its share of punished responses.
     """

@@ -204,7 +204,7 @@ def _holds_one(table: pl.DataFrame, clear: Sequence[str], flags: Collection[str]
 
 
 def _not_a_sum(parts: Sequence[str], total: str, score: Score, alone: bool = False) -> LogIssue:
-    """Return the issue of a total that is not a weighted sum of the columns beside it.
+    """Return an issue that says that a total is not a weighted sum of the columns beside it.
 
     parts: the columns beside the total. score: how nearly they make the total. alone: whether `parts` is one column.
     """
@@ -226,9 +226,9 @@ def _without_open_ones(
 ) -> tuple[RewardChoice, dict[str, str]]:
     """Return two things: the choice without the rewards that may be metrics, and {reward: why it is left out}.
 
-    Such rewards are left out only if logged advantages can judge them (`judged`), and stay if no other would be left.
-    Without advantages, raises InputError for them. Raises it then for two rewards, too, that put the responses of every
-    group in one order, unless the name of one says that it is the other one, weighted.
+    With logged advantages, which can judge rewards later (`judged`), such rewards are left out, unless no other would
+    be left. Without logged advantages they raise InputError. Then two rewards that order the responses of every group
+    alike raise it too, unless one is named as the other one, weighted.
     table: a sample of the rows. where: a file, for errors.
     """
     names = choice.rewards

@@ -192,7 +192,8 @@ def _home(folder: str, where: str) -> str:
 
 
 def _wandb_key(wanted: str, name: str) -> str | None:
-    """Return the key of a table of W&B, with # for numbers and "of W&B" behind it.
+    """Return the key under which W&B logged a table, as words such as "completions_step=# of W&B", where # is for
+    numbers.
 
     None for a file that is no such table, or whose key does not match.
     wanted: a pattern that the whole key must match. name: the path of the file.

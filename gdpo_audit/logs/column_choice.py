@@ -136,10 +136,11 @@ def not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOpt
 
 
 def examined_always(form: Form) -> set[str]:
-    """Return the names, in small letters, of columns in which numbers that are written as text are always an error.
+    """Return the names, in small letters, of columns in which numbers written as text are an error even if rewards are
+    named.
 
-    They are the usual names of advantages and lengths in a log of no known framework (`form.asks`); any other log has
-    none, so that the set is empty.
+    For a log of no known framework (`form.asks`), they are the usual names of advantages and lengths. For the log of a
+    known framework the set is empty.
     """
     return {*ADVANTAGES, *LENGTHS} if form.asks else set()
 

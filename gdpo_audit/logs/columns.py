@@ -97,7 +97,7 @@ class ReadOptions:
 
     @property
     def names(self) -> list[str]:
-        """The columns that the caller named: as rewards, to tell groups apart, as `by`, and in `columns`."""
+        """The columns that the caller named: as rewards, to tell groups apart, in `columns`, or as the column `by`."""
         beside = (*self.groups, *(self.columns or {}).values(), self.by)
         return [*(self.rewards or ()), *(name for name in beside if name)]
 
@@ -250,14 +250,13 @@ def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[st
 def refuse_numeric_texts(
     tables: Sequence[Table], used: Iterable[str], rewards: Sequence[str] = (), needed: Collection[str] = ()
 ) -> None:
-    """Raise InputError for a column of text that is not used, although it may be a reward written as text: its first
-    texts all spell numbers, or its name ends like that of a reward, as in total_score.
+    """Raise InputError for a column of text that may be a reward written as text. Its first texts all spell numbers, or
+    its name ends like that of a reward, as in total_score.
 
     Columns that are named like prompts, answers or ids, or that hold no text, are no error.
-    used: columns that are used, and others that are not to be checked.
-    rewards: the rewards that a caller may name so that the column is left alone; the error then says how to name them.
-    needed: in small letters, names of columns that are read even if the rewards are named, so that naming does not
-    help.
+    used: the columns that are not looked at, as they are in use or may hold such texts.
+    rewards: the rewards that a caller can name to have the column left alone; if there are any, the error says so.
+    needed: columns, in small letters, for which the error does not say so, because they are read all the same.
     """
     examined = {*used}
     for table in tables:

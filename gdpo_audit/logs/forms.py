@@ -76,11 +76,12 @@ def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Map
 
 
 def _of_training(tables: Sequence[Table], step: str) -> tuple[list[Table], list[LogIssue]]:
-    """Return the tables without those of evaluations in a tracker, and a list of the issue that says so, if any.
+    """Return the tables without those of evaluations in a tracker, and a list: an issue that names the steps of the
+    evaluations that were left out, or nothing.
 
-    TRL logs an evaluation under the step of the batch before it, and rows of that batch may come first in its table. So
-    a table that follows others of the same step is an evaluation's if it holds a prompt that the first of them lacks.
-    step: the column of steps.
+    TRL logs an evaluation under the step of the batch before it, and rows of that batch may come first in its table.
+    So, of several tables of one step, a later one is an evaluation's if it holds a prompt that the first one lacks.
+    step: the name of the column with the step.
     """
     kept, steps = list[Table](), list[int]()
     first: pl.DataFrame | None = None  # the first table of the step
@@ -325,7 +326,7 @@ def _plain(name: str) -> str:
 
 
 def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
-    """Raise InputError if rows are means, not responses, because each has a step of its own in one of these columns."""
+    """Raise InputError if a column of `steps` has a new step in each row: such rows are means, not responses."""
     for name in steps:
         there = [table for table in tables if name in table.schema and not table.schema[name].is_nested()]
         if _all_differ(first_values(table, [name], 5_000)[name] for table in there):

@@ -48,12 +48,13 @@ def with_groups(run: Run, options: ReadOptions) -> Run:
     """Return the run with its rows in groups.
 
     If the options hold `places`, the groups are rows that stand so many places apart. Otherwise a column identifies the
-    groups, or else they are blocks of rows. The size of the blocks is the one that the options hold, else the one in a
-    configuration file beside the log, else one that is inferred.
+    groups, or else they are blocks of rows. The size of the blocks is the one that the options hold. Without it, it is
+    the one in a configuration file beside the log, provided that it divides every batch. Without either, it is
+    inferred.
 
-    The size of blocks, and where it changes, is inferred from the whole log; cut and merged groups are looked for only
-    in the steps that the options choose. Raises NoGroups if nothing shows the groups. Raises InputError if the size
-    that the options hold does not fit, or if the log has none of the chosen steps.
+    The size of blocks, and where it changes, is inferred without regard to the steps that the options choose; cut and
+    merged groups are looked for only in these steps. Raises NoGroups if nothing shows the groups. Raises InputError if
+    the size that the options hold does not fit, or if the log has none of the chosen steps.
     """
     rows = run._source
     window = window_of(rows.sizes["step"], run.path, options.steps, options.last)
@@ -186,13 +187,14 @@ def _in_blocks(run: Run, blocks: Blocks) -> Run:
 
 
 def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
-    """Return the run in the groups that a column identifies. Issues say, where it is so,
+    """Return the run in the groups that a column identifies, with an issue for each of these cases:
 
-    - from where on the groups have another size;
-    - that every group has a single row, though there are more groups than batches;
-    - which groups hold a multiple of the usual size, so that they are several groups;
-    - which groups have lost rows. This is said only if all groups should have one size and few do not.
-    sizes: the rows, batch, step and file of each group. group_size: the usual size, if the caller gave it.
+    - the groups have another size from some step on;
+    - every group has a single row, though there are more groups than batches;
+    - groups hold a multiple of the usual size, so that they are several groups;
+    - groups have lost rows, in a log in which all should have one size and few do not.
+    sizes: a row per group with its number of rows, batch, step and file. group_size: the usual size, if the caller gave
+    it.
     Raises InputError if the rows of a group are no multiple of the size given.
     """
     rows = run._source
@@ -281,7 +283,7 @@ def _prompt_ids(prompts: pl.DataFrame | None) -> list[np.ndarray]:
 
 
 def _with_sample(run: Run) -> Run:
-    """Return the run, with an issue if no two rows of any batch share a prompt, as in a log that is a sample.
+    """Return the run, with an issue if no two rows of any batch share a prompt; then the log is probably only a sample.
 
     Batches of one row do not count. Without such an issue, and where the prompts are not known, the run is unchanged.
     """
@@ -310,10 +312,11 @@ def refuse_groups(run: Run) -> NoReturn:
 
 
 def _merged_prompts(prompts: pl.DataFrame, size: pl.Expr) -> dict[str, object] | None:
-    """Return details, for an issue, of groups of one batch that share a prompt; None if there are none.
+    """Return what an issue needs to say that groups of one batch share a prompt, by name; None if no groups do.
 
     A group is a block of rows, and its prompt is that of its first row.
-    prompts: the batch, step and `_key` (the prompt) of some rows. size: an expression for the group size.
+    prompts: the batch, step and `_key` (the prompt) of some rows. size: an expression that gives the group size at each
+    row.
     """
     block = pl.int_range(pl.len()).over("batch") // size
     groups = prompts.with_columns(block.alias("block")).unique(["batch", "block"], keep="first", maintain_order=True)

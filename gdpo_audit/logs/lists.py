@@ -77,9 +77,9 @@ def exploded(table: Table, frame: pl.LazyFrame, lists: Lists, number: int, texts
 
     If a row of the log holds several answers, a column `LINE` holds the number of the row from which an answer came.
     Rows whose lists are empty are left out. A table without any of these columns is returned as it is.
-    frame: the rows of the table. number: the number of the table, from 0.
-    texts: whether the texts in lists of columns named in UNREAD are kept; otherwise the number of characters, as text,
-    takes the place of each, except in the kinds of table that keep all texts, such as Parquet.
+    frame: the rows of the table. number: which of the log's tables it is, from 0.
+    texts: whether long texts in these lists, those of columns named in UNREAD, are kept. If not, each is replaced by
+    its number of characters, as text. The kinds of table that keep all texts, such as Parquet, keep these too.
     """
     schema = frame.collect_schema()
     there = [name for name in lists.names if isinstance(schema.get(name), pl.List)]

@@ -61,9 +61,10 @@ def objects_in(schema: Schema, named: Collection[str], alone: bool) -> dict[str,
     The keys are the names of the objects' columns. The members that become columns are numbers, lists of numbers,
     texts, and members without any value. An object holds rewards if it has a member of numbers, and if besides its
     column is named like rewards (`is_called_reward`), or the caller names its column or one of its members of numbers.
+    If there is no such object, an object of numbers alone (`_may_judge`) holds rewards, but only if `alone` is set and
+    the caller names no rewards.
     schema: the columns of the log with their types. named: the rewards that the caller names.
-    alone: whether no other column may be a reward. If so, if nothing is named, and if no object is named like rewards,
-    an object holds rewards also if all of its members are numbers (`_may_judge`).
+    alone: whether no other column of the log may be a reward.
     """
     numbers = {
         name: [member for member, member_kind in fields_of(kind).items() if is_numbers(member_kind)]

@@ -356,9 +356,9 @@ def _with_grouping(form: Form, options: ReadOptions) -> Form:
     """Return a form, which says how to read the log, with what the options say about groups and about rows to leave
     out.
 
-    It gets `mask` and `once` of the options. If several columns together name a group, they are joined in the column
-    that is the form's key. If no column may name a group (`unkeyed` or `places`), the form has no key. Otherwise its
-    groups stay as they are.
+    It gets the options' `mask`, which leaves out rows, and `once`, which leaves out copies. If the options bar every
+    column from naming a group (`unkeyed` or `places`), the form has no key. If they name several columns that name a
+    group only together, the column that is the form's key joins them. Otherwise the form's groups stay as they are.
     """
     form = replace(form, once=options.once, mask=options.mask)
     if options.unkeyed or options.places:

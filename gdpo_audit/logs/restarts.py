@@ -30,17 +30,18 @@ def in_order(rows: pl.DataFrame, files: Sequence[str]) -> pl.DataFrame:
 
 
 def _restarted(rows: pl.DataFrame) -> bool:
-    """Return whether steps fall because the run went back to an earlier step, not because rows are in disorder.
+    """Return whether the steps fall because the run went back to an earlier step, not because rows are in disorder.
 
-    The rows of a file from one fall of the step to the next are a pass. The falls show a restart if all of this holds:
+    A pass is the rows of a file between two falls of the step. The falls show a restart if all of these rules hold:
     - No file has as many falls as the log has different steps.
-    - Each later pass begins at another step than the smallest of the passes before it, or goes on further than they do.
+    - A later pass of a file does not begin at the smallest step of its earlier passes, or it goes on further than they
+      do.
     - Between its first and its last step, a pass lacks no step that an earlier pass of its file has.
-    - Some steps stand in one pass and some in several. In the median, the latter have about as many rows in their last
-      pass as the former, or more.
-    The first pass that breaks the second rule decides for the whole log, unless another rule was broken before. It
-    shows a restart if it has exactly the steps of the passes before it, and `_groups_again` finds groups in several
-    passes.
+    - Some steps stand in one pass and some in several. By the medians, a step that stands in several has about as many
+      rows in its last pass as a step that stands in one, or more.
+    The first pass that breaks the second rule decides alone, unless the first rule or, by an earlier pass, the third
+    one is broken. The result is then whether it has exactly the steps of the earlier passes and `_groups_again` finds
+    groups that stand in several passes.
     """
     passes = rows.group_by("_file", "_pass", "step", maintain_order=True).agg(pl.len().alias("rows"))
     if passes["_pass"].max() >= passes["step"].n_unique():  # type: ignore[operator]

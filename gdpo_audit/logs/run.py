@@ -123,7 +123,7 @@ class Run:
     skipped_files: tuple[str, ...] = ()  # the files that cannot be read
     left_out: tuple[str, ...] = ()  # the columns that are not used, without texts that such logs usually hold
     lost: tuple[str, ...] = ()  # those of them that may have been rewards or advantages, but do not hold numbers
-    configured_method: str | None = None  # the method that a configuration file beside the log asks for
+    configured_method: str | None = None  # the method in a configuration beside the log, or the trainer's only one
     weights: Mapping[str, float] | None = None  # by reward, if the log or a configuration file beside it tells them
     by: str | None = None  # the column whose values are looked at one by one
     by_default: bool = False  # whether the reader chose `by`, as nobody asked for a column
@@ -200,7 +200,8 @@ class Run:
     def _numbered(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         """Yield the responses of the chosen steps with the numbers of their groups, a table for each of the frames.
 
-        Groups whose total cannot be told apart into its parts (`--parts`) are among them, unlike in `tables`.
+        A group whose total could come from different passes of its parts (`--parts`) is not left out here; `tables`
+        leaves it out.
         frames: parts of the log, one after the other, as `Rows.read` yields them.
         """
         number = partial(_number_blocks, blocks=self._blocks) if self._blocks else _number_keys

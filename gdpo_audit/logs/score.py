@@ -152,10 +152,10 @@ def _common_direction(x: np.ndarray, total: np.ndarray, group: np.ndarray) -> np
 
 def _fitted(x: np.ndarray, rest: np.ndarray, w: np.ndarray, names: list[str]) -> dict[str, float]:
     """Return the weights with which the sum of the rewards comes nearest to the total, by reward, rounded to three
-    digits. A weight is 0 if it may differ from 0 by chance alone.
+    digits. A weight that may differ from 0 by chance alone is replaced by 0.
 
-    x: (responses, rewards). rest: (responses,), the total minus the weighted sum. w: (rewards,), the weights before
-    they are rounded. names: the rewards.
+    x: (responses, rewards) the rewards. rest: (responses,) the total minus the weighted sum. w: (rewards,) the fitted
+    weights, neither replaced nor rounded. names: the rewards.
     """
     centred = x - x.mean(0)
     error = np.sqrt(rest.var() * np.diag(np.linalg.inv(centred.T @ centred)))

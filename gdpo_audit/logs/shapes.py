@@ -297,7 +297,11 @@ def _with_functions(shape: Shape) -> Shape:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table with a column per item of the lists in `sizes`, in place of these lists."""
+        """Return the rows of a table with a column per item of the lists in `sizes`, in place of these lists.
+
+        `sizes` of `_with_functions` is the length of the lists in each of these columns. Of the arguments only `frame`,
+        the rows, is needed here.
+        """
         there = [name for name in sizes if isinstance(frame.collect_schema().get(name), pl.List)]
         each = [pl.col(n).list.get(k, null_on_oob=True).alias(f"{n}[{k}]") for n in there for k in range(sizes[n])]
         return frame.with_columns(each).drop(there)

@@ -152,10 +152,10 @@ def divisors(n: int) -> list[int]:
 
 
 def _from_prompts(prompts: Sequence[np.ndarray]) -> int | None:
-    """Return the largest size that divides every stretch of equal prompts in at least the share `USUAL` of the batches.
+    """Return the largest group size that fits the prompts of at least the share `USUAL` of the batches.
 
-    None if no size above 1 does. The last stretch of a batch may be cut (see `_whole`). prompts: the prompt id of each
-    row, an array per batch.
+    A size fits a batch if it divides the length of every stretch of rows with one prompt; the last stretch may be cut
+    (see `_whole`). None if no size above 1 fits so many. prompts: the prompt id of each row, an array per batch.
     """
     batches: Counter[int] = Counter()  # the number of batches by the largest size that divides their stretches
     for ids in prompts:

@@ -68,8 +68,8 @@ class TextReader:
     def _in_table(self, number: int, rows: Sequence[int]) -> dict[int, PromptAndCompletion]:
         """Return the texts of some rows of a table, by the place of each row in the log; {} if the table has no texts.
 
-        A place is one number, made of those of the table and of the row. number: the number of the table; rows: the
-        numbers of the wanted rows, as the column `ROW` holds them.
+        number: which of the log's tables it is, from 0. rows: the numbers of the wanted rows in the table, as the
+        column `ROW` holds them. A place is `number` times `ROWS_OF_A_FILE` plus the number of the row.
         """
         whole = self._responses(self._tables[number].again(), number)
         kinds = whole.collect_schema()

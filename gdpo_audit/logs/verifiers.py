@@ -31,11 +31,11 @@ _EPISODE = "an episode of verifiers in every row"
 
 
 def verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return the form of verifiers' episodes, in which each trace of an agent that is trained is a response.
+    """Return how to read the episodes that verifiers writes: each trace of an agent that is trained is a response.
 
     In the log of a training run, the episodes of evaluations are left out. An episode that stands in two files is read
-    once. Rewards have names and weights. Those of weight 0 do not count, unless all are; a reward whose weight changes
-    during the run is multiplied by it.
+    once. The log tells the names and weights of the rewards. Rewards of weight 0 do not count, unless all have weight
+    0. A reward whose weight changes during the run is multiplied by its weight.
     names: all columns with their types. args: not used.
     Raises InputError if the tables hold no such episodes, or no reward.
     """
@@ -226,11 +226,13 @@ def _logged_weights(rows: pl.DataFrame, rewards: Sequence[str], where: str) -> d
 
 
 def _repeated_episodes(rows: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
-    """Return the places of the episodes that are read from another file instead; an empty series if there are none.
+    """Return the places of the episodes that are left out as copies, since another file holds them too; an empty series
+    if there are none.
 
-    As prime-rl writes them, two files may hold one episode. The copy with advantages is read, or else the first one;
-    the others are in the series. If an id comes twice in one file, ids do not tell episodes apart: the series is empty.
-    rows: the responses. rewards: the columns of the rewards, which have to be equal in both files, too.
+    As prime-rl writes them, two files may hold one episode. The copy with advantages is kept, or else the first one.
+    Copies have the same id, group, step and rewards. If an id comes twice in one file, ids do not tell episodes apart,
+    and the series is empty.
+    rows: the responses. rewards: the columns of the rewards.
     """
     named = rows.filter(pl.col(_EPISODE_ID).is_not_null())
     lines = named.unique([FILE, ROW])

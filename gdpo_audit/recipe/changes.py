@@ -45,16 +45,19 @@ def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | No
 def recipes_by_batch(
     run: Run, recipe: Recipe, batches: Sequence[int], bad: set[int], whole: set[int]
 ) -> dict[int, Recipe]:
-    """Return the recipe of each batch, by its number, if the weights change; {} if changing weights explain less than
-    three quarters of the batches in `bad`, or if so many batches stay unexplained that the search ends early.
+    """Return the recipe of each batch, by its number, if the weights change; {} if changing weights do not explain the
+    log.
+
+    They do not if they explain less than three quarters of the batches in `bad`, or if so many batches stay unexplained
+    that the search ends early.
 
     recipe: that of the run. batches: the numbers of all batches, in order. bad: the numbers of those that `recipe` does
     not explain. whole: the numbers of those that lack no rows.
 
-    A batch has the latest of the last few recipes that reproduces it, or else a new one, solved for it alone or
-    together with batches before it, which then have the new one too. A batch without either, or one that lacks rows,
-    has the recipe of the batch before it. The batches before the first change have `recipe`, or the first new recipe
-    if it reproduces all of them that lack no rows.
+    For each batch the last few recipes are tried, the latest first. If none of them reproduces the batch, a new one is
+    solved for it, alone or together with batches before it, which then get the new one too. A batch for which that
+    fails, or which lacks rows, has the recipe of the batch before it. The batches before the first change have
+    `recipe`, or the first new recipe if it reproduces all of them that lack no rows.
     """
     by_batch, known = dict[int, Recipe](), [recipe]
     missed = 0
@@ -128,9 +131,11 @@ def _scaled_to(old: Recipe, new: Recipe, made: Sequence[pl.DataFrame], rewards: 
         return new
 
     def kept(factor: float) -> tuple[int, float]:
-        """Return a pair: how many weights stay as they were if the new ones are multiplied by a factor, and how near to
-        1 the factor is. Of two factors, the better one has the larger pair. Uses `pairs` of the function around it, the
-        old and the new value of each weight.
+        """Return how good a factor for the new weights is, as a pair; a better factor has the larger pair.
+
+        The first member is how many of the new weights, times the factor, are as they were in the old recipe. The
+        second is how near the factor is to 1. Uses `pairs` of `_scaled_to`: the old and the new value of each weight
+        with the same sign in both.
         """
         return sum(abs(factor * y - x) <= 1e-3 * abs(x) for x, y in pairs), -abs(math.log(factor))
 

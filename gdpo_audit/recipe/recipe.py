@@ -62,10 +62,11 @@ class Recipe:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Remarks that can follow the name of the method in a sentence; none where there is nothing to remark.
+        """Phrases on the advantages that can follow the name of the method in a sentence; () where there is nothing to
+        say.
 
-        They say what changed the advantages after the method had made them, or over how many responses its batch step
-        ran, and how coarsely the advantages are logged.
+        One says over how many responses the batch step ran, where the log shows that, or else what changed the
+        advantages after the method had made them. The other says how coarsely the advantages are logged.
 
         >>> Recipe("grpo", "trl", (1.0,), (), False, grid="4 decimals").remarks
         ('logged with 4 decimals',)

@@ -376,7 +376,7 @@ def _agree(log: Tensors, chosen: Attempt, alternatives: Iterator[Attempt]) -> Re
 
 
 def _as_good(log: Tensors, alternative: Attempt, chosen: Attempt) -> bool:
-    """Return whether another attempt reproduces the whole log about as well as the chosen one."""
+    """Return whether an attempt of another method or convention reproduces the log about as well as `chosen` does."""
     batch = log.read(ALL_CONVENTIONS[alternative.recipe.convention], alternative.recipe.weights)
     live = terms_of(log, batch, alternative.recipe.method).live_batches(log.batches)
     share, error = _judge(log, batch, alternative.recipe.method, live)

@@ -70,7 +70,9 @@ class Terms:
         return (self.total(value * trust) / weight.masked_fill(weight == 0, 1))[..., self.unit]
 
     def different(self, some: Tensor, group: Tensor) -> int:
-        """Return how many different terms, vectors of one number per reward, each group has, added up over the groups.
+        """Return the sum over all groups of how many different terms the responses of a group have. A response's term
+        is a vector of one number per reward.
+
         some: (responses,) the responses that count; group: (responses,) the group of each response.
         """
         draw = torch.rand(len(self.x), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -88,8 +90,10 @@ class Terms:
 
 
 def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
-    """Return the terms that a method adds up: the z-scores of each reward if the method computes them, else each reward
-    minus the mean that the method subtracts, not divided by anything. log: the logged advantages; batch: the rewards.
+    """Return the terms that a method adds up. They are the z-scores of each reward if the method computes them, else
+    each reward minus the mean that the method subtracts, not divided by anything.
+
+    log: the logged advantages; batch: the rewards.
     """
     count, groups, logged = len(batch.rewards), log.group_of_response, log.advantages
     formula, batch = method_for(method, batch)
@@ -152,8 +156,9 @@ class Solution:
 
 
 def solution_of(terms: Terms, batches: int) -> Solution:
-    """Return the weights that fit the most batches, solved from the batches that fit them. If no batch fits, the
-    weights are solved from all batches in which a reward varies. batches: how many batches there are.
+    """Return the weights that fit the logged advantages of the most batches, found by `_agreeing_batches` and solved
+    anew from all these batches together. If no batch fits, the weights are solved from all batches in which a reward
+    varies. terms: what the method adds up; batches: how many batches there are.
     """
     size = (terms.x.square().sum(1) / terms.included.sum().clamp(min=1)).sqrt()
     varying = size > 0
@@ -278,9 +283,10 @@ def _agreeing_batches(moments: _Moments) -> Tensor:
 
 
 def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
-    """Return (…, rewards) the direction of the weights, of length 1, that makes the weighted sums as nearly parallel to
-    the logged advantages as possible: the smallest part of their variance is orthogonal to the advantages. every,
-    orthogonal: (…, rewards, rewards) as in `_Moments`, from which the direction is found.
+    """Return (…, rewards) the direction, of length 1, of the weights that fit the logged advantages best.
+
+    Under them the weighted sums are as nearly parallel to the advantages as possible: the part of their variance that
+    is orthogonal to the advantages is smallest. every, orthogonal: (…, rewards, rewards) as in `_Moments`.
     """
     value, vector = torch.linalg.eigh(every)
     root = value.clamp(min=0).rsqrt().masked_fill(value <= _NOTHING * value.sum(-1, keepdim=True), 0)

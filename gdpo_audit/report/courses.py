@@ -129,11 +129,11 @@ def alike(sizes: Sequence[float]) -> list[int]:
 def _axes(
     steps: tuple[int, int], rewards: Sequence[Sequence[Course]], sizes: Sequence[int]
 ) -> dict[tuple[int, str], Axes]:
-    """Return the axes of each picture, by the index of the reward and the name of the figure.
+    """Return the axes of each picture, by the index of the reward and the name of the figure: mean, push or share.
 
-    All pushes have the same axes, and so have all shares; means have the same axes where their rewards are about as
-    large. steps: the first and the last step; rewards: the courses of each reward; sizes: for each reward the number of
-    its class, as `alike` returns it; the means of one class are about as large.
+    All pushes have the same axes, and so have all shares. Means have the same axes if their rewards are about as large.
+    steps: the first and the last step; rewards: the courses of each reward; sizes: a number per reward, equal for
+    rewards that are about as large (see `alike`).
     """
     axes = {}
     for of_figure in zip(*rewards, strict=True):

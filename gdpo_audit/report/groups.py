@@ -38,7 +38,7 @@ def punished_tables(report: AuditReport, most: int = 1, clipped: int = 60) -> li
 
 def _tables(report: AuditReport, finding: str, most: int, clipped: int) -> list[Table]:
     """Return tables of the first groups that a report holds for a finding. finding: its id; most: the most tables;
-    clipped: as in `group_tables`.
+    clipped: the most characters of an answer; a prompt may have three times as many.
     """
     groups = [group for group in report.groups if group.finding == finding]
     return [group_table(report, group, clipped) for group in groups[:most]]

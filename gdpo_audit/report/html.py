@@ -228,7 +228,8 @@ def _name_of_figure(finding: Finding, key: str) -> str:
 def _figure(key: str, x: object) -> str:
     """Return the value of a piece of evidence as text; key: its name.
 
-    A weight above which no pair is in the wrong order is rounded up, as it is in the sentence of the finding.
+    If the name begins with `NAMED`, the value is a weight, above which no pair is in the wrong order. It is rounded up
+    then, as it is in the sentence of the finding.
     """
     return value(round_up(x) if key.startswith(NAMED) and isinstance(x, float) else x)
 

@@ -349,9 +349,10 @@ def correlations_table(report: AuditReport) -> Table | None:
 
 
 def by_table(report: AuditReport) -> Table | None:
-    """Return a table with a row for each value of the report's column `by`: how many groups it has, the share of them
-    that is silent, with a primary reward the share of pairs in the wrong order, and each reward's mean and share of the
-    update. None without such a column.
+    """Return a table with a row for each value of the report's column `by`; None without such a column.
+
+    A row has the number of groups with the value, the share of them that is silent, with a primary reward the share of
+    pairs in the wrong order, and each reward's mean, with its share of the update if the report is `comparable`.
     """
     if not report.by:
         return None

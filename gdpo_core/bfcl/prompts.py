@@ -130,8 +130,10 @@ class Outcomes:
 
 
 def outcomes(marks: Tensor, ties: Mapping[str, Collapse]) -> Outcomes:
-    """Return the outcome of each prompt under GRPO and GDPO.
+    """Return the outcome of each prompt: whether GRPO, GDPO or both give answers with different marks one advantage.
 
+    If GRPO alone does, the outcome also says whether GDPO then orders these answers wrongly; OUTCOMES lists all
+    outcomes.
     marks: (prompts, answers, rewards) of 0 or 1; ties: by method, the `Collapse` of its advantages of these marks.
 
     >>> marks = torch.tensor([[[1, 0, 0], [0, 1, 0], [0, 0, 0], [0, 1, 1]]])

@@ -361,10 +361,9 @@ def _token_counts(lengths: Sequence[int] | None, answers: Sequence[str | None]) 
 
 
 def _advantages(logged: object, many: int) -> list[str]:
-    """Return logged advantages as texts with their signs, one per answer; an empty list where none are given.
+    """Return logged advantages as texts with their signs, one per answer, "–" for None and NaN; [] if `logged` is None.
 
-    logged: one number per answer, where None and NaN give "–", or None for all; many: the number of answers. Raises
-    InputError.
+    many: the number of answers. Raises InputError unless `logged` holds so many finite numbers, Nones or NaNs.
     """
     if logged is None:
         return []

@@ -41,8 +41,8 @@ class Result:
 
 @lru_cache(maxsize=512)
 def compute(state: State, method: str) -> Result:
-    """Return what a method makes of a state. Results are kept for the next call. Raises InputError where the convention
-    does not define the method.
+    """Return the numbers of a method, from the marks to the advantages and ties, for a state of the board. Raises
+    InputError where the convention does not define the method. Results are kept for later calls.
     """
     convention = gc.CONVENTIONS[state.convention]
     given: dict[str, Any] = {"weights": state.weights, "convention": convention}

@@ -133,7 +133,9 @@ def _levels(facts: Facts) -> str:
 
 
 def _tied_answers(facts: Facts) -> str:
-    """Return words for how many answers the outlined tie has, and how many are right and wrong if it has both kinds."""
+    """Return words for the number of answers in the tie that the board outlines, such as "three answers". If both right
+    and wrong answers are among them, the words say how many of each.
+    """
     right = sum(facts.right[i] for i in facts.pile) if facts.right else 0
     wrong = len(facts.pile) - right
     both = f", {word(right)} right and {word(wrong)} wrong," if facts.right and right and wrong else ""
@@ -160,9 +162,9 @@ def _only_by_pay(facts: Facts) -> str:
 
 
 def _remarks(facts: Facts) -> list[str]:
-    """Return sentences on what else the advantages show: distances, more ties, scores and leave-one-out.
-
-    A sentence that does not apply is "" or is missing.
+    """Return sentences on what else the advantages show, each "" or missing if it does not apply. They are on the
+    distance between the advantages of the two methods, on ties of the method on the right, on the scores' share of the
+    update, and on leave-one-out.
     """
     return [_distances(facts), *_ties_of_the_other(facts), _score(facts), _alone(facts)]
 
@@ -218,11 +220,11 @@ def _one_spread(facts: Facts) -> bool:
 
 
 def _distances(facts: Facts) -> str:
-    """Return a sentence on how far apart the two methods' advantages are.
+    """Return a sentence on how far apart the advantages of the two methods are.
 
-    If no advantage differs by `SAME` or more, the sentence says so. If one does and the two methods put the answers in
-    the same order, the sentence says by which factor one method's steps are longer or, where there is no such factor,
-    which answer differs most. If the orders differ, it is "".
+    If no advantage differs by `SAME` or more, the sentence says just this. Otherwise it is "" if the methods order the
+    answers differently. If they have one order, it says by which factor the advantages of one method are those of the
+    other, or, where no single factor fits, which answer differs most.
     """
     base, chosen = facts.base, facts.chosen
     if facts.difference < SAME:

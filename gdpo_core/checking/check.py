@@ -147,9 +147,8 @@ def _facts(chosen: Mapping[str, Fact], fill: "_Filled", says_rewards: str, says_
 
 
 def _notes(unread: Sequence[str], recognised: Recognised) -> dict[str, str]:
-    """Return a dict of up to two texts: "not read" names the keys in `unread`, whose values only a run would tell, and
-    "note" says what of the configuration was left out, as `recognised.notes` has it. A text with nothing to say is
-    missing.
+    """Return notes on a configuration by their keys. "not read" names the keys in `unread`, whose values only a run
+    would tell. "note" says what of the configuration was left out. A key is missing where there is nothing to say.
     """
     notes = {}
     if unread:

@@ -227,10 +227,11 @@ def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -
 
 
 def _updates(nodes: list[ast.AST], call: ast.Call, file: str) -> Iterator[tuple[str, Entry]]:
-    """Yield the key and the entry of each value that the program sets in a mapping that it hands to `call` with **.
-    Such a value is set by `update` or by its key.
+    """Yield key and entry of each value that the program puts into a mapping, such as `args`, which it hands to `call`
+    as **args. A value is put in by `args.update(…)` or by `args[key] = …`.
 
-    The values are `Unread`, since only a run would tell whether they are there. nodes: all nodes of the tree.
+    The entries are `Unread`, since only a run would tell whether the values are there. nodes: all nodes of the
+    program's tree; file: the name of the program's file.
     """
     mappings = {k.value.id for k in call.keywords if k.arg is None and isinstance(k.value, ast.Name)}
     for node in nodes if mappings else ():

@@ -48,8 +48,8 @@ def section() -> Html:
 
 
 def title() -> str:
-    """Return the title of the fold: how many groups of ROLLOUTS answers with TO_REWARDS marks there are, and how many
-    sets of advantages GRPO and GDPO give them.
+    """Return the title of the part of the page that can be unfolded. It says how many groups ROLLOUTS answers with
+    TO_REWARDS marks each can form, and how many sets of advantages GRPO and GDPO give these groups.
     """
     most = count_groups(BY_REWARDS[-1])
     groups = (

@@ -137,8 +137,8 @@ def _audit_of_sample(sample: Sample, how: How, primary: str | None, weights: tup
 
 
 def program(log: Log, report: AuditReport, weights: str) -> str:
-    """Return a Python program of at most 15 lines that reads the log and prints the numbers of its report. weights: a
-    text as `named_weights` reads it.
+    """Return a Python program of at most 15 lines that reads the log and prints the numbers of its report. weights: the
+    text in which the reader typed the weights, such as "style=0.5, correctness=2", or "" for none.
     """
     files = [f"data/samples/{log.sample.path}"] if log.sample else list(log.run.files)
     how = "".join(f", {key}={value!r}" for key, value in arguments(log.how).items())

@@ -314,8 +314,10 @@ def _card(s: Scenario, drawn: Mapping[str, Any], comparison: str, guesses: Guess
 
 
 def score(scenarios: Mapping[str, Scenario], shown: Sketches, guesses: Guesses) -> str:
-    """Return a sentence on how many predictions were right; "" while nothing is predicted. The arguments are as in
-    `gallery`.
+    """Return a sentence on how many predictions were right; "" while nothing is predicted.
+
+    shown: the sketches, by scenario; guesses: by scenario, the predicted verdict, or None or "" where none is predicted
+    yet.
     """
     guessed = [s for s in scenarios.values() if guesses[s.id]]
     right = sum(kind(shown[s.id], bool(s.setup.arms)) == guesses[s.id] for s in guessed)

@@ -94,11 +94,11 @@ def counts(comparison: str, kinds: Sequence[str], arms: Sequence[Scenario], unco
 
 
 def _dashed(set_ups: Sequence[Scenario]) -> str:
-    """Return a sentence on the set-up whose card is dashed: it is about a single comparison of the methods, which is
-    not the one that the reader has chosen. "" if there is none.
+    """Return a sentence on the set-up that does not count under the chosen comparison of the methods, since it was made
+    for another one; its card is dashed. "" if there is none.
 
-    Raises ValueError for several set-ups, for which the sentence has no plural. `tests/test_train.py` makes sure that
-    under each comparison there is at most one.
+    set_ups: the scenario of that set-up, or none. Raises ValueError for several, for which the sentence has no plural.
+    `tests/test_train.py` makes sure that under each comparison there is at most one.
     """
     if not set_ups:
         return ""
