@@ -1,5 +1,5 @@
-"""Findings about logged advantages: which of them the recipe does not make, or no rewards can make, whether their sign
-is wrong, and whether another method was asked for.
+"""Findings about logged advantages: that the recipe does not make some of them, that no rewards can make some, that
+their sign is wrong, or that another method was asked for.
 """
 
 from collections.abc import Iterator, Mapping

@@ -100,7 +100,7 @@ def _whole_rows(table: pl.DataFrame, rewards: Collection[str], score: str) -> pl
 
 
 def _inside_groups(columns: pl.DataFrame, names: list[str], score: str) -> list[float] | None:
-    """Return the weights of the rewards whose weighted sum is the total in every group. Each group may add another
+    """Return weights with which the weighted sum of the rewards is the total in every group. Each group may add another
     constant and multiply by another positive factor, as happens if every data source scales its scores by itself.
 
     None if there are no such weights, if the rows are too few to show them, or if the log has no groups.

@@ -51,7 +51,9 @@ class Shape:
     method: str | None = None
 
     def applied_to(self, form: Form) -> Form:
-        """Return the form that reads these tables, changed by what their shape says of groups, method and columns."""
+        """Return a form of these tables, completed by what the shape tells: the method, if the form names none; whether
+        rows hold several answers; which columns are no rewards; and whether a line of the file is a group.
+        """
         form = replace(form, method=form.method or self.method)
         if not self.several:
             return form

@@ -46,12 +46,11 @@ def solve_after(
 def _attempt(
     log: Tensors, method: str, convention: str, after: str, wanted: torch.Tensor
 ) -> tuple[float, Recipe] | None:
-    """Return a recipe in which `after`, a key of AFTER, follows the method, if it makes all logged advantages; before
-    it, in a pair, stands its largest error.
+    """Return two things if a recipe makes all logged advantages: its largest error, and the recipe; otherwise None.
 
-    The recipe has the simplest weights that were found near those that fit best. None if they do not make all
-    advantages or are no round numbers. None also if the log is too small to show that, or does not show the weights up
-    to one common factor. wanted: (rewards,) the weights to take where the log leaves them open.
+    In the recipe, the change `after`, a key of AFTER, follows the method. The weights are the simplest round numbers
+    near those that fit best. None is also the answer if the log has too few advantages to prove a recipe, or does not
+    show the weights up to one common factor. wanted: (rewards,) the weights to take where the log leaves them open.
     """
     terms = terms_of(log, log.read(ALL_CONVENTIONS[convention]), method)
     solution = solution_of(terms, log.batches)

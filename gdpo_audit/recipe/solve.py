@@ -279,7 +279,7 @@ def _attempt(
 
 @dataclass(frozen=True)
 class _Trial:
-    """Weights to try with one method and convention, and what solving for the weights showed before any are tried."""
+    """The weights to try with one method and convention, and what solving for the weights on the log has shown."""
 
     guesses: list[Guess]
     unknown: list[int]  # the rewards whose weights the log leaves open

@@ -223,7 +223,7 @@ class _Moments:
         return self.every.diagonal(dim1=1, dim2=2).sum(1)
 
     def summed(self, batches: Tensor) -> "_Moments":
-        """Return the sums over some batches, as those of a single batch. batches: (batches,) a mask."""
+        """Return the sums over some batches, as if these were one batch. batches: (batches,) which of them count."""
         moments = (self.every, self.orthogonal, self.along, self.round_off, self.rounding)
         return _Moments(*(moment[batches].sum(0, keepdim=True) for moment in moments))
 

@@ -281,8 +281,8 @@ def _notes(e: Explanation, ties: Sequence[Sequence[int]]) -> Iterator[str]:
 def _steps(e: Explanation, rows: Sequence[int], group: int) -> Table:
     """Return a table of the responses to one prompt, with a column for each step of the computation.
 
-    A column that is normalised has its mean and std in two rows at the end of the table. With leave-one-out, where each
-    response has a mean and std of its own, those of the group stand in columns instead. rows: the indices of the
+    A column that is normalised has its mean and std in two rows at the end of the table. With leave-one-out, each
+    response has a mean and std of its own in the group, which stand in more columns. rows: the indices of the
     responses; group: the index of the prompt.
     """
     rewards = [f"r{k + 1}" for k in range(len(e.weights))]

@@ -251,7 +251,7 @@ def is_of_another_comparison(scenario: Scenario, comparison: str) -> bool:
 
 
 def kinds(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str) -> list[str]:
-    """Return a verdict for each set-up of coins: whether GDPO is faster, slower or no different there.
+    """Return the verdict of `kind` on each set-up of coins, for example that GDPO is faster there.
 
     Set-ups that are made for a single comparison, other than this one, are left out. shown: what `sketch` returned for
     each scenario, by its id; comparison: a key of COMPARISONS.
