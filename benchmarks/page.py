@@ -118,7 +118,7 @@ def visit(running, server: Server) -> dict:
     latest = [time.perf_counter()]
 
     def requested(event):
-        """Note that a request was sent over HTTP, and when; other requests do not count."""
+        """Note in `asked` and `latest` that a request was sent over HTTP, and when; ignore one of any other kind."""
         if event["request"]["url"].startswith("http"):
             asked.add(event["requestId"])
             latest[0] = time.perf_counter()
@@ -130,7 +130,7 @@ def visit(running, server: Server) -> dict:
     stream = zlib.compressobj(wbits=-12)
 
     def framed(event):
-        """Note how many bytes a message from the server takes on the websocket, where it is compressed."""
+        """Note in `frames` how many bytes a message from the server takes on the websocket, where it is compressed."""
         sent = stream.compress(event["response"]["payloadData"].encode()) + stream.flush(zlib.Z_SYNC_FLUSH)
         frames.append(len(sent))
 

@@ -163,10 +163,10 @@ def fault_of(wrong: list[tuple[dict, list[float]]], method: str, data: dict, how
 def wrong_as(
     function: Callable, a: list[float], case: dict, method: str, convention: str, data: dict, fault: str
 ) -> str:
-    """Return a sentence that says what is wrong with the answer `a` of a function to a case; it does not agree with the
-    convention. fault: the known fault that explains most of the function's answers that are far off, "" for none. The
-    sentence is this fault if it explains `a` too, unless `a` is off by no more than another eps or round-off explains.
-    data: what `load` returns.
+    """Return a sentence that says what is wrong with `a`, a function's answer to a case, which disagrees with the
+    convention. If another eps or round-off explains how far `a` is off, the sentence says so. Otherwise it is `fault`
+    if that explains `a` too, or else what `says` finds. fault: a sentence on the known fault that explains most of the
+    function's answers that are far off; "" if no fault does. data: what `load` returns.
     """
     how, name = data["conventions"][convention]["how"], data["conventions"][convention]["name"]
     name = "the paper" if convention == "paper" else name

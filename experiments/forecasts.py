@@ -75,12 +75,12 @@ def _report(folder: Path, steps: int) -> Any:
 
 
 def _forecast(report: Any, row: Row) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the name and the forecast of each reward of the row's set-up but the noise, which is not judged.
+    """Yield the name and the forecast of each reward of the row's set-up, except the noise, which is not judged.
 
-    A forecast is a dict. In parts of the reward's range it has the difference with its bounds low and high, all None if
-    the forecast is open, and every fifth step of two courses, as_it_ran and forecast. It also has the speed and
-    speed_error, the push and push_as_it_ran, and, if there is something to explain, why. report: the audit's report on
-    the log to forecast from.
+    A forecast is a dict of fields of `RewardForecast`. difference, low and high are in parts of the reward's range, or
+    all None if the forecast is open. as_it_ran and forecast are in these parts too, with every fifth step only. speed,
+    speed_error, push and push_as_it_ran are as they are there; why is missing if it is empty. report: the audit's
+    report on the log to forecast from.
     """
     setup, trained = setup_named(row.setup), row.trained
     gate = None if row.gate is None else {"reward": row.gate[0], "on": row.gate[1]}

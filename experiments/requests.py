@@ -1,4 +1,4 @@
-"""Requests in the style of data/tasks, drawn from eight templates, with the task by which the answers to each are
+"""Requests in the style of data/tasks, drawn from eight templates. Each comes with a task, by which answers to it are
 graded.
 
 An answer is a list of pieces, which are the tokens of the model. Joined, they are the text that the graders read.

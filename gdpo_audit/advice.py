@@ -139,13 +139,13 @@ def _push(report: AuditReport) -> Answer:
 
 
 def _with_forecast(report: AuditReport, change: PushChange) -> tuple[str, str, str]:
-    """Return three things about the push on the primary reward: GDPO's effect on it (a key of EFFECTS), a sentence on
-    what the reward is forecast to do under GDPO, and the headline with which the verdict has to begin.
+    """Return three things about the primary reward: GDPO's effect on the push (a key of EFFECTS), a sentence on what
+    the reward's mean is forecast to do under GDPO, and the headline with which the verdict has to begin.
 
-    The effect is what the sign of the push's change says, unless a forecast says otherwise: if the interval of the
-    forecast lies below 0, the effect is "hurts"; if it only reaches down to 0 or below, "helps" becomes "unknown". The
+    The effect is read from the sign of `change`. A forecast overrules it in two cases. If the whole interval of the
+    forecast is below 0, the effect is "hurts". If only its lower end is 0 or below, "helps" becomes "unknown". The
     sentence is empty if there is no forecast. The headline is empty unless the effect is "hurts" or "unknown". change:
-    the change of the push from another method to GDPO.
+    by how much the push on the primary reward changes from another method to GDPO.
     """
     effect = {1: "helps", 0: "nothing", -1: "hurts"}[change.sign]
     less = f"**Not as it stands:** GDPO pushes {change.name} less than {NAMES[change.method]} does."

@@ -354,10 +354,10 @@ def _repeats_the_one_before(batches: Sums[Array]) -> Array:
 
 
 def _without_foreign_batches(f: Facts) -> Facts:
-    """Return the facts without the batches that an evaluation wrote over, or that another method made.
+    """Return the facts without the batches that an evaluation wrote over, or that another recipe made.
 
-    These batches become `overwritten_batches`. The facts come back unchanged where there is no recipe, where the log
-    lacks a reward, where the recipe makes all batches that lack no rows, or where nothing explains the other batches.
+    These batches become `overwritten_batches`. The facts stay as they are if there is no recipe, if the log lacks a
+    reward, if the recipe makes every batch of which all rows are logged, or if no cause is found where it does not.
     """
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or f.lacks_a_reward or not wrong.any():

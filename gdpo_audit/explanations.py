@@ -1,5 +1,5 @@
-"""Answers to what GDPO changes besides the push on the primary reward, and so explains it: the order of pairs, the
-shares of the update, ties, constant rewards, conflicts and noise.
+"""Answers to what GDPO changes besides the push on the primary reward: the order of pairs, the shares of the update,
+ties, constant rewards, conflicts and noise. These changes explain that of the push.
 """
 
 from collections.abc import Mapping

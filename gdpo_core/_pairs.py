@@ -235,13 +235,13 @@ def count_distinct_and_tied(
 def _ranks_and_parted(
     block: Block, present: Tensor, advantages: Tensor, bare: Tensor | None, same: float
 ) -> tuple[Tensor, Tensor]:
-    """Return the ranks of a block's advantages, and in each group the number of pairs that differ only because of an
-    eps.
+    """Return the ranks of a block's advantages, (groups, rollouts), and how many ties in each group an eps hides.
 
-    The ranks are (groups, rollouts), the numbers of pairs (groups,). The two responses of such a pair have one rank.
-    present: (groups, rollouts) whether a response is counted; advantages: (responses,) as they were computed; bare:
-    (responses,) computed without any eps, or None where no eps can make ties differ, so that the numbers are 0; same:
-    how far apart round-off may put equal advantages, relative to the largest of the group.
+    An eps hides a tie if it puts two advantages a little apart that are equal without it. The two responses of such a
+    tie get one rank. The numbers of hidden ties are (groups,). present: (groups, rollouts) whether a response counts.
+    advantages: (responses,) as they were computed. bare: (responses,) the same computed without any eps; None if no eps
+    can hide a tie, and then all numbers are 0. same: how far apart round-off may put equal advantages, relative to the
+    largest of the group.
     """
     x = block.pad(advantages, torch.nan).masked_fill(~present, torch.nan)
     rank = ranks(x, same * _largest(x))

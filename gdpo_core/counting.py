@@ -44,7 +44,7 @@ def count_distinct(method: str, rollouts: int, rewards: int) -> int:
 def count_groups(rollouts: int, rewards: int) -> int:
     """Return the number of different groups of so many rollouts with so many binary rewards.
 
-    The order of the rollouts does not count. Raises InputError.
+    The order of the rollouts does not count. Raises InputError for a number that is not whole, below 1 or too large.
 
     >>> count_groups(2, 2), count_groups(16, 2)
     (10, 969)

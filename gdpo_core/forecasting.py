@@ -50,7 +50,8 @@ class Course:
 class DifferingGroups:
     """The share of groups in which a reward takes different values, for each of K rewards, as a function of its rate.
 
-    logits: (points,) the logits of the rates, equally spaced; shares: (K, points) the share of groups at each of them.
+    A rate is a mean from 0 to 1, as in `Course`. logits: (points,) the logits of some rates, equally spaced; shares:
+    (K, points) the share of groups at each of them.
     """
 
     logits: Array
@@ -60,8 +61,9 @@ class DifferingGroups:
     def for_size(cls, within: Array, size: int) -> "DifferingGroups":
         """Return the shares of groups in which a reward takes different values, for groups of `size` responses.
 
-        A group's rate of a reward is taken to be beta-distributed around the mean rate. within: (K,) the part of each
-        reward's variance that lies inside groups; where it is NaN, the reward is taken to differ in every group.
+        Each group is taken to have a rate of its own, at which its responses pass. These rates are beta-distributed
+        around the reward's rate in all groups. within: (K,) the part of each reward's variance that lies inside groups;
+        where it is NaN, the reward is taken to differ in every group.
         """
         logits = np.linspace(-9, 9, 73)
         rates = 1 / (1 + np.exp(-logits))
@@ -272,9 +274,10 @@ def _smooth(time: Array, rates: Array) -> Array:
 def _regress(driven: Array, rates: Array, dispersion: float) -> tuple[float, float, float, float]:
     """Fit logit(rate) = start + speed × driven; return start, speed, the standard error of the speed, and slope.
 
-    driven: (T,) the sum of the damped pushes on one reward from the first step to each step. rates: (T,) the rates of
-    this reward, where NaN is left out. dispersion: the variance of its rate, as in `Course`, below which the variance
-    in the standard error does not go. slope: by how much the start is lower for a speed that is higher by 1.
+    The slope says how the start that fits best depends on the speed: by how much it is lower if the speed is higher by
+    1. driven: (T,) for each step the sum of the damped pushes on one reward since the first step. rates: (T,) the rates
+    of this reward, where NaN is left out. dispersion: the variance of its rate, as in `Course`. The standard error is
+    computed from this variance or from that of the residuals, whichever is larger.
     """
     there = ~np.isnan(rates)
     x, y = driven[there], rates[there]
@@ -322,7 +325,9 @@ def _together(speed: Array, error: Array) -> tuple[Array, Array]:
 
 
 def times_of(steps: int) -> Array:
-    """Return the times from 0 to `steps` at which a course is computed: every step up to 200, then in growing gaps."""
+    """Return the times, from step 0 to `steps`, at which a forecast computes the rewards' rates: every step up to 200,
+    and from there on steps with ever larger gaps between them.
+    """
     times = list(range(min(steps, _STEPS_EACH) + 1))
     while times[-1] < steps:
         times.append(min(steps, max(times[-1] + 1, int(times[-1] * _GROWTH))))

@@ -264,10 +264,10 @@ def _smallest_sum(s: Scalars) -> Array:
 
 
 def _by_triangle(sides: _Sides) -> tuple[Array, Array]:
-    """Return the lowest and the highest share of the update, each (steps, rewards), that the lengths allow each reward.
+    """Return the lowest and the highest share of the update, each (steps, rewards), that each reward can have.
 
-    The lengths of a reward's term, of the sum of the other terms and of the whole sum are the sides of a triangle.
-    sides: the bounds on them.
+    Three vectors are the sides of a triangle: the reward's term, the sum of the other terms, and the sum of all. Bounds
+    on their lengths bound the share. sides: these bounds.
     """
     low, high = np.empty_like(sides.low), np.empty_like(sides.low)
     for k in range(low.shape[1]):

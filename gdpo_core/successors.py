@@ -158,8 +158,8 @@ def _corr_grpo(batch: Batch) -> Steps:
 def _divided(s: Tensor, centred: Normalised, std: Tensor, by: Tensor) -> Steps:
     """Return the steps of a method that divides GRPO's centred sum by something else than its std.
 
-    s: the weighted sums; centred: the same minus the mean of their group; std: what is shown in place of the group's
-    std; by: the divisor of each response.
+    s: the weighted sums; centred: these sums minus the mean of their group; std: what the steps show as the std of the
+    group; by: the divisor of each response.
     """
     a = centred.value / by
     return Steps(group=Normalised(centred.mean, std, a, by), sums=s, advantages=a)

@@ -347,7 +347,8 @@ def _sgd(lr: float) -> Callable[[Tensor], Tensor]:
 
 
 def _adam(lr: float) -> Callable[[Tensor], Tensor]:
-    """Return a function from a gradient to Adam's step, as ascent; it has to be called with one gradient after another.
+    """Return a function that takes a gradient and returns Adam's step, to be added to the parameters. The function
+    remembers the gradients before, so it has to be called with one after another.
 
     lr: the learning rate. Source: arXiv 1412.6980, algorithm 1, with the decays and the eps that it recommends.
     """

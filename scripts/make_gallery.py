@@ -54,7 +54,9 @@ def build_gallery(scenarios: Sequence[Scenario], rates: Sequence[float]) -> dict
 
 
 def main() -> None:
-    """Train everything once, and write what the pictures show."""
+    """Write data/gallery.json, after training for all that `build_gallery` puts into it. The pass rates are those of
+    the answers to the first task in data/tasks.
+    """
     rates = pass_rates([grades.vector for grades in bfcl.grade_all(bfcl.load_tasks(DATA / "tasks")[0])])
     made = build_gallery(load_scenarios(DATA / "scenarios.json"), rates)
     text = json.dumps(made, separators=(",", ":"), allow_nan=False) + "\n"

@@ -30,7 +30,8 @@ def _of_any_draw(file: Path, choice: Choice) -> Spread:
 
 
 def compute(file: Path, choice: Choice) -> Spread:
-    """Compute the lowest and the highest values of the two shares over 100 draws, in the calling process.
+    """Compute the ranges of two shares over 100 draws, in the calling process: the share of the prompts with a tie, and
+    the share of the broken ties in the wrong order.
 
     `spread` calls this in another process and keeps the results; here nothing is kept but the published verdicts, which
     are read from `file` once. choice: what is chosen in Evidence; its seed does not matter.

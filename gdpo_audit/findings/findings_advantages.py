@@ -1,5 +1,5 @@
-"""Findings about logged advantages: which of them the recipe does not make, or no rewards can make, whether their sign
-is wrong, and whether another method was asked for.
+"""Findings about logged advantages: that the recipe does not make some of them, that no rewards can make some, that
+their sign is wrong, or that another method was asked for.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 
 def eval_overwrote(f: Facts) -> Iterator[Finding]:
     """Yield one finding if evaluations overwrote the files of some steps, so that the log holds the advantages of the
-    evaluations there; nothing where a recipe other than the run's is known for these steps.
+    evaluations there. Nothing is yielded if another recipe than the run's makes all advantages of these steps.
     """
     if not len(f.overwritten_batches.batch) or f.recipe_of_the_rest is not None:
         return

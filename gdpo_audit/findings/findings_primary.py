@@ -39,12 +39,12 @@ class _Drift(NamedTuple):
 
 
 def reward_falls(f: Facts) -> Iterator[Finding]:
-    """Yield a finding if the mean of the primary reward gets worse during the run. Worse is lower; for a reward with a
-    weight below 0 it is higher.
+    """Yield a finding for a reward whose mean gets worse during the run: lower, or higher if its weight is below 0. A
+    change counts only if `_Drift.moves` says so.
 
-    If no reward is primary, yield one for each reward whose mean gets far worse, or gets worse while the mean of
-    another reward gets better; a reward of weight 0, or one whose weight the log leaves open, is left out. A change
-    counts only if `_Drift.moves` says so.
+    If a reward is primary, only this one is looked at. Otherwise a reward gets a finding if its mean gets worse by at
+    least `FALLS_FAR` standard deviations, or if the mean of another reward gets better meanwhile. Then a reward of
+    weight 0 is left out, and so is one whose weight the log does not show.
     """
     drifts = _drifts(f)
     primary = f.basis.primary

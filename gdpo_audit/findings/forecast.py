@@ -250,7 +250,8 @@ class _Compared:
     """The courses of the rewards under the run's own setting and, as forecast, under another one. Both are rates,
     (times, draws, rewards), and `times` are counted in steps.
 
-    A draw is one possible set of speeds, and the first draw holds the median speed of each reward.
+    A draw is one possible answer to how fast each reward follows its push. The first draw has each reward's median
+    speed.
     """
 
     times: Array

@@ -229,8 +229,8 @@ class _Outcome(NamedTuple):
 
 
 def _outcome(grouped: Grouped, method: str, logged: Deviations) -> _Outcome:
-    """Return the advantages that a method makes of the batches, with its steps and sums. logged: how far the rewards,
-    as the log holds them, are from their groups' means.
+    """Return the advantages that a method makes of the batches, with the other fields of `_Outcome`. grouped: the
+    batches. logged: the distances of the logged rewards from the means of their groups.
     """
     formula, batch = method_for(method, grouped.batch)
     steps = formula(batch)

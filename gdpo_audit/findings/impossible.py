@@ -98,9 +98,10 @@ def _divided_by_nothing(log: Tensors) -> Tensor:
 
 
 def alone_by_nothing(rewards: Array, advantages: Array) -> int | None:
-    """Return the index of the response of a group whose advantage is far too large because it was divided by round-off;
-    None if there is no such response. With leave-one-out this happens where all other responses have equal rewards, so
-    that their std, by which the advantage is divided, is 0 but for round-off.
+    """Return the index of the response whose advantage is far too large because it was divided by mere round-off.
+
+    None if the group has no such response. Leave-one-out divides an advantage by the std of the other responses. If
+    these have equal rewards, that std should be 0, but round-off may make it a tiny number above 0.
 
     rewards: (responses, rewards) of the group; advantages: (responses,) as logged.
 
@@ -119,9 +120,9 @@ def _by_leave_one_out(advantage: float, neighbour: float, n: int) -> bool:
     """Return whether the advantage of a neighbour is what leave-one-out gives to n − 1 responses with equal rewards
     beside one response with other rewards.
 
-    Its sign has to be opposite to that of `advantage`, and its size has to be 1/√(n − 1), or 1/√(n − 2) with ddof 0, up
-    to `_NEAR`. advantage: that of the one response, of which only the sign counts. neighbour: that of one of the n − 1.
-    n: the size of the group; for a group of at most three, the result is False.
+    Its sign has to be opposite to that of `advantage`. Its size has to be 1/√(n − 1), or 1/√(n − 2) as a std with ddof
+    0 makes it, to within `_NEAR`. advantage: that of the one response, of which only the sign counts. neighbour: that
+    of one of the n − 1. n: the size of the group; for a group of at most three, the result is False.
     """
     size, opposite = abs(neighbour), advantage < 0 < neighbour or neighbour < 0 < advantage
     return n > 3 and opposite and min(abs(size - 1 / sqrt(n - 1)), abs(size - 1 / sqrt(n - 2))) <= _NEAR

@@ -144,8 +144,9 @@ def _differ(weights: Sequence[float], weights_of_run: Sequence[float]) -> bool:
 
 
 def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, Trial]:
-    """Return two things: the setting that a trial makes, with the figures of the sample under it, and the trial itself.
-    title: the setting in a few words; do: what to do for it, as the start of a sentence.
+    """Return a setting as the plan of the report holds it, with its figures, and the trial that gave them. trials: the
+    sample on which settings are tried; title: the setting in a few words; do: what a user has to do for it, as the
+    start of a sentence; trial: the setting.
     """
     f, after, method = trials.facts, trials.facts_under(trial), trial.method
     shares, (functions, weights) = after.shares(method), f.functions(trial.weights)

@@ -39,9 +39,9 @@ class Residual:
     """Describe a pattern in logged advantages that no known recipe makes.
 
     pattern: the name of the pattern; says: sentences about it. known: True if the advantages are those of a known
-    estimator or follow the rewards, False if something seems to be missing from the log. consistent: if `known` is
-    False, whether the advantages follow the rewards for the most part all the same; otherwise True. weights: those of
-    the rewards in a known estimator, one per reward, else None.
+    estimator or follow the rewards, False if something seems to be missing from the log. consistent: False if `known`
+    is False and the advantages do not even mostly follow the rewards; otherwise True. weights: those of the rewards in
+    a known estimator, one per reward, else None.
     """
 
     pattern: str
@@ -143,8 +143,9 @@ def _fit(t: Terms) -> Tensor | None:
 
 
 def _factors_vary(t: Terms, w: Tensor) -> bool:
-    """Return whether the factor between the weighted sums and the advantages varies from group to group. It has to vary
-    also if each sum is first divided by the std of its group, computed with n − 1 or with n. w: (rewards,) the weights.
+    """Return whether the advantages are the weighted sums of the terms times a factor that varies from group to group.
+    The factor also has to vary if the sums of a group are first divided by their std, computed with n − 1 or with n.
+    w: (rewards,) the weights.
     """
     square = t.total((w @ t.x).square())
     factor = t.total((w @ t.x) * t.a) / square

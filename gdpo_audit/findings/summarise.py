@@ -92,13 +92,12 @@ def summarise(table: pl.DataFrame, basis: Basis) -> Summary:
 
 
 def _kinds(table: pl.DataFrame, basis: Basis) -> Iterator[tuple[pl.DataFrame, Basis, bool, bool]]:
-    """Yield the batches of a table in sets of one kind, so that an unusual batch does not change how the others are
-    computed.
+    """Yield sets of batches of one kind, so that an unusual batch does not change how the others are computed.
 
-    With each set of batches come the basis for it, whether its rewards are float32 numbers, and whether all its lengths
-    are known. The batches of a set are alike in these three and in the size of their groups; if sizes differ inside
-    batches, those with a group of one response form sets apart from the others. Raises InputError if rows of one batch
-    or group stand apart.
+    Four things come for each set: its rows, the basis for it, whether all its rewards are float32 numbers, and whether
+    all its lengths are known. The batches of a set agree in the last three and in the size of their groups. Batches in
+    which sizes differ go into two sets of their own: those with a group of one response, and those without. Raises
+    InputError if the rows of one batch, or of one group, do not stand together.
     """
     batch, group = (table[name].to_numpy() for name in ("batch", "group"))
     starts, first = starts_of(batch), starts_of(group)
@@ -135,9 +134,10 @@ def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
 def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Summary:
     """Return the summary of batches that are computed together, as `_kinds` yields them.
 
-    rows: the responses of these batches; basis: with what they are computed; float32: whether all of their rewards are
-    float32 numbers; if not, the rewards are first rounded to `DIGITS` significant digits; timed: whether all of their
-    lengths are known; if not, a batch step by tokens runs over responses instead.
+    rows: the responses of these batches. basis: the weights, convention and methods to compute with. float32: whether
+    all rewards of the batches are float32 numbers; if not, the rewards are first rounded to `DIGITS` significant
+    digits. timed: whether all lengths of the responses are known; if not, a batch step by tokens runs over responses
+    instead.
     """
     rounded = rows if float32 else rows.with_columns(pl.col(reward_columns(basis.rewards)).round_sig_figs(DIGITS))
     log = tensors_of(rounded, basis.rewards)
@@ -193,12 +193,13 @@ def _as_array(_: str, x: Tensor | Array) -> Array:
 
 
 def _scores(groups: Sums[Array], method: str, first: int) -> dict[str, Array]:
-    """Return how well each group shows each kind of finding: by the id of the finding (groups,) scores, NaN for a group
-    that does not show it. "reward-dominates" has scores for each reward, so its keys are the id, a space and the index
-    of the reward.
+    """Return how good an example each group is of each finding that has examples: by the id of the finding, (groups,)
+    scores, which are NaN for a group that does not show it. "reward-dominates" has scores for each reward, so its keys
+    are the id, a space and the index of the reward.
 
-    method: the method under which ties, wrong orders, shares and punished responses are counted. first: the index of
-    the reward of the score "punished", which is the number of responses that are good in this reward and are punished.
+    The key "punished", which is no finding, counts the responses that are above their group's mean in one reward, and
+    get an advantage of 0 or less. first: the index of this reward. method: the method under which ties, wrong orders,
+    shares and punished responses are counted.
     """
     sums, several = groups.methods[method], (groups.rewards.dead_groups == 0).sum(0) > 1
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -126,10 +126,11 @@ def add_up(group: np.ndarray, advantage: np.ndarray) -> float:
 
 
 def _admitted(clues: Clues) -> Iterator[Grouping]:
-    """Yield the ways to tell groups apart under which the advantages add up to 0 in nearly all groups, finest first.
+    """Yield each way to tell groups apart under which the advantages add up to 0 in nearly all groups.
 
-    Of ways that make the same groups only the first comes. Ways that make no more groups than there are batches, or
-    groups of fewer than two rows on average, are left out.
+    The ways are sorted by the number of groups that they make, the largest first. Of ways that make the same groups
+    only one comes. A way is left out if it makes no more groups than there are batches, or groups of fewer than two
+    rows on average.
     """
     by_partition: dict[bytes, tuple[int, Grouping]] = {}
     batches = len(np.unique(clues.batch))

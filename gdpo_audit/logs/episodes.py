@@ -85,7 +85,8 @@ def never_differ(tables: Sequence[Table], names: Sequence[str]) -> list[str]:
 def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
     """Return a row per trajectory of rLLM's episodes: training_step, prompt if tasks are texts, group_id and reward.
 
-    A group is the trajectories of one name and one task or, where no task is logged, of one name and one episode.
+    A group is the trajectories that have one `name` and belong to one task. Where no task is logged, they belong to one
+    episode instead. A trajectory without a name counts as one with an empty name.
     """
     frame = frame.filter(pl.col("trajectories").list.len() > 0).explode("trajectories")
     schema = frame.collect_schema()

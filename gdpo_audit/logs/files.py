@@ -102,7 +102,7 @@ class LogFiles:
 def find_files(path: object) -> LogFiles:
     """Return the files of a log at `path`: a path, a glob, a sequence of them, or a mapping of names to bytes.
 
-    A file that several paths of a sequence lead to comes once, and the files are sorted by name, with numbers by size.
+    A file that several paths lead to comes once. Files are sorted by name, with the numbers in it by size: 2 before 10.
     Raises InputError for any other `path`, if there is no log that can be read, or if several logs lie side by side.
     """
     if isinstance(path, Mapping):

@@ -77,8 +77,8 @@ def others_in(names: Schema, options: ReadOptions) -> Schema:
 def numbered(table: Table, number: int, start: int = 0, rows: int | None = None) -> pl.LazyFrame:
     """Return the rows of a table, or some of them, with the numbers of the table and of each row in it.
 
-    number: the number of the table. start, rows: the first row wanted, and how many; without `rows`, all are wanted,
-    and `start` is only the number of the first.
+    number: the number of the table. start, rows: the first row that is wanted, from 0, and how many are wanted. If
+    `rows` is None, all rows come, and `start` is the number that the first of them gets.
     """
     frame = table.fresh if rows is None else table.fresh.slice(start, rows)
     return with_numbers(frame, number, start)

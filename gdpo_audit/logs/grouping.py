@@ -80,7 +80,10 @@ def with_groups(run: Run, options: ReadOptions) -> Run:
 
 
 def _by_places(run: Run, sizes: Sequence[int], places: int) -> Run:
-    """Return the run in groups of rows that are `places` apart in their batch; sizes: the rows of each batch."""
+    """Return the run with groups in which each row stands `places` rows after the one before, in the same batch.
+
+    sizes: the number of rows of each batch.
+    """
     usual = Counter(sizes).most_common(1)[0][0] // places
     whole = all(size == usual * places for size in sizes)
     words = in_words(Grouping(places=places))
@@ -88,7 +91,8 @@ def _by_places(run: Run, sizes: Sequence[int], places: int) -> Run:
 
 
 def regroup(run: Run, size: int) -> Run:
-    """Return the run with blocks of `size` rows as its groups, and without the issues (`OF_BLOCKS`) of its old groups.
+    """Return the run with blocks of `size` rows as its groups. Issues that were about its old groups, with an id in
+    `OF_BLOCKS`, are dropped.
 
     Raises InputError if a batch, in the steps that are asked for, has a number of rows that is no multiple of `size`.
     """

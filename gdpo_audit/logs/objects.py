@@ -82,7 +82,7 @@ def objects_in(schema: Schema, named: Collection[str], alone: bool) -> dict[str,
 
 
 def _names(object_: str, members: Sequence[str]) -> set[str]:
-    """Return all names that the members of an object may have for a caller: MEMBER and OBJECT.MEMBER."""
+    """Return all names by which a caller may name the members of an object: MEMBER and OBJECT.MEMBER."""
     return {name for member in members for name in (member, f"{object_}.{member}")}
 
 

@@ -229,11 +229,12 @@ def _read_through(table: Table) -> None:
 
 
 def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOptions) -> Run:
-    """Return the run with its columns chosen and its groups still to be found.
+    """Return the run that a log holds: its rewards and other columns are chosen, but its groups are not yet found.
 
     If the options give `parts`, which are parts of a logged total, the rewards of the run say how often each part
-    passed. Raises InputError if the log holds means of rewards, and if its columns cannot be chosen.
-    known: the id of the framework, if the caller named it.
+    passed. Raises InputError if the log holds means of rewards in place of responses, or if its columns cannot be
+    chosen. files: the files of the log; log: their tables; known: the id of the framework, None if the caller did not
+    name it.
     """
     refuse_means(log.tables, options.group_size)
     shape = shape_of(log.tables, known, options, files.name)

@@ -43,7 +43,10 @@ def kinds_of(form: Form) -> Mapping[str, pl.DataType]:
 
 
 def rows_of(form: Form) -> Rows:
-    """Return the readers of a log: of its rows in whole batches, of prompts, texts, lengths and clues to the groups."""
+    """Return what reads a log: its rows in whole batches, its prompts, texts and lengths, and the clues to its groups.
+
+    form: says what the columns of the log hold, and how its tables are read.
+    """
     reader = _RowReader(form, ordered=True)
     if form.sorts and not is_ordered(reader.frames(Columns(step=form.step))):
         reader = _RowReader(form, ordered=False)
@@ -177,11 +180,11 @@ def _may_be_a_key(kind: pl.DataType) -> bool:
 
 
 def _prompts(form: Form, prompt: str, by: Sequence[str]) -> pl.DataFrame:
-    """Return the first `PROMPTS` rows of the log with their file, step and batch, and with `_key`, a number for the
-    prompt.
+    """Return the first `PROMPTS` rows of the log with their file, step and batch, and with `_key`, a number that is
+    equal for equal prompts.
 
-    prompt: the column of prompts. by: the standard columns that tell batches apart: where one of them changes, a batch
-    ends.
+    form: says how rows are read. prompt: the column of prompts. by: columns of the standard rows; where the value of
+    one of them changes, a new batch begins.
     """
     wanted, frames = Columns(step=form.step), list[pl.DataFrame]()
     for frame in frames_of(form, [*wanted.names, prompt], PROMPTS):
@@ -247,7 +250,10 @@ def _text(frame: pl.DataFrame, name: str) -> pl.Expr:
 
 
 def in_batches(form: Form, name: str) -> pl.DataFrame:
-    """Return some first rows of the column `name` as `value`, beside the number of each row's batch as `batch`."""
+    """Return the column `name` of the log's first rows as `value`, beside the number of each row's batch as `batch`.
+
+    There are about `CLUE_ROWS` rows, or all if the log has fewer. form: says how rows are read, and what a batch is.
+    """
     frame = next(frames_of(form, [*dict.fromkeys(n for n in (form.step, name) if n)], CLUE_ROWS))
     rows = standard_rows(frame, Columns(step=form.step), [table.name for table in form.tables])
     by = [pl.col(n) for n in ("_file", "step") if n in form.batch]

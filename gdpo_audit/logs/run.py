@@ -319,9 +319,9 @@ class KeptFrames:
 
 
 def size_at(blocks: Blocks) -> pl.Expr:
-    """Return an expression for the size of the groups in the batch of each row, which the column `batch` tells.
+    """Return an expression for the size of the groups in the batch of each row; the column `batch` has its number.
 
-    blocks: for each stretch of batches, in order, its first batch and the size of the groups in it.
+    blocks: a pair for each stretch of batches with groups of one size, in order: its first batch, and this size.
     """
     size = pl.lit(blocks[0][1])
     for batch, later in blocks[1:]:

@@ -31,8 +31,9 @@ _MOST = 10.0  # a bound of a share beyond this says nothing
 def refuse_means(tables: Sequence[Table], size: int | None) -> None:
     """Raise InputError if tables hold means of rewards in training, one per step, and neither completions nor prompts.
 
-    In any other case nothing is done. The error says what follows from the means.
-    size: the group size, if the caller gave it.
+    In any other case nothing is done. The error says what the means show of the rewards' shares of the update, or why
+    they show nothing.
+    size: the group size; None if the caller did not give it.
     """
     names = dict.fromkeys(name for table in tables for name in table.schema)
     matches = [match for name in names if (match := _NAME.fullmatch(name)) and not _EVALUATION.search(name)]

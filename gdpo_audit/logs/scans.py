@@ -54,9 +54,9 @@ def _frames_of_tables(form: Form, names: Sequence[str], size: int) -> Iterator[p
     """Yield the responses of one table after the other, or of several at once, in frames of at most `size` rows. A
     table whose rows hold several responses comes as one frame, however long.
 
-    Several small tables are read by one query plan, since planning each takes longer than reading it. The number of
-    tables in a plan is such that they would fit into `size` if each had twice as many rows as the tables that were read
-    last had on average; it is at most `AT_ONCE`.
+    Small tables are read several at once, by one query plan, since planning takes longer than reading one. At most
+    `AT_ONCE` are. They are also so few that their responses would fit into `size` even if each held twice as many as
+    the tables that were read just before held on average.
     """
     number, usual = 0, size
     while number < len(form.tables):
@@ -86,10 +86,11 @@ def _alike(form: Form, first: int, most: int) -> range:
 
 
 def _at_once(form: Form, numbers: range, names: Sequence[str], size: int) -> pl.DataFrame | None:
-    """Return the responses of several Parquet files, which one query plan reads.
+    """Return the responses of several tables, each a Parquet file, read by one query plan of polars.
 
-    None if they have to be read one by one, because there are more than `size` responses, or because a file cannot be
-    read, which an error then has to name. numbers: the numbers of the tables.
+    None if the files hold more than `size` responses together, or if one of them cannot be read. The caller then reads
+    them one by one, so that an error can name the file. form: holds the tables of the log, and makes responses of their
+    rows. numbers: which of its tables to read, from 0. names: the columns to read.
     """
     files = [str(form.tables[number].scanned) for number in numbers]
     row = pl.col(ROW).cast(pl.Int64)

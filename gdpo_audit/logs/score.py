@@ -22,16 +22,16 @@ _SINGULAR, _FAINT = 1e-11, 1e-6
 
 @dataclass(frozen=True)
 class Score:
-    """A total as a sum of rewards: total = Σ weight · reward + a constant, exactly or as nearly as can be.
+    """A total as a weighted sum of rewards: total = Σ weight · reward + a constant, exactly or as nearly as can be.
 
-    It is exact too if it is the sum inside each group alone, with a constant and a positive factor of the group's own.
+    It also counts as exact if each group has another constant, and another positive factor for the whole sum.
     """
 
     exact: bool
     weights: Mapping[str, float] | None  # of each reward that varies; None if not exact, or if other weights fit too
     error: float  # the largest difference of the total from the sum and its constant; 0 if exact inside groups
     counted: int  # the number of independent rewards whose weight is not 0
-    spare: int  # how many more different rows of rewards there are than numbers that were fitted: weights, constant
+    spare: int  # how many more distinct reward vectors there are than fitted numbers, which are weights and a constant
     explained: float  # the share of the total's variance that the rewards explain
     fitted: Mapping[str, float] | None = None  # the weights that come nearest; None where exact, or where several do
 
@@ -100,10 +100,10 @@ def _whole_rows(table: pl.DataFrame, rewards: Collection[str], score: str) -> pl
 
 
 def _inside_groups(columns: pl.DataFrame, names: list[str], score: str) -> list[float] | None:
-    """Return the weights with which the rewards make the total inside every group; None if there are none, if the rows
-    are too few to show it, or if they have no groups.
+    """Return weights with which the weighted sum of the rewards is the total in every group. Each group may add another
+    constant and multiply by another positive factor, as happens if every data source scales its scores by itself.
 
-    In each group the sum may have another constant, and another positive factor, as where sources scale their scores.
+    None if there are no such weights, if the rows are too few to show them, or if the log has no groups.
     columns: the rewards, the total `score` and the group of each row. names: the rewards, in the order of the weights.
     """
     if GROUP_OF_ROW not in columns.columns:

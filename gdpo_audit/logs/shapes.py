@@ -51,7 +51,9 @@ class Shape:
     method: str | None = None
 
     def applied_to(self, form: Form) -> Form:
-        """Return the form that reads these tables, changed by what their shape says of groups, method and columns."""
+        """Return a form of these tables, completed by what the shape tells: the method, if the form names none; whether
+        rows hold several answers; which columns are no rewards; and whether a line of the file is a group.
+        """
         form = replace(form, method=form.method or self.method)
         if not self.several:
             return form
@@ -250,9 +252,10 @@ def _exploded(shape: Shape) -> Shape:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table with a row per answer, which the lists in `answer_lists` hold.
+        """Return a row per answer in place of each row of a table. `answer_lists` of the outer function says which
+        columns hold lists with a value per answer.
 
-        frame, number: the rows and the number of the table; texts: whether long texts are kept, as in `exploded`.
+        frame: the rows of the table; number: its number in the log, from 0; texts: whether long texts are kept.
         """
         return lists.exploded(table, frame, answer_lists, number, texts)
 
@@ -327,8 +330,8 @@ def _alone(schema: Schema) -> bool:
 def _of_episodes(shape: Shape, trainer: str) -> Shape:
     """Return the shape with a row per trajectory of the episodes that a trainer, tinker or rllm, logs.
 
-    With tinker, the method is the one that only centres. A column `final_reward` is left out if it is 0 or null in
-    every row.
+    Two more things are done for tinker. Its method is set to GRPO without std, which is what it computes. And a column
+    `final_reward` that is 0 or null in every row is left out.
     """
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:

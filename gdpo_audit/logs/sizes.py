@@ -166,10 +166,10 @@ def _from_prompts(prompts: Sequence[np.ndarray]) -> int | None:
 
 
 def _whole(ids: np.ndarray) -> int | None:
-    """Return the largest size that divides every stretch of equal prompts in a batch; None if that is 1.
+    """Return the largest number that divides the length of every stretch of equal prompts in a batch; None if it is 1.
 
-    The last stretch counts as cut, and is left out, if it is shorter than the others, of which there are two or more,
-    all of one length. ids: the prompt id of each row.
+    If there are at least two stretches before the last, all of one length, and the last is shorter, it counts as cut
+    off and is left out. ids: the prompt id of each row.
     """
     ends = np.flatnonzero(ids[1:] != ids[:-1]) + 1
     lengths = np.diff(np.concatenate([[0], ends, [len(ids)]])).tolist()

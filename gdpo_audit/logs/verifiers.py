@@ -274,8 +274,8 @@ def _field(kind: object, path: Sequence[str], where: str, numbers: bool = False)
 def _as_logged(rows: pl.DataFrame, names: Sequence[str]) -> list[str]:
     """Return the names of columns, sorted by the row in which each has its first value.
 
-    Columns with one such row stay in the given order, and those without any value come last. The order has to be found
-    anew because polars merges objects with different members in no fixed order.
+    Columns whose first values stand in the same row stay in the given order. Columns without any value come last. The
+    order has to be found anew because polars merges objects with different members in no fixed order.
     rows: the responses. names: the columns to sort.
     """
     first = {name: rows[name].is_not_null().arg_max() if rows[name].count() else len(rows) for name in names}

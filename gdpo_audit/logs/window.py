@@ -38,7 +38,7 @@ def window_of(logged: pl.Series, where: str, steps: Steps | None, last: int | No
     """Return the first and the last logged step that are asked for; None if no steps are asked for.
 
     logged: the steps of the log, in any order. steps: the first and the last step that are wanted; None for either end
-    leaves it open. last: how many steps at the end are wanted.
+    leaves it open. last: how many steps at the end of the log are wanted. A step has to fit both, if both are given.
     where: the name of the log. Raises InputError, which says what the log holds, if it has none of these steps.
 
     >>> window_of(pl.Series([5, 1, 2, 1, 9]), "run", None, 3), window_of(pl.Series([5, 1, 2, 9]), "run", (2, 8), None)

@@ -46,12 +46,11 @@ def solve_after(
 def _attempt(
     log: Tensors, method: str, convention: str, after: str, wanted: torch.Tensor
 ) -> tuple[float, Recipe] | None:
-    """Return a pair: the largest error of a recipe, and the recipe, which makes all advantages if the change `after`, a
-    key of AFTER, followed the method.
+    """Return two things if a recipe makes all logged advantages: its largest error, and the recipe; otherwise None.
 
-    The recipe has the simplest weights that do so. None if no weights do, if they are no round numbers, or if the log
-    is too small to show it or does not leave exactly one direction of the weights. wanted: (rewards,) the weights to
-    take where the log leaves them open.
+    In the recipe, the change `after`, a key of AFTER, follows the method. The weights are the simplest round numbers
+    near those that fit best. None is also the answer if the log has too few advantages to prove a recipe, or does not
+    show the weights up to one common factor. wanted: (rewards,) the weights to take where the log leaves them open.
     """
     terms = terms_of(log, log.read(ALL_CONVENTIONS[convention]), method)
     solution = solution_of(terms, log.batches)
@@ -67,8 +66,8 @@ def _attempt(
 
 def _with_rows(log: Tensors, recipe: Recipe) -> Recipe:
     """Return the recipe with `batch_rows`: over how many rows its batch step must have run, in the batch with the
-    fewest and in the batch with the most. The recipe is unchanged for another method than GDPO, and if in some batch
-    the advantages show no whole number of rows, or fewer than are logged.
+    fewest and in the batch with the most. The recipe is unchanged if its method is not GDPO. It is also unchanged if
+    the number of rows computed for some batch is not whole, or is below the number of logged rows.
     """
     if recipe.method != "gdpo":
         return recipe

@@ -50,12 +50,13 @@ def rms(x: Tensor) -> float:
 def along_direction(
     solution: Solution, wanted: Tensor, factor: float | None = None, error: float = math.inf
 ) -> list[Guess]:
-    """Return one or two guesses at the weights, in the one direction that fits the log: first the simplest round
-    numbers near it, if any were found, and then the numbers that fit best. Each guess is a pair of the weights and
-    their complexity, which says how odd the numbers are.
+    """Return one or two guesses at weights that the log shows up to a common factor.
 
-    wanted: (rewards,) the weights to take where the log leaves them open. factor: the number by which the direction is
-    multiplied to get weights, if the log shows their scale; error: the relative error of that factor.
+    The last guess has the weights that fit best. If round numbers were found near them, the simplest of these come
+    first. A guess is a pair of the weights and their complexity, which is larger for odder numbers.
+    solution: has a single direction, (rewards,) numbers to which the weights are proportional. wanted: (rewards,) the
+    weights to take where the log leaves them open. factor: the number that makes weights of the direction; None if the
+    log does not show it. error: the relative error of the factor.
     """
     direction = solution.directions[:, 0]
     scales = [float(largest) for largest in _LARGEST]
@@ -70,8 +71,8 @@ def along_direction(
 def shows_scale(guess: Guess, solution: Solution, measured: Tensor, error: float) -> bool:
     """Return whether the log shows the scale of a guess, and not only the ratios of its weights.
 
-    solution: the direction of the weights, without their scale. measured: (rewards,) the weights with the scale that
-    the numbers show by which the method divided. error: the relative error of that scale.
+    solution: what the log shows of the weights, up to a common factor. measured: (rewards,) the weights with this
+    factor, which is found from the numbers that the method divided by. error: the relative error of this factor.
     """
     weights, complexity = guess
     # Where the advantages show the scale only roughly, it is trusted if several weights all come out with a single

@@ -279,7 +279,7 @@ def _attempt(
 
 @dataclass(frozen=True)
 class _Trial:
-    """Weights to try with one method and convention, and what solving for the weights showed before any are tried."""
+    """The weights to try with one method and convention, and what solving for the weights on the log has shown."""
 
     guesses: list[Guess]
     unknown: list[int]  # the rewards whose weights the log leaves open
@@ -314,9 +314,9 @@ def _trial_of(batch: Batch, method: str, given: Weights | None, solved: Solved, 
 
 
 def _best(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt]:
-    """Return the attempts that are about as good as the best one, in their order: they reproduce nearly as many
-    batches, with an error of at most `slack` times the smallest one. An error below what the rounding of the log
-    explains counts as that much, and one up to `_EXACT` always passes. attempts: one or more.
+    """Return the attempts that are about as good as the best one, in their order. Such an attempt has a share of at
+    least 98 % of the largest one. Its error is at most `_EXACT`, or at most `slack` times the smallest error, which
+    counts as no smaller than what the rounding of the log explains. attempts: one or more.
     """
     most = max(attempt.share for attempt in attempts)
     attempts = [attempt for attempt in attempts if attempt.share >= 0.98 * most]

@@ -42,15 +42,15 @@ _DIVISOR_OFF = 1e-3
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms that a method multiplies by the weights and adds up, and its units: sets of responses whose sums are
-    divided by one number.
+    """The terms that a method multiplies by the weights and adds up to one sum per response, and the method's units. A
+    unit is a set of responses whose sums the method divides by one number: a group or a batch.
     """
 
     x: Tensor  # (rewards, responses); 0 where the response takes no part
     a: Tensor  # (responses,) logged advantages, 0 where the response takes no part
     included: Tensor  # (responses,) 1 where the response counts, else 0
-    unread: Tensor  # (responses,) whether an advantage other than 0 is logged where the method gives none
-    round_off: Tensor  # (responses,) the round-off of x, relative to the round-off of 1
+    unread: Tensor  # (responses,) whether an advantage other than 0 is logged although the method can compute none
+    round_off: Tensor  # (responses,) how large the round-off in x is, divided by that of the number 1
     rounding: Tensor  # (responses,) how far a may be from what it was before it was rounded; 0 where it takes no part
     unit: Tensor  # (responses,) the unit of each response: a group or a batch
     shifted: bool  # whether a mean of the unit that x does not show may have been subtracted
@@ -125,11 +125,11 @@ def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
 
 @dataclass(frozen=True)
 class Solution:
-    """The weights that make the logged advantages, where every unit, a group or a batch, has a positive factor of its
-    own.
+    """The weights with which the sums of `Terms`, each unit times a positive factor of its own, are the logged
+    advantages.
 
-    They have the form null_space · x + directions · y, with any numbers x; of numbers y only those for which all
-    factors are positive, which for a single direction is any y above 0.
+    There are many such weights: null_space · x + directions · y, with any vector x, and with each vector y for which
+    all factors are positive. If there is a single direction, y is any number above 0.
     """
 
     # (rewards, …) orthonormal columns; a multiple of each can be added to the weights and changes no advantage
@@ -137,12 +137,12 @@ class Solution:
     # (rewards, …) columns orthogonal to `null_space`: one, whose largest size is 1; or several, orthonormal; or none
     directions: Tensor
     batches: Tensor  # (batches,) whether these weights make the advantages of the batch
-    size: Tensor  # (rewards,) root mean square of each reward's terms; 0 for a reward that never varies
+    size: Tensor  # (rewards,) root mean square of each reward's numbers in `Terms.x`; 0 for one that never varies
     error: Tensor  # (rewards,) standard error of the one direction; infinite where there are several or none
 
     @property
     def is_direction(self) -> bool:
-        """Whether the log shows the weights up to one common factor, but for what `null_space` leaves open."""
+        """Whether the log shows the weights up to one common factor, and up to what `null_space` can add to them."""
         return self.directions.shape[1] == 1
 
     @property
@@ -229,7 +229,7 @@ class _Moments:
         return self.every.diagonal(dim1=1, dim2=2).sum(1)
 
     def summed(self, batches: Tensor) -> "_Moments":
-        """Return the sums over some batches, as those of a single batch. batches: (batches,) a mask."""
+        """Return the sums over some batches, as if these were one batch. batches: (batches,) which of them count."""
         moments = (self.every, self.orthogonal, self.along, self.round_off, self.rounding)
         return _Moments(*(moment[batches].sum(0, keepdim=True) for moment in moments))
 

@@ -1,4 +1,4 @@
-"""A comparison of two sides, each of one run or of several runs alike: its records, its sentences and its tables."""
+"""A comparison of two sides, each one run or several repetitions of one: its records, its sentences and its tables."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field

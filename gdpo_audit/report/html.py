@@ -107,7 +107,8 @@ def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say
 
 
 def details(report: AuditReport, say: Say = str) -> dict[str, Callable[[], Html]]:
-    """Return the folds that the page shows below `front`: for the title of each, a function that returns its content.
+    """Return the folds that the page shows below what the function `front` returns: by the title of each, a function
+    that returns its content.
 
     say: rewrites a sentence of the audit for the page.
     """

@@ -97,8 +97,8 @@ def run_facts(report: AuditReport) -> dict[str, str]:
     """Return facts, in words, about how the advantages of the run and the figures of the report were computed, by name.
 
     They are those that `AuditReport.what_ran` does not hold: the convention; the weights of the report's figures,
-    unless they are the weights that the log shows; and the method that was asked for, or the trainer's own. A fact that
-    is not known is missing.
+    unless they are the weights that the log shows; and the method that was asked for or, if nobody asked, the one that
+    the trainer runs by itself. A fact that is not known is missing.
     """
     run, rows = report.run, {}
     if run["convention"]:

@@ -279,10 +279,11 @@ def _notes(e: Explanation, ties: Sequence[Sequence[int]]) -> Iterator[str]:
 
 
 def _steps(e: Explanation, rows: Sequence[int], group: int) -> Table:
-    """Return a table of the responses of one prompt with a column for each step of the computation.
+    """Return a table of the responses to one prompt, with a column for each step of the computation.
 
-    The mean and std that normalised a step stand below its column, or in columns of their own if each response has its
-    own. rows: the indices of these responses; group: the index of the prompt.
+    A column that is normalised has its mean and std in two rows at the end of the table. With leave-one-out, each
+    response has a mean and std of its own in the group, which stand in more columns. rows: the indices of the
+    responses; group: the index of the prompt.
     """
     rewards = [f"r{k + 1}" for k in range(len(e.weights))]
     columns = {name: [raw(x) for x in e.rewards[rows, k].tolist()] for k, name in enumerate(rewards)}

@@ -61,9 +61,10 @@ def what_ran(f: Facts) -> str:
 
 
 def _off_by(f: Facts) -> str:
-    """Return in words how far the advantages that the recipe makes are at most from the logged ones. If the log holds
-    large round-off for groups in which no reward differs, such groups are left out of this, and words about them
-    follow.
+    """Return in words how far the advantages that the recipe makes are at most from the logged ones.
+
+    Where no reward differs in a group, the log may hold large round-off in place of 0. Such groups are left out of the
+    distance, and words about them follow it.
     """
     up, logged = Context(prec=1, rounding=ROUND_UP), f.totals.logged
     residue = int(logged.residue_groups)

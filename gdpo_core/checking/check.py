@@ -263,10 +263,10 @@ def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> t
 
 
 def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
-    """Return two things: the number of answers in a batch, and whether this number is that of one process alone, as
-    only the number of processes is not told.
+    """Return two things: the number of answers in a batch, and whether it is the number of one process alone.
 
-    The number is None, and the second False, where more than the number of processes is not told.
+    The second is true if the configuration tells all that is multiplied but the number of processes. The result is
+    (None, False) if more than this number is not told.
     """
     for keys in rules.answers:
         values = {key: _whole(known.value(key)) for key in keys}

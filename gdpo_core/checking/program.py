@@ -82,9 +82,10 @@ def _as_python(cell: str) -> str:
 def read_python(text: str, file: str, installed: str | None = None) -> list[Source]:
     """Return a source of entries for each call that configures a trainer, and for each trainer's command in a string.
 
-    The program may hand such a string to a shell. The sources are in the order of their lines. file: the name of the
-    file, for errors and places; installed: the text that is searched for the versions of installed packages, by default
-    the program itself. Raises InputError, with the file and mostly the line, where the text is no Python.
+    A string with such a command counts because the program may hand it to a shell. The sources are in the order of
+    their lines. file: the name of the file, for errors and places; installed: the text that is searched for the
+    versions of installed packages, by default the program itself. Raises InputError, with the file and mostly the line,
+    where the text is no Python.
     """
     try:
         with warnings.catch_warnings():
@@ -183,8 +184,9 @@ def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
 def _arguments(call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Entry]]:
     """Yield each argument that a call gets by name: its key, and an `Entry` with its value and its place.
 
-    A mapping after ** gives an argument for each of its keys, if the program spells the mapping out; otherwise one key
-    that begins with ** stands for them all. The second positional argument of a trainer counts as "reward_funcs".
+    A mapping after ** gives an argument for each key that is a literal, if the program spells the mapping out;
+    otherwise one key that begins with ** stands for them all. The second positional argument of a trainer counts as
+    "reward_funcs".
     names: what the names of the program stand for; file: the name of the program's file, for the places.
     """
     if (_dotted(call.func) or "").endswith("Trainer") and len(call.args) > 1:  # the first argument is the model

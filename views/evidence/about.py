@@ -12,8 +12,8 @@ LEADERBOARD = "https://gorilla.cs.berkeley.edu/leaderboard.html"
 
 
 def source_note(data: Published) -> Html:
-    """Return the paragraphs on whose answers the chapter counts, and on why a share of them shows what can happen and
-    is no forecast.
+    """Return two paragraphs: whose answers the chapter counts, and why its shares show what can happen in a training
+    but do not forecast it.
     """
     configurations = f"{len(data.models)} configurations of {models(data)} models"
     link = tag("a", "Berkeley Function Calling Leaderboard", href=LEADERBOARD, target="_blank", rel="noopener")

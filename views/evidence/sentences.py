@@ -1,4 +1,6 @@
-"""The sentences of the chapter Evidence on the drawn answers, its address, and the program that prints its numbers."""
+"""Sentences of the chapter Evidence on the answers that are drawn for each prompt, the values of the chapter's controls
+for the address of the page, and the program that prints the chapter's numbers.
+"""
 
 from functools import lru_cache
 from typing import Any

@@ -69,7 +69,7 @@ def squares(data: Published, outcomes: Outcomes, kind: str) -> Html:
 
 
 def _block(title: str, inside: dict[int, list[str]]) -> Html:
-    """Draw the squares of one category of prompts under its title.
+    """Draw a square for each prompt of one category, below the title of the category.
 
     inside: the names of its prompts, by the index of their outcome in OUTCOMES.
     """
@@ -80,9 +80,9 @@ def _block(title: str, inside: dict[int, list[str]]) -> Html:
 
 
 def _run(outcome: str, names: list[str], title: str) -> Html:
-    """Draw the squares of those prompts of a category that have one outcome.
+    """Draw a square for each of some prompts, which are of one category and have one outcome.
 
-    outcome: its name in OUTCOMES; names: of the prompts; title: of the category, for screen readers.
+    outcome: its name in OUTCOMES; names: of these prompts; title: of the category, for screen readers.
     """
     drawn = join(*(_square(name, outcome) for name in names))
     return tag("span", drawn, kind=outcome, role="group", aria_label=f"{title}: {SAID[outcome]}")

@@ -251,10 +251,10 @@ def is_of_another_comparison(scenario: Scenario, comparison: str) -> bool:
 
 
 def kinds(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str) -> list[str]:
-    """Return the verdicts on the set-ups of coins, except set-ups that are made for one comparison only, and not for
-    this one.
+    """Return the verdict of `kind` on each set-up of coins, for example that GDPO is faster there.
 
-    shown: the sketch of each scenario, by its id; comparison: a key of COMPARISONS.
+    Set-ups that are made for a single comparison, other than this one, are left out. shown: what `sketch` returned for
+    each scenario, by its id; comparison: a key of COMPARISONS.
     """
     counted = [s for s in scenarios.values() if not s.setup.arms and not is_of_another_comparison(s, comparison)]
     return [kind(shown[s.id], False) for s in counted]

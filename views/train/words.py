@@ -76,8 +76,9 @@ def counts(comparison: str, kinds: Sequence[str], arms: Sequence[Scenario], unco
     comparison.
 
     Set-ups that are made for one comparison only, and not for this one, do not count. comparison: a key of COMPARISONS.
-    kinds: the verdicts on the set-ups of coins that count; arms: the scenarios of the set-ups in which the policy
-    chooses an answer, each among equally many; uncounted: the scenarios of the set-ups of coins that do not count.
+    kinds: the verdicts on the set-ups of coins that count; arms: the scenarios in which the policy chooses one of
+    several answers, of which each scenario has the same number; uncounted: the scenarios of the set-ups of coins that
+    do not count.
     """
     faster, slower, never = (kinds.count(kind) for kind in (FASTER, SLOWER, NEITHER))
     rest = len(kinds) - faster - slower

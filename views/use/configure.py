@@ -38,8 +38,9 @@ FOLLOWS = "For the pay and the weights that **the Lab shows now**, or for **the 
 def choice(page: Nav, key: str, label: str, titles: dict[str, str], of_run: str = "") -> mo.ui.dropdown:
     """Return a dropdown whose values are the keys of `titles`, each shown by its title.
 
-    Chosen at first is `of_run`, the key that fits the reader's own run, if it is among them; or else the key in the
-    address, or else the first key. key: the key of the control in the address; label: the label on the page.
+    `of_run` is chosen at first, if it is one of these keys. Otherwise it is the key that the address of the page names
+    or, if it names none, the first key. key: the name of the control in the address; label: the label on the page;
+    of_run: the choice that fits the reader's own run, "" for none.
     """
     linked = of_run if of_run in titles else page.given(key, list(titles), next(iter(titles)))
     return mo.ui.dropdown({title: id for id, title in titles.items()}, value=titles[linked], label=label)
@@ -286,8 +287,8 @@ def _newer(framework: Framework) -> Html | str:
 
 
 def _about(lab: State, gate: str) -> list[str]:
-    """Return sentences on what becomes of the Lab's pays and gate in the lines of configuration; the list is empty for
-    equal pays without a gate. gate: a key of GATES.
+    """Return a sentence on what the Lab's pays do under GDPO, if they differ, and one on what the gate does, if there
+    is one. gate: a key of GATES.
     """
     notes = []
     if len(set(lab.pays)) > 1:
