@@ -135,9 +135,9 @@ def rewards_of(setup: Setup, folder: Path) -> pl.DataFrame:
 def measure(runs: Path) -> pl.DataFrame:
     """Return a table with the mean of each reward at each step of the runs of plans.json.
 
-    The columns are setup, row, seed, step, reward and mean; the mean is in parts of the reward's range. A row of
-    plans.json is left out unless all its seeds are trained. A reward that is noise alone is always left out. runs: the
-    folder of the runs, in SETUP/ROW/SEED.
+    The columns are setup, row, seed, step, reward and mean; the mean counts a fail as 0 and a pass as 1, whatever they
+    pay. A row of plans.json is left out unless all its seeds are trained. A reward that is noise alone is always left
+    out. runs: the folder of the runs, in SETUP/ROW/SEED.
     """
     tables = []
     for row in planned_rows():

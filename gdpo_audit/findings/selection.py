@@ -19,15 +19,12 @@ def ungated_column(name: str) -> str:
 
 
 class Selected(NamedTuple):
-    """Sums of each reward in each group, each (rewards, groups), over the responses that have an advantage. products: Σ
-    A d, with A the advantage and d the distance of the reward from its mean in the group. squares: Σ d². above: how
-    many responses are above that mean. punished: how many of these have an advantage of 0 or less.
-    """
+    """Sums of each reward in each group, each (rewards, groups), over the responses that have an advantage, A."""
 
     products: Tensor  # Σ A d, with d the distance of the reward from its mean in the group
     squares: Tensor  # Σ d²
-    above: Tensor  # responses with d > 0
-    punished: Tensor  # of these: those with A ≤ 0
+    above: Tensor  # how many responses have d > 0
+    punished: Tensor  # how many of the responses with d > 0 have A ≤ 0
 
 
 @dataclass(frozen=True)

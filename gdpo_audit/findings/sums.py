@@ -252,8 +252,8 @@ def push_of(pushed: Array, distances: Array, squares: Array | float) -> Array:
 
 
 def scaled_share(batches: Sums[Array]) -> float:
-    """Return the share of groups whose advantages are all off by one positive factor, among the groups with advantages
-    that the recipe does not reproduce; 0 without such groups.
+    """Return the share of groups whose advantages are the recipe's times one positive factor, among the groups with
+    advantages that the recipe does not reproduce; 0 without such groups.
     """
     return float(batches.logged.scaled_groups.sum() / max(batches.logged.wrong_groups.sum(), 1))
 

@@ -91,8 +91,8 @@ def with_numbers(frame: pl.LazyFrame, number: int, start: int = 0) -> pl.LazyFra
 
 
 def renumbered(table: pl.LazyFrame) -> pl.LazyFrame:
-    """Return a table of responses with new numbers in ROW, from 0 in each file, as rows that were split into several
-    responses have one number at first.
+    """Return a table of responses with new numbers in ROW, from 0 in each file. Before this, responses that one row was
+    split into all have its number.
     """
     return table.with_columns(pl.int_range(pl.len()).over(FILE).alias(ROW))
 

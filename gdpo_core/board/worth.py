@@ -68,8 +68,9 @@ def _pairs(many: int) -> str:
 def _wrong_order(facts: Facts) -> str:
     """Return a sentence on how many pairs each method has in the wrong order, with a wrong answer above a right one.
 
-    The sentence is "" where all such pairs are ties of the method on the left that the method on the right breaks,
-    since `_broken` tells of these pairs.
+    If a method gives every answer 0, only the other one's pairs are counted. Otherwise the sentence is "" where all
+    pairs in the wrong order are ties of the method on the left that the method on the right breaks, since `_broken`
+    tells of these pairs.
     """
     base, chosen = facts.base, facts.chosen
     before, after = len(base.wrong_order), len(chosen.wrong_order)
