@@ -151,8 +151,8 @@ def measure(runs: Path) -> pl.DataFrame:
 
 
 def speeds(*folders: Path) -> pl.DataFrame:
-    """Return a table of how fast each reward of each run follows a push in the first 50 steps, its speed, and the
-    standard error of this speed.
+    """Return a table of the speed of each reward of each run, which says how fast the reward follows a push in the
+    first 50 steps, and of the standard error of this speed.
 
     The columns are setup, row, seed, reward, speed and error; a reward whose speed is not known has no line. A run is
     in SETUP/ROW/SEED or SETUP/METHOD/SEED of a folder, and counts once, from the first folder that has it. The method

@@ -1,10 +1,9 @@
 """Bounds that a log of means proves, beside the exact shares of runs whose answers are known.
 
-A share is a reward's part of the update. `python -m experiments.means --runs FOLDER` takes from the logs of
-`experiments.train` only the means and other numbers that TRL logs of each step, computes bounds on the shares from
-these alone, and writes to experiments/means.csv how good they are, a line for each run and method. With --runs or
-without it, the tables of docs/means.md are written anew, from that file and from data/experiments.parquet. It does not
-need TRL.
+A share is a reward's part of the update. TRL logs means and other numbers of each step. `python -m experiments.means
+--runs FOLDER` takes only these from the logs of `experiments.train`, and computes bounds on the shares from them. It
+writes to experiments/means.csv how good the bounds are, a line for each run and method. With --runs or without it, the
+tables of docs/means.md are written anew, from that file and from data/experiments.parquet. It does not need TRL.
 """
 
 import argparse

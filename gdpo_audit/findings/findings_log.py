@@ -277,7 +277,7 @@ def _holds_more(f: Facts, score: str, details: Mapping[str, Any], normalises: st
 
     score: the name of the total; details: those of the issue `score-not-a-sum`, in which `columns` holds the reward and
     `explained` is the share of the total's variance that the reward explains; normalises: the words “GRPO normalises
-    the” with the name of the total.
+    the score”, with the name of the total in place of “score”.
     """
     [reward] = details["columns"]
     known = f.known_weights if f.reproduced else {}

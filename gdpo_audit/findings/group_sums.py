@@ -199,8 +199,8 @@ def _deviations_as_logged(
     grouped: Grouped, distance: Tensor, rows: pl.DataFrame, basis: Basis, same: float
 ) -> Deviations:
     """Return how far the rewards are from the means of their groups. The rewards are those in the log, even where a
-    gate changes what a method sees. distance: (rewards, …) the distances of what a method sees. same: the largest
-    distance that counts as round-off, as a part of the largest of its group.
+    gate changes what a method sees. distance: (rewards, …) the distances of the rewards as a method sees them. same:
+    the largest distance that counts as round-off, as a part of the largest of its group.
     """
     for k, name in enumerate(basis.rewards):
         if (column := ungated_column(name)) in rows.columns:

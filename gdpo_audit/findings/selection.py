@@ -12,8 +12,8 @@ from gdpo_core.pushing import push_sums
 
 
 def ungated_column(name: str) -> str:
-    """Return the name of the column that keeps a gated reward as the log has it, beside the reward's usual column,
-    which then holds what the gate leaves. name: that of the reward.
+    """Return the name of the column in which a gated reward stands as the log has it. The reward's usual column then
+    holds what the gate leaves of it. name: that of the reward.
     """
     return f"ungated:{name}"
 

@@ -134,7 +134,7 @@ class LengthSums(Generic[Number]):
     """Sums over the lengths of completions, in tokens or in characters; all are 0 if the log holds no lengths."""
 
     present: Number  # responses with a length
-    total: Number  # of the lengths
+    total: Number  # the sum of the lengths
     squared: Number  # Σ d², with d the distance of a length from the mean of its group
     products: PerReward  # (rewards, batches) Σ d times the distance of the reward from its mean in the group
 

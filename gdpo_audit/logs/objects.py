@@ -127,7 +127,7 @@ def members_of(objects: Mapping[str, Sequence[str]], schema: Schema, reserved: C
 
 
 def unnested(frame: pl.LazyFrame, members: Sequence[Member]) -> pl.LazyFrame:
-    """Return the rows with each of these members of objects as a column; columns of objects that held one are dropped.
+    """Return the rows with each of these members of objects as a column, in place of the columns of their objects.
 
     A member that the rows lack is skipped.
     """

@@ -41,8 +41,9 @@ def _not_as_it_stands(facts: Facts, first: str) -> str:
 def _broken(facts: Facts) -> str:
     """Return sentences on the pairs of a right and a wrong answer that the method on the left ties.
 
-    They say in how many of these pairs the method on the right puts the right answer above, in how many the wrong one,
-    and how many it ties too. They are empty where there are no such pairs, and where a method gives every answer 0.
+    They say in how many of these pairs the method on the right ranks the right answer higher, in how many it ranks the
+    wrong one higher, and how many it ties too. They are empty where there are no such pairs, and where a method gives
+    every answer 0.
     """
     ties, well, badly = len(facts.open_pairs), len(facts.well_broken), len(facts.badly_broken)
     if not ties or facts.base.silent or facts.chosen.silent:
