@@ -60,7 +60,7 @@ class Load:
 
 def run(seconds: int = 20, seed: int = 0) -> None:
     """Start a server, put all loads on it, and print two tables and a line of JSON, which takes some four minutes.
-    seconds: how long each load lasts; seed: the seed with which are drawn the marks to flip, the time at which each
+    seconds: how long each load lasts; seed: of the random draws, which are the marks to flip, the time at which each
     visitor begins, and the learning rates.
     """
     with serve("this page") as server:

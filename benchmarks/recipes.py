@@ -196,9 +196,9 @@ class RandomLog:
 
 
 def random_log(maker: Maker, draw: np.random.Generator, odd: bool = False) -> RandomLog:
-    """Return a random log whose advantages a maker gives, as trainers write logs. odd: whether, unlike in most
-    trainers' logs, the advantages may be rounded, the weights may be any numbers of two decimals, groups may have any
-    size from 2 to 16, and there may be few batches.
+    """Return a random log such as trainers write, with the advantages that `maker` makes of its rewards. odd: whether,
+    unlike in most trainers' logs, the advantages may be rounded, the weights may be any numbers of two decimals, groups
+    may have any size from 2 to 16, and there may be few batches.
     """
     count, batches = int(draw.integers(1, 5)), int(draw.integers(1, 12) if odd else draw.integers(4, 21))
     size, prompts = int(draw.integers(2, 17) if odd else draw.choice([4, 8, 16])), int(draw.integers(2, 9))

@@ -29,8 +29,8 @@ SETTLED = 3.0  # seconds to wait once the charts are there, until fonts, late sc
 
 
 def run(rounds: int = 60, far_rounds: int = 20, seed: int = 0) -> None:
-    """Measure the times from a click to the new bars, on this machine and over a slow network, check after every toggle
-    that the bars are the library's advantages, and print the times. rounds, far_rounds: how many toggles are timed on
+    """Measure the times from a click to the new bars, on this machine and over a slow network, and print them. After
+    every toggle, check that the bars are the library's advantages. rounds, far_rounds: how many toggles are timed on
     this machine and over the slow network; seed: of the random choice of the marks to flip.
     """
     task = bfcl.load_tasks(ROOT / "data" / "tasks")[0]

@@ -194,7 +194,7 @@ class Visitor:
 
 def label_of(attribute: str) -> str:
     """Return the text of a control's label, or "" if it has none. attribute: the value of `data-label` in the HTML of
-    the page, where the label stands as escaped JSON that holds HTML.
+    the page. It is a text in JSON, with escapes as in HTML; the tags in this text are dropped.
     """
     label = json.loads(unescape(attribute))
     return TAG.sub("", label) if label else ""

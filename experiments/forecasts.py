@@ -135,9 +135,9 @@ def rewards_of(setup: Setup, folder: Path) -> pl.DataFrame:
 def measure(runs: Path) -> pl.DataFrame:
     """Return a table with the mean of each reward at each step of the runs of plans.json.
 
-    The columns are setup, row, seed, step, reward and mean; the mean is in parts of the reward's range. A row of
-    plans.json is left out unless all its seeds are trained. A reward that is noise alone is always left out. runs: the
-    folder of the runs, in SETUP/ROW/SEED.
+    The columns are setup, row, seed, step, reward and mean; the mean counts a fail as 0 and a pass as 1, whatever they
+    pay. A row of plans.json is left out unless all its seeds are trained. A reward that is noise alone is always left
+    out. runs: the folder of the runs, in SETUP/ROW/SEED.
     """
     tables = []
     for row in planned_rows():
@@ -151,8 +151,8 @@ def measure(runs: Path) -> pl.DataFrame:
 
 
 def speeds(*folders: Path) -> pl.DataFrame:
-    """Return a table of how fast each reward of each run follows a push in the first 50 steps, its speed, and the
-    standard error of this speed.
+    """Return a table of the speed of each reward of each run, which says how fast the reward follows a push in the
+    first 50 steps, and of the standard error of this speed.
 
     The columns are setup, row, seed, reward, speed and error; a reward whose speed is not known has no line. A run is
     in SETUP/ROW/SEED or SETUP/METHOD/SEED of a folder, and counts once, from the first folder that has it. The method

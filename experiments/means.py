@@ -1,10 +1,9 @@
 """Bounds that a log of means proves, beside the exact shares of runs whose answers are known.
 
-A share is a reward's part of the update. `python -m experiments.means --runs FOLDER` takes from the logs of
-`experiments.train` only the means and other numbers that TRL logs of each step, computes bounds on the shares from
-these alone, and writes to experiments/means.csv how good they are, a line for each run and method. With --runs or
-without it, the tables of docs/means.md are written anew, from that file and from data/experiments.parquet. It does not
-need TRL.
+A share is a reward's part of the update. TRL logs means and other numbers of each step. `python -m experiments.means
+--runs FOLDER` takes only these from the logs of `experiments.train`, and computes bounds on the shares from them. It
+writes to experiments/means.csv how good the bounds are, a line for each run and method. With --runs or without it, the
+tables of docs/means.md are written anew, from that file and from data/experiments.parquet. It does not need TRL.
 """
 
 import argparse
@@ -39,8 +38,8 @@ EVERY, SWAPS = 10, 3_000  # the answers of every tenth step are dealt anew, with
 
 def of_table() -> list[dict[str, Any]]:
     """Return a dict for each run in the table of 100 runs, data/experiments.parquet: its setup, method and seed, and
-    the numbers that `_judge` returns on how good the bounds on its rewards' shares are. Runs of a set-up with a gate
-    are left out, as the table holds a pass rate there that is not the reward.
+    how good the bounds on its rewards' shares of the update are, in the figures that `_judge` returns. Runs of a set-up
+    with a gate are left out, as the table holds a pass rate there that is not the reward.
     """
     rows = []
     for (name, method, seed), steps in pl.read_parquet(TABLE).group_by("setup", "method", "seed", maintain_order=True):
@@ -122,12 +121,13 @@ def exact_shares(rewards: np.ndarray, setup: Setup, method: str) -> np.ndarray:
 
 
 def other_largest(rewards: np.ndarray, weights: Sequence[float], method: str, seed: int) -> bool:
-    """Return whether another reward can get the largest share of the update in a step if its answers are dealt into
-    other groups, while TRL logs the same numbers.
+    """Return whether the answers of a step can be dealt into other groups so that another reward has the largest share
+    of the update, while TRL logs the same numbers.
 
-    rewards: (groups, rollouts, rewards). The means and stds of the batch do not depend on the groups. Under any method
-    but GDPO there also have to be as many silent groups, whose advantages are all 0, as before. This is a search, so
-    False only means that it found no such groups. seed: of its random draws.
+    rewards: (groups, rollouts, rewards). TRL logs means and stds of the batch, which do not depend on the groups. Under
+    any method but GDPO it also logs how many groups are silent, so that this number has to stay. A silent group is one
+    whose advantages are all 0. The search swaps answers at random, so False only means that it found no such groups.
+    seed: of the random draws.
     """
     sums = [_update_sums(group, np.array(weights), method) for group in rewards]
     shares = _shares(sums)
@@ -138,12 +138,13 @@ def other_largest(rewards: np.ndarray, weights: Sequence[float], method: str, se
 
 
 def _climb(dealt: np.ndarray, sums: list, target: int, weights: np.ndarray, method: str, draw: Any) -> bool:
-    """Return whether random swaps of answers between groups, one after the other and at most `SWAPS`, bring the reward
-    `target` to the largest share of the update. A swap is kept only if nothing that TRL logs changes, and if the lead
-    of that reward over the others is larger than after the swap kept before, if any.
+    """Return whether random swaps of answers between groups give the reward `target` the largest share of the update.
 
-    dealt: (groups, rollouts, rewards) the answers; sums: what `_update_sums` returns for each group. Both are changed
-    in place.
+    At most `SWAPS` swaps are tried, one after the other. The lead of the reward is its share less the largest other
+    share. A swap is kept only if nothing that TRL logs changes, and if the lead is larger than after the last swap that
+    was kept. The first swap that is kept may leave any lead.
+    dealt: (groups, rollouts, rewards) the rewards of the answers in each group; sums: by group, the pair that
+    `_update_sums` returns. Both are changed in place. draw: a random generator of NumPy.
     """
     groups, size, _ = dealt.shape
     silent, best = sum(pair[1] == 0 for pair in sums), -np.inf

@@ -130,8 +130,8 @@ def gather(
 
 
 def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
-    """Return the facts of a run in which every reward counts. wanted: what was asked for. engine: applies a function
-    to each part of the log, as `map` does.
+    """Return the facts of a run with all of its rewards. wanted: what was asked for. engine: applies a function to each
+    part of the log, as `map` does.
 
     The recipe of the advantages is solved, and the batches are summed up under it; where the weights change, under one
     recipe per batch. Where no known method made the advantages, the batches are summed up under the weights that the
@@ -249,8 +249,8 @@ def _of_rewards(weights: Mapping[str, float], run: Run) -> dict[str, float]:
 def _groups_are_others(run: Run, sample: list[pl.DataFrame], recipe: Recipe) -> bool:
     """Return whether the log may name other groups than those in which its advantages were made.
 
-    That is the case where the recipe misses some advantages of the sample, and in addition either the advantages add up
-    to 0 in too few groups, or the recipe misses some in more than half of the batches.
+    It may if the recipe misses some advantages of the sample, and one more thing holds: the advantages add up to 0 in
+    too few groups (`ADDS_UP`), or the recipe misses some advantages in more than half of the batches.
     """
     if _reproduces(recipe, sample, run.rewards):
         return False

@@ -71,11 +71,11 @@ def _values(run: Run) -> pl.DataFrame:
 
 
 def _numbered(f: Facts, keys: pl.Series) -> Iterator[pl.DataFrame]:
-    """Yield the rows of the batches that count, as tables with one more column, `_value`: a number for the value that a
-    response has in the column `f.run.by`.
+    """Yield the responses of the batches in `f.batches`, as tables with one more column, `_value`: a number for the
+    value that a response has in the column `f.run.by`.
 
-    keys: the hashes of the values that have facts of their own. The number is the place of the value's hash in `keys`;
-    every value whose hash is not there has the number `VALUES`.
+    keys: hashes of values. The number is the index of the value's hash in `keys`; any value whose hash is not there has
+    the number `VALUES`.
     """
     numbers = pl.DataFrame({"key": keys, "_value": np.arange(len(keys))})
     for table in pieces(f.run.tables()):

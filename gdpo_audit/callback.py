@@ -24,9 +24,9 @@ class AuditCallback(TrainerCallback):
     """A callback that audits the last logged steps every few steps, and logs figures of the audit as `audit/…`.
 
     `report` is the report of the last audit. While the trainer runs, that is an audit of the last steps, so that it
-    shows when a reward becomes constant; after training it is one of the whole run. The metrics have these names, where
-    NAME is a reward, and METHOD is the method that made the advantages (where the log does not show it: the one asked
-    for, else grpo):
+    shows when a reward becomes constant; after training it is one of the whole run. In the names of the metrics, NAME
+    is a reward. METHOD is the method that made the advantages. Where the log does not show that method, it is the one
+    that was asked for, or else grpo:
 
         audit/update_share/METHOD/NAME   the reward's share of the update
         audit/push/NAME                  how much the update raises the reward, from -1 to 1
@@ -35,14 +35,14 @@ class AuditCallback(TrainerCallback):
         audit/silent_groups/METHOD       the share of the groups in which every advantage is 0
         audit/inversions/METHOD          of the pairs that differ in the primary reward, the share in the wrong order
 
-    A metric that the log does not tell is left out.
+    A metric for which the log has no value is left out.
 
     trainer: the trainer through whose logger the metrics go, to wherever it reports. Without one they are added to the
         logs of the step, which callbacks that come later see, and to the log_history of the trainer's state.
     path: the log; by default the trainer's output_dir, into which it writes with log_completions=True.
-    every: the number of logged steps from one audit to the next, which is also the number of steps that it looks at.
+    every: the number of logged steps from one audit to the next, which is also the number of steps in each audit.
     weights, primary, asked: as in `audit`; named: further arguments of `read_run`.
-    No fault of an audit stops the trainer; the second one in a row becomes a warning of the logger `gdpo_audit`.
+    No fault of an audit stops the trainer. When a second audit in a row fails, the logger `gdpo_audit` warns of it.
 
         trainer = GRPOTrainer(..., args=GRPOConfig(log_completions=True, ...))
         trainer.add_callback(AuditCallback(trainer, primary="correctness"))

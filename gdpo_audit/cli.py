@@ -71,9 +71,9 @@ def run_explain(options: Options) -> None:
 
 def _write_board(file: Path, rewards: list[list[float]], prompts: list[int], explanation: Explanation) -> None:
     """Write the board (`gdpo_core.board.Board`) of some responses as an HTML file. prompts: the number of each
-    response's prompt; explanation: gives weights, lengths, method and convention. Raises InputError for several
-    prompts, a missing reward, a file that cannot be written, without lengths that the convention needs, and without the
-    extra `board`.
+    response's prompt; explanation: gives weights, lengths, method and convention. Raises InputError if there are
+    several prompts, if a reward is missing, if the convention needs lengths and there are none, if the file cannot be
+    written, and if the extra `board` is not installed.
     """
     many, missing = max(prompts), any(x != x for row in rewards for x in row)
     expect(many == 1, "--html", "the responses of one prompt", f"those of {many}")

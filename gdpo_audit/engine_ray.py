@@ -47,8 +47,8 @@ def map_on_ray(function: Callable[[Any], Any], tables: Iterable[Any]) -> Iterato
     workers compute it.
 
     Where this process is connected to no cluster, one is started on this machine. Raises what the function itself
-    raises, and InputError if Ray is not installed or fails, as where the worker of one part has died for the third
-    time.
+    raises. Raises InputError if Ray is not installed, or if it fails, as where the worker of one part has died for the
+    third time.
     """
     ray = _ray()
     try:

@@ -29,18 +29,15 @@ UNDONE = 2.0  # weights undo the scales if their largest ratio is at least so ma
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer to what GDPO would change in one respect, such as ties: its effect, a title, and a sentence. at,
-    scenario: the chapter of the page, and the scenario in the chapter Train, if any, that show it. headline: what the
-    verdict has to begin with; mostly empty. decides: whether the verdict goes by this respect.
-    """
+    """An answer to what GDPO would change in one respect, such as ties: its effect, a title, and a sentence."""
 
     effect: str  # a key of EFFECTS
     title: str
     sentence: str  # what stands between two ** is bold
     at: str  # the chapter of the page that shows it
     scenario: str = ""  # the scenario of the chapter Train that shows it, if one does
-    headline: str = ""  # what the verdict has to begin with
-    decides: bool = False  # whether the verdict goes by this respect
+    headline: str = ""  # the words that the verdict has to begin with; "" if this answer leaves them open
+    decides: bool = False  # whether this is the answer about the push, by which the verdict goes
 
 
 def held(report: AuditReport, better: int) -> str:
@@ -104,7 +101,8 @@ def _not_followed(report: AuditReport, effect: str, differs: bool) -> str:
     """Return the sentence that says whether the push on the primary reward rises, stays or falls, and that training
     goes by the push. An answer gets this sentence if GDPO changes the answer's figure, and yet the answer's effect is
     neither "helps" nor "hurts". The text is empty for any other answer, and where the push is not known.
-    effect: the answer's effect, a key of EFFECTS; differs: whether GDPO changes the figure by enough to count.
+    effect: the answer's effect, a key of EFFECTS; differs: whether GDPO changes the figure by as much as the check
+    counts as a change.
     """
     change = change_of_primary(report)
     if not differs or change is None or effect in ("helps", "hurts"):

@@ -55,11 +55,12 @@ def another_reading(run: Run, solve: Solve) -> Reading | None:
 
 
 def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
-    """Return the first column that was not read as a reward and has to be one: its name, and the recipe that makes all
-    advantages if it is read as one.
+    """Return the first column that has to be a reward although it was not read as one, with a recipe; or None.
 
-    The recipe has to show all weights, and a weight other than 0 for the column. None where no such column is found.
-    solve: a function that returns the recipe that makes every advantage in a sample of a run, or None.
+    If the column is read as one more reward, this recipe makes all logged advantages of a sample. The log then shows
+    all weights, and the column's is not 0. The result is None if there is no such column, or if the run cannot be read
+    once more. solve: a function of a run and a sample of it, which returns the recipe that makes every advantage there,
+    or None.
     """
     for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):

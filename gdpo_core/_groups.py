@@ -38,10 +38,9 @@ _PIECE = 1 << 19
 class Batch:
     """Checked rewards with their groups, weights and convention: all that a method needs to compute advantages.
 
-    `group` is the reduction over each group. `batches` is that over each batch, or None if all responses are one batch.
-    `index` and `group_ids` are None where the rewards have an axis of prompts. `single` says whether the caller gave
-    one prompt without that axis, and `dtype` is that of what the caller gets back. `exact` says whether weighted sums
-    of the rewards are known to be without round-off.
+    Without group ids the rewards have an axis of prompts, whose rollouts are a group. With group ids they have a single
+    axis of responses, and `index` says which group each is in. A `Reduction` takes sums, means and other statistics,
+    here over each group or each batch.
     """
 
     rewards: Tensor  # (rewards, …, prompts, rollouts), or (rewards, responses) with group ids; NaN = missing

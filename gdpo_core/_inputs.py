@@ -162,10 +162,10 @@ def group_numbers(
 ) -> tuple[Tensor, tuple]:
     """Return (count,) the number of the group to which each response belongs, from 0, and a tuple of the groups' ids.
 
-    groups: an id per response. The number of a group is the place of its id in the tuple, which is sorted for an array
-    of numbers and otherwise in the order in which the ids first appear. count: how many responses there are; device:
-    where the numbers are to be. name, thing: words for InputError, the name of the argument and what has one id each,
-    since batches of groups are numbered in the same way.
+    groups: an id per response. The number of a group is the place of its id in the tuple. The tuple of an array of
+    numbers is sorted; otherwise the ids stand in the order in which they first appear. count: how many responses there
+    are; device: where the numbers are to be. name, thing: words for InputError, the name of the argument and what has
+    one id each, since batches of groups are numbered in the same way.
 
     >>> group_numbers(["b", "a", "b"], 3, "cpu")
     (tensor([0, 1, 0]), ('b', 'a'))

@@ -59,7 +59,7 @@ def parse_setting(text: str, argument: str) -> dict[str, Any]:
     A key that the text does not give is left out; "weights" is a dict from reward to number. The text is method=NAME,
     convention=NAME and weights.REWARD=NUMBER, in any order, with commas between them.
     The name of a reward may itself hold dots, spaces, commas and "=". So a number is what follows the last "=" before a
-    comma, and a piece between commas that has no "=" is the beginning of the name in the next piece.
+    comma. A piece between commas that has no "=" belongs to the next piece, as the beginning of its name.
     argument: the name of the argument, with which InputError begins.
 
     >>> parse_setting("method=gdpo, weights.length=0.2, weights.a, b=1", "what-if")

@@ -183,8 +183,8 @@ def with_rloo_baseline(batch: Batch, s: Tensor, in_group: Normalised) -> Normali
     """Return `in_group` with RLOO's baseline subtracted in place of the mean, if the convention has `mean_of_others`.
 
     Otherwise `in_group` comes back unchanged. The baseline of a rollout is the mean of the n − 1 others of its group,
-    and subtracting it gives n / (n − 1) times the centred value. s: what `in_group` was made of, from which n is
-    counted.
+    and subtracting it gives n / (n − 1) times the centred value. s: the values from which `in_group` was computed; n is
+    how many of them a group has.
     """
     if not batch.convention.mean_of_others:
         return in_group

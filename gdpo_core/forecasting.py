@@ -159,9 +159,10 @@ class Pushes:
         return rates
 
     def _formula(self, logits: Array) -> Array:
-        """Return (…, K) the artanh of each push that follows from the rates and from the correlations of the rewards.
+        """Return (…, K) the artanh of each push, as it follows from the rates, weights and correlations of the rewards.
 
-        It does not yet agree with the measured push: `at` adds what is missing. logits: (…, K) those of the rates.
+        Its mean over the log may differ from the artanh of the measured push: `at` adds what is missing. logits: (…, K)
+        the logits of the rates.
         """
         rates = self._rates(logits)
         if self.decoupled:
@@ -204,7 +205,7 @@ class Speeds:
 
     @cached_property
     def log_spread(self) -> Array:
-        """The standard deviation of the logarithm of each reward's speed, (K,), with the probabilities in `chance`."""
+        """The standard deviation, (K,), of the logarithm of each reward's speed, with the probabilities `chance`."""
         logs = np.log(self.grid)
         return np.sqrt(np.maximum(self.chance @ logs**2 - (self.chance @ logs) ** 2, 0))
 

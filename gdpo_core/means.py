@@ -185,9 +185,10 @@ def _varying(s: Scalars) -> tuple[Array, Array]:
 
     For a reward with two values the least number is 0 if the number of its passes is a multiple of the group size,
     since all groups may then be constant; otherwise it is 1. The greatest number is that of its passes, of its failures
-    or of the groups, whichever is least: a group in which the reward varies needs a pass and a failure. For a reward
-    with more values the numbers are 0 and all groups, or both 1 if the step is a single group. Both are 0 where its std
-    is 0.
+    or of the groups, whichever is least: a group in which the reward varies needs a pass and a failure.
+
+    For a reward with more values the least number is 0, and the greatest is the number of groups. If the step is a
+    single group, both are 1. Both are 0 where the reward's std is 0.
     """
     rows, passes = s.size * s.groups, s.passes
     of_two = np.isfinite(passes)
@@ -284,13 +285,14 @@ def _by_triangle(sides: _Sides) -> tuple[Array, Array]:
 
 
 def _highest(a: tuple[Array, Array], b: tuple[Array, Array], t: tuple[Array, Array]) -> Array:
-    """Return (steps,) the highest share 1/2 + (a² − b²) / 2t² over all triangles whose sides are within bounds.
+    """Return (steps,) the highest share of the update that a reward can have, given bounds on three lengths.
 
-    a, b, t: the least and the greatest length of a reward's term, of the sum of the others, and of the whole sum, each
-    (steps,). The result is infinite where t may be 0.
+    a, b, t: the least and the greatest length of the reward's term, of the sum of the other terms, and of the whole
+    sum, each (steps,). The three lengths are the sides of a triangle, and the share is 1/2 + (a² − b²) / 2t². The
+    result is infinite where t may be 0.
 
-    For a given t the highest value has the longest a, and the shortest b that closes the triangle. Between the values
-    of t that are tried here it is monotone, so one of them has the highest of all.
+    For a given t the share is highest with the longest a that closes a triangle, and then the shortest b. Between the
+    values of t that are tried here it is monotone, so one of them has the highest of all.
     """
     best = np.full(len(a[0]), -np.inf)
     for try_at in (t[0], t[1], np.abs(a[1] - b[0]), a[1] + b[0], a[1] - b[1]):

@@ -58,9 +58,9 @@ def undivided_terms(method: str, batch: Batch) -> Tensor:
     """Return the terms that a method multiplies by the weights and adds up: each reward minus the means that the method
     subtracts, before anything is divided by a std.
 
-    The terms have the shape of the batch's rewards, and are NaN where the convention gives no number. method: one that
-    adds the rewards up before it divides, such as "grpo", and not GDPO or MO-GRPO, which add up z-scores. batch: as
-    `method_for` returns it.
+    The terms have the shape of the batch's rewards. They are NaN where the convention gives no advantage, as in a group
+    with a missing reward that it does not skip. method: one that adds the rewards up before it divides, such as "grpo",
+    and not GDPO or MO-GRPO, which add up z-scores. batch: as `method_for` returns it.
     """
     subtract_means = method_named("reinforce_pp" if method == "reinforce_pp" else "grpo_no_std").in_groups
     weights_of_one_reward = torch.eye(len(batch.rewards))

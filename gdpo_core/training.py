@@ -247,9 +247,10 @@ def _simulate(method: str, policy: Policy, setup: Setup) -> TrainingRun:
     rewards = torch.empty((len(weights), *setup.shape), dtype=policy.dtype)
 
     def gradient(logits: Tensor) -> Tensor:
-        """Return the score-function gradient of the logits, from outcomes that are drawn here.
+        """Return the score-function gradient of the logits. It comes from a batch of outcomes per seed, drawn here.
 
-        Logits and gradient are (coins or arms, seeds).
+        Logits and gradient are (coins or arms, seeds). The policy, the set-up, the method and the random generator are
+        those of the outer function, which also gives the memory into which all draws are written.
         """
         p = policy.probabilities(logits)[:, :, None, None]  # (features, seeds, rollouts, prompts)
         generator.random(dtype=np.float32, out=of_uniforms)

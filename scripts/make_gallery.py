@@ -40,9 +40,11 @@ def final_values(setup: Setup, methods: Sequence[str]) -> dict[str, list]:
 
 
 def build_gallery(scenarios: Sequence[Scenario], rates: Sequence[float]) -> dict:
-    """Return the content of data/gallery.json: the rates, a sketch of each scenario under each of COMPARISONS, and the
-    `final_values` of those scenarios whose policy chooses among a few answers. rates: the pass rate of each reward
-    among the answers that the Lab shows first.
+    """Return the content of data/gallery.json, a dict with three entries.
+
+    "rates" is the argument: the pass rate of each reward among the answers that the Lab shows first. "sketches" holds
+    what `cards.sketch` returns for each scenario, by its id and by each of COMPARISONS. "weights" holds in the same way
+    what `final_values` returns, for those scenarios whose policy chooses among a few answers.
     """
     file: dict[str, Any] = {"rates": list(rates), "sketches": {}, "weights": {}}
     for scenario in scenarios:

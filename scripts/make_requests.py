@@ -21,10 +21,12 @@ MADE = ROOT / "data" / "bfcl_requests.parquet"
 
 
 def answer(accepted: list[Mapping[str, Mapping[str, list]]], required: Mapping[str, list[str]]) -> str:
-    """Return an answer that makes the needed calls in Python, each argument with the first value that is accepted.
+    """Return a right answer to a prompt: its calls as a Python list, each argument with the first value that is
+    accepted.
 
-    accepted: one call after the other, as {function: {argument: accepted values}}. required: by function, the arguments
-    that a call must have, even if "" among the accepted values says that they may be left out.
+    accepted: the calls in order, each as {function: {argument: accepted values}}. An argument with "" among its
+    accepted values may be left out, and is, unless `required` names it. required: by function, the arguments that its
+    calls must have.
 
     >>> answer([{"area": {"base": [10, 10.0], "sides": [[3, 4]], "unit": ["cm", ""]}}], {"area": ["base", "sides"]})
     '[area(base=10, sides=[3, 4])]'

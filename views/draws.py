@@ -14,12 +14,12 @@ PROMPTS, MODELS = 963, 71  # of the published answers
 
 
 def spread(file: Path, choice: Choice) -> Spread:
-    """Return the lowest and the highest value of two shares of the chapter Evidence over 100 draws, each of as many
-    answers per prompt as `choice` says.
+    """Return the lowest and the highest value that two shares of the chapter Evidence have over 100 draws of answers.
 
-    The shares are those of prompts with a tie, by method, and of broken ties in the wrong order; the result is that of
-    `gdpo_core.bfcl.prompts.spread`. It is computed in another process, and kept for all visitors. file: the published
-    verdicts; choice: what is chosen in Evidence; its seed does not matter.
+    The first is the share of prompts with a tie, by method; the second is the share of broken ties that are in the
+    wrong order. The result is that of `gdpo_core.bfcl.prompts.spread`. It is computed in another process, and kept for
+    all visitors. file: the published verdicts; choice: what is chosen in Evidence, such as how many answers a draw has
+    per prompt; its seed does not matter.
     """
     return _of_any_draw(file, replace(choice, seed=0))
 

@@ -68,8 +68,9 @@ class Body:
     `SECONDS`.
 
     size: the bytes that the header content-length declares; without that header, the bytes that have come so far.
-    coming: the bytes for which room is kept, `size` or, with a header transfer-encoding, BODY. most: the bytes above
-    which the body is refused. late: whether no byte came for too long. whole: whether all of it has come.
+    coming: for how many bytes room is kept: for `size`, or for the largest body, BODY, if a header transfer-encoding
+    leaves the size open. most: the largest size that is not refused. late: whether no byte came for too long. whole:
+    whether all of the body has come.
     """
 
     def __init__(self, scope: Scope, receive: Receive) -> None:

@@ -35,8 +35,8 @@ class BoundedHeads(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse the bytes that came. If they belong to a head that has more than HEAD bytes by now, refuse the request
-        with 431.
+        """Parse the bytes that came from the client. While the head of a request, its first line and headers, is not
+        yet complete, refuse the request with 431 if more than HEAD bytes of it have come.
         """
         self._last = len(data)
         self._bytes += self._last
@@ -51,8 +51,8 @@ class BoundedHeads(HttpToolsProtocol):
         self._await_head(SECONDS)
 
     def on_headers_complete(self) -> None:
-        """End the wait for a head. Raises ValueError, which uvicorn answers with 400, if the head has more than HEAD
-        bytes.
+        """End the wait for the head of a request, its first line and headers, as all of it has come. Raises ValueError,
+        which uvicorn answers with 400, if the address and the headers have more than HEAD bytes.
         """
         self._end_of_head()
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD:

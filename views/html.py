@@ -130,7 +130,9 @@ def lazily(draw: Callable[[], object]) -> Html:
 
 
 def lesson() -> Html:
-    """Return a sentence that says where the lesson is; on a Hugging Face Space its file is a link."""
+    """Return a sentence about the lesson, a notebook of eight cells: what it shows and where its file is. On a Hugging
+    Face Space the file is a link.
+    """
     space, path = os.environ.get("SPACE_ID", ""), "examples/lesson.py"
     name = (
         tag("a", path, href=f"https://huggingface.co/spaces/{space}/blob/main/{path}") if space else tag("code", path)

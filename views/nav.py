@@ -20,9 +20,9 @@ HERE = Path(__file__).parent
 class Nav(anywidget.AnyWidget):
     """The bar at the top of the page, which also keeps the address.
 
-    The browser sets two traits. at: the chapter that is shown; asked: the query of the link by which the reader went
-    there, as texts by their keys, without the key "at". The arguments are params, the query of the address that the
-    reader opened, and editing, whether the page runs in `marimo edit`.
+    The browser sets two traits. at: the chapter that is shown. asked: what the link asks for that led the reader there:
+    the values in its query, as texts by their keys, without the key "at". The arguments are params, the query of the
+    address with which the page was opened, and editing, whether the page runs in `marimo edit`.
     """
 
     _esm = (HERE / "nav.js").read_text(encoding="utf-8")
@@ -34,7 +34,7 @@ class Nav(anywidget.AnyWidget):
     unread = traitlets.Bool().tag(sync=True)  # whether a part of the link was not understood
     controls = traitlets.Dict().tag(sync=True)  # by control: its value in the address as text, "" where untouched
     headline = traitlets.Unicode().tag(sync=True)  # the sentence on what the Lab's board shows
-    finished: Any = traitlets.List().tag(sync=True)  # the sentences of the deeds done in this visit, in order
+    finished: Any = traitlets.List().tag(sync=True)  # the sentences in DEEDS of what was tried in this visit, in order
     sources = traitlets.Dict(SOURCES).tag(sync=True)  # {title: address}, of the paper, its code and the prompts
     programs = traitlets.Dict().tag(sync=True)  # by chapter: a program that prints its numbers
 

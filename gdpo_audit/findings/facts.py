@@ -185,9 +185,9 @@ class Facts(Figures):
 
         This is so if the recipe does not reproduce some advantages of the batch, and two signs agree. The batch has
         fewer rows than the largest batch that the recipe reproduces. And in at least half of the groups that are not
-        reproduced, all advantages are off by one factor, as they are if a method that normalises over the whole batch
-        saw more rows. A group that lacks rows itself would be off by more than a factor. False for all batches if the
-        method does not normalise over the whole batch, if no recipe was found, or if the log lacks a whole reward.
+        reproduced, all advantages are off by one factor. The std of a whole batch with more rows would make such a
+        factor; a group that lacks rows itself would not be off by one factor. False for all batches unless the recipe's
+        method is "gdpo" or "grpo_batch_std", and if the log lacks a whole reward.
         """
         logged = self.batches.logged
         if self.recipe is None or self.lacks_a_reward or self.recipe.method not in ("gdpo", "grpo_batch_std"):

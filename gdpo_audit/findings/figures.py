@@ -107,12 +107,11 @@ class Figures:
         return CHANCE / sqrt(max(min(self.totals.rewards.degrees[list(rewards)]), 1))
 
     def share_of_squares(self, k: int) -> float:
-        """Return the share of the update that the weight of the reward with index k asks for: its squared weight, as a
-        share of the squared weights of all rewards. Each square counts in proportion to how many groups hold its
-        reward.
+        """Return the squared weight of the reward with index k, as a share of the sum of the squared weights of all
+        rewards. Each square is first multiplied by the share of groups that hold its reward.
 
         A reward has just this share of the update where all rewards differ equally and are not correlated. Where the
-        weights change during the run, this is the mean over all groups. NaN where every such square is 0.
+        weights change during the run, the result is the mean over all groups. NaN where every such product is 0.
         """
         return self._over_groups(self._by_weights(self.coverage)[k])
 

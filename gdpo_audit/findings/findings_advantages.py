@@ -108,7 +108,7 @@ def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
 
     Yield nothing if all advantages are 0 and the rewards of no group differ. If not all are 0, yield nothing where a
     reward is missing from the log. Batches that another finding explains do not count: those that lack rows, that an
-    evaluation overwrote, or in which only impossible advantages are off.
+    evaluation overwrote, or in which the only wrong advantages are such as no rewards can make.
     """
     if f.reproduced is not False:
         return

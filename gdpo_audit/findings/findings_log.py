@@ -276,12 +276,12 @@ def _nearly_a_sum(f: Facts, score: str, details: Mapping[str, Any]) -> Finding:
 
 
 def _holds_more(f: Facts, score: str, details: Mapping[str, Any], normalises: str) -> Iterator[Finding]:
-    """Yield the finding that a logged total seems to contain the only reward beside it, and something more that is not
-    logged; nothing where the log shows that the two are separate rewards.
+    """Yield the finding that a logged total seems to be the sum of the only reward beside it and something that is not
+    logged. Yield nothing where the log shows that the two are separate rewards.
 
     score: the name of the total; details: those of the issue `score-not-a-sum`, in which `columns` holds the reward and
-    `explained` is the share of the total's variance that the reward explains; normalises: words that say what GRPO
-    normalises.
+    `explained` is the share of the total's variance that the reward explains; normalises: the words “GRPO normalises
+    the score”, with the name of the total in place of “score”.
     """
     [reward] = details["columns"]
     known = f.known_weights if f.reproduced else {}

@@ -93,10 +93,10 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
 
 
 def reward_noise(f: Facts) -> Iterator[Finding]:
-    """Yield a finding for each reward whose differences are tiny, while GDPO makes much of them: among the groups in
-    which the reward differs at all, it is nearly constant in half or more, and its share of the update is large under
-    GDPO and far larger than under GRPO. In a run with another method, the finding says what GDPO would do. Yield
-    nothing for a single reward, or where no known method makes the logged advantages.
+    """Yield a finding for each reward whose tiny differences have a large share of the update under GDPO, at least
+    twice that under GRPO. Such a reward is nearly constant in half or more of the groups in which it differs at all. In
+    a run with another method, the finding says what GDPO would do. Yield nothing for a single reward, or where no known
+    method makes the logged advantages.
     """
     grpo, gdpo = f.shares("grpo"), f.shares("gdpo")
     for k, name in enumerate(f.rewards):

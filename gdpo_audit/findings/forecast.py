@@ -224,8 +224,8 @@ def _gate(f: Facts, gate: object) -> Gate:
     """Return the gate that a caller describes in a dict, checked against the run. Raises InputError.
 
     The dict has the names of two rewards: the gated one under `reward`, and under `on` the one on which it depends. It
-    may have two numbers: under `threshold` what `on` has to reach, by default its highest logged value, and under
-    `otherwise` what `reward` is elsewhere, by default its worst logged value, or 0 if that is worse.
+    may have two numbers. `threshold` is what `on` has to reach, by default its highest logged value. `otherwise` is
+    what `reward` is elsewhere, by default its worst logged value, or 0 if that is worse.
     """
     names = f"a reward and another one on which it depends, of {', '.join(f.rewards)}"
     asked = dict(gate) if isinstance(gate, Mapping) else {}

@@ -42,7 +42,7 @@ class Grouped:
 
     @cached_property
     def blocks(self) -> list[_pairs.Block]:
-        """The groups, put together in blocks of similar sizes."""
+        """The groups in blocks, each of groups of similar sizes."""
         return _pairs.blocks_of(self.batch)
 
     def per_group(self, x: Tensor) -> Tensor:
@@ -199,8 +199,8 @@ def _deviations_as_logged(
     grouped: Grouped, distance: Tensor, rows: pl.DataFrame, basis: Basis, same: float
 ) -> Deviations:
     """Return how far the rewards are from the means of their groups. The rewards are those in the log, even where a
-    gate changes what a method sees. distance: (rewards, …) the distances of the rewards that a method sees. same: the
-    size, relative to the largest of a group, up to which a number is round-off.
+    gate changes what a method sees. distance: (rewards, …) the distances of the rewards as a method sees them. same:
+    the largest distance that counts as round-off, as a part of the largest of its group.
     """
     for k, name in enumerate(basis.rewards):
         if (column := ungated_column(name)) in rows.columns:

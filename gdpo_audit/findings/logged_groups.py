@@ -96,9 +96,12 @@ class LoggedGroups:
         return Course(time=(step - step[0]).astype(float), rates=rates, dispersion=self._dispersion(rates))
 
     def _dispersion(self, rates: Array) -> Array:
-        """Return (rewards,) the dispersion of each reward, which says how uncertain the rate of a step is: the variance
-        of that rate, divided by the mean of rate (1 − rate) over the steps. The variance is estimated from how the
-        groups of a batch differ. The dispersion is 1 for a reward with one value or none. rates: (steps, rewards).
+        """Return (rewards,) the dispersion of each reward, which says how uncertain its rate at a step is. The rate is
+        the reward's mean as a part of its range; rates: (steps, rewards).
+
+        The dispersion is the variance of a step's rate, divided by the mean of rate (1 − rate) over the steps. The
+        variance is estimated from the distances between the groups of a batch. The dispersion is 1 for a reward with
+        one value or none.
         """
         means = (self._means(self.values) - self.low[:, None]) / self.range[:, None]
         batch = self.table["batch"].to_numpy()[self.starts]

@@ -96,9 +96,9 @@ def _regrouped(details: Mapping[str, Any]) -> Iterator[str]:
     responses were grouped, and why. The second says that several rows have one advantage in common and only the last of
     them counts; it is left out if there are no such rows.
 
-    details: those of the issue `regrouped`. `by` and `not_by` say in words how the groups are told apart now and how
-    they were before, `once` names what such rows have in common and is empty without such rows, and `judged` is true if
-    advantages are logged.
+    details: those of the issue `regrouped`. `by` says in words how the groups are told apart now, and `not_by` how they
+    were before. `once` names what rows with one advantage have in common; it is empty without such rows. `judged` is
+    true if advantages are logged.
     """
     named = bool(details["not_by"]) and details["not_by"] != details["by"]
     why = "because nothing else in the log shows the groups"

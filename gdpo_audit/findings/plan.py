@@ -185,13 +185,15 @@ def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, 
 
 
 def _best(f: Facts, rows: Sequence[Setting]) -> Setting | None:
-    """Return the setting that is to be recommended: the one that raises the push on the primary reward most, less what
-    the pushes on other rewards lose. rows: the settings without a gate, the run's own first.
+    """Return the setting to recommend: of those that meet three conditions, the one with the largest gain; else None.
 
-    Under that setting, the push on the primary reward has to be above 0, and larger than under the run's own setting by
-    more than noise. If the reward has a forecast, the 80 % interval of the difference of its mean from that under the
-    run's own setting has to lie above 0. None if no setting meets these conditions, if no reward is primary, as only
-    the run's owner can then say what is better, or if no known method makes the logged advantages.
+    The gain is how much the push on the primary reward rises above that under the run's own setting, less what the
+    pushes on other rewards lose. The first condition is a push on the primary reward above 0. The second is that this
+    push is larger than under the run's own setting by more than noise. The third counts only if the reward has a
+    forecast: the 80 % interval of the difference of its mean from that under the run's own setting lies above 0.
+
+    None, too, if no reward is primary, as only the run's owner can then say what is better, or if no known method makes
+    the logged advantages. rows: the settings without a gate, the run's own first.
     """
     if f.basis.primary is None or (f.recipe is None and f.reproduced is False):
         return None

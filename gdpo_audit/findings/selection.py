@@ -12,22 +12,19 @@ from gdpo_core.pushing import push_sums
 
 
 def ungated_column(name: str) -> str:
-    """Return the name of the column that keeps a gated reward as the log has it, beside the reward's usual column,
-    which then holds what the gate leaves. name: that of the reward.
+    """Return the name of the column in which a gated reward stands as the log has it. The reward's usual column then
+    holds what the gate leaves of it. name: that of the reward.
     """
     return f"ungated:{name}"
 
 
 class Selected(NamedTuple):
-    """Sums of each reward in each group, each (rewards, groups), over the responses that have an advantage. products: Σ
-    A d, with A the advantage and d the distance of the reward from its mean in the group. squares: Σ d². above: how
-    many responses are above that mean. punished: how many of these have an advantage of 0 or less.
-    """
+    """Sums of each reward in each group, each (rewards, groups), over the responses that have an advantage, A."""
 
     products: Tensor  # Σ A d, with d the distance of the reward from its mean in the group
     squares: Tensor  # Σ d²
-    above: Tensor  # responses with d > 0
-    punished: Tensor  # of these: those with A ≤ 0
+    above: Tensor  # how many responses have d > 0
+    punished: Tensor  # how many of the responses with d > 0 have A ≤ 0
 
 
 @dataclass(frozen=True)

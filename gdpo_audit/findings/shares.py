@@ -96,8 +96,9 @@ def _centre(x: Tensor, over: Reduction) -> Tensor:
 
 
 def _in_units(x: Tensor, unit: Tensor) -> Array:
-    """Return (units, rewards, rewards) the sums of x_k x_l over the responses of each unit, a group or a batch. x:
-    (rewards, responses); unit: (responses,) the number of each response's unit.
+    """Return (units, rewards, rewards) the sums of x_k x_l over the responses of each unit, a group or a batch, for
+    each two rewards k and l. x: (rewards, responses) a value of each reward; unit: (responses,) the number of each
+    response's unit.
     """
     pairs = torch.einsum("kj,lj->jkl", x, x)
     return pairs.new_zeros(int(unit.max()) + 1, *pairs.shape[1:]).index_add_(0, unit, pairs).numpy()

@@ -134,7 +134,7 @@ class LengthSums(Generic[Number]):
     """Sums over the lengths of completions, in tokens or in characters; all are 0 if the log holds no lengths."""
 
     present: Number  # responses with a length
-    total: Number  # of the lengths
+    total: Number  # the sum of the lengths
     squared: Number  # Σ d², with d the distance of a length from the mean of its group
     products: PerReward  # (rewards, batches) Σ d times the distance of the reward from its mean in the group
 
@@ -252,8 +252,8 @@ def push_of(pushed: Array, distances: Array, squares: Array | float) -> Array:
 
 
 def scaled_share(batches: Sums[Array]) -> float:
-    """Return the share of groups whose advantages are all off by one positive factor, among the groups with advantages
-    that the recipe does not reproduce; 0 without such groups.
+    """Return the share of groups whose advantages are the recipe's times one positive factor, among the groups with
+    advantages that the recipe does not reproduce; 0 without such groups.
     """
     return float(batches.logged.scaled_groups.sum() / max(batches.logged.wrong_groups.sum(), 1))
 

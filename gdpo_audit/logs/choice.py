@@ -189,7 +189,7 @@ def _near_total(
 def _holds_one(table: pl.DataFrame, clear: Sequence[str], flags: Collection[str]) -> tuple[LogIssue, ...]:
     """Return a tuple with one issue: one reward explains much of a total beside it, and the log does not hold the rest.
 
-    The tuple is empty unless just one column may be a reward without being a total, and explains at least the share
+    The tuple is empty unless `clear` has just one column besides totals, and this column explains at least the share
     `NEARLY` of a total, but not exactly. It is empty, too, for fewer than `ROWS` rows. table: a sample of the rows.
     clear: the columns that may be rewards, totals among them. flags: columns of true and false.
     """
@@ -259,8 +259,8 @@ def beside_score(
 ) -> RewardChoice:
     """Return the rewards that count in the total that the framework logs beside them, with their weights.
 
-    A reward of weight 0 is left out, and an issue says so, unless all have weight 0; verl's penalty for length gets
-    weight 1 instead. Where the total does not tell the weights, `_beside_open_score` goes by the names and numbers.
+    A reward of weight 0 is left out, and an issue says so, unless all have weight 0. verl's penalty for length has
+    weight 1 in place of 0. Where the total does not tell the weights, `_beside_open_score` chooses by names and values.
     table: rows of the rewards and the total, with the group of each in GROUP_OF_ROW where it is known.
     score: the column of the total. flags: columns of true and false.
     named: whether the caller names the rewards, which then all stay.

@@ -148,9 +148,9 @@ def examined_always(form: Form) -> set[str]:
 def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.DataFrame:
     """Return the values of these columns in a sample of the responses, cast to `kind`; a missing value is null.
 
-    The sample is the first rows of up to `SPREAD` tables all over the log. If the form has a column that names the
-    group, or else one that names the prompt, the result has the further column GROUP_OF_ROW. Its numbers are equal for
-    responses of one table and one step that have the same group, or else the same prompt.
+    The sample is the first rows of up to `SPREAD` tables, which lie evenly over the log. If the form has a column that
+    names the group, or else one that names the prompt, the result has the further column GROUP_OF_ROW. Its numbers are
+    equal for responses of one table and one step that have the same group, or else the same prompt.
     """
     some = range(0, len(form.tables), -(-len(form.tables) // SPREAD))
     grouped_by = form.key or form.prompt

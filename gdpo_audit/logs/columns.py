@@ -1,4 +1,4 @@
-"""The columns of a log by what they hold, the options that name some of them, and the checks that they hold it."""
+"""The columns of a log by what they hold, the options that name some of them, and the checks of their values."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence

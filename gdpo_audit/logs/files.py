@@ -336,8 +336,9 @@ def _members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
 def _check_member(name: str, info: zipfile.ZipInfo) -> None:
     """Raise InputError for a file in a zip that no log needs and that may do harm.
 
-    Such a file is a link, encrypted, packed in an unusual way, a zip itself, far larger once it is unpacked, or has a
-    name that leads out of the zip's folder. name: the name of the zip. info: what the zip says of the file.
+    Such a file is a link, encrypted, packed in an unusual way, or a zip itself. It may also be far larger once it is
+    unpacked, or have a name that leads out of the zip's folder. name: the name of the zip. info: what the zip says of
+    the file.
     """
     where, path = location(name, member=info.filename), PurePosixPath(info.filename.replace("\\", "/"))
     outside = not path.parts or path.is_absolute() or ".." in path.parts or ":" in path.parts[0]

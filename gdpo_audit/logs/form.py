@@ -91,8 +91,8 @@ def with_numbers(frame: pl.LazyFrame, number: int, start: int = 0) -> pl.LazyFra
 
 
 def renumbered(table: pl.LazyFrame) -> pl.LazyFrame:
-    """Return a table of responses with new numbers in ROW, from 0 in each file, as rows that were split into several
-    responses have one number at first.
+    """Return a table of responses with new numbers in ROW, from 0 in each file. Before this, responses that one row was
+    split into all have its number.
     """
     return table.with_columns(pl.int_range(pl.len()).over(FILE).alias(ROW))
 
@@ -130,8 +130,9 @@ def expect_one_length(table: Table, lists: Sequence[str], by: str) -> None:
 def same_length(table: Table, name: str, rewards: Sequence[str]) -> bool:
     """Return whether, in each row of a table, the list `name` has as many items as the list of the first reward.
 
-    rewards: the columns of the rewards. Raises InputError if the two lengths differ in a row of several responses and
-    the column `name` is one of those that need a value per response, such as another reward or the advantages.
+    rewards: the columns of the rewards. Some columns need a value per response, such as another reward or the
+    advantages. If `name` is one of these and the two lengths differ in a row of several responses, InputError is
+    raised.
     """
     sizes = sizes_of(table, [*dict.fromkeys((name, rewards[0]))])
     same = sizes[name] == sizes[rewards[0]]

@@ -171,14 +171,14 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
 
 
 def _exploded_events(events: pl.LazyFrame, lists: Sequence[str], step: str) -> pl.LazyFrame:
-    """Return a row per response, with the number of its log event in `EVENT`; lists: the lists; step: one of them."""
+    """Return a row per response; `EVENT` is the number of its log event. lists: the columns of lists, also `step`."""
     return exploded(events.with_columns(pl.col(ROW).alias(EVENT)), lists, step)
 
 
 def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return how to read NeMo-RL's data: columns of lists with a value per response, or a line per response, whose
-    values may stand in lists of one. In both a response has an advantage per token. names: all columns with their
-    types. args: those of the run in an args.json beside the log, by name.
+    """Return how to read NeMo-RL's data. Its columns hold lists with a value per response; or a line is one response,
+    and its values may stand in lists of one. Either way a response has an advantage per token. names: all columns with
+    their types. args: those of the run in an args.json beside the log, by name.
     """
     rewards = options.rewards or ("rewards",)
     fits = "rewards" in names or bool(options.rewards)

@@ -113,7 +113,8 @@ def lines_are_groups(
     - a column with one id per line tells the groups;
     - no column has one prompt per line, and the steps do not help: each answer has a step of its own, or no two lines
       have the same step. Such a line may be a batch of several groups.
-    step: the column of steps, if any. ids, prompts: the columns that may tell groups apart.
+    lists: the columns of lists with a value per answer. step: the column of steps, if any. ids, prompts: the columns
+    that may tell groups apart.
     """
     several = [name for name in (*ids, *prompts) if name in lists.names and _differs_in_rows(tables, name)]
     if not lists.several or several or any(name not in lists.names for name in ids):

@@ -129,7 +129,10 @@ def members_of(objects: Mapping[str, Sequence[str]], schema: Schema, reserved: C
 
 
 def unnested(frame: pl.LazyFrame, members: Sequence[Member]) -> pl.LazyFrame:
-    """Return the rows with these members as columns; the columns of their objects are dropped."""
+    """Return the rows with each of these members of objects as a column, in place of the columns of their objects.
+
+    A member that the rows lack is skipped.
+    """
     schema = frame.collect_schema()
     there = [m for m in members if m.name in fields_of(schema.get(m.object))]
     gone = {m.object for m in there}

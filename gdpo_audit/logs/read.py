@@ -369,7 +369,11 @@ def _with_grouping(form: Form, options: ReadOptions) -> Form:
     responses, key, names = form.to_responses, form.key, options.groups
 
     def to_responses(table: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the responses with one more column, which joins the columns that together name a group."""
+        """Return the responses with one more column, `key` of the outer function, which joins the columns `names`.
+
+        A group has one value in each of these columns; its joined value tells it from others. table: the rows of a
+        table, of which the outer function's `responses` makes responses.
+        """
         table = responses(table)
         kinds = table.collect_schema()
         values = [as_text(name, kinds[name]) for name in names if name in kinds]

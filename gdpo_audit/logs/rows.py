@@ -101,8 +101,8 @@ class _RowReader:
     def in_batches(self) -> Iterator[pl.DataFrame]:
         """Yield the standard rows in frames of whole batches.
 
-        Unless the rows are `ordered`, those of the whole log are first taken into memory and sorted. If besides no
-        framework of the log is known (`form.asks`), rows that a restarted run wrote again make batches of their own.
+        Rows that are not `ordered` are first taken into memory, those of the whole log, and sorted. If no framework of
+        such a log is known (`form.asks`), rows that a restarted run wrote again make batches of their own.
         """
         if self.ordered:
             return batches(self.frames(self.form), self.by)

@@ -192,11 +192,12 @@ def two_values(means: Array, stds: Array) -> tuple[float, float, int] | None:
 
 
 def _weights(means: Array, total: Array | None) -> tuple[list[float], bool]:
-    """Return the weights with which the means make the mean of the total, and whether the log shows these weights.
+    """Return the weights of a total, and whether the log shows them. With these weights, the means of the rewards add
+    up to the mean of the total.
 
     Without a total, or where no weights or several fit, they are 1 each. The log then shows them only if the means add
     up to the total.
-    means: (steps, rewards). total: (steps,), or None.
+    means: (steps, rewards) of the rewards. total: (steps,) the means of the total, or None.
     """
     ones = [1.0] * means.shape[1]
     if total is None or not np.isfinite(total).all():

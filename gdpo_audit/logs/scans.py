@@ -70,11 +70,11 @@ def _frames_of_tables(form: Form, names: Sequence[str], size: int) -> Iterator[p
 
 
 def _alike(form: Form, first: int, most: int) -> range:
-    """Return the numbers of the tables that one query plan can read together: Parquet files with the same columns, from
-    the table of number `first` on.
+    """Return the numbers of the tables that one query plan can read together, from the table of number `first` on:
+    Parquet files with the same columns.
 
-    That table is the only one if its rows are not those of a Parquet file, all of them and unchanged, or if the rows of
-    the log may hold several responses. most: how many tables there may be.
+    The table of number `first` stands alone if its rows are not those of a Parquet file, all of them and unchanged, or
+    if a row of the log may hold several responses. most: how many tables there may be.
     """
     tables, stop = form.tables, first + 1
     if tables[first].scanned is None or form.several:

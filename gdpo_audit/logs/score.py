@@ -132,10 +132,12 @@ def _inside_groups(columns: pl.DataFrame, names: list[str], score: str) -> list[
 
 
 def _common_direction(x: np.ndarray, total: np.ndarray, group: np.ndarray) -> np.ndarray | None:
-    """Return (rewards,), the median of the weights that the first groups show, each group by itself.
+    """Return (rewards,) weights with which the rewards make the total, up to a factor: the median over the first
+    groups, at most `_SHOWING`, each of which shows weights by itself.
 
-    In each group the weights are scaled so that the largest size is 1. None if no group is large and varied enough to
-    show weights; a single reward has the weight 1.
+    In each group the weights are scaled so that the largest size is 1. A group shows weights if it has at least two
+    more responses than there are rewards, and the rewards vary independently in it. None if no group does; a single
+    reward has the weight 1.
     x: (responses, rewards) and total: (responses,), both minus the mean of their group. group: (responses,).
     """
     if x.shape[1] == 1:

@@ -35,7 +35,7 @@ class Shape:
     """The tables of a log in their new shape, and what the form that reads them has to know of the change.
 
     options: the caller's options; if a reward is named that became other columns, these are named in its place.
-    framework: whose form reads the tables. several: whether a row of the files holds several answers.
+    framework: the framework whose form reads the tables. several: whether a row of the files holds several answers.
     lines: whether the lines of the files are the groups.
     texts: columns of numbers that were written as text in lists beside the rewards, so that they are not rewards.
     left_out: in words, the rows that were left out. method: the trainer's method, where it is known and none is logged.
@@ -65,11 +65,13 @@ class Shape:
 
 
 def shape_of(tables: Sequence[Table], known: str | None, options: ReadOptions, where: str) -> Shape:
-    """Return the tables of a log in the shape that the forms read.
+    """Return the tables of a log with a row per answer and a number per reward, which the form of its framework can
+    read.
 
-    known: the framework, if the caller named it. where: the name of the log. Raises InputError if `known` is None and
-    the tables are not all of one framework, and for lists and texts that cannot become rows and columns, such as lists
-    of different lengths in a row.
+    Where the log has any, objects become columns, lists become rows, and episodes become answers. A log whose form
+    reads it as it is comes back unchanged. known: the framework, if the caller named it. where: the name of the log.
+    Raises InputError if `known` is None and the tables are not all of one framework, and for lists and texts that
+    cannot become rows and columns, such as lists of different lengths in a row.
     """
     framework = known or framework_of(tables, where)
     shape = Shape(tables, options, framework)
@@ -180,11 +182,11 @@ def _with_rollouts_apart(shape: Shape) -> Shape:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table with its lists of rollouts split: each becomes a list for each member of its
-        rollouts.
+        """Return the rows of a table with several lists in place of each list of rollouts: one for each member that a
+        rollout has, such as its reward, with a value per rollout.
 
-        `members` of the outer function says which columns hold rollouts, and which of their members become columns.
-        table, number, texts: not used.
+        frame: the rows. table, number, texts: not used. `members` of the outer function holds, for each column of
+        rollouts, the names of the members that become columns.
         """
         there = [name for name in members if isinstance(frame.collect_schema().get(name), pl.List)]
         each = [

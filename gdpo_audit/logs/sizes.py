@@ -54,7 +54,8 @@ def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Seque
 def stretches(
     sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Sequence[np.ndarray]
 ) -> list[tuple[int, int]]:
-    """Return the first batch and the group size of each stretch of batches; an empty list unless sizes surely change.
+    """Return the stretches of batches with one group size, each as a pair of its first batch and its group size. The
+    list is empty unless the log shows for sure that the group size changes.
 
     sizes: the number of rows of each batch. advantages, prompts: the logged advantages and the prompt ids of the rows
     of the first batches, an array per batch. Prompts show the group sizes, or, if there are none, advantages do.

@@ -17,9 +17,10 @@ def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -
 
     There are always `_file` and step, which is the number of the file, from 1, if `columns` names no step. The others
     are there if `columns` names what they hold: advantage and length; each reward under the name that `reward_column`
-    gives; `_key`, `_prompt_key` and `_once`, hashes of the columns `key`, `identity` and `once`; `_masked`, whether a
-    mask leaves the row out; and `_by`, the values of the column `by` as texts. If there are rewards, `_place` says
-    where in the log each row stands. In a log of events, `_event` is the number of the event.
+    gives; `_masked`, whether a mask leaves the row out; and `_by`, the values of the column `by` as texts. Three are
+    hashes of columns: `_key` of the one that identifies the group, `_prompt_key` of the one that identifies the prompt,
+    and `_once` of the one that marks copies. If there are rewards, `_place` says where in the log each row stands. In a
+    log of events, `_event` is the number of the event.
 
     frame: responses, numbered in FILE and ROW. columns: what its columns hold. files: the names of the files. Raises
     InputError that names the file, the column and the first value that does not fit.

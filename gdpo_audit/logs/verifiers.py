@@ -193,8 +193,9 @@ class _Traces:
 class _Responses:
     """The function that turns a table of episodes into the responses of the run.
 
-    again: the places of episodes that come twice, and are left out. training: whether evaluations are left out.
-    changing: the rewards that are multiplied by their weights, because these change during the run.
+    again: the rows of episodes that come twice, each as the number that `place` gives it; they are left out. training:
+    whether evaluations are left out. changing: the rewards that are multiplied by their weights, because these change
+    during the run.
     """
 
     traces: _Traces

@@ -117,7 +117,9 @@ def _reproduces(recipe: Recipe, log: Tensors) -> bool:
 
 
 def _open(recipe: Recipe) -> bool:
-    """Return whether further batches may show more of a recipe's weights, as some are unknown or advantages rounded."""
+    """Return whether further batches may show more of a recipe's weights. They may if some of these weights are
+    unknown, or if the advantages are rounded.
+    """
     return bool(recipe.unknown or recipe.grid)
 
 

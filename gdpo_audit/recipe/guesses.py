@@ -97,11 +97,12 @@ def open_weights(solution: Solution) -> list[int]:
 
 
 def _simple(scale: float, solution: Solution, wanted: Tensor) -> Guess | None:
-    """Return the simplest weights near the direction of the solution times `scale`, and their complexity; None if one
-    of the weights is near no simple number.
+    """Return the simplest weights near those that a log shows, with their complexity; None if one of the weights is
+    near no simple number.
 
-    A number is near within three standard errors, but not if it is off by more than 2 % of the weight. A weight within
-    three standard errors of 0 becomes 0. Weights that the log leaves open stay about as they are in `wanted`.
+    The log shows `scale` times the direction of the solution, with a standard error for each weight. A number is near
+    within three standard errors, but not if it is off by more than 2 % of the weight. A weight within three standard
+    errors of 0 becomes 0. Weights that the log leaves open stay about as they are in `wanted`.
     """
     weights = round_weights(solution.completed(scale * solution.directions[:, 0], wanted))
     numbers, complexity = list[float](), 1

@@ -348,8 +348,8 @@ def _judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float
 
 def _agree(log: Tensors, chosen: Attempt, alternatives: Iterator[Attempt]) -> Recipe:
     """Return the simplest recipe that makes the logged advantages, or the chosen one if the advantages are rounded.
-    What other recipes that make these advantages do not agree on is marked in it: weights as unknown, the scale and the
-    convention as open. chosen: the attempt that was found; alternatives: attempts with any method and convention.
+    Other recipes may make them too. What differs in these is marked: a weight as unknown, the scale as open, and the
+    convention as open if the advantages are rounded. chosen: the attempt that was found; alternatives: any attempts.
     """
     recipe, count = chosen.recipe, len(chosen.recipe.weights)
     made_by, readings = (recipe.method, recipe.convention), [chosen]

@@ -215,13 +215,16 @@ class _Moments:
     have subtracted a mean over each unit, both are without it. In each unit X is then scaled to about size 1, and a by
     the same factors. The products are taken in each unit and added up over the units of a batch. X' is X transposed,
     and |a| is the length of a in the unit.
+
+    With weights w, the squared length of the weighted sums Xw is w'X'Xw. It has a part that is orthogonal to a, which
+    is 0 for the right weights, but for round-off and for the rounding of a.
     """
 
     every: Tensor  # (batches, rewards, rewards) X'X
     orthogonal: Tensor  # (batches, rewards, rewards) X'X for the part of X that is orthogonal to a in each unit
     along: Tensor  # (batches, rewards) X'a / |a|
     round_off: Tensor  # (batches,) how much of the orthogonal part round-off can make with weights of size 1
-    rounding: Tensor  # (batches, rewards, rewards) S: with weights w the rounding of a can make w'Sw of that part
+    rounding: Tensor  # (batches, rewards, rewards) S: with weights w, rounding of a can make up to w'Sw of that part
 
     @property
     def variance(self) -> Tensor:
@@ -257,12 +260,14 @@ def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
 
 
 def _agreeing_batches(moments: _Moments) -> Tensor:
-    """Return (batches,) whether a batch fits the winning direction of the weights. Of the directions that are tried,
-    the one wins that the most batches fit, though that may be only a few batches, or none.
+    """Return (batches,) whether a batch fits one direction of the weights: of those tried, the one that most batches
+    fit.
 
-    Tried are the direction that is best for all batches together, and those that are best for 16 batches in a row, for
-    4 in a row and for single batches, of each kind at most `_BATCHES_TRIED` from all over the run. Of several that
-    equally many batches fit, the first in this order wins.
+    A direction is weights up to a common factor. A batch fits it if the weighted sums of its terms are parallel to its
+    advantages. Even the best direction may fit only a few batches, or none. Tried are the directions that are best for
+    all batches together, for 16 batches in a row, for 4 in a row and for single batches. Of each kind there are at most
+    `_BATCHES_TRIED`, from all over the run. If several directions fit equally many batches, the first in this order
+    counts.
     """
     every, orthogonal = moments.every, moments.orthogonal
     directions = []
@@ -353,12 +358,13 @@ def _median(values: Tensor, weights: Tensor) -> float | None:
 
 
 def separate(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
-    """Return (rewards,) those weights of a solution, near `wanted`, (rewards,), under which the weighted sums of the
-    terms of each unit (a group or a batch) have a positive dot product with its logged advantages.
+    """Return (rewards,) those weights of a family, near `wanted`, whose weighted sums have the advantages' direction.
 
-    Units of batches that do not fit the solution do not count. If no such weights are found in `_ROUNDS` rounds, return
-    those of the last round. solution: the family of weights that make the advantages up to a factor, of either sign,
-    for each unit; the result is one of them. terms: the terms of a method, with their units.
+    solution: the family. Under all of its weights the weighted sums in each unit, a group or a batch, are parallel to
+    the logged advantages, but they may have the opposite direction. Under the result their dot product with the
+    advantages is positive in each unit; units of batches that do not fit the family do not count. If `_ROUNDS` rounds
+    find no such weights, return those of the last round. terms: what a method multiplies by the weights and adds up;
+    wanted: (rewards,).
     """
     along = solution.directions.T @ terms.total(terms.x * terms.a)[:, solution.batches[terms.batch]]
     along = along[:, along.any(0)]

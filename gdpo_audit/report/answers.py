@@ -74,10 +74,10 @@ def _setting(f: Facts) -> dict[str, Any]:
     """Return a dict of what answers.js needs, apart from the rewards of the groups, to show other settings than the
     run's own.
 
-    Among other things it holds the names and weights of the rewards, the method that is chosen at first (GRPO if the
-    run's is not in COMPARED), the figures that the run had, and the lines of configuration of each method in COMPARED.
-    In these lines, the number `_PLACE` + k stands for the weight of the reward with index k; answers.js puts the
-    reader's weight in its place.
+    It holds, among other things, the names and weights of the rewards and the figures that the run had. "method" is the
+    one that is chosen at first: the run's, or GRPO if the run's is not in COMPARED. "lines" has the lines of
+    configuration of each method in COMPARED. In these lines, the number `_PLACE` + k stands for the weight of the
+    reward with index k; answers.js puts the reader's weight in its place.
     """
     basis = replace(f.basis, weights=tuple((_PLACE + k) / f.unit for k in range(len(f.rewards))))
     told = {m: lines_and_notes(f, WhatIfSetting(m, {}, None), m, basis) for m in COMPARED}

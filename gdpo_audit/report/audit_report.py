@@ -241,8 +241,9 @@ class AuditReport(ReportMembers, Displayed):
     def groups_table(self) -> pl.DataFrame:
         """Return the groups that show a finding best as a table with a row for each, at most five for each finding.
 
-        Columns: finding, step, group, rewards (a list of answers, each a list of rewards), advantages (of this group
-        alone, under the run's method), logged (advantages), prompt and completions; null where the log has none.
+        The columns are finding, step, group, rewards, advantages, logged, prompt and completions. rewards: a list per
+        answer. advantages: what the run's method makes of this group alone; logged: the logged advantages. A value that
+        the log does not have is null.
 
         >>> from gdpo_audit import audit, read_run
         >>> rows = [(g, a, b) for g in "xy" for a, b in ((1, 0), (0, 1), (1, 1), (0, 0))]

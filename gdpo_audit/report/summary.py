@@ -89,7 +89,7 @@ def writer(report: AuditReport) -> str:
 
 
 def answered(report: AuditReport, finding: Finding) -> str:
-    """Return in words which row of the plan answers a finding; empty where no setting that was tried does."""
+    """Return words for the setting of the plan that may help with a finding, with its row; "" if there is none."""
     return "" if finding.row is None else f"Plan, row {finding.row}: {report.plan[finding.row].title}."
 
 
@@ -164,7 +164,7 @@ def comparable(report: AuditReport) -> bool:
 
 
 def _mixes_rewards(report: AuditReport) -> bool:
-    """Return whether an error among the findings says that a column is not one reward."""
+    """Return whether a finding of severity "error" says that a column among the rewards is not one reward."""
     return any(f.id in _NOT_SINGLE and f.severity == "error" for f in report.findings)
 
 

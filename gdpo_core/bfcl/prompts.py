@@ -175,7 +175,8 @@ class Pairs:
     needed: dict[str, Tensor]
 
     def tied(self, method: str, weight: float = 1.0) -> Tensor:
-        """Return (entries,) whether the method ties the two answers of the pairs of each entry.
+        """Return (entries,) whether the method ties the two answers of a pair, for each entry, a set of pairs whose
+        answers have the same marks.
 
         weight: the weight of correctness.
         """
@@ -221,7 +222,8 @@ class Pairs:
     def sufficient_weight(self, method: str, among: Tensor | None = None) -> float:
         """Return the weight of correctness above which every pair is in the right order; NaN if there is no pair.
 
-        among: (entries,) whether to count the pairs of each entry; by default the pairs of all entries count.
+        among: (entries,) whether to count the pairs of an entry, a set of pairs whose answers have the same marks; by
+        default the pairs of all entries count.
         """
         needed = self.needed[method] if among is None else self.needed[method][among]
         return needed.max().item() if len(needed) else float("nan")

@@ -372,10 +372,10 @@ def _advantages(logged: object, many: int) -> list[str]:
 
 
 def _list(given: object, name: str, n: int, things: str, each: str) -> list:
-    """Return what a caller gives in any kind of sequence as a list of `n` things. Raises InputError if they are not
-    `n`.
+    """Return what a caller gives in any kind of sequence as a list. Raises InputError unless it holds `n` values.
 
-    name, things, each: words for the error: the name of the argument, what is wanted, and what each of them belongs to.
+    name, things, each: words for the error: the name of the argument, what its values should be, such as "texts", and
+    what there has to be one of them for, such as "answer".
     """
     values = list(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes) else None
     fits = values is not None and len(values) == n

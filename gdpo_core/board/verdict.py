@@ -84,12 +84,12 @@ def _why_zero(facts: Facts) -> str:
 
 def _told_apart(facts: Facts) -> str:
     """Return sentences on which answers the methods tell apart. The first, in bold, says which tie the board outlines,
-    or that neither method has a tie. What follows depends on this tie:
+    or that neither method has a tie. What follows depends on whose tie it is:
 
-    - of the method on the left: how many advantages each method has for how many combinations of marks;
-    - of the method on the right: how many pairs this method ties, and how many the one on the left, which ties none
-      now, would tie if all marks had equal pay and weight;
-    - no tie: how many pairs the method on the left would tie if all marks had equal pay and weight.
+    - the method on the left's: how many advantages each method has for how many combinations of marks;
+    - the method on the right's: how many pairs this method ties, and how many the one on the left, which ties none now,
+      would tie if all marks had equal pay and weight;
+    - neither method's: how many pairs the method on the left would tie if all marks had equal pay and weight.
     """
     base, chosen = facts.base, facts.chosen
     mixes = count(facts.mixes, *COMBINATION)

@@ -43,8 +43,9 @@ def _not_as_it_stands(facts: Facts, first: str) -> str:
 def _broken(facts: Facts) -> str:
     """Return sentences on the pairs of a right and a wrong answer that the method on the left ties.
 
-    They say in how many of these pairs the method on the right puts the right answer above, in how many the wrong one,
-    and how many it ties too. They are empty where there are no such pairs, and where a method gives every answer 0.
+    They say in how many of these pairs the method on the right ranks the right answer higher, in how many it ranks the
+    wrong one higher, and how many it ties too. They are empty where there are no such pairs, and where a method gives
+    every answer 0.
     """
     ties, well, badly = len(facts.open_pairs), len(facts.well_broken), len(facts.badly_broken)
     if not ties or facts.base.silent or facts.chosen.silent:
@@ -70,8 +71,9 @@ def _pairs(many: int) -> str:
 def _wrong_order(facts: Facts) -> str:
     """Return a sentence on how many pairs each method has in the wrong order, with a wrong answer above a right one.
 
-    The sentence is "" where all such pairs are ties of the method on the left that the method on the right breaks,
-    since `_broken` tells of these pairs.
+    If a method gives every answer 0, only the other one's pairs are counted. Otherwise the sentence is "" where all
+    pairs in the wrong order are ties of the method on the left that the method on the right breaks, since `_broken`
+    tells of these pairs.
     """
     base, chosen = facts.base, facts.chosen
     before, after = len(base.wrong_order), len(chosen.wrong_order)

@@ -190,7 +190,7 @@ def _rewards(rules: Rules, known: Known, runs: Runs | None) -> tuple[tuple[str, 
 
     Each is None where the configuration does not tell it, but weights that are not given are 1 for each named reward.
     Weights beyond the number of the names are left out; there may also be fewer. Both are None if a method other than
-    GDPO runs, as `runs` says, and a fact about the rewards is true, which says what this method gets in their place.
+    GDPO runs, as `runs` says, and a fact in the rules says what this method gets in place of the rewards.
     """
     fact = _fact(rules, known, "rewards")
     names, weights = (known.values(key) if key else None for key in (rules.rewards, rules.weights))
@@ -236,11 +236,10 @@ def _whole(value: Any) -> int | None:
 
 
 def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> tuple[int | None, str]:
-    """Return how many groups share a batch step, None where that is not told, and a sentence on the sizes of a group
-    and of a batch.
+    """Return how many groups share a batch step, and a sentence on the sizes of a group and of a batch. The number is
+    None where the configuration does not tell it.
 
-    size: the number of answers to a prompt, None where that is not told; runs: the record of what runs, None where that
-    is not told.
+    size: the number of answers to a prompt, or None; runs: the record of the rules that says what runs, or None.
     """
     sizes = f"{count(size, 'answer')} to a prompt" if size else "The number of answers to a prompt is not told"
     gdpo = runs is not None and runs.method == "gdpo"
@@ -381,8 +380,8 @@ def _values(rules: Rules, known: Known) -> dict[str, str]:
 
 
 def _unread(rules: Rules, known: Known) -> Iterator[str]:
-    """Yield a text "key = expression (file:line)" for each key that a rule is about, if only a run would tell its
-    value.
+    """Yield a text "key = expression (file:line)" for each key of the configuration on which a rule depends, and whose
+    value only a run would tell.
     """
     records: Sequence[Runs | Fact | Trap] = (*rules.runs, *rules.facts, *rules.traps)
     bearing = {c.key for record in records for c in record.when}

@@ -271,11 +271,11 @@ def speeds_section() -> Html:
 
 
 def speeds_said() -> str:
-    """Return a paragraph on how far apart the set-ups are in speed, by reward. A set-up's speed is the median of its
-    runs'.
+    """Return a paragraph on how much the speed of each reward differs between the set-ups. A set-up's speed is the
+    median over its runs.
 
-    Three rewards, each of which one set-up alone has, are named apart: “strict”, “closeness”, and conciseness that
-    counts only where correctness passes.
+    Three rewards occur in one set-up each, so the paragraph gives a single speed for each of them: “strict”,
+    “closeness”, and conciseness that counts only where correctness passes.
     """
     medians = pl.read_csv(SPEEDS).group_by("reward", "setup").agg(pl.col("speed").median())
     free, gated = medians.filter(pl.col("setup") != GATED), medians.filter(setup=GATED, reward=REWARDS[2])

@@ -47,8 +47,8 @@ def _kinds(choice: Choice, marks: Tensor) -> Html:
     """Return a table with a row per kind of answer, a kind being answers with the same marks; the kinds that pass
     correctness come first.
 
-    A row says how many answers there are of this kind, their marks, and their advantage under GRPO and GDPO, computed
-    as if the prompt were a batch of its own. marks: (answers, rewards) of one prompt.
+    A row says how many answers there are of this kind, their marks, and their advantage under GRPO and GDPO. The
+    advantages are computed as if the prompt were a batch of its own. marks: (answers, rewards) of one prompt.
     """
     kinds, kind_of_answer = marks.unique(dim=0, return_inverse=True)
     given = {m: gc.advantages(marks, m, weights=choice.weights) for m in BOTH_METHODS}

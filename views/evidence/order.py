@@ -21,10 +21,10 @@ def weights_said(choice: Choice) -> str:
 
 
 def ties_and_pairs(choice: Choice, first: Pairs) -> str:
-    """Return sentences on how many ties of a right and a wrong answer GDPO breaks, and on how many of all such pairs
-    are in the wrong order under each method.
+    """Return sentences on the pairs of a right and a wrong answer to one prompt: how many of GRPO's ties among them
+    GDPO breaks, and how many pairs each method has in the wrong order.
 
-    first: all pairs of a right and a wrong answer to one prompt.
+    choice: holds the weight of correctness. first: all such pairs.
     """
     grpo, gdpo = (first.order(m, choice.weight) for m in ("grpo", "gdpo"))
     if not grpo.pairs:

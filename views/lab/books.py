@@ -87,7 +87,10 @@ def _verdict(collapses: dict[str, gc.Collapse]) -> str:
 
 
 def _puts_first(titles: list[str]) -> str:
-    """Return words that follow the name of a method which gives these books its largest advantage."""
+    """Return words to follow a method's name: that it puts these books first, or that it ties all books.
+
+    titles: the books with the method's largest advantage, which may be all of them.
+    """
     if titles == TITLES:
         return f"ties all {word(len(TITLES))} books"
     return f"puts {listing(f'**{title}**' for title in titles)} first"

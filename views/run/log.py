@@ -67,12 +67,13 @@ def arguments(how: How) -> dict[str, Any]:
 
 
 def read(sample: Sample | None, uploads: Sequence[Any] = (), **corrected: Any) -> Log:
-    """Return the log of a sample, or, if `sample` is None, the log in the reader's files.
+    """Return the log of a sample, a run that comes with the page, or, if `sample` is None, the log in the reader's
+    files.
 
-    The reader's files are also audited, with no weights and no primary reward: the log then holds the report, or the
-    InputError of the audit in its place. uploads: the files, objects with `name` and `contents`; corrected: the
-    arguments of `parse_corrections`. Raises InputError if the log cannot be read, if the files are too large together
-    or for the server's memory, and if two of them have the same name.
+    The reader's files are also audited, with no weights and no primary reward. The log then holds the report, or the
+    InputError that the audit raised. uploads: the files, objects with `name` and `contents`; corrected: what the reader
+    typed to correct how the log is read, the arguments of `parse_corrections`. Raises InputError if the log cannot be
+    read, if the files are too large together or for the server's memory, and if two of them have the same name.
     """
     how = parse_corrections(**corrected)
     if sample:

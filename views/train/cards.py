@@ -112,11 +112,12 @@ def load(data: Path) -> tuple[dict[str, Scenario], File]:
 def link(
     scenario: Scenario, setup: Setup, methods: Sequence[str], values: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """Return a tuple of what `Nav.write` needs: the values of the chapter's controls, the values that the address
-    leaves out, and a program.
+    """Return what `Nav.write` needs of the chapter Train: the values of its controls, the values before a reader moves
+    them, and a program.
 
-    The first two are mappings by the control's key in the address. The program is Python and prints the results of the
-    set-up. methods: GRPO, GDPO and perhaps a third method; values: of the controls of the scenario, by name.
+    The first two are mappings by the control's key in the address. Where both have the same value for a control, the
+    address leaves the control out. The program is Python and prints the results of the set-up. methods: GRPO, GDPO and
+    perhaps a third method; values: of the controls of the scenario, by name.
     """
     third = methods[len(BOTH_METHODS)] if len(methods) > len(BOTH_METHODS) else ""
     names = {"train-scenario": scenario.id, "train-compare": setup.comparison, "train-method": third}
@@ -335,7 +336,8 @@ def weights_table(file: File, scenario: Scenario, setup: Setup) -> Html | str:
     sentences.
 
     The right answer wins if its final probability is LEARNT or more, and a wrong one if that probability is 1 − LEARNT
-    or less. The result is empty if the reader changed anything in the scenario but weights, gate and comparison.
+    or less. The result is empty if the reader changed anything in the scenario but weights, gate and comparison. file:
+    the content of data/gallery.json, which holds these probabilities.
     """
     as_shipped = replace(scenario.setup, match_scale=setup.match_scale, weights=None, gate=None)
     if replace(setup, weights=None, gate=None) != as_shipped:

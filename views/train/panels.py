@@ -74,10 +74,10 @@ def _swatch(method: str) -> Html:
 
 
 def medians_table(scenario: Scenario, setup: Setup, methods: Sequence[str]) -> mo.Html:
-    """Return a table of the median epochs at which each coin or answer of a scenario is learnt. It has a row for each
-    way to compare methods, a key of TITLES such as "published", together with each of these methods.
+    """Return a table of the median epochs at which each coin or answer of a scenario is learnt.
 
-    The set-up is trained for every such way, whichever one `setup` has.
+    It has a row for each method under each comparison, a key of TITLES such as "published". All comparisons are
+    trained, whichever one `setup` has.
     """
     rows = []
     for comparison, title in TITLES.items():

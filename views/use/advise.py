@@ -41,7 +41,8 @@ def report_of(lab: State, gate: str) -> AuditReport:
 
 
 def section(advice: Sequence[Answer], report: AuditReport | None, lab: State | None = None) -> mo.Html:
-    """Return the section "Should I?": the verdict, a line per check, and a line on what no normalisation does.
+    """Return the section "Should I?": the verdict, a line for each check in which GDPO changes something, a fold with
+    the other checks, and a line that says that no normalisation puts the primary reward first.
 
     advice: the answers of the checks. report: of the rewards that are judged; None if no run is audited, and the
     section then says how to get a report. lab: the state of the Lab's board if its rewards are judged, None if those of

@@ -49,8 +49,9 @@ def answer(text: str) -> Html:
 
 
 def _told(check: ConfigCheck) -> Html:
-    """Return the result of a check as HTML: its facts, the lines of configuration that make the run write a log which
-    can be audited, and the traps that the configuration holds, or a sentence that it holds none that is known.
+    """Return the result of a check of a configuration as HTML. It has the facts of the configuration; the lines with
+    which the run writes a log that can be audited; and the traps that the configuration holds. Where it holds no trap
+    that is known, a sentence says so.
     """
     facts = (tag("p", tag("b", name), " ", says) for name, says in check.facts.items())
     wanted = [tag("p", "These lines make a log that can be audited:")] if check.lines else []
