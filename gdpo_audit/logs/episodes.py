@@ -85,7 +85,8 @@ def never_differ(tables: Sequence[Table], names: Sequence[str]) -> list[str]:
 def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
     """Return a row per trajectory of rLLM's episodes: training_step, prompt if tasks are texts, group_id and reward.
 
-    A group is the trajectories of one name and one task or, where no task is logged, of one name and one episode.
+    A group is the trajectories of one name and one task. Where an episode has no task, they are those of one name in
+    this episode.
     """
     frame = frame.filter(pl.col("trajectories").list.len() > 0).explode("trajectories")
     schema = frame.collect_schema()
@@ -96,12 +97,13 @@ def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
         there = name in fields
         return (pl.col("trajectories").struct.field(name) if there else pl.lit(None)).cast(kind)
 
-    task = next((name for name in ("task_hash", "task") if schema.get(name) == pl.String), "episode_id")
+    tasks = [name for name in ("task_hash", "task") if schema.get(name) == pl.String]
     prompt = {"prompt": pl.col("task")} if schema.get("task") == pl.String else {}
+    names = inner("name", pl.String).fill_null("")
     return frame.select(
         "training_step",
         **prompt,
-        group_id=pl.concat_str(pl.col(task), inner("name", pl.String).fill_null(""), separator="/"),
+        group_id=pl.concat_str(pl.coalesce(*tasks, "episode_id"), names, separator="/"),
         reward=inner("reward", pl.Float64),
     )
 
