@@ -327,6 +327,18 @@ def test_rllm_writes_an_episode_per_file(tmp_path):
     assert sorted(run.table["reward"].to_list()) == sorted(TOTAL.ravel().tolist())
 
 
+def test_rllms_episodes_without_a_task_are_groups_of_their_own(tmp_path):
+    rows = []
+    for s in range(STEPS):
+        for g in range(GROUPS):
+            trajectories = [{"name": "solver", "reward": TOTAL[s, g, i]} for i in range(SIZE)]
+            row = {"training_step": s + 1, "episode_id": f"{s}:{g}", "task_hash": f"{s}-{g}" if g else None}
+            rows.append(row | {"trajectories": trajectories})
+    write(tmp_path, "episodes.jsonl", rows)
+    run = ga.read_run(tmp_path)
+    assert run.group_size == SIZE and run.table["group"].n_unique() == STEPS * GROUPS
+
+
 def episodes_of(s) -> list[dict]:
     made = []
     for p in (place for place in PLACES if place[0] == s):

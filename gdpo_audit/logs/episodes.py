@@ -97,12 +97,13 @@ def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
         there = name in fields
         return (pl.col("trajectories").struct.field(name) if there else pl.lit(None)).cast(kind)
 
-    task = next((name for name in ("task_hash", "task") if schema.get(name) == pl.String), "episode_id")
+    tasks = [name for name in ("task_hash", "task") if schema.get(name) == pl.String]
     prompt = {"prompt": pl.col("task")} if schema.get("task") == pl.String else {}
+    names = inner("name", pl.String).fill_null("")
     return frame.select(
         "training_step",
         **prompt,
-        group_id=pl.concat_str(pl.col(task), inner("name", pl.String).fill_null(""), separator="/"),
+        group_id=pl.concat_str(pl.coalesce(*tasks, "episode_id"), names, separator="/"),
         reward=inner("reward", pl.Float64),
     )
 
