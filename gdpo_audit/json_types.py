@@ -71,7 +71,7 @@ class RunPart(TypedDict):
     not_counted: Annotated[dict[str, str], Meta(description="Columns among the rewards that do not count, and why.")]
     convention_used: str
     asked: str | None
-    trainers_own: Annotated[bool, Meta(description="Nobody asked for it: the trainer that writes such logs runs it.")]
+    trainers_own: Annotated[bool, Meta(description="It is the method that the trainer of such a log runs by itself.")]
     primary: str | None
     steps_off: list[int]
     silent_responses: Annotated[

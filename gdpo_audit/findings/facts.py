@@ -141,7 +141,7 @@ class Facts(Figures):
         False where no method was meant to run. False also for ms-swift, in whose configuration somebody does choose it.
         """
         same = self.intended_method is not None and self.intended_method == self.run.configured_method
-        return same and self.run.framework != "ms_swift"  # in its configuration somebody does choose the method
+        return same and self.run.framework != "ms_swift"
 
     @property
     def method_sums(self) -> MethodSums[float]:
