@@ -201,8 +201,8 @@ class _End(NamedTuple):
     """The last part of a run, in which a reward makes next to nothing of the update. step: the first step of this part;
     None if there is no such part, or if the log is too short to show it. extent: how much of the run the part is, from
     0 to 1. share, share_gdpo: the reward's share of the update in this part under the run's method and under GDPO; NaN
-    without such a part. saturated: whether the reward has done its work, as it got better and then nearly constant.
-    words: a sentence about when the reward has had so small a share, and a space.
+    without such a part. saturated: whether the reward is better in this part than before and differs too little there
+    to teach more. words: a sentence on since when the share is so small, or on why `step` is None; it ends in a space.
     """
 
     step: int | None

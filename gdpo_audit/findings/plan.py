@@ -248,7 +248,8 @@ def moved_push(row: Setting, ran: Setting, name: str) -> str:
 
 def changed(told: ForecastPart) -> str:
     """Return words for a forecast change of a mean that follow “would have”: by how much it would have been higher or
-    lower, with the interval; that it hardly changed where three decimals show no change.
+    lower, with the interval. If the interval holds 0, they say by how much it would have changed, or that it hardly
+    would, where three decimals show no change.
 
     told: a forecast of which no number is None.
 

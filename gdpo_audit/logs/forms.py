@@ -217,8 +217,9 @@ def _nemo_responses(
 ) -> pl.LazyFrame:
     """Return a row per response with its step, its last advantage that is not 0, and its number of unmasked tokens.
 
-    lists: the columns of lists with a value per response, if any; `by`: one of them. steps: the step of each table, for
-    rows without one. prompt: an expression for the prompt of a response, which becomes a column.
+    lists: the columns of lists with a value per response; empty if a row is a response already. `by`: one of them.
+    steps: the step of each table, for rows without one. prompt: an expression for the prompt of a response, which
+    becomes a column.
     """
     table = exploded(table, lists, by) if lists else table
     kinds = table.collect_schema()

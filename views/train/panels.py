@@ -90,5 +90,7 @@ def medians_table(scenario: Scenario, setup: Setup, methods: Sequence[str]) -> m
 
 
 def curves_table(scenario: Scenario, runs: Runs, limits: Mapping[str, Tensor]) -> mo.ui.table:
-    """Return a table that the reader can page through, with a row per coin, method and epoch of the curves."""
+    """Return a table that the reader can page through, with a row per coin, method and epoch of the curves. runs,
+    limits: by method, the trained runs, and the curves for infinitely large groups.
+    """
     return mo.ui.table(curves(scenario.coins, runs, limits), selection=None, page_size=10)
