@@ -120,7 +120,9 @@ def _numbers(value: Any) -> Any:
 
 
 class _Reader:
-    """A reader of the nodes of a YAML file, which counts them, since an alias can stand for any number of nodes."""
+    """A reader of the nodes of a YAML file. It counts them and refuses too many, since aliases let a short file stand
+    for any number of nodes.
+    """
 
     def __init__(self, file: str) -> None:
         self.file, self.nodes = file, 0
