@@ -99,8 +99,7 @@ def _of_training(tables: Sequence[Table], step: str) -> tuple[list[Table], list[
 
 
 def _one_step(table: Table, step: str) -> pl.DataFrame | None:
-    """Return the rows of a table, nested values hashed, if the column `step` has one number in all of them; else None.
-    """
+    """Return the rows of a table, nested values hashed, if the column `step` has one number in all; otherwise None."""
     rows = table.frame.collect()
     whole = step in rows.columns and len(rows) > 0 and rows[step].n_unique() == 1 and rows[step].null_count() == 0
     if not whole or not rows[step].cast(pl.Float64, strict=False).is_finite().all():
