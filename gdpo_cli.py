@@ -56,9 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _said_of(error: BaseException, debug: bool) -> tuple[int, str]:
-    """Return the exit status and the line for an error that ended a command. An error that is nobody's fault, such as
-    the end of the programme, is raised again. If standard output cannot be written, it is closed. debug: whether to
-    print the traceback of an error that is a fault of gdpo itself.
+    """Return the exit status and the line for an error that ended a command. An order to end the programme, such as
+    Ctrl+C, is raised again. If the error is that standard output cannot be written, that output is closed. debug:
+    whether to print the traceback too, where the fault is in gdpo itself.
     """
     from gdpo_core._errors import InputError, fault_of, is_fault
 

@@ -24,9 +24,9 @@ TARGETS = {"TRL's block": 3, "verl's loop": 1000}  # how many times faster gc.gd
 
 def run(repeats: int = 15) -> None:
     """Measure how long each programme takes to compute the advantages of every size in SIZES, check that the
-    frameworks' code computes those of the library, and print the tables. The programmes take turns in each of the
-    `repeats` rounds; a slow programme takes part in the first round alone, and its advantages are not checked. Raises
-    RuntimeError if the advantages differ, or if float32 is further from float64 than `ERROR`.
+    frameworks' code gives the same advantages as the library, and print the tables. The programmes take turns in each
+    of the `repeats` rounds; a slow programme takes part in the first round alone, and its advantages are not checked.
+    Raises RuntimeError if the advantages differ, or if float32 is further from float64 than `ERROR`.
     """
     ms = {size: _measure(size, repeats) for size in SIZES}
     errors = {size: _errors(size) for size in SIZES}

@@ -44,7 +44,7 @@ class Load:
 
     @property
     def p95(self) -> float:
-        """The delay in milliseconds that 95 of 100 flips did not exceed; infinity without flips."""
+        """The delay in milliseconds that 95 of 100 flips of a mark did not exceed; infinity if no mark was flipped."""
         return quantile(self.ms, 0.95) if self.ms else float("inf")
 
     def cells(self) -> list[str]:

@@ -43,10 +43,10 @@ class Maker:
     framework, method: the framework that writes such a log, and the id of the method in the audit. decoupled: whether
     each reward is normalised in its group before the rewards are added up; group_eps: what is then added to its std.
     centre: whose mean is subtracted from a sum: that of its "group", of the "others" in the group, or of the "batch".
-    by: what divides: the std of the sums in the "group", their "mean" there, the std of all "sums" of the batch, or the
-    std over the "batch" of what is left once the mean is subtracted; "" for nothing. eps: what is added to this
-    divisor; ddof: that of every std. after: what is done at the end: "clipped", "whitened", or "factor" if each batch
-    is multiplied by a random number; "" for nothing.
+    by: what then divides the sum: "group", the std of the sums in its group; "mean", their mean there; "sums", the std
+    of all sums of the batch; "batch", the std over the batch of the centred sums; "", nothing. eps: what is added to
+    this divisor; ddof: that of every std. after: what is done at the end: "clipped", "whitened", or "factor" if each
+    batch is multiplied by a random number; "" for nothing.
     """
 
     framework: str

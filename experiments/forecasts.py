@@ -194,12 +194,13 @@ def what_came(table: pl.DataFrame) -> dict[tuple[str, str, str], float]:
 
 
 def judge(came: Sequence[float], forecasts: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
-    """Return a dict that says how good forecasts are, by the rules at the head of this file.
+    """Return a dict that says how good forecasts are, by the rules in the docstring of this module.
 
-    It has six counts: "forecasts"; "open" ones among them; "clear" differences that came; "signs" right among these;
-    "intervals"; and those that "held". It also has two mean errors: "error", that of the forecasts, and "of_no_change",
-    that of the guess "nothing changes". came: what came of each forecast; forecasts: each with difference, low and
-    high, which are None if it is open.
+    Six of its values are counts: "forecasts", all of them; "open", those without an interval; "clear", those where the
+    difference that came is at least CLEAR in size; "signs", those of the clear ones whose sign was forecast;
+    "intervals", those with an interval; and "held", those whose interval holds what came. Two are mean errors: "error",
+    that of the forecasts, and "of_no_change", that of the guess "nothing changes". came: the difference that came after
+    each forecast. forecasts: each with difference, low and high, which are None if it is open.
     """
     pairs = list(zip(came, forecasts, strict=True))
     shut = [(x, f["low"], f["high"]) for x, f in pairs if f["low"] is not None and f["high"] is not None]

@@ -108,8 +108,8 @@ def priority(report: AuditReport) -> str:
 
 
 def _push(report: AuditReport) -> Answer:
-    """Return the answer about the push on the primary reward. It has a headline where the verdict on GDPO must be no or
-    stay open, whatever the other answers are.
+    """Return the answer about the push on the primary reward. It has a headline where the push alone settles that the
+    verdict on GDPO is no or stays open.
 
     The answer's effect is "unknown" in three cases: without a primary reward, where the report finds that the
     advantages are upside down, and where GDPO pushes the reward more but the forecast does not exclude a loss.
@@ -162,12 +162,13 @@ def _with_forecast(report: AuditReport, change: PushChange) -> tuple[str, str, s
 
 
 def _forecast(report: AuditReport, change: PushChange) -> ForecastPart | None:
-    """Return the forecast of how the mean of a reward changes under GDPO, of which no number is None; None if the plan
-    holds no such forecast.
+    """Return the forecast of how the mean of a reward changes when GDPO takes the place of another method; None if the
+    plan of the report holds none.
 
-    change: names the reward, and the method that GDPO is compared with. Of the rows of the plan with GDPO, no gate, and
-    the weights of row 0, which is the run as it was, the first that has a forecast of the reward counts. None also if
-    row 0 has another method than `change`, because the forecast is then no comparison with that method.
+    Row 0 of the plan is the run as it was. Of the other rows those count that have GDPO, no gate, and the weights of
+    row 0; the first of them that has a whole forecast of the reward, with three numbers, gives the result. None also if
+    row 0 has another method than `change`, because the forecast is then no comparison with that method. change: names
+    the reward, and the method that GDPO is compared with.
     """
     for row in report.plan[1:]:
         ran = report.plan[0]

@@ -88,7 +88,7 @@ def audit(
 
 
 def _for_a_what_if(facts: Facts) -> Facts:
-    """Return the facts without tables, summary, examples and `by`. A report needs these only while it is made."""
+    """Return the facts without what a report needs only while it is made: tables, summary, examples and `by`."""
     return replace(facts, tables=(), by=(), examples=None, summary=None)
 
 
@@ -162,10 +162,10 @@ def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
 
 
 def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
-    """Return the facts with what the advantages of a run show even though no known method makes them. The member
-    `by_themselves` holds what shows without any recipe. If that includes no weights, `added` is a column of which a
-    multiple was added to a method's advantages; if there is no such column, `pattern` is any other regularity, or None.
-    wanted: what was asked for.
+    """Return the facts of a run whose advantages no known method makes, with what the log shows of them all the same.
+    `by_themselves` is what shows without any recipe. If that includes no weights, `added` is a column of which a
+    multiple was added to the advantages of a method, or None. Without such a column, `pattern` is any other regularity,
+    or None. wanted: what the caller asks for.
     """
     by_themselves = shown(sample_of(f), f.rewards)
     if by_themselves.weights is not None:

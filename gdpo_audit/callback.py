@@ -114,8 +114,10 @@ class AuditCallback(TrainerCallback):
                 _log.warning("The audit of this run failed, and training goes on without it: %s", what)
 
     def _show(self, metrics: dict[str, float], state: Any, logs: dict[str, Any] | None) -> None:
-        """Hand the metrics to the trainer's logger. If the callback has no trainer, add them to `logs`, those of the
-        present step, and to the last entry of the state's log_history; if `logs` is None too, do nothing.
+        """Hand the metrics to the trainer's logger. If the callback has no trainer, add them to `logs` and to the last
+        entry of the state's log_history; if `logs` is None too, do nothing.
+
+        logs: what the trainer logs at this step. state: the state of the training, which may lack a history.
         """
         if self.trainer is not None:
             # This is the log() of the base class: that of TRL's trainers writes the table of completions once more.

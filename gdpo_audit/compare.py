@@ -88,11 +88,12 @@ def _speeds(runs: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
 def _columns(
     both: Sequence[str], method_a: str, method_b: str, runs: Sequence[AuditReport]
 ) -> Iterator[tuple[str, str | None, str, str]]:
-    """Yield the name of each figure, its reward, and its column in the steps of A and in those of B.
+    """Yield the figures in which the runs A and B are compared, each as a tuple of four: the figure's name, its reward,
+    and the names of its columns in the tables of steps of A and of B.
 
-    The reward is None for a figure of all rewards together. both: the rewards that all runs have; method_a, method_b:
-    the methods of the two sides. runs: all reports; ties, shares and pushes are left out unless every report tells
-    them.
+    The reward is None for a figure of all rewards together, such as ties. both: the rewards that all runs have.
+    method_a, method_b: the methods of A and of B. runs: all reports; ties, shares and pushes are left out unless every
+    report tells them.
     """
     for figure, what in (("mean", MEAN), ("constant groups", DEAD)):
         yield from ((figure, name, column(what, name), column(what, name)) for name in both)

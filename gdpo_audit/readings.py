@@ -176,8 +176,9 @@ def _without_zeros(run: Run, counts: bool) -> Run:
 
 
 def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: Recipe) -> Run:
-    """Return the run with more details in its issue "masked", if this names no column, as where a mask leaves rows out
-    because their advantage is 0; otherwise the run is unchanged. The details say what these rows have in common:
+    """Return the run with more details in its issue "masked", on what the rows have in common that a mask leaves out.
+    Only an issue whose "column" is None gets them, as where rows are left out because their advantage is 0; a run
+    without one is unchanged. The details are:
 
     - "column" and "value": most of these rows have this value in this column, and no other row has it;
     - else, and only if the rows count in the statistics of their groups, "below": True if under the recipe all of these

@@ -196,10 +196,11 @@ class _Weighted(Reduction):
 
 @dataclass(frozen=True, eq=False)
 class _SkippingMissing(Reduction):
-    """A reduction that leaves NaN out of sums, of `counted` and of `member`.
+    """A reduction that leaves NaN out of sums, of the number `counted`, and of the values from which `member` picks
+    one.
 
-    `count` still includes responses with NaN, and `lowest` is NaN where any value is. over: the reduction over the same
-    responses that skips nothing.
+    `count` still includes responses with NaN, and `lowest` is NaN where any value is. `member` is infinite where all
+    values are NaN. over: the reduction over the same responses that leaves nothing out.
     """
 
     over: Reduction

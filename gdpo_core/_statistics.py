@@ -34,9 +34,8 @@ class Normalised:
     """Values after normalisation, with the mean and the standard deviation that normalised them.
 
     In `mean` and `std` the axes over which they were taken stay, with length 1; where groups are given by ids, the last
-    axis has one value per group. With leave-one-out mean and std are those of the other rollouts of a group, so that
-    each response has its own. `by` is what the deviations were divided by; `centred` says whether `mean` was
-    subtracted.
+    axis has one value per group. With leave-one-out each response has a mean and a std of its own, those of the other
+    rollouts of its group. `by` is what the deviations were divided by; `centred` says whether `mean` was subtracted.
     """
 
     mean: Tensor

@@ -84,8 +84,8 @@ def group_advantages(rewards: ArrayLike, method: str = "gdpo", *, convention: Co
 def _no_std(rollouts: int, rewards: int) -> int:
     """Count the distinct advantage vectors of GRPO without std; the order of the rollouts does not count.
 
-    They come from the sorted sums s_1 ≤ … ≤ s_G of 0 … K, each of which is possible. Sums that differ by a constant
-    have one vector, so only those with s_1 = 0 are counted.
+    A vector comes from the sorted sums s_1 ≤ … ≤ s_G of the rollouts, each from 0 to K, and all such lists are
+    possible. Lists that differ by a constant have one vector, so only those with s_1 = 0 are counted.
     """
     return comb(rollouts + rewards - 1, rewards)
 
@@ -145,16 +145,17 @@ def _normalised(column: Sequence[int], unit: Sequence[int]) -> tuple[int, ...]:
 
 
 def _units(rollouts: int, rewards: int) -> list[int]:
-    """Return 1 / √(p(G − p)) for p = 0 … G as integers; 0 for p = 0 and p = G, where nothing is divided.
+    """Return, for p = 0 … G, an integer that stands for 1 / √(p(G − p)) in exact comparisons; 0 for p = 0 and p = G,
+    where nothing is divided.
 
-    The integers replace the real numbers: two sums of K integers, each times a whole number up to G, are equal exactly
-    where the sums of the real numbers are equal.
+    The integers serve for sums of K of them, each times a whole number up to G: two such sums are equal exactly where
+    the same sums of the real numbers are.
 
     With p(G − p) = q² d, d square-free, the real number is √d / (q d). The roots of different square-free d are
     linearly independent over the rationals (Besicovitch 1940), so two sums are equal only if their parts with each d
     are. Each d therefore has a digit of its own in the integer. The digit counts units of √d / (d lcm q), where lcm q
-    is taken over all q of this d, and its base is too large for a carry. In the example 1 / √3 and 1 / 2 have a digit
-    each.
+    is taken over all q of this d. The base is so large that no digit of a sum spills into the next one. In the example
+    1 / √3 counts in the first digit, and 1 / 2 in the second, which is worth 33.
 
     >>> _units(4, 2)
     [0, 1, 33, 1, 0]

@@ -142,8 +142,8 @@ class Pushes:
 
     @cached_property
     def _variance(self) -> Array:
-        """The mean over the steps of the log of rate (1 − rate), (K,), with the rates of the rewards, or of their gated
-        values. It is at least 1e-9.
+        """The mean of rate (1 − rate) over the steps of the log, (K,), for the rate of each source: of a reward, or of
+        its gated value if it is gated. It is at least 1e-9.
         """
         rates = self._rates(self.course.logits)
         return np.maximum((rates * (1 - rates)).mean(0), 1e-9)

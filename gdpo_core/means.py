@@ -34,7 +34,8 @@ _FAR, _ROUNDED = 100.0, 1e-6  # a share beyond ±_FAR is widened by its relative
 
 @dataclass(frozen=True)
 class Scalars:
-    """The numbers that a log of means has of its steps, each of which is a batch of `groups` groups of `size` answers.
+    """The numbers of each step in a log that holds means of rewards but no answers. A step is a batch of `groups`
+    groups of `size` answers.
 
     values: the two values, lower and higher, of each reward that takes only two, and None for any other reward. silent:
     the share of groups in which the weighted sum is the same for all answers, as TRL's `frac_reward_zero_std` has it
@@ -46,7 +47,7 @@ class Scalars:
     weights: Sequence[float]
     values: Sequence[tuple[float, float] | None]
     means: Array  # (steps, rewards)
-    stds: Array  # (steps, rewards), with n − 1; NaN where it is not known, which does not matter with two values
+    stds: Array  # (steps, rewards), with n − 1, used for more than two values alone; NaN where it is not known
     total_std: Array  # (steps,) the std of the weighted sum; NaN where it is not known
     silent: Array  # (steps,)
 
@@ -74,7 +75,8 @@ class Scalars:
 class Shares:
     """The lowest and the highest share of the update that each reward can have at each step.
 
-    `largest` is the index of the reward whose share must be the largest at a step, or −1 where the bounds do not tell.
+    `largest` is the index of the reward that has the largest share however the answers are put into groups; −1 where
+    the bounds do not tell.
     """
 
     low: Array  # (steps, rewards)
@@ -141,10 +143,10 @@ def _largest(low: Array, high: Array, sides: _Sides | None) -> Array:
 
 
 def _length_of_rest(x: Array) -> Array:
-    """Return (steps, rewards), for each reward, the sum of x over all other rewards; infinite if x is infinite for one
-    of them.
+    """Return, for each reward, the sum of x over all other rewards, (steps, rewards); infinite where x is infinite for
+    one of these others.
 
-    x: (steps, rewards) bounds on lengths or shares.
+    x: (steps, rewards), such as bounds on lengths or on shares.
     """
     return np.array([np.delete(x, k, 1).sum(1) for k in range(x.shape[1])]).T
 
@@ -153,8 +155,8 @@ def _length_of_rest(x: Array) -> Array:
 
 
 def _sides(s: Scalars, method: str, weights: Array) -> _Sides:
-    """Return bounds on three things at each step: the length |x_k| of each reward's term, the length |Σ_k x_k| of the
-    sum of all terms, and the number of groups in which each reward varies.
+    """Return the least and the greatest value that three things can have at each step: the length |x_k| of each
+    reward's term, the length |Σ_k x_k| of the sum of all terms, and the number of groups in which each reward varies.
 
     x_k has a number per answer of the step: the term of reward k in the answer's weighted sum, less the mean of its
     group. s: the means and other numbers that the log has; method: the one that makes the sum; weights: (steps,
@@ -241,8 +243,8 @@ def _grain(s: Scalars) -> float:
 def _teaching(s: Scalars) -> Array:
     """Return (steps,) the number of groups in which the weighted sums differ, so that not every advantage is 0.
 
-    NaN where it is not known. The std of equal sums that float32 rounds may be round-off, so the logged share of groups
-    with std 0 is trusted only for sums that float32 adds up exactly.
+    NaN where it is not known. The logged share of groups with std 0 tells it, but only if float32 adds up the sums
+    exactly. Otherwise the std of equal sums may be round-off in place of 0.
     """
     exact = _grain(s) * GRAIN % 1 == 0 and _grain(s) > 0
     return np.round(s.groups * (1 - s.silent)) if exact else np.full(len(s.means), np.nan)

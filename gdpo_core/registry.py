@@ -72,13 +72,12 @@ def undivided_terms(method: str, batch: Batch) -> Tensor:
 
 
 def advantages_without_eps(method: str, batch: Batch) -> Tensor | None:
-    """Return the advantages as they are with every eps set to 0; None if no eps can part a tie.
+    """Return the advantages as they are with every eps set to 0; None if no eps can make equal advantages differ.
 
-    The advantages are (prompts, rollouts), or (responses,) with group ids. The result is None
-    - where the convention has no eps, and
-    - where a whole group has one divisor, because equal advantages are then equal with an eps, too. So an eps can part
-      a tie only where rewards are normalised one by one, or with leave-one-out, where every rollout has a divisor of
-      its own.
+    The advantages are (prompts, rollouts), or (responses,) with group ids. The result is None where the convention has
+    no eps. It is None, too, where a whole group has one divisor, because equal advantages then stay equal with an eps.
+    So an eps can matter only where rewards are normalised one by one, or with leave-one-out, where every rollout has a
+    divisor of its own.
     """
     c = batch.convention
     if not (method_named(method).decoupled or c.leave_one_out) or (bare := c.without_eps) is c:

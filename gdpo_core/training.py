@@ -297,7 +297,10 @@ def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
     )
 
     def gradient(logits: Tensor) -> Tensor:
-        """Return the expected policy gradient at these logits, E[A (f − p)] over all outcomes; both are (features,)."""
+        """Return the expected policy gradient at these logits, the mean of A (f − p) over all outcomes; both are
+        (features,). A: an outcome's advantage; f: its features; p: their probabilities. Uses the policy, the outcomes
+        and the batch `group` of the function around it.
+        """
         p = policy.probabilities(logits)
         likelihoods = (policy.likelihoods(p, outcomes) / signs.shape[1]).repeat_interleave(signs.shape[1])
         likely = weighted(group.group, likelihoods[None])  # the group is the whole batch too

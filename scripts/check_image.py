@@ -77,7 +77,9 @@ def check(engine: str, image: str) -> None:
 
 
 def check_description(engine: str, image: str) -> list[str]:
-    """Check size, user and health check of an image before it runs, and return the command of the health check."""
+    """Check size, user and health check of an image before it runs, and return the command of the health check. engine:
+    the programme that runs images, docker or podman.
+    """
     (about,) = json.loads(output_of(engine, "image", "inspect", image))
     config, size = about["Config"], about["Size"]
     health = config.get("Healthcheck") or about.get("Healthcheck", {"Test": ["NONE"]})  # docker's place, podman's

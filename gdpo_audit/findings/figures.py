@@ -71,8 +71,9 @@ class Figures:
         return ratio(self.totals.rewards.holding_groups[k], self.totals.groups)
 
     def faint(self, k: int) -> float:
-        """Return the share of groups in which the reward with index k is nearly constant, as `thresholds.FAINT_STD` and
-        `thresholds.FEW_VALUES` define it, among the groups in which the reward differs; 0 where it differs in no group.
+        """Return the share of groups in which the reward with index k is nearly constant, among the groups in which it
+        differs; 0 where it differs in no group. `thresholds.FAINT_STD` and `thresholds.FEW_VALUES` say what nearly
+        constant is.
         """
         differs = self.totals.groups - self.totals.rewards.dead_groups[k]
         return ratio(self.totals.rewards.faint_groups[k], differs) if differs else 0.0
@@ -161,7 +162,8 @@ class Figures:
         """Return each reward's share of the update under a method, in the order of the rewards;
         `gdpo_core.update_share` says what that is.
 
-        All are NaN if every advantage is 0. A reward that occurs in `relations` has NaN too.
+        All are NaN if every advantage is 0. NaN also for the rewards in `alike`, whose shares the log cannot tell
+        apart.
         """
         sums = self.totals.methods[method]
         shares = zip(self.rewards, sums.update.tolist(), strict=True)

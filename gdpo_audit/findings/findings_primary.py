@@ -133,8 +133,8 @@ def _break(f: Facts, k: int) -> tuple[int, float, float]:
 
 def no_right_answer(f: Facts) -> Iterator[Finding]:
     """Yield one finding if much of the update comes from groups in which the primary reward is 0 or less for every
-    answer. Yield nothing if no reward is primary, if an answer with 0 or less may still have the reward (see
-    `_can_be_missed`), or if no known method makes the logged advantages.
+    answer. Yield nothing if no reward is primary, if an answer with 0 or less is not surely one without that reward
+    (see `_can_be_missed`), or if no known method makes the logged advantages.
     """
     on = f.basis.primary
     if on is None or f.contradicted or not _can_be_missed(f, on):
@@ -161,10 +161,10 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
 
 
 def _can_be_missed(f: Facts, k: int) -> bool:
-    """Return whether a value of 0 or less of the reward with index k means that an answer does not have that reward.
+    """Return whether an answer in which the reward with index k is 0 or less is surely an answer without that reward.
 
-    For that, its weight may not be below 0 and its highest value has to be above 0. Its lowest value has to be 0; or it
-    may be below 0 if the reward has only two values.
+    This needs a weight of 0 or more, a highest value above 0, and a lowest value of 0. The lowest value may also be
+    below 0 if the reward has only two values.
     """
     sums = f.totals.rewards
     low, high, n = sums.low[k], sums.high[k], sums.present[k]

@@ -202,8 +202,8 @@ class _End(NamedTuple):
     """The last part of a run, in which a reward makes next to nothing of the update. step: the first step of this part;
     None if there is no such part, or if the log is too short to show it. extent: how much of the run the part is, from
     0 to 1. share, share_gdpo: the reward's share of the update in this part under the run's method and under GDPO; NaN
-    without such a part. saturated: whether the reward has done its work, as it got better and then nearly constant.
-    words: a sentence about when the reward has had so small a share, and a space.
+    without such a part. saturated: whether the reward is better in this part than before and differs too little there
+    to teach more. words: a sentence on since when the share is so small, or on why `step` is None; it ends in a space.
     """
 
     step: int | None
@@ -236,8 +236,8 @@ def _starved(f: Facts) -> list[tuple[int, _End]]:
 def _severity_of_starved(f: Facts, k: int) -> str:
     """Return "info" if the starved reward with index k needs no warning, else "warning".
 
-    No warning is needed if the update raises the reward all the same, as its push shows, or if the reward is mostly
-    noise in a run without GDPO.
+    No warning is needed if the update raises the reward all the same, as its push shows. Nor is it under another method
+    than GDPO, if the reward is nearly constant in half or more of the groups in which it differs.
     """
     pushed = f.push(f.method)[k] >= t.PUSHED
     return "info" if pushed or (f.faint(k) >= t.FAINT and not f.is_gdpo) else "warning"

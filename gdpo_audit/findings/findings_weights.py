@@ -37,13 +37,13 @@ def weights_change(f: Facts) -> Iterator[Finding]:
 
 
 def contradicted_weights(f: Facts) -> tuple[dict[str, float], dict[str, float], str] | None:
-    """Return how the log contradicts the weights that the caller gave; None where it agrees with them, or shows none of
-    them.
+    """Return the weights that the caller gave and those that the log shows in their place; None where the two agree, or
+    where the log shows none of the given ones.
 
-    Three things are returned: the given weights by reward, the weights by reward that the log shows in their place, and
-    words to put behind the shown weights if only their ratio counts, else "". If only the ratio counts, the shown
-    weights are multiplied by a factor: the one that is largest in size becomes equal to the given weight of its reward,
-    unless one of the two is 0. Rewards whose weight was not given, or does not show, are left out.
+    Three things are returned: the given weights by reward, the shown weights by reward, and words to put behind the
+    shown ones if only their ratio counts, else "". If only the ratio counts, the shown weights are multiplied by a
+    factor that makes the largest of them in size equal to the given weight of its reward, unless one of the two is 0.
+    Rewards whose weight was not given, or does not show, are left out.
     """
     if f.recipe is None:
         return None

@@ -81,8 +81,8 @@ class Grouped:
         return self.flat(std_of(distance, over, ddof=1)), distance.nan_to_num_(nan=0.0)
 
     def flat(self, x: Tensor) -> Tensor:
-        """Return x, the result of a reduction over groups, as (…, groups): without the last axis of length 1 that it
-        has where all groups have one size.
+        """Return x, the result of a reduction over groups, in the shape (…, groups). If prompts are an axis of the
+        batch, x has a last axis of length 1, which is dropped.
         """
         return x.squeeze(-1) if self.batch.index is None else x
 
@@ -264,9 +264,9 @@ def _ties_and_order(
 
 def _break_even(grouped: Grouped, added: Tensor, primary: int | None) -> Tensor:
     """Return (groups,) the weight on the primary reward above which no pair of a group is in the wrong order; −infinite
-    where none is in the wrong order now, and everywhere if `primary` is None. added: (rewards, …) for each response and
-    reward the term that a method multiplies by the weight and adds up, under GDPO the z-score. primary: the index of
-    the primary reward.
+    where none is in the wrong order now, and everywhere if `primary` is None. added: (rewards, …) for each response the
+    terms that a method multiplies by the weights of the rewards and adds up, under GDPO the z-scores. primary: the
+    index of the primary reward.
 
     The search begins with the weight that the primary reward has. Of the pairs in the wrong order, it takes the one
     whose weighted sums are furthest apart and goes on with the weight that ties this pair, until no pair is in the

@@ -172,8 +172,8 @@ class LoggedGroups:
         return float(self._rates(values)[k] / max(passing[k] * passing[on], 1e-9))
 
     def _rates(self, values: Array) -> Array:
-        """Return (rewards,) the mean of each reward over all responses as a rate, which is 0 at the lowest and 1 at the
-        highest value in the log; NaN for a reward with one value or none. values: (rewards, responses).
+        """Return (rewards,) the mean of each reward over all responses as a rate, from 0 at the lowest value in the log
+        to 1 at the highest; NaN for a reward with one value or none. values: (rewards, responses).
         """
         there = np.maximum((~np.isnan(values)).sum(1), 1)
         return (np.nan_to_num(values).sum(1) / there - self.low) / self.range

@@ -38,11 +38,12 @@ def column(what: str, *subjects: str) -> str:
 def over_time(basis: Basis, batches: Sums[Array], untold: Collection[str] = ()) -> pl.DataFrame:
     """Return the run as a table of at most 200 rows: one per batch, or one per few batches where there are more.
 
-    The columns are step and step_last (the first and the last step of the row), responses and groups (how many the row
-    has); for each reward its `MEAN`, `STD`, `MISSING` and `DEAD`; for each method the `SHARE` of each reward and the
-    `PUSH` on it, `TIES` and `SILENT`; and for each pair of rewards their `CORRELATION`. `column` returns the names of
-    these. A number that is not known is null.
-    untold: the rewards whose share of the update the log does not tell.
+    The first columns are step and step_last (the first and the last step of the row), responses and groups (how many
+    the row has). The names of the others come from `column` and a constant: for each reward MEAN, STD, MISSING and
+    DEAD; for each method SHARE and PUSH of each reward, TIES and SILENT; for each pair of rewards CORRELATION. A number
+    that is not known is null.
+    basis: tells the names of the rewards. batches: the sums over each batch of the run. untold: the rewards whose share
+    of the update the log does not tell; it is null.
     """
     b = bin_batches(batches)
     sums, numbered = b.rewards, list(enumerate(basis.rewards))

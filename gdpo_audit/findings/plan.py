@@ -77,12 +77,11 @@ class Setting(Struct, frozen=True, kw_only=True):
 
 
 def plan_of(f: Facts) -> tuple[Setting, ...]:
-    """Return the settings that were tried on the run's own log, with at most one of them marked as recommended. That of
-    the run itself comes first. A setting with a gate comes last, if some gate raises the push on the primary reward by
-    more than noise.
+    """Return the settings that were tried on the run's own log, with at most one of them marked as recommended.
 
-    Returns () for a single reward, for weights that are all 0, where the log does not tell what each reward did, and
-    where the facts hold no sample of the log.
+    The run's own setting comes first. If some gate raises the push on the primary reward by more than noise, a setting
+    with a gate comes last. Returns () for a single reward, for weights that are all 0, where the log does not tell what
+    each reward did, and where the facts hold no sample of the log.
     """
     unknown = f.run.total_only or f.relations or f.contradicted or f.lacks_a_reward
     if len(f.rewards) < 2 or unknown or not any(f.basis.weights):
@@ -254,7 +253,8 @@ def moved_push(row: Setting, ran: Setting, name: str) -> str:
 
 def changed(told: ForecastPart) -> str:
     """Return words for a forecast change of a mean that follow “would have”: by how much it would have been higher or
-    lower, with the interval; that it hardly changed where three decimals show no change.
+    lower, with the interval. If the interval holds 0, they say by how much it would have changed, or that it hardly
+    would, where three decimals show no change.
 
     told: a forecast of which no number is None.
 

@@ -29,20 +29,20 @@ class Selected(NamedTuple):
 
 @dataclass(frozen=True)
 class Deviations:
-    """The distances d of rewards from the means of their groups, with those sums over each group for which no
-    advantages are needed. same: a number whose size is at most this part of the largest size in its group counts as 0.
+    """The distances d of rewards from the means of their groups, and the sums over each group that need no advantages.
+    same: a number counts as 0 if its size is at most this part of the largest size in its group.
     """
 
     batch: Batch
     distance: Tensor  # (rewards, …) 0 where a reward is missing
     squares: Tensor  # (rewards, groups) Σ d²
     above: Tensor  # (rewards, …) 1 where d is above 0 by more than round-off, else 0
-    better: Tensor  # (rewards, groups) how many of these a group has
+    better: Tensor  # (rewards, groups) in how many responses of a group `above` is 1
     same: float  # of the largest size in a group: the part up to which a number counts as 0
 
     def selected_by(self, a: Tensor) -> Selected:
-        """Return Σ A d, Σ d², how many responses are above their group's mean, and how many of these have an advantage
-        of 0 or less: each for every reward and group. a: (prompts, rollouts) or (responses,) the advantages A; a
+        """Return four numbers for every reward and group: Σ A d, Σ d², how many responses are above their group's mean,
+        and how many of these have an advantage of 0 or less. a: (prompts, rollouts) or (responses,) the advantages A; a
         response whose advantage is NaN or infinite is left out.
         """
         finite, above, better = a.isfinite(), self.above, self.better
@@ -68,8 +68,8 @@ def deviations_of(batch: Batch, distance: Tensor, same: float) -> Deviations:
 
 
 def _round_off(batch: Batch, x: Tensor, same: float) -> Tensor:
-    """Return for each response the largest absolute value that counts as 0 in its group. x: a value per response; same:
-    the result as a part of the largest absolute value of x in the group.
+    """Return the largest absolute value that counts as 0 in the group of each response: `same` times the largest
+    absolute value of x in the group. x: a value per response.
     """
     return batch.group.broadcast(-same * batch.group.lowest(-x.abs()))
 

@@ -124,9 +124,9 @@ def _plain_sum(a: np.ndarray, x: np.ndarray) -> list[float] | None:
 
 
 def _rounded_mean(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> str:
-    """Return a sentence on why the advantages of some groups do not add up to 0. The reason is a mean that was rounded
-    to bfloat16, if in nearly all groups the advantages follow the rewards minus such a mean; else the sentence names
-    the usual reasons.
+    """Return a sentence on why the advantages of some groups do not add up to 0. It names a group mean that was rounded
+    to bfloat16, if in nearly all groups the advantages are in proportion to the rewards minus this rounded mean. Else
+    it names the usual reasons.
 
     a: (responses,) the advantages; group: (responses,) the group of each; x: (responses, rewards).
     """

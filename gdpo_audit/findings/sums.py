@@ -189,12 +189,12 @@ _RECORDS = (RewardSums, MethodSums, LengthSums, LoggedSums, Sums)
 
 
 def each(make: Callable[..., Any], *records: Any, name: str = "") -> Any:
-    """Return a record of the same kind as the given ones, which are all of one kind. Each of its fields is `make(name,
-    *values)`, where `name` is the name of the field and `values` are what the given records hold in it. Records and
-    dicts inside them are built likewise.
+    """Return what `make` makes of records of one kind, as another record of that kind. Each of its fields is
+    `make(name, *values)`, where `name` is the name of the field and `values` are what the given records hold in it.
+    Records and dicts inside them are built likewise.
 
-    The given ones may also be dicts, or plain values; for plain values the result is `make(name, *values)` itself, with
-    the argument `name`.
+    The arguments may also be dicts, which become one dict by the same rule. If they are plain values, the result is
+    `make(name, *values)` with the argument `name`.
     """
     first: Any = records[0]
     if isinstance(first, _RECORDS):

@@ -59,8 +59,9 @@ class Trials:
         self._facts_under: dict[Trial, Facts] = {}
 
     def facts_under(self, trial: Trial) -> Facts:
-        """Return the facts of the sample under a setting, which are computed once and kept. Raises InputError if the
-        rows of a batch or a group stand apart.
+        """Return the facts of the sample of the run under a setting. They are computed once for each setting and kept.
+
+        trial: the setting. Raises InputError if rows of one batch or group do not stand together in the sample.
         """
         if trial not in self._facts_under:
             f = self.facts

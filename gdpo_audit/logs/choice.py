@@ -69,8 +69,8 @@ def choose(
     """Choose the rewards among the number columns of a log, and return the choice.
 
     Raises InputError if the log has number columns, but none of them can be a reward; with `asks` also if it stays open
-    whether one is. A single candidate that is no total of metrics, and more than REWARDS candidates, are taken without
-    a look at their numbers.
+    whether one is. Numbers are not examined if there are more than REWARDS candidates, or a single one that is not
+    named like a total or has no metrics beside it.
     numbers: the names of the number columns, in the order of the log.
     sample: reads some rows of columns, spread over the run, with the group of each in GROUP_OF_ROW where it is known.
     where: a file, for errors. named: the rewards that the caller names, which stay. flags: columns of true and false.
@@ -124,11 +124,11 @@ def _totals_among(names: Sequence[str]) -> list[str]:
 
 
 def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
-    """Return the rewards that the caller names, with the weights that a total beside them shows.
+    """Return the rewards that the caller names, with the weights that a total beside them shows, if one does.
 
     totals: columns that are named like totals. The first that is exactly a weighted sum of the rewards shows the
-    weights, else the first that nearly is, with an issue. Without such a total, or for a single reward, there are no
-    weights.
+    weights, else the first that nearly is, with an issue. A single reward gets no weights. sample: reads a sample of
+    columns. flags: boolean columns.
     """
     table = sample([*named, *totals]) if totals else pl.DataFrame()
     near: RewardChoice | None = None
@@ -156,13 +156,13 @@ def _with_its_parts(total: str, parts: Sequence[str], sample: Sample, flags: Col
 def _near_total(
     table: pl.DataFrame, clear: Sequence[str], flags: Collection[str], where: str, asks: bool
 ) -> RewardChoice | None:
-    """Return the choice of rewards that nearly add up to a total, without this total; None if there is no such total.
+    """Return the choice of rewards without a column that is their total, though not exactly their weighted sum; None if
+    there is no such column. It has to be named like a total, and at least two columns must be left that are not.
 
-    There have to be two other columns or more. If they explain much of the total, but not all, the choice holds the
-    weights that come nearest and leaves out columns of weight 0. If they explain little, a column is still a total
-    where its name can mean nothing else, and the choice holds no weights.
-    table: a sample of the rows. clear: the columns that may be rewards, totals among them. where: a file, for errors.
-    asks: whether a column that may be such a total or a reward of its own raises InputError.
+    If these explain much of the total, the choice holds the weights that come nearest, and leaves out columns of weight
+    0. If they explain little, a total whose name can mean nothing else still counts, without weights.
+    table: a sample of the rows. clear: the columns that may be rewards, totals among them. flags: boolean columns.
+    where: a file, for errors. asks: whether a column that may be a total or a reward raises InputError.
     """
     totals = _totals_among(clear)
     parts = [name for name in clear if name not in totals]

@@ -56,8 +56,9 @@ def candidates_of(form: Form, schema: Mapping[str, pl.DataType], options: ReadOp
     """Return the columns that may be rewards: those of numbers, and those of text in which most values are numbers.
 
     Not among them are columns that the form or the options use for something else, columns that the form says are not
-    rewards, names that begin with __, and verl's flag overlong where overlong_reward stands beside it. form: which
-    column of the log holds what; schema: all columns with their types.
+    rewards, and names that begin with __. Where the framework logs a total (`form.score`), verl's flag overlong is left
+    out too if overlong_reward stands beside it. form: which column of the log holds what; schema: all columns with
+    their types.
     """
     odd = {name for table in form.tables for name in table.odd if name.lower() not in cols.TEXTS}
     assigned = {form.step, form.advantage, form.length, form.key, form.total, *options.names}

@@ -36,7 +36,8 @@ TEXTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """The arguments of `read_run` besides the log, and what may differ when a log is read again: groups and rows.
+    """The arguments of `read_run` besides the log, and four more (`unkeyed`, `places`, `once`, `mask`) with which a log
+    is read again in other groups or without some rows.
 
     Creating one raises InputError for a value that cannot be used.
     """

@@ -93,7 +93,9 @@ def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
     fields = fields_of(schema["trajectories"])
 
     def inner(name: str, kind: type[pl.DataType]) -> pl.Expr:
-        """Return an expression for a field of the trajectory as this type; null where the log does not have it."""
+        """Return an expression for the field `name` of a trajectory, cast to the type `kind`; null where the log lacks
+        the field. Uses `fields` of the function around it, the fields that the log has.
+        """
         there = name in fields
         return (pl.col("trajectories").struct.field(name) if there else pl.lit(None)).cast(kind)
 

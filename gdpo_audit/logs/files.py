@@ -68,7 +68,7 @@ class LogFile:
             return file.read()
 
     def start(self, size: int) -> bytes:
-        """Return the first bytes of the file, unpacked, and at most `size` of them."""
+        """Return the content of the file from its start, decompressed, up to `size` bytes of it."""
         with self._open() as file:
             return file.read(size)
 

@@ -100,7 +100,7 @@ def _of_training(tables: Sequence[Table], step: str) -> tuple[list[Table], list[
 
 
 def _one_step(table: Table, step: str) -> pl.DataFrame | None:
-    """Return the rows of a table if all have one step, with hashes in the place of nested values; otherwise None."""
+    """Return the rows of a table, nested values hashed, if the column `step` has one number in all; otherwise None."""
     rows = table.frame.collect()
     whole = step in rows.columns and len(rows) > 0 and rows[step].n_unique() == 1 and rows[step].null_count() == 0
     if not whole or not rows[step].cast(pl.Float64, strict=False).is_finite().all():
@@ -218,8 +218,8 @@ def _nemo_responses(
 ) -> pl.LazyFrame:
     """Return a row per response with its step, its last advantage that is not 0, and its number of unmasked tokens.
 
-    lists: the columns of lists with a value per response, if any; `by`: one of them. steps: the step of each table, for
-    rows without one. prompt: an expression for the prompt of a response, which becomes a column.
+    lists: the columns of lists with a value per response; empty if a row is a response already. `by`: one of them.
+    steps: the step of each table, for rows without one. prompt: an expression that makes the column of prompts.
     """
     table = exploded(table, lists, by) if lists else table
     kinds = table.collect_schema()

@@ -145,7 +145,9 @@ class Run:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The rewards and the columns in `uncounted`, in the order of the log."""
+        """The names of all reward columns in the order of the log: the rewards, and the columns in `uncounted`, which
+        look like rewards but do not count.
+        """
         return self.in_order or self.rewards
 
     @property

@@ -88,8 +88,8 @@ def weights_of(
 def _whole_rows(table: pl.DataFrame, rewards: Collection[str], score: str) -> pl.DataFrame:
     """Return the rows that hold the total and all rewards, as finite numbers; NaN is missing.
 
-    At least as many such rows are needed as there are rewards, and two more. If there are fewer, a missing reward
-    counts as 0. score: the column of the total.
+    If the rows that hold them all are fewer than the rewards plus two, a missing reward counts as 0. Rows with infinite
+    numbers are counted here, and left out afterwards. score: the column of the total.
     """
     numbers = pl.col(score, *rewards)
     columns = table.with_columns(numbers.cast(pl.Float64).fill_nan(None)).select(numbers, f"^{GROUP_OF_ROW}$")

@@ -227,8 +227,8 @@ def _unnested(shape: Shape) -> Shape:
 def _renamed(named: Sequence[str], members: Sequence[objects.Member], schema: Schema) -> tuple[str, ...]:
     """Return the names of the columns that hold the rewards which the caller names.
 
-    A name in `named` is that of a column, that of an object, which stands for the columns of all its numbers, or that
-    of a member of an object. Any other name is returned as it is.
+    A name in `named` may be that of a column. If it is that of an object, it stands for the columns of all numbers in
+    the object. It may also be that of one member of an object. Any other name is returned as it is.
     members: the members of objects that became columns. schema: the columns that there are now.
     """
     columns = dict[str, None]()

@@ -85,12 +85,12 @@ def stretches(
 
 
 def _chance_of_prompts(size: int, smaller: int, batches: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> float:
-    """Return a bound on the chance that groups of the size `smaller` look like groups of `size`.
+    """Return an upper bound on the chance that prompts make groups of the size `smaller` look like groups of `size`.
 
     They look so where groups that follow each other happen to have the same prompt. The bound is 0 if the sizes are
     equal. It is 1 if they differ and two groups share a prompt with a chance of `FEW_PROMPTS` or more.
-    batches: the batches whose groups look like groups of `size`, each an array with the prompt of each row. prompts:
-    such an array for each of the first batches of the log.
+    batches: arrays with the prompt of each row; those that look like groups of `size` count. prompts: such an array for
+    each of the first batches of the log.
     """
     starts = Counter(int(x) for ids in prompts for x in ids[np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))])
     alike = sum((times / starts.total()) ** 2 for times in starts.values())

@@ -122,7 +122,8 @@ def _float(frame: pl.DataFrame, name: str) -> pl.Expr:
 def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Expr:
     """Return an expression for the steps as whole numbers; without a column of steps, the number of the file from 1.
 
-    name: the column of steps, if there is one. Raises InputError for a value that is not a whole number.
+    name: the column of steps, if there is one. files: the names of the files, for errors. Raises InputError for a value
+    that is not a whole number.
     """
     if name is None:
         return pl.col(FILE) + 1

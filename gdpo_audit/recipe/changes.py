@@ -125,8 +125,9 @@ def _open(recipe: Recipe) -> bool:
 
 def _scaled_to(old: Recipe, new: Recipe, made: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Recipe:
     """Return the recipe `new` with its weights multiplied by one factor, so that as many of them as possible stay as
-    they were in the recipe `old`. The recipe comes back unchanged if the log shows its scale, if no weight has the same
-    sign in both recipes, or if, multiplied, it no longer makes the advantages of the tables `made`.
+    they were in the recipe `old`. The recipe comes back unchanged if the log shows the scale of its weights, or if no
+    weight has the same sign in both recipes. It does so too if the multiplied weights no longer make the advantages of
+    the tables `made`.
     """
     pairs = [(x, y) for x, y in zip(old.weights, new.weights, strict=True) if x / (y or 1) > 0 and y]
     if not new.up_to_scale or not pairs:

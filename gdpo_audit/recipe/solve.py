@@ -62,20 +62,19 @@ Solved = tuple[Terms, Solution]
 
 @dataclass(frozen=True)
 class Attempt:
-    """A recipe that was tried, with weights for one method and convention, and how well it reproduces the log: in which
-    share of the batches, and with which root mean square error there. complexity: how odd its weights are, 0 for plain
-    ones.
+    """A recipe that was tried, with weights for one method and convention. share, error: in which share of the batches
+    it reproduces the log, and with which root mean square error. complexity: about how many digits its weights have.
     """
 
     recipe: Recipe
-    complexity: int  # of its weights: 0 if they were asked for or are ones, else about one per digit, or FITTED
+    complexity: int  # 0 for weights that were asked for or are ones; FITTED for weights that are not round
     share: float  # the share of the batches with a signal that it reproduces
     error: float  # the root mean square error in these batches
 
     @property
     def claims(self) -> int:
         """The complexity of the weights, as far as they are known. Likely attempts are ranked by it, the lowest first,
-        because a false recipe needs odd weights, which fit only by luck.
+        because a false recipe needs weights of many digits, which fit only by luck.
 
         It is 0 if no weight is known, as where only the signs of the advantages are to be explained, or if the only
         known weight is known up to a factor.
@@ -143,8 +142,8 @@ def solve_weights(tables: Sequence[pl.DataFrame], rewards: Sequence[str], like: 
 
 
 def same_weights(first: Recipe, second: Recipe) -> bool:
-    """Return whether two recipes of one method have the same weights, as far as both are known. A common factor of the
-    weights makes a difference only under a method of `UNDIVIDED`, and only where both logs show the scale.
+    """Return whether two recipes of one method have the same weights, as far as both are known. A common factor counts
+    as no difference, unless the method divides by nothing (`UNDIVIDED`) and both logs show the scale.
 
     >>> from gdpo_audit.recipe.recipe import Recipe
     >>> same_weights(*(Recipe("grpo", "trl", w, (), False) for w in ((1.0, 0.5), (2.0, 1.0))))

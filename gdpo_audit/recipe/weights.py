@@ -80,10 +80,12 @@ class Terms:
         return torch.unique(torch.stack([group[some].to(mark), mark]), dim=1).shape[1]
 
     def live_batches(self, batches: int) -> Tensor:
-        """Return (batches,) whether a batch shows anything of the weights: a response with a logged advantage has a
-        term other than 0, as it has where a reward varies inside its group. batches: the number of batches.
+        """Return (batches,) whether each batch shows anything of the weights. It does if a response with a logged
+        advantage has a term other than 0 for some reward, as where that reward varies in its group. batches: the number
+        of batches.
 
-        A batch that the method cannot compute because values are missing counts as well, since it is part of the log.
+        A batch also counts if the log has an advantage other than 0 where the method gives none, since values are
+        missing.
         """
         varying = self.total(((self.x != 0).any(0) | self.unread).double())
         return varying.new_zeros(batches).index_add_(0, self.batch, varying) > 0
@@ -151,7 +153,9 @@ class Solution:
         return [int(k) for k in (self.null_space.abs().sum(1) > 1e-6).nonzero().flatten()]
 
     def completed(self, weights: Tensor, wanted: Tensor) -> Tensor:
-        """Return (rewards,) `weights` plus the part of `wanted`, (rewards,), that cannot change the advantages."""
+        """Return `weights` plus that part of `wanted` which lies in the null space, and so does not change the
+        advantages. All three are (rewards,).
+        """
         return weights + self.null_space @ (self.null_space.T @ wanted)
 
 
@@ -240,8 +244,8 @@ class _Moments:
 def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
     """Return, for each batch, the sums of products of terms and advantages that `_Moments` names.
 
-    x: (rewards, responses) the terms of the rewards that vary, each reward's divided by their root mean square.
-    batches: how many batches there are.
+    x: (rewards, responses) the terms of the rewards that vary, for each reward divided by the root of their mean
+    square. batches: how many batches there are.
     """
     k, total = len(x), terms.total
     size = total(x.square().sum(0)) / total(terms.included).clamp(min=1)
@@ -311,13 +315,15 @@ def eps_of(c: Convention, method: str) -> float:
 
 
 def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tuple[float | None, float, float]:
-    """Return three numbers on the scale of the weights: the factor that turns the direction in `solution` into weights,
-    the relative error of this factor, and the share of the units that are divided as the method divides.
+    """Return three numbers on the scale of the weights. The first is the factor that turns the direction in `solution`
+    into weights, the second is the relative error of this factor. The third is the share of the units in which the log
+    shows the divisor that the method would have.
 
-    A unit is a group or a batch. A method that divides by std plus eps shows the scale, as eps does not grow with the
-    weights; one that divides by nothing shows it in the size of the advantages. The factor is None and its error
-    infinite if the divisors show no scale. solution: the weights up to a factor, of which the first direction is used;
-    terms: what the method adds up, with the logged advantages; batch: the rewards, with the convention.
+    A unit is a group or a batch, whose sums are divided by one number. A method that divides by std plus eps shows the
+    scale, as eps does not grow with the weights; one that divides by nothing shows it in the size of the advantages.
+    The factor is None and its error infinite if the divisors show no scale. solution: the weights up to a factor, of
+    which the first direction is used; terms: what the method adds up, with the logged advantages; batch: the rewards,
+    with the convention.
     """
     direction, eps = solution.directions[:, 0], eps_of(batch.convention, method)
     total, x = terms.total, direction @ terms.x

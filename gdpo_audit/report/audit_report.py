@@ -130,9 +130,9 @@ class AuditReport(ReportMembers, Displayed):
         """Forecast what the mean of each reward would have come to under another setting, with an 80 % interval.
 
         method, weights: as in `what_if`. gate: {"reward": a, "on": b}, if reward a is to count only where b reaches
-        "threshold", by default its highest value, and to be "otherwise" elsewhere, by default its worst value, or 0 if
-        that is worse. steps: the number of steps over which the means are taken, by default as many as the log has.
-        Raises InputError, also for a log of fewer than 20 steps.
+        "threshold", by default the highest value of b. Elsewhere a is "otherwise", by default the worst value of a, or
+        0 if that is worse. steps: the number of steps over which the means are taken, by default as many as the log
+        has. Raises InputError, also for a log of fewer than 20 steps.
         """
         return forecast_of(self.facts_with_sample("forecast"), method, weights, gate, steps)
 

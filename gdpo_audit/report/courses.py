@@ -282,9 +282,10 @@ def _forecast_svg(forecast: Forecast, told: RewardForecast, means: Series | None
 def forecast_band(told: RewardForecast) -> tuple[list[float], list[float]]:
     """Return the curves below and above the forecast of a reward, as two lists with a number for each step from 0 on.
 
-    At step 0 both curves meet the forecast. Over the later steps their mean distances from it are those from the
-    forecast difference to the ends of its interval. The band is wide where the forecast lies far from the course as it
-    ran, and narrow where the two meet. If the two are the same at every step, the band widens evenly with the steps.
+    At step 0 both curves meet the forecast. After that, the distance of each curve is in proportion to the distance of
+    the forecast from the course as it ran. The band is thus narrow where these two meet. On average over the later
+    steps, the curves are as far from the forecast as the ends of its interval are from its difference. If forecast and
+    course are the same at every step, the band widens evenly with the steps.
     """
     apart = [abs(after - before) for after, before in zip(told.forecast[1:], told.as_it_ran[1:], strict=True)]
     mean = sum(apart) / len(apart)

@@ -90,7 +90,8 @@ def body(report: AuditReport, asks: Html | str = "") -> Html:
 
 
 def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say: Say = str) -> Html:
-    """Return what the page shows of a report at first, as HTML: all that `body` has down to the findings.
+    """Return the part of a report that the page shows at first, as HTML: what `body` has from its beginning to the
+    findings, these included.
 
     Lines of configuration have a button that copies them, and a finding shows its title alone until it is opened.
     guide: returns, for a finding, a link to where the page explains it; asks: what stands before the findings, as

@@ -29,8 +29,8 @@ class Bars:
 
 
 def opening(report: AuditReport) -> Html:
-    """Draw the bars of the rewards, at most `DRAWN`, and beside them the forecast of the primary reward, or the course
-    of its mean if there is no forecast.
+    """Draw the bars of the rewards, at most `DRAWN`, and beside them the forecast of the primary reward. Without a
+    forecast, draw in its place how the mean of that reward went over the steps.
 
     Empty where there are neither bars nor a picture of the primary reward.
     """
@@ -39,7 +39,9 @@ def opening(report: AuditReport) -> Html:
 
 
 def meanings(report: AuditReport) -> list[str]:
-    """Return the sentences on columns of tables that the picture has below its bars; [] where it has no bars."""
+    """Return the sentences that explain columns of tables and stand below the bars of the opening picture; [] if it has
+    no bars.
+    """
     return [MEANING] if bars_of(report) else []
 
 

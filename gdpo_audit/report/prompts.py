@@ -8,11 +8,12 @@ from gdpo_core._words import MISSING, count, listing, number, one_line, percent,
 
 
 def taught(report: AuditReport) -> list[str]:
-    """Return sentences about a run, each only if the report knows it: how many responses taught nothing, because every
-    advantage in their group is 0; for how many prompts this is so in all of their groups; and how the mean length of
-    the responses goes, with its correlations with at most three rewards.
+    """Return sentences about what a run taught, each only if the report knows its numbers.
 
-    The sentence about prompts is left out if there is no such prompt, or if none came more than once.
+    The first says how many responses taught nothing, because every advantage in their group is 0. The second says for
+    how many prompts this is so in all of their groups; it is left out if there is no such prompt, or if no prompt came
+    more than once. The third says how the mean length of the responses changes over the run, and how lengths correlate
+    with at most three rewards.
     """
     sentences, responses, prompts = [], report.run["silent_responses"], report.prompts
     if responses:

@@ -157,8 +157,8 @@ _NOT_SINGLE = frozenset({"no-components", "reward-columns-merged", "score-not-a-
 
 
 def comparable(report: AuditReport) -> bool:
-    """Return whether ties and shares of the update mean anything; they do not if there is a single reward, or if a
-    column mixes several.
+    """Return whether ties and shares of the update mean anything. They do not if the report has a single reward, or if
+    an error among its findings says that a column is a mix of rewards.
     """
     return len(report.rewards) > 1 and not _mixes_rewards(report)
 

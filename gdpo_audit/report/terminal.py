@@ -268,7 +268,9 @@ def show_explanation(e: Explanation, prompts: Sequence[int], ties: Sequence[Sequ
 
 
 def _notes(e: Explanation, ties: Sequence[Sequence[int]]) -> Iterator[str]:
-    """Yield the lines below the tables of a computation: its batch step, its ties, and what its formulas leave out."""
+    """Yield the lines below the tables of a computation: the mean and std of its batch step, its ties, and what its
+    formulas leave out. e: the computation; ties: for each tie, the indices of its responses.
+    """
     if isinstance(e.batch_mean, float) and isinstance(e.batch_std, float):
         over = "tokens" if e.convention.last_step == "tokens" else "responses"
         [mean], [std] = raw_column([e.batch_mean]), raw_column([e.batch_std])

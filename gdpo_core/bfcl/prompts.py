@@ -85,8 +85,9 @@ def models(data: Published) -> int:
 
 @lru_cache(maxsize=16)
 def marks_of(data: Published, choice: Choice) -> Tensor:
-    """Return the marks, 0 or 1, of the answers that a choice draws, (prompts, group_size, rewards). Results are kept in
-    memory, where each takes at most 0.2 MB.
+    """Return the marks, 0 or 1, (prompts, group_size, rewards), of the answers that are drawn for each prompt. choice:
+    how many are drawn, with which seed, and who marks them. Results are kept in memory, where each takes at most 0.2
+    MB.
     """
     marks = data.rewards(choice.graders)
     return marks.gather(1, draw(data, choice.group_size, choice.seed)[..., None].expand(-1, -1, marks.shape[-1]))
@@ -386,10 +387,12 @@ def size_shares(data: Published, choice: Choice) -> SizeShares:
 
 
 def by_size(data: Published, choice: Choice) -> dict[int, SizeShares]:
-    """Return, by group size, the shares of ties and wrong orders that `size_shares` returns.
+    """Return what `size_shares` returns for each of several group sizes, by size: how often groups have ties, and how
+    often GDPO breaks a tie the wrong way.
 
-    The group sizes are those of SIZES below the number of models, and then this number: a group of that size holds the
-    answers of all models. A smaller group of a prompt is part of each larger group of that prompt.
+    The sizes are those of SIZES below the number of models, and that number itself, at which a group holds the answers
+    of all models. For one prompt, a smaller group is part of each larger group. choice: which answers are drawn and how
+    they are marked; its own group size does not count.
     """
     most = len(data.models)
     return {size: size_shares(data, replace(choice, group_size=size)) for size in (*filter(most.__gt__, SIZES), most)}

@@ -338,8 +338,8 @@ def _right_or_wrong(
 
 
 def _start(width: int, weights: ArrayLike | None, convention: gc.Convention | str, method: str) -> dict[str, Any]:
-    """Return the first values of those traits of a board that hold its controls, by trait: pays, weights, convention,
-    method.
+    """Return the first values of a board's controls, by the name of the trait that holds each: pays, weights,
+    convention and method.
 
     width: the number of rewards, each of which pays 1. weights: None for 1 each. convention: a key of CONVENTIONS, or
     the convention itself. Raises InputError for an unknown convention and for weights that are no numbers.

@@ -113,10 +113,11 @@ def _told_apart(facts: Facts) -> str:
 
 
 def _levels(facts: Facts) -> str:
-    """Return a sentence on how many advantages each method has for how many combinations of marks.
+    """Return a sentence on how many different advantages each method gives to the combinations of marks that the
+    answers have.
 
-    If the method on the left has fewer, and all marks pay and weigh the same, the sentence begins by saying that they
-    do.
+    If the method on the left gives fewer, and all marks are passes and fails of equal pay and weight, the sentence
+    first says that they are.
     """
     base, chosen = facts.base, facts.chosen
     few, many = (len(set(side.level)) for side in (base, chosen))
@@ -149,10 +150,9 @@ def _equal(facts: Facts) -> bool:
 
 
 def _only_by_pay(facts: Facts) -> str:
-    """Return a sentence on how many pairs the method on the left would tie at equal pay and weights.
+    """Return a sentence on how many pairs the method on the left would tie if all pays and weights were equal.
 
-    The sentence is "" where there would be no such pair, where that method ties some now, and where not all marks are
-    passes and fails.
+    The sentence is "" if it would tie none, if it ties some pairs now, or if not all marks are passes and fails.
     """
     marks = facts.state.marks
     if not facts.state.binary or facts.base.ties:
@@ -259,11 +259,11 @@ def _score(facts: Facts) -> str:
 
 
 def _alone(facts: Facts) -> str:
-    """Return a sentence, under leave-one-out, on the mark in which one answer differs from all others.
+    """Return a sentence on a mark in which one answer differs from all others, under a convention with leave-one-out.
 
-    This mark is not divided by a spread, since the others have none. The sentence is about the first such mark of a
-    reward with a weight. It is empty under other conventions, for methods that do not normalise each reward, and where
-    no answer has such a mark.
+    The others agree, so they have no spread by which this mark could be divided. The sentence is about the first reward
+    with a weight in which there is such a mark. It is empty under other conventions, for methods that do not normalise
+    each reward, and where no answer has such a mark.
     """
     state = facts.state
     if not CONVENTIONS[state.convention].leave_one_out or not method_named(state.method).decoupled:

@@ -136,10 +136,9 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
 def _facts(chosen: Mapping[str, Fact], fill: "_Filled", says_rewards: str, says_batch: str) -> dict[str, str]:
     """Return sentences by their titles, in this order: "rewards", "KL", "penalty", "filter", "batch" and "log".
 
-    "KL", "penalty" or "filter" is left out where no fact on it holds. chosen: the fact of the trainer that holds, by
-    the name in ABOUT of what it is on; there is always one on "log". fill: a function that puts values of the
-    configuration into a sentence. says_rewards: the sentence on the rewards if no fact has one. says_batch: the one on
-    the batch.
+    "KL", "penalty" or "filter" is left out where no fact on it holds. chosen: by subject, a name in ABOUT, the fact on
+    it that holds; there is always one on "log". fill: a function that puts values of the configuration into a sentence.
+    says_rewards: the sentence on the rewards if no fact has one. says_batch: the one on the batch.
     """
     sentences = {about: fill(fact.says, fact.when) for about, fact in chosen.items()}
     middle = {_TITLES[about]: says for about, says in sentences.items() if about not in ("rewards", "log")}

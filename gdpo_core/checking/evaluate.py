@@ -31,8 +31,8 @@ class Known:
     def value(self, key: str) -> Any:
         """Return the value of a key, else its default, else None.
 
-        The result is an `Unread` where only a run would tell the value, or where the key may stand in a file that was
-        not given.
+        An `Unread` stands for a value that only a run would tell. It is also returned in place of a default where the
+        key may stand in a file that was not given.
         """
         if key in self.entries:
             return self.entries[key].value

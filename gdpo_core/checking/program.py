@@ -217,7 +217,7 @@ def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -
     """Yield the key and the entry of each attribute that the program assigns to a configuration after making it.
 
     nodes: all nodes of the tree; call: the call that makes the configuration; names: what the names of the program
-    stand for.
+    stand for; file: the name of the program's file.
     """
     configs = {name for name, value in names.values.items() if value is call}
     for node in nodes if configs else ():

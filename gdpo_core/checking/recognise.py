@@ -119,7 +119,9 @@ def name_of(path: str) -> str:
 
 
 def _today(key: str, rules: Rules) -> str:
-    """Return the name that a key has today, which is the key itself unless it is an older name."""
+    """Return the name that a key has today. It is the key itself, unless the key, or the section that it begins with,
+    has been renamed since.
+    """
     for old, new in rules.also.items():
         if key == old or (old.endswith(".") and key.startswith(old)):
             return new + key[len(old) :] if old.endswith(".") else new

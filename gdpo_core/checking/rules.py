@@ -69,12 +69,13 @@ class Runs:
 
 @dataclass(frozen=True, kw_only=True)
 class Fact:
-    """A sentence about one of ABOUT, such as the rewards, the filter or the log, and when it is true.
+    """A sentence about a subject of a trainer, such as its filter or its log, and when it is true.
 
-    The sentence `says` is true where the conditions `when` hold; of several facts with the same `about` the first that
-    holds is said. since: the first version of the trainer of which the sentence is true; until: the first version of
-    which it is no longer true; "" means no bound. line: a line of configuration with which the trainer writes a log
-    that can be audited, "" for none. read_in: the place in the trainer's code where the fact was read.
+    about: the subject, one of ABOUT. says: the sentence. when: the conditions under which it is true; of several facts
+    on one subject, the first whose conditions hold is used. since: the first version of the trainer of which the
+    sentence is true; until: the first version of which it is no longer true; "" means no bound. line: a line of
+    configuration with which the trainer writes a log that can be audited, "" for none. read_in: the place in the
+    trainer's code where the fact was read.
     """
 
     about: str

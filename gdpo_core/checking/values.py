@@ -54,10 +54,12 @@ def read_yaml(text: str, file: str) -> Source:
 
 
 def read_json(text: str, file: str) -> Source:
-    """Return the source with the entries of a JSON text; file: the name of the file, for errors and places.
+    """Return the entries of a JSON text as a `Source`. file: the name of the file, with which errors and the places of
+    entries begin.
 
     Raises InputError where the text cannot be parsed, is no object, or has too many values. The error names the file,
-    and for most faults of parsing the line. Where the parser of YAML refuses the text, places do not tell lines.
+    and for most faults of parsing the line. The lines of entries come from a parser of YAML. Where it refuses the text,
+    the place of an entry is the file alone.
     """
     try:
         value = json.loads(text)
@@ -118,7 +120,9 @@ def _numbers(value: Any) -> Any:
 
 
 class _Reader:
-    """A reader of the nodes of a YAML file, which counts them, since an alias can stand for any number of nodes."""
+    """A reader of the nodes of a YAML file. It counts them and refuses too many, since aliases let a short file stand
+    for any number of nodes.
+    """
 
     def __init__(self, file: str) -> None:
         self.file, self.nodes = file, 0

@@ -20,7 +20,9 @@ def draw(page: Nav, models: int) -> tuple[mo.ui.slider, mo.ui.number]:
 
 
 def graders(page: Nav) -> mo.ui.array:
-    """Return a menu per mark in which a reader chooses that mark's grader, at the values of the address."""
+    """Return a menu for each mark, in which a reader chooses who grades it. At first the menus are set as the address
+    says.
+    """
     chosen = page.given("evidence-graders", prompts.GRADED, ".".join(prompts.REWARDS))
     return mo.ui.array(
         [

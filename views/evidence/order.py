@@ -146,12 +146,13 @@ def up(needed: float) -> str:
 
 
 def first_rows(choice: Choice, first: Pairs) -> list[dict]:
-    """Return the rows for `charts.who_comes_first`, a dict for each piece of a bar.
+    """Return the rows for `charts.who_comes_first`, which draws bars of pieces. A row is a dict for one piece.
 
-    Its keys are "of", which says in words what pairs the bar is of, "method", "order" ("right", "tied" or "wrong"), and
-    "share", that of the bar's pairs which have this order. The order is that at the chosen weight of correctness. The
-    first bar is for the ties that GDPO breaks, if it breaks any. Then come a bar for GRPO and one for GDPO, of all
-    pairs, if there is a pair. first: all pairs of a right and a wrong answer to one prompt.
+    Its keys are "of", words for the pairs that the bar counts; "method"; "order", "right", "tied" or "wrong"; and
+    "share", the share of the bar's pairs that the method orders so. If GDPO breaks ties of GRPO, the first bar counts
+    those pairs. Then come a bar for GRPO and one for GDPO, of all pairs; they are left out if there is no pair. choice:
+    holds the weight of correctness at which pairs are ordered. first: all pairs of a right and a wrong answer to one
+    prompt.
     """
     broken = first.broken(choice.weight)
     bars = [("the {} that it breaks", "right–wrong tie", "gdpo", broken)] if broken.any() else []

@@ -9,7 +9,7 @@ RIGHT = ("accuracy", "passed")  # what is measured of right answers
 
 
 def title() -> str:
-    """Return the title of the fold: in how many cells each method is ahead by at least one point."""
+    """Return the title of the fold: in how many cells of the paper's tables each method leads by a point or more."""
     cells_by_winner = ahead(results())
     cells = f"{clear(cells_by_winner['gdpo'])} of {count(len(results()))} cells"
     grpo = clear(cells_by_winner["grpo"]) or "none"

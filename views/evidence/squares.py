@@ -110,10 +110,10 @@ def legend(outcomes: Outcomes, answers: int) -> Html:
 def _line(
     title: str, names: tuple[str, ...], counts: dict[str, int], texts: dict[str, str], notes: dict[str, str]
 ) -> Html:
-    """Draw a line of the legend: its title, and an entry for each of the outcomes `names`.
+    """Draw a line of the legend: its title, and an entry with a count for each of the outcomes `names`.
 
-    The outcome "gdpo" is left out if no prompt has it. If "untied" is among `names`, an entry for all prompts follows.
-    counts: the number of prompts by outcome; texts: words for each outcome; notes: a tip for those outcomes that have
+    The outcome "gdpo" is left out if no prompt has it. If "untied" is among `names`, a last entry counts all prompts.
+    counts: the number of prompts by outcome; texts: words for each outcome; notes: tips by outcome, for those that have
     one.
     """
     there = [name for name in names if counts[name] or name != "gdpo"]

@@ -126,10 +126,11 @@ def address(
     """Return two mappings by control: the values of the chapter's controls, and their defaults. A control that has its
     default is left out of the address.
 
-    The defaults are the first sample, and the reward that is known to matter most in the log. sample: the chosen
-    sample, None for the reader's own files; the address tells nothing of these, so the values of all controls are then
-    None. corrected: the values of the controls of `corrections`, by name. log: the log that is shown, None where none
-    could be read. primary: the reward that the reader chose as the one that matters most.
+    The default of the sample is the first one, and that of the primary reward is the reward that is known to matter
+    most in the log. sample: the chosen sample, None for the reader's own files. The address tells nothing of the
+    latter, so the values of all controls are then None. corrected: the values of the controls of `corrections`, by
+    name. log: the log that is shown, None where none could be read. primary: the reward that the reader chose as the
+    one that matters most.
     """
     values = {f"run-{key}": text or "" for key, text in corrected.items()}
     values |= {"run-primary": primary or NO_PRIMARY} if log else {}
@@ -145,8 +146,8 @@ def link(
     log: Log | None,
     report: AuditReport | None,
 ) -> tuple[dict[str, str | None], dict[str, str], str]:
-    """Return the three things that `Nav.write` needs. The first two are what `address` returns: by control, the values
-    of the controls, and the values that the address leaves out. The third is a Python program that prints the numbers
+    """Return the three things that `Nav.write` needs. The first two come from `address`: the values of the controls,
+    and the defaults that the address leaves out, both by control. The third is a Python program that prints the numbers
     of the report, "" without a log or a report.
 
     sample, corrected, primary: the values of the controls; log, report: None where there are none.

@@ -16,8 +16,8 @@ from views.html import div, element, show, tag
 def choice(audit: AuditReport | None) -> mo.ui.dropdown:
     """Return the dropdown of the groups that show the findings of a report best, in the order of the findings.
 
-    A group whose finding is not among those of the report comes last. The first group is chosen at first. The dropdown
-    is empty without a report, or if no group shows a finding.
+    A group comes last if the report does not list its finding. At first the first group is chosen. The dropdown is
+    empty without a report, or if no group shows a finding.
     """
     ids = [finding.id for finding in audit.findings] if audit else []
     groups = sorted(audit.groups if audit else (), key=lambda g: ids.index(g.finding) if g.finding in ids else 99)

@@ -182,10 +182,12 @@ def _in_short(sketch: Mapping[str, Any], arms: bool) -> str:
 
 
 def _spark(sketch: Mapping[str, Any], arms: bool) -> Html:
-    """Draw a sketch: a curve per method, and a line between the epochs at which GRPO and GDPO have learnt.
+    """Draw a sketch: the curves of GRPO and GDPO over the epochs, and a line between the epochs at which the two have
+    learnt.
 
-    To have learnt is to have learnt all coins or, with arms, the right answer. The line is left out if neither method
-    is faster, or if one never learns. sketch: as the function `sketch` returns it; arms: whether the policy has arms.
+    To have learnt is to have learnt all coins or, with arms, the right answer. The line between the epochs is left out
+    if neither method is faster, or if one never learns. A line across the picture marks LEARNT. sketch: as the function
+    `sketch` returns it; arms: whether the policy has arms.
     """
     low, end = min(0.6, *(min(sketch[m]["curve"]) for m in BOTH_METHODS)), sketch["epochs"][-1]
 

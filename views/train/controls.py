@@ -206,10 +206,11 @@ def panel(scenario: Scenario, controls: Mapping[str, Any]) -> mo.Html:
 
 
 def further(controls: Mapping[str, Any], compare: mo.ui.radio, third: mo.ui.dropdown, reset: mo.ui.button) -> mo.Html:
-    """Return the controls that concern all rewards in a line, and those that few readers need in a fold below it.
+    """Return a line with the controls that concern all rewards, and below it a fold with those that few readers need.
 
-    controls: the elements of the scenario, by name; compare, third: as `for_all` returns them; reset: the button that
-    brings the values of the scenario back.
+    controls: the elements of the scenario, by name. compare, third: the controls that `for_all` returns, of which
+    `compare` is used only if the scenario has none of its own. reset: the button that brings the values of the scenario
+    back.
     """
     line = [controls.get("compare", compare), *(controls[name] for name in ("gate",) if name in controls)]
     few = [controls[name] for name in ("optimizer", *SIZES, *NUMBERS)] + list(controls.get("noise", []))

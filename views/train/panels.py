@@ -42,8 +42,8 @@ def draw(scenario: Scenario, setup: Setup, runs: Runs, limits: Mapping[str, Tens
 
 
 def _marks(there: Sequence[tuple[float, str]], epochs: int) -> list[dict]:
-    """Return the `marks` that `charts.learning` draws: a dict per method that learns a coin, with the epoch at which it
-    has learnt the coin, and the place in the chart where the number of that epoch is written.
+    """Return the `marks` that `charts.learning` draws: a dict per method that learns a coin. It holds the epoch at
+    which the method has learnt the coin, and where in the chart that number is written.
 
     The places are chosen so that a number does not stand on the upright line of another method. there: pairs of the
     epoch and the method's title, the fastest method first; epochs: how many epochs were trained.
@@ -90,5 +90,7 @@ def medians_table(scenario: Scenario, setup: Setup, methods: Sequence[str]) -> m
 
 
 def curves_table(scenario: Scenario, runs: Runs, limits: Mapping[str, Tensor]) -> mo.ui.table:
-    """Return a table that the reader can page through, with a row per coin, method and epoch of the curves."""
+    """Return a table that the reader can page through, with a row per coin, method and epoch of the curves. runs,
+    limits: by method, the trained runs, and the curves for infinitely large groups.
+    """
     return mo.ui.table(curves(scenario.coins, runs, limits), selection=None, page_size=10)

@@ -96,9 +96,10 @@ def _some(steps: Steps) -> str:
 
 
 def _pace(steps: Steps, every: str) -> Html:
-    """Return a sentence on how many epochs each method needs to learn all coins, where both are about as fast.
+    """Return a sentence on how many epochs each method needs to learn all coins. It is meant for methods that are about
+    as fast.
 
-    every: words for all these coins.
+    every: words for all coins that are to be learnt.
     """
     grpo, gdpo = (max(steps[m]) for m in BOTH_METHODS)
     if grpo == gdpo == 0:
