@@ -178,9 +178,11 @@ def _table(console: Console, table: Table) -> None:
 
 
 def _width(table: Table, k: int) -> int:
-    """Return the least width, in characters, of the column with index k: that of the longest word of its heading or
-    line of its cells, so that numbers stay whole. Names of rows (column 0) and the cells of a table of prose may break
-    anywhere, so these columns need at most `_NAME` and `_PROSE` characters.
+    """Return the least width, in characters, at which no number in the column with index k has to break.
+
+    The column needs the length of the longest word of its heading, or of the longest line in its cells if that is more.
+    Names of rows (column 0) and the cells of a table of prose may break anywhere, so these columns need at most `_NAME`
+    and `_PROSE` characters.
     """
     lines = [*table.head[k].split(), *(line for row in table.rows for line in row[k].split("\n"))]
     longest = max((len(printable(line)) for line in lines), default=0)

@@ -99,7 +99,8 @@ class File(TypedDict):
 def load(data: Path) -> tuple[dict[str, Scenario], File]:
     """Return the scenarios by id, and the content of gallery.json, both from the folder `data`. They are read once.
 
-    Raises InputError if a file cannot be read, or if the sketches are not those of all scenarios.
+    Raises InputError if a file cannot be read, or if the scenarios with a sketch (the numbers of a card's small
+    picture) in gallery.json are not just those of scenarios.json.
     """
     scenarios = {scenario.id: scenario for scenario in load_scenarios(data / "scenarios.json")}
     path = data / "gallery.json"
