@@ -249,10 +249,11 @@ def verdict(log: RandomLog, method: str, recipe: Recipe | None) -> str:
 
 
 def run(logs: int = 20, seed: int = 0, only: str = "") -> None:
-    """Search the recipes of random logs, and print how many were found, in a table and in a line of JSON.
+    """Search for the recipes of random logs, and print how often each verdict on what was found fell.
 
-    Each log for which a wrong recipe was found is printed first. logs: how many logs are made by each recipe; seed: the
-    number that fixes their random draws; only: a text; recipes without it in their names are left out.
+    Each log with a wrong verdict is printed first. Then come a table and a line of JSON with the verdicts. logs: how
+    many logs are made by each recipe; seed: the number that fixes their random draws; only: a text; a recipe without it
+    in its name is left out.
     """
     counts = {name: Counter[str]() for name in MAKERS if only in name}
     for (name, count), number in product(counts.items(), range(logs)):

@@ -146,7 +146,7 @@ def _in_steps_of(run: Run, name: str) -> Run:
 def _masked(run: Run, mask: Mask, clues: Clues) -> Run:
     """Return the run as it is read with a mask, and with an issue that tells of the mask.
 
-    A mask leaves out some rows of the log: the whole rows, or only their advantages. Its column has to be known. A
+    A mask leaves out some rows of the log: the whole rows, or only their advantages. `mask` has to name a column. A
     reward is left out too if it only repeats the mask: it is equal to the mask's column in every row looked at, or
     differs from it in every such row. clues: the rows looked at, with the columns of the log that hold 0 and 1.
     """

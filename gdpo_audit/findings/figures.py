@@ -134,9 +134,9 @@ class Figures:
     def _by_weights(self, acts: Callable[[int], float]) -> Array:
         """Return (rewards, batches) the shares that the weights ask for, which sum to 1 in each batch.
 
-        The share of a reward is its squared weight in the batch times how many groups the reward acts in, divided by
-        the sum of these products over all rewards. NaN where that sum is 0. acts: returns, for the index of a reward,
-        the share of the groups in which this reward acts.
+        For each reward its squared weight in the batch is multiplied by the share of the groups in which it acts. This
+        product is divided by the sum of the products of all rewards. NaN where that sum is 0. acts: returns the share
+        of the groups in which a reward acts, given the reward's index.
         """
         squares = np.square(self._weights) * np.array([[acts(k)] for k in range(len(self.rewards))])
         whole = squares.sum(0)
@@ -170,7 +170,7 @@ class Figures:
 
     def push(self, method: str) -> list[float]:
         """Return the push on each reward under a method, in the order of the rewards; `gdpo_core.push` says what that
-        is. Unlike a share of the update, it is known even for a reward in `relations`, one that follows from other
+        is. Unlike a share of the update, a push is known even for the rewards in `relations`, which follow from other
         rewards or from which others follow.
         """
         sums = self.totals.methods[method]

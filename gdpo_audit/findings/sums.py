@@ -148,7 +148,7 @@ class LoggedSums(Generic[Number]):
     count: Number  # how many advantages are logged
     zeros: Number  # how many are 0
     wrong: Number  # how many the recipe does not reproduce
-    testable: Number  # how many are farther from 0 in the recipe than it may miss, so that they test it
+    testable: Number  # how many the recipe makes larger than it may miss, so that they test the recipe
     impossible: Number  # how many no rewards can make, see findings/impossible.py
     wrong_groups: Number  # groups with an advantage that the recipe does not reproduce
     scaled_groups: Number  # of these groups, those whose advantages are one positive multiple of the recipe's
@@ -156,7 +156,7 @@ class LoggedSums(Generic[Number]):
     max_error: Number  # how far an advantage is from the recipe's, at most; −infinite where nothing is compared
     max_error_live: Number  # the same in groups in which the recipe makes an advantage other than 0
     largest_silent: Number  # the largest size in groups of which the recipe makes only zeros: round-off
-    residue_groups: Number  # groups of which the recipe makes only zeros, but the log more than it may miss
+    residue_groups: Number  # groups of which the recipe makes only zeros, and the log more than it may miss
     largest_impossible: Number  # the size of the largest advantage that no rewards make; 0 where there is none
 
 

@@ -248,7 +248,7 @@ def _without_evaluations(logs: Logs) -> tuple[Logs, tuple[str, ...]]:
 
     The file of an evaluation is left out only where a file of training lies beside it. Logs of prime-rl may hold the
     episodes that were trained on twice: in files of their own, in a folder "effective", and among all episodes, in a
-    folder "all". A file in "all" is left out where its counterpart in "effective" is there.
+    folder "all". A file in "all" is left out where a file in "effective" has the same path but for numbers.
     """
     patterns = {re.sub(r"\d+", "#", name) for files in logs.values() for name in files}
     trains = {name.rpartition("/")[0] for name in patterns if _TRAINING.search(name)}

@@ -111,8 +111,8 @@ def _one_step(table: Table, step: str) -> pl.DataFrame | None:
 def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Return how to read verl's rollouts, which have a line per response.
 
-    Rows of one group have the same uid up to the last two parts "_…", or the same input in a log without uid, unless
-    `options` names another column. names: all columns with their types; args: what other readers need, not used here.
+    Rows of one group have the same uid, less up to two parts "_…" at its end, or in a log without uid the same input,
+    unless `options` names another column. names: all columns with their types; args: not used by this reader.
     """
     fits = {"input", "output", "score"} <= {*names}
     refuse_unless(fits, tables[0].name, "verl's columns input, output, score", ", ".join(names))

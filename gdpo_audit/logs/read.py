@@ -170,7 +170,7 @@ def _in_whole_runs(prompts: pl.DataFrame | None) -> bool:
 
 @dataclass(frozen=True)
 class _Log:
-    """The tables of a log, and what of its files is not among them.
+    """The tables of a log, and what of its files they do not hold.
 
     skipped: the names of files that cannot be read. unfinished: in words, a last file that is still being written.
     broken_lines: how many lines of JSON were left out.

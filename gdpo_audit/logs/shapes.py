@@ -264,7 +264,7 @@ def _exploded(shape: Shape) -> Shape:
 
 
 def _are_numbers(table: Table, name: str) -> bool:
-    """Return whether the first values of a column of texts, or of lists of texts, all spell numbers."""
+    """Return whether the first values of a column of texts all spell numbers; True if the column has no values."""
     return all(map(is_numeric_text, first_values(table, [name], SAMPLE)[name]))
 
 

@@ -57,7 +57,7 @@ def console_of(file: TextIO) -> Console:
 
 
 def print_report(console: Console, report: AuditReport, groups: int = 0) -> None:
-    """Print one report: what to do, why there is no forecast if that is so, what ran, the plan and the rewards, the
+    """Print one report: what to do, why there is no forecast if there is none, what ran, the plan and the rewards, the
     findings, and then all other sections but the formulas and the limits.
 
     groups: the most groups that are printed for each finding; 0 for none. If any are, at most as many groups with

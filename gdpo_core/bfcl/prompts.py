@@ -190,7 +190,7 @@ class Pairs:
         """Return how many pairs the method orders right, how many it ties, and how many it orders wrong.
 
         weight: the weight of correctness under which the advantages of a pair are compared. among: (entries,) whether
-        the pairs of each entry count, where an entry stands for pairs alike; by default all count.
+        the pairs of each entry count, by default all. An entry stands for pairs of one prompt with the same marks.
         """
         tied, wrong = self.tied(method, weight), self.needed[method] > weight + _SAME
         counted = (self.count if among is None else self.count * among).double()
@@ -200,8 +200,8 @@ class Pairs:
     def wrong(self, method: str, weight: float = 1.0, among: Tensor | None = None) -> float | None:
         """Return the share of the pairs whose wrong answer gets the larger advantage; None if there is no pair.
 
-        weight: the weight of correctness. among: (entries,) whether the pairs of each entry count, where an entry
-        stands for pairs alike; by default all count.
+        weight: the weight of correctness. among: (entries,) whether the pairs of each entry count, by default all. An
+        entry stands for pairs of one prompt with the same marks.
         """
         order = self.order(method, weight, among)
         return order.wrong / order.pairs if order.pairs else None
@@ -209,8 +209,8 @@ class Pairs:
     def curve(self, method: str, among: Tensor | None = None) -> dict[float, float]:
         """Return, for each weight of WEIGHTS, the share of the pairs in the wrong order; 0 if there is no pair.
 
-        among: (entries,) whether the pairs of each entry count, where an entry stands for pairs alike; by default all
-        count.
+        among: (entries,) whether the pairs of each entry count, by default all. An entry stands for pairs of one prompt
+        with the same marks.
         """
         count = self.count if among is None else self.count * among
         wrong = self.needed[method][:, None] > torch.tensor(WEIGHTS, dtype=torch.float64) + _SAME

@@ -275,7 +275,7 @@ def summary(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str,
 
 
 def gallery(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str, guesses: Guesses | None) -> Html:
-    """Return all cards, in a row per verdict, or, for a reader who predicts, in one row that tells no verdict.
+    """Return all cards, in a row per verdict. For a reader who predicts verdicts, all are in one row, which tells none.
 
     Set-ups with arms have a row of their own in either case. shown: the sketches, by scenario. guesses: by scenario,
     the verdict that the reader predicted, or None or "" where the reader has not predicted yet; in place of the mapping

@@ -115,7 +115,7 @@ def weight_that_orders_broken_ties() -> str:
     """Return as text the weight of correctness above which GDPO orders every tie of GRPO right that it breaks.
 
     Ties are pairs of a right and a wrong answer, drawn as in the chapter Evidence before a reader changes anything, to
-    which GRPO gives one advantage at equal weights. GDPO breaks a tie if it gives them different advantages there.
+    which GRPO gives one advantage at equal weights. GDPO breaks a tie if it gives them different ones.
     """
     pairs = _pairs()
     return up(pairs.sufficient_weight("gdpo", pairs.broken()))
