@@ -98,8 +98,8 @@ def _readings(run: Run, clues: Clues) -> Iterator[Callable[[], Run]]:
     """Yield functions, each of which reads the log in another way and returns the run so read; the likeliest come
     first.
 
-    clues: some rows of the log, with the columns that may tell groups apart, and the columns that may be masks, which
-    say what rows to leave out.
+    clues: some rows of the log, with two kinds of columns: those that may tell groups apart, and those that may be
+    masks, which say what rows to leave out.
     """
     for name in _clocks(run):
         yield partial(_in_steps_of, run, name)
