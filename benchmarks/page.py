@@ -20,8 +20,9 @@ QUIET = 2.0  # seconds without a request, after which a visit has loaded everyth
 
 
 def run(repeats: int = REPEATS) -> None:
-    """Measure the page and the empty app in turn, then print and record the results. repeats: how often each of the two
-    servers is started and timed; the medians of these times are reported.
+    """Measure the page and an empty marimo app in turn, then print and record the results.
+
+    repeats: how often each of the two servers is started and timed; the medians of these times are reported.
     """
     first: dict[str, list[float]] = {name: [] for name in SHOWN}
     following: dict[str, list[float]] = {name: [] for name in SHOWN}

@@ -226,9 +226,10 @@ def random_log(maker: Maker, draw: np.random.Generator, odd: bool = False) -> Ra
 def verdict(log: RandomLog, method: str, recipe: Recipe | None) -> str:
     """Return the verdict, one of VERDICTS, on the recipe that was found for a log. It is "nothing" if `recipe` is None.
 
-    A recipe is open if it leaves weights unknown, or tells them only up to a factor; else it is certain. It is right if
-    the weights that it tells are those of the log and one of these holds: its method is `method`, which made the log;
-    or it makes all logged advantages or, if it is open, at least the part `MOST` of them.
+    The verdict says whether the recipe is certain or open, and whether it is right. It is open if it leaves weights
+    unknown, or tells them only up to a factor. It can only be right if the weights that it tells are those of the log.
+    Besides, its method has to be `method`, which made the log; or the recipe has to reproduce all logged advantages.
+    For an open recipe the share `MOST` of these advantages is enough.
     """
     if recipe is None:
         return "nothing"
@@ -248,9 +249,11 @@ def verdict(log: RandomLog, method: str, recipe: Recipe | None) -> str:
 
 
 def run(logs: int = 20, seed: int = 0, only: str = "") -> None:
-    """Try random logs of every recipe, print each log of which something wrong is said, and then a table of the
-    verdicts and a line of JSON. logs: how many logs of each recipe; seed: of their random draws; only: a text, where
-    only recipes with that text in their names are tried.
+    """Search for the recipes of random logs, and print how often each verdict on what was found fell.
+
+    Each log with a wrong verdict is printed first. Then come a table and a line of JSON with the verdicts. logs: how
+    many logs are made by each recipe; seed: the number that fixes their random draws; only: a text; a recipe without it
+    in its name is left out.
     """
     counts = {name: Counter[str]() for name in MAKERS if only in name}
     for (name, count), number in product(counts.items(), range(logs)):

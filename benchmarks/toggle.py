@@ -167,9 +167,11 @@ def _per_toggle(after: float | None, before: float | None, rounds: int) -> float
 
 
 def _summary(measured: list[dict[str, float]]) -> dict[str, float]:
-    """Return four numbers of milliseconds, which count from the click: "median" and "p95", the 95th percentile, of the
-    times until the bars are painted; "changed", the median time until the charts have changed; and "words", the median
-    time until the words below the charts are there. measured: these times of each toggle, as `flip` returns them.
+    """Return a dict of four times in milliseconds, each counted from the click that flips a mark.
+
+    "median" and "p95", the 95th percentile, are of the times until the bars are painted. "changed" is the median time
+    until the charts have changed, and "words" that until the words below the charts are there. measured: for each flip,
+    its times under "painted", "changed" and "words", as `flip` returns them.
     """
     painted = [t["painted"] for t in measured]
     medians = {key: quantile([t[key] for t in measured], 0.5) for key in ("changed", "words")}

@@ -118,12 +118,13 @@ def by_roundoff(function: Callable, case: dict, method: str) -> bool:
 
 
 def says(function: Callable, found: list[float], case: dict, method: str, common: dict) -> str:
-    """Return a sentence on the answer that a function gives in a case: the sentence on the first known way to compute
-    that leads to this answer. One such way is that of the paper, and the others are faults.
+    """Return a sentence on the answer that a function gives in a case: that of the first known way to compute that
+    gives this answer. One such way is the paper's, and the others are faults.
 
-    If no known way leads to it, the sentence says that the answer has NaN, that the function takes round-off for a std,
-    or how far the answer is from the paper's. found: the answer; case: a case of the file cases.json; method: the
-    method asked for; common: the ways that are tried in every case, by the sentence on each, after the case's own.
+    If no known way gives it, the sentence says that the answer has NaN, that the function takes round-off for a std, or
+    how far the answer is from the paper's. found: the answer; case: a case of the file cases.json, whose own ways are
+    tried first; method: the method asked for; common: further ways, which are tried in every case: from the sentence of
+    a way to the inputs and arguments of `reference.advantages` that it changes.
     """
     for sentence, changes in (case["ways"] | common).items():
         if fits(found, case, method, changes):
@@ -149,7 +150,8 @@ def fault_of(wrong: list[tuple[dict, list[float]]], method: str, data: dict, how
     is not above half of the wrong answers, or not above `FEW`.
 
     wrong: the cases that were answered wrongly, each with its answer. data: what `load` returns. how: the arguments of
-    the convention that is asked for; each fault is tried with these arguments as well as with the paper's.
+    `reference.advantages` that make the convention asked for. Each fault is tried both under this convention and under
+    the paper's.
     """
     found = {
         fault: sum(any(fits(a, case, method, changes, start) for start in ({}, how)) for case, a in wrong)

@@ -50,9 +50,12 @@ _EVERY = 5  # every fifth step of a course is kept
 
 
 def predict(logs: Path) -> list[dict[str, Any]]:
-    """Return the forecasts for every row of plans.json but those named "as it ran". They are dicts, one for each row,
-    number of first steps of the log (25 or 50) and reward; these stand under setup, row, from_steps and reward, beside
-    the keys of `_forecast`. logs: the folder with the logs to forecast from, in SETUP/grpo/0.
+    """Return the forecasts for every row of plans.json but those named "as it ran": a dict per row, reward and
+    number of steps.
+
+    Forecasts are made from the first 25 steps of a log, and again from its first 50. Beside the keys of `_forecast` a
+    dict has setup and row, the names of the row's set-up and of the row; from_steps, 25 or 50; and reward. logs: the
+    folder with the logs to forecast from, that of a set-up in SETUP/grpo/0.
     """
     rows = [row for row in planned_rows() if row.name != AS_IT_RAN]
     reports = {

@@ -210,9 +210,9 @@ def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
 
 
 def _solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | None]:
-    """Return the run, a sample of its tables, and the recipe found for the sample's advantages, which may miss some of
-    them; None for no recipe. The run is returned in other groups, or read in another way, where only that gives the
-    logged advantages.
+    """Return the run, a sample of its tables, and the recipe found for the sample, which need not make all of its
+    advantages; None for no recipe. The run is returned in other groups, or read in another way, where only that gives
+    the logged advantages.
     """
     sample = run.sample
     recipe = _recipe(run, sample, wanted)

@@ -25,13 +25,13 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
 
     The runs of one side are repetitions: they have one method, and differ in their seeds. Ties, shares, pushes and
     silent groups are computed under the method of their side.
-    With one run on each side, a figure is the mean over the rows of its table of steps.
-    With several runs on each side, each run gives such a mean; a figure is the mean of these means, and its interval
-    comes from their spread.
-    A row stands for one step, or for a few steps of a long run. Only the rows whose steps all runs share count, if they
-    are at least half of the rows of the shortest run, and if no run has two rows for the same steps. Otherwise all rows
-    count. If only shared rows count, two single runs are compared row by row, so that a rise or fall over the steps
-    that both runs have in common cancels.
+    The result compares numbers such as the mean of a reward. A run has one value of such a number for each row of its
+    table of steps. A row stands for one step, or for a few steps of a long run. With one run on each side, the means
+    over the rows are compared. With several runs on each side, the numbers compared are averages over the means of a
+    side's runs; the interval of the difference then comes from how much the runs of a side differ.
+    Rows count only if their steps are among the rows of all runs. All rows count instead if fewer than half of the rows
+    of the shortest run are shared so, or if a run has two rows for the same steps. Where rows count only if shared, two
+    single runs are compared row by row: a rise or fall that both runs have in common then cancels.
     Raises InputError for a side without a run, for a single run beside several, and for runs of one side by two
     methods.
     """

@@ -41,9 +41,10 @@ class Answer:
 
 
 def held(report: AuditReport, better: int) -> str:
-    """Return GDPO's effect, a key of EFFECTS, on a figure that it makes better (1) or worse (-1), or that stays (0).
+    """Return GDPO's effect, a key of EFFECTS, in respect of one figure of a report, such as its ties.
 
-    A figure that stays has the effect "nothing". Else it depends on how GDPO moves the push on the primary reward:
+    better: how GDPO changes the figure: 1 for better, -1 for worse, 0 for no change.
+    Without a change the effect is "nothing". Else it depends on how GDPO moves the push on the primary reward:
     the push rises: a better figure "helps"; a worse one is "mixed", as it may be worth it;
     the push stays: a better figure changes "nothing"; a worse one "hurts";
     the push falls: a better figure is "mixed"; a worse one "hurts";

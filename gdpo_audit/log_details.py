@@ -48,8 +48,7 @@ def texts_of_worst_prompts(f: Facts) -> pl.DataFrame | None:
 
 
 def lengths_in_characters(f: Facts) -> LengthSums[Array] | None:
-    """Return for each batch that counts the sums over the lengths of its completions in characters, such as their
-    total.
+    """Return the sums over the lengths of completions in characters, for each batch of `f.batches`.
 
     None where the log holds lengths in tokens, where it holds no texts of completions, or where it holds more responses
     than `CHARACTERS_OF`.

@@ -100,8 +100,8 @@ def _readings(run: Run, clues: Clues) -> Iterator[Callable[[], Run]]:
     """Yield functions, each of which reads the log in another way and returns the run so read; the likeliest come
     first.
 
-    clues: some rows of the log, with the columns that may tell groups apart, and the columns that may be masks, which
-    say what rows to leave out.
+    clues: some rows of the log, with two kinds of columns: those that may tell groups apart, and those that may be
+    masks, which say what rows to leave out.
     """
     for name in _clocks(run):
         yield partial(_in_steps_of, run, name)
@@ -146,11 +146,11 @@ def _in_steps_of(run: Run, name: str) -> Run:
 
 
 def _masked(run: Run, mask: Mask, clues: Clues) -> Run:
-    """Return the run read with a mask, and with an issue about the mask, which leaves out whole rows or only their
-    advantages.
+    """Return the run as it is read with a mask, and with an issue that tells of the mask.
 
-    A reward that only says which rows the mask leaves out is left out too: its values are those of the mask's column,
-    or the opposite ones. clues: rows of the log, with its columns of 0 and 1, in which such rewards are found.
+    A mask leaves out some rows of the log: the whole rows, or only their advantages. `mask` has to name a column. A
+    reward is left out too if it only repeats the mask: it is equal to the mask's column in every row looked at, or
+    differs from it in every such row. clues: the rows looked at, with the columns of the log that hold 0 and 1.
     """
     masking = clues.flags[f"{mask.column}"]
     flags = {name for name, flag in clues.flags.items() if _same_or_opposite(flag, masking)}

@@ -85,14 +85,14 @@ def _convention(check: ConfigCheck, run: Run) -> tuple[Convention, bool]:
 
 
 def _weights(check: ConfigCheck, run: Run) -> tuple[dict[str, float], list[str]]:
-    """Return the weight of each reward of the sample, by its name, and sentences that say how the weights were
-    assigned.
+    """Return the weight of each reward of the sample, by its name, and sentences on how the weights were assigned.
 
-    If the configuration gives neither weights nor the names of rewards, each weight is 1; if it gives only names, each
-    of them has weight 1. If every reward of the sample is among the names that have a weight, compared as `_bare`
-    writes them, it takes the weight of its name, and no sentence is needed. Else the weights are assigned in the order
-    of the sample's columns, or, if the configuration names no rewards, in alphabetical order of the rewards. Raises
-    InputError where this cannot be done because there are not as many weights as rewards.
+    - If the configuration gives neither weights nor names of rewards, each weight is 1.
+    - If it gives names but no weights, each name has the weight 1.
+    - If it gives names, and each reward of the sample has one of them, a reward gets the weight of its name. No
+      sentence is needed then. Names are compared as `_bare` writes them.
+    - Else the rewards get the weights one after the other: in the order of the sample's columns, or in alphabetical
+      order if the configuration gives no names. Raises InputError if there are not as many weights as rewards.
     """
     if check.rewards is None and check.weights is None:
         alone = "The configuration names no weights" if check.method == "gdpo" else "The weights stand in the score"

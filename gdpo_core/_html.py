@@ -173,7 +173,7 @@ def _row(row: Sequence[object] | Row, columns: Sequence[object] = ()) -> Html:
 
 
 def _cell(name: str, cell: object, scope: str | None = None, column: object = None) -> Html:
-    """Return a cell of a table, in which a line break of a text becomes one of HTML.
+    """Return a cell of a table. Line breaks in a text become <br>, as HTML would show them as blanks.
 
     name: the tag, th or td; cell: the content, or a `Cell`; scope: whether a th is the heading of a "row" or a "col";
     column: the heading of the cell's column, which the cell carries as `data-column`.

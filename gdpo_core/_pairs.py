@@ -315,8 +315,8 @@ def _joined(first: Tensor, second: Tensor) -> Tensor:
 def _apart(rank: Tensor, reward: Tensor) -> Tensor:
     """Return (groups,) the number of pairs of responses with equal `rank` but different `reward`.
 
-    rank: (groups, rollouts) the rank of each response by its advantage, say; −1 for a response to leave out. reward:
-    likewise by its reward; where it is −1, `rank` must be −1 too.
+    rank, reward: (groups, rollouts) a whole number per response, such as the rank of its advantage in the group; −1
+    for a response that is not counted. Where `reward` is −1, `rank` must be −1 too.
     """
     return equal_pairs(rank) - equal_pairs(_joined(rank, reward))
 

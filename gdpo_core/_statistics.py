@@ -194,11 +194,11 @@ def with_rloo_baseline(batch: Batch, s: Tensor, in_group: Normalised) -> Normali
 
 
 def deviations(batch: Batch, x: Tensor, tolerance: Tensor | None = None) -> Normalised:
-    """Return x minus the mean of its group, undivided, with the mean and the std that belong to each value of x.
+    """Return x minus the mean of its group, undivided, together with that mean and the std.
 
-    With leave-one-out, they are the mean and the std of the other responses in the group. Without it, they are those of
-    the whole group; only then, and if the convention's `group_of_one` is "raw", a lone response keeps x, with mean 0
-    and std 1. tolerance: the largest std of each group that is taken as 0.
+    With leave-one-out, mean and std are those of the other responses in the group; else they are those of the whole
+    group. If the convention's `group_of_one` is "raw", and there is no leave-one-out, a lone response keeps x, with
+    mean 0 and std 1. tolerance: for each group, the largest std that counts as 0.
     """
     c, over = batch.convention, batch.each_group
     mean, deviation = centre(x, over)
@@ -310,10 +310,10 @@ def zero_cancelled(batch: Batch, s: Tensor, z: Normalised) -> Tensor:
 
 
 def normalise_over_batch(batch: Batch, s: Tensor) -> Normalised:
-    """Return the sums `s` = Σ_k w_k z_k after GDPO's batch step: minus their mean, divided by their std plus eps.
+    """Return the sums `s` = Σ_k w_k z_k after GDPO's batch step: minus their mean, divided by their std and an eps.
 
-    Mean and std are over all responses, over all tokens or over each group, as the convention says. If its
-    `group_of_one` is "nan", a sum that is normalised alone gives NaN.
+    Mean and std are over all responses, over all tokens or over each group, as the convention says. Where they are of
+    a single sum and the convention's `group_of_one` is "nan", the result is NaN.
     """
     c, over = batch.convention, batch.last_step
     mean, deviation = _centre_zero_sums(batch, s, over)
@@ -366,12 +366,12 @@ def over_responses(batch: Batch) -> Reduction:
 
 
 def _centre_zero_sums(batch: Batch, s: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
-    """Return the mean over the batch of sums that add up to 0 in each group, and the sums minus it; zeros stay zeros.
+    """Return the mean of the sums `s` over the batch, and `s` minus it, where sums of exactly 0 stay 0.
 
-    The sums `s` of each group add up to 0, so their mean over responses is exactly 0 and is not subtracted: its
-    round-off would turn zeros into tiny advantages. A mean over tokens need not be 0; it is subtracted unless it is
-    round-off. With leave-one-out, or with a group of one that keeps its raw reward, the groups need not add up to 0,
-    and the mean is subtracted as computed. over: the responses or tokens that the mean is taken over.
+    The sums of each group add up to 0, so their mean over responses is exactly 0 and is not subtracted: its round-off
+    would turn zeros into tiny advantages. A mean over tokens need not be 0; it is subtracted unless it is round-off.
+    With leave-one-out, or if some group of one keeps its raw reward, the groups need not add up to 0, and the mean is
+    subtracted as computed. over: the responses or tokens that the mean is taken over.
     """
     c = batch.convention
     if c.leave_one_out or (c.group_of_one == "raw" and bool(torch.as_tensor(batch.group.count == 1).any())):

@@ -178,9 +178,9 @@ class Speeds:
     """The speed at which each of K rewards follows its push, in logits per step for a push of 1, with its uncertainty.
 
     start: (K,) the logit of each reward at the first step. fitted, error: (K,) the speed fitted to each reward alone,
-    and its standard error. slope: (K,) by how much the start is lower if the speed is higher by 1. grid: (points,)
-    speeds that are possible. chance: (K, points) for each reward, the probability of each speed in `grid`, to which all
-    rewards of the run contribute.
+    and its standard error. slope: (K,) by how much the start is lower if the speed is taken to be higher by 1. grid:
+    (points,) speeds that are possible. chance: (K, points) for each reward, the probability of each speed in `grid`. It
+    follows from the speeds fitted to all rewards, as the speeds of one run are taken to be alike.
     """
 
     start: Array
@@ -240,8 +240,8 @@ def fit_speeds(course: Course, pushes: Pushes) -> Speeds:
     """Return the speed at which each reward of a run follows its push, fitted to the run's course.
 
     The fit is a logistic regression of each reward's rate on its push, which is damped (`damping`) and summed over the
-    steps so far. The pushes depend on the rates. So the regression is repeated a few times, each time with the pushes
-    at the rates that the one before fitted. course: the rates of the rewards in the run; pushes: the pushes of the
+    steps so far. As the pushes depend on the rates, the regression is repeated a few times, each time with the pushes
+    that belong to the rates fitted before. course: the rates of the rewards in the run; pushes: the pushes of the
     setting that ran.
     """
     rewards = course.rates.shape[1]

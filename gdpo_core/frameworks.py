@@ -130,7 +130,9 @@ class Framework:
 class WithoutGdpo:
     """A trainer without GDPO: the formula that it uses instead, which was read in its code and not run.
 
-    `cells` says, by case of conformance/, what the trainer does where it does not follow that formula.
+    method, convention: those of the formula. says: a sentence on it; read_in, read_on: where and when it was read.
+    cells: from the name of a case in conformance/ to a text on what the trainer does there, for the cases in which it
+    does not follow the formula.
 
     >>> WITHOUT_GDPO["Tinker"].method
     'grpo_no_std'

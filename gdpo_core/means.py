@@ -104,7 +104,8 @@ class _Sides:
 def bound_shares(s: Scalars, method: str) -> Shares:
     """Return bounds of each reward's share of the update at each step, under a method of `conventions.COMPARED`.
 
-    Where nothing bounds a share, its bounds are infinite.
+    s: what a log tells of each step, such as the means and stds of the rewards, from which the bounds follow. Where
+    nothing bounds a share, its bounds are infinite.
 
     >>> one = np.array([[0.25, 0.5]])
     >>> s = Scalars(4, 1, (1, 1), ((0, 1), (0, 1)), one, one * np.nan, np.array([0.5]), np.array([0.0]))
@@ -210,8 +211,8 @@ def _inside(s: Scalars, weights: Array) -> tuple[Array, Array]:
     For a reward with the values 0 and 1, a group of n answers of which m pass has Σ (r − mean)² = m (n − m) / n. As a
     function of m this is concave. So its sum over the groups is least where the passes fill whole groups and those that
     remain are in a single group, and greatest where the passes are spread evenly. For a reward with more than two
-    values its std is used: in a step of N answers the length is at least 0 and at most |w| std √(N − 1), and it is
-    exactly the latter if the answers are one group.
+    values its std is used: in a step of N answers the length is at least 0 and at most |w| std √(N − 1). Where all
+    answers of a step are one group, the length is the latter.
     """
     n, passes = s.size, np.nan_to_num(s.passes)
     rest, each, more = passes % n, passes // s.groups, passes % s.groups
@@ -353,9 +354,10 @@ def _of_one_group(s: Scalars, method: str) -> tuple[Array, Array]:
 def _kinds_of_group(n: int, terms: tuple[float, ...], spans: tuple[float, ...] | None) -> tuple[Array, Array]:
     """Return the lowest and the highest share of a group's update that each reward can have, each (rewards,).
 
-    They are taken over all possible groups of n answers that pass or fail each reward. terms: the distance of each
-    reward's two values times its weight; spans: that distance without the weight for GDPO, and None for other methods.
-    All shares are −∞ and ∞ if there are too many kinds of groups, or if no kind has advantages other than 0.
+    They are taken over all possible groups of n answers, each of which passes or fails each reward. terms: for each
+    reward its weight times the distance of its two values; spans: these distances alone, which GDPO needs for the stds
+    of the rewards; None for other methods, which divide a whole group by one number. The lowest shares are −∞ and the
+    highest ∞ if there are too many kinds of groups, or if no kind has advantages other than 0.
     """
     k = len(terms)
     without = np.full(k, -np.inf), np.full(k, np.inf)

@@ -137,7 +137,11 @@ def verdict_on_arms(grpo: float, gdpo: float) -> str:
 
 
 def verdict(runs: Mapping[str, TrainingRun], arms: bool = False) -> str:
-    """Return how the runs of "grpo" and "gdpo" ended: one of VERDICTS, or one of ENDS if the policy has arms."""
+    """Return how the runs of "grpo" and "gdpo" ended.
+
+    arms: whether the policy chooses between a few answers, its arms; else it draws coins. The result is one of ENDS
+    for arms and one of VERDICTS for coins.
+    """
     if arms:
         return verdict_on_arms(*(runs[m].p[:, -1, 0].median().item() for m in ("grpo", "gdpo")))
     return verdict_on_coins(*(medians(runs[m]) for m in ("grpo", "gdpo")))

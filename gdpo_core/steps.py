@@ -90,9 +90,9 @@ def _of_groups(batch: Batch, x: Tensor) -> Tensor:
 
 
 def _of_batch(batch: Batch, x: Tensor) -> float | Tensor:
-    """Return x, the mean or the std of GDPO's batch step, as a number.
+    """Return x as a number. x: the mean or the std of GDPO's batch step, as a tensor.
 
-    If the convention takes the batch step over each group, x has a number per group and stays a tensor.
+    If the convention takes the batch step over each group, the result is a tensor with a number per group.
     """
     return _of_groups(batch, x) if batch.convention.last_step == "group" else x.item()
 

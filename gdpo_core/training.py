@@ -191,13 +191,13 @@ def train(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tra
     prompts, rollouts: how many prompts an epoch has, which is one step, and how many answers are drawn for each.
     seeds: how many runs there are; seed: the number that fixes the draws of all of them.
     optimizer: "sgd", or "adam" on the same gradient; lr: its learning rate.
-    match_scale: the step over the batch that follows the groups. True: the same for every method, which brings its
-    advantages to unit std, so that all have the same learning rate. "published": each method's own, which is eq. 6 for
-    GDPO and none for GRPO. False: none for any method, as in many demos of GDPO.
+    match_scale: how advantages are normalised over the batch, after the groups. True: those of every method are brought
+    to unit std, so that one learning rate suits all. "published": each method takes the step of its paper, which is eq.
+    6 for GDPO and none for GRPO. False: no method takes a step over the batch, as in many demos of GDPO.
     noise: the std of normal noise per reward; entries beyond those of p0 are rewards of noise alone, without a coin.
     gate: (reward, on), or several such pairs; the reward counts only where the coin `on` fell on 1 (eq. 8).
-    together: of coins, the share of answers in which all coins fall by one draw, so that where one coin is on 1, all
-    likelier ones are too. The logits move as above, which is then no longer the gradient of one distribution.
+    together: for coins alone, a share of the answers in which a single draw decides for all coins: if a coin falls on 1
+    there, so do all likelier ones. The logits move as above, which is then no longer the gradient of one distribution.
     The same seed gives the same bits; no global generator is touched. Raises InputError, also for a run that diverges.
     The equations are those of arXiv 2601.05242.
 

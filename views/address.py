@@ -52,8 +52,8 @@ def number(low: float, high: float, default: float, kind: Callable[[float], Any]
 def numbers(low: float, high: float) -> Control:
     """Return the control of several numbers from `low` to `high`; in the address "_" stands between them.
 
-    Reading any other text raises ValueError. The control has no default, and does not limit how many numbers there are:
-    the chapter checks that.
+    Reading a text with anything else raises ValueError. The chapter of the page that has the control decides the
+    default, and checks how many numbers there are.
     """
     return Control(
         None,

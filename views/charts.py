@@ -295,7 +295,10 @@ def trained(rows: Sequence[Mapping], reward: str, words: str) -> Filled:
 
 @lru_cache(maxsize=8)
 def _rates(reward: str) -> dict[str, Any]:
-    """Return the specification of `trained` for a reward, without data. It is built once per reward."""
+    """Return what Altair needs to draw the chart of a reward that `trained` returns, except the data.
+
+    It is a specification of Vega-Lite as a dict, which is built once per reward.
+    """
     x = alt.X("step:Q", title="step", scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=3, format="d"))
     scale, ticks = alt.Scale(domain=[0.3, 1]), alt.Axis(format="%", values=[0.5, 0.75, 1])
     color, dash, _ = encodings([NAMES[m] for m in ("grpo", "gdpo")])

@@ -77,7 +77,7 @@ class BoundedHeads(HttpToolsProtocol):
         self._timer = self.loop.call_later(seconds, self._refuse, HTTPStatus.REQUEST_TIMEOUT, why)
 
     def _end_of_head(self) -> None:
-        """Stop waiting for a head."""
+        """Stop the timer that refuses a request whose head takes too long."""
         if self._timer:
             self._timer.cancel()
         self._timer = None

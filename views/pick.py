@@ -30,8 +30,8 @@ class Pick(anywidget.AnyWidget):
 
     @traitlets.validate("chosen")
     def _chosen(self, proposal: Any) -> str:
-        """Return the proposed `data-id`, "" for none. Raises TraitError if there is a picture and no element of it has
-        that `data-id`.
+        """Return the proposed value, the `data-id` of the chosen part of the picture, or "" for no part. Raises
+        TraitError if the picture is not empty and has no part with this `data-id`.
         """
         chosen = proposal["value"]
         if chosen and self.html and f'data-id="{chosen}"' not in self.html:

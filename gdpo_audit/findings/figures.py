@@ -134,9 +134,11 @@ class Figures:
         return self._by_weights(lambda i: 1 - self.dead_or_missing(i))[k]
 
     def _by_weights(self, acts: Callable[[int], float]) -> Array:
-        """Return (rewards, batches) each reward's squared weight times how often the reward acts, as a share of the sum
-        over all rewards; NaN where that sum is 0. acts: a function from the index of a reward to the share of the
-        groups in which it acts.
+        """Return (rewards, batches) the shares that the weights ask for, which sum to 1 in each batch.
+
+        For each reward its squared weight in the batch is multiplied by the share of the groups in which it acts. This
+        product is divided by the sum of the products of all rewards. NaN where that sum is 0. acts: returns the share
+        of the groups in which a reward acts, given the reward's index.
         """
         squares = np.square(self._weights) * np.array([[acts(k)] for k in range(len(self.rewards))])
         whole = squares.sum(0)
@@ -171,7 +173,8 @@ class Figures:
 
     def push(self, method: str) -> list[float]:
         """Return the push on each reward under a method, in the order of the rewards; `gdpo_core.push` says what that
-        is. Unlike its share, the push on a reward is known too if the reward occurs in `relations`.
+        is. Unlike a share of the update, a push is known even for the rewards in `relations`, which follow from other
+        rewards or from which others follow.
         """
         sums = self.totals.methods[method]
         return [float(x) for x in push_of(sums.pushed, sums.distances, sums.squares)]

@@ -128,7 +128,9 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
 
 
 def reward_dominates(f: Facts) -> Iterator[Finding]:
-    """Yield a finding for each reward that makes most of the update, and far more of it than its weight asks for."""
+    """Yield a finding for each reward that makes most of the update, and far more of it than its weight asks for. A
+    reward is passed over if all others are constant or noise.
+    """
     shares, gdpo = f.shares(f.method), f.shares("gdpo")
     for n, k in enumerate(_dominant(f)):
         name, asks = f.rewards[k], f.share_of_squares(k)

@@ -156,7 +156,9 @@ def _fingerprints(rows: pl.DataFrame, rewards: Sequence[str], batch: Array, grou
 
 
 def _reward_sums(grouped: Grouped, distance: Tensor, std: Tensor) -> RewardSums:
-    """Return the sums over each reward in each group. distance, std: what `Grouped.centred` returns for the rewards."""
+    """Return the sums over each reward in each group. distance: the rewards minus the means of their groups, 0 for a
+    missing one; std: (rewards, groups) the std of each reward.
+    """
     r, squared = grouped.batch.rewards, distance.square()
     # If no reward is missing, nothing has to be put in the place of missing ones, which would cost time.
     whole = bool(r.isfinite().all())
@@ -246,10 +248,10 @@ def _outcome(grouped: Grouped, method: str, logged: Deviations) -> _Outcome:
 def _ties_and_order(
     grouped: Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, same: float
 ) -> tuple[_pairs.Distinctions, _pairs.PairOrders]:
-    """Return two records of counts for each group: of the pairs of responses that each method ties, and of the pairs
-    that differ in the primary reward, with how each method orders them. Without a primary reward, the counts of the
-    second are 0. same: the distance, relative to the largest advantage of a group, up to which two advantages are
-    equal.
+    """Return two records of counts for each group: the pairs of responses that each method ties, and how each method
+    orders the pairs that differ in the primary reward. outcomes: by method, its advantages. primary: the index of the
+    primary reward; with None, the counts of the second record are 0. same: how far apart two advantages may be and
+    still be equal, as a share of the largest advantage in their group.
     """
     # A response without any reward counts only where silent groups are counted, so it takes no part in pairs.
     rewards, kept = grouped.batch.rewards.flatten(1), grouped.rewarded.flatten()
@@ -353,11 +355,9 @@ def _length_sums(grouped: Grouped, distance: Tensor, rows: pl.DataFrame, basis: 
 
 
 def _logged_sums(grouped: Grouped, log: Tensors, rows: pl.DataFrame, basis: Basis) -> LoggedSums[Any]:
-    """Return the sums over the logged advantages of each group that `LoggedSums` describes, such as how many
-    advantages are 0. Where the basis has a recipe, they include how many logged advantages differ from what the recipe
-    makes, and by how much.
+    """Return the sums over the logged advantages of each group, which `LoggedSums` describes.
 
-    grouped, log, rows: the same responses, by group, as tensors and as a table. basis: holds the recipe.
+    grouped, log, rows: the same responses, by group, as tensors and as a table. basis: holds the recipe, if any.
     """
     advantages = log.advantages
     shape, present = grouped.batch.rewards.shape[1:], ~advantages.isnan()

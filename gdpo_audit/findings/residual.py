@@ -168,9 +168,9 @@ def _in_words(rewards: Sequence[str], weights: Tensor) -> str:
 
 
 def _order(t: Terms, rewards: Sequence[str]) -> Residual | None:
-    """Return the pattern "order" if some weighted sum of the rewards puts the responses of every group in the order of
-    their advantages, where equal advantages agree with any order. None if there is no such sum, or if too few groups or
-    too few pairs show it.
+    """Return the pattern "order" if a weighted sum of the rewards orders the responses of every group as their logged
+    advantages do. Responses with equal advantages may stand in any order. None if there is no such sum, or if too few
+    groups or pairs of responses show it. t: the rewards and the advantages; rewards: the names of the rewards.
     """
     slack = t.rounding + _NEAR / 2 * _largest(t, t.a)[t.unit] + _ROUND_OFF
     low, high, pairs = t.a - slack, t.a + slack, [t.unit.new_zeros(0, 2)]  # the first one has the higher advantage

@@ -75,7 +75,9 @@ def _round_off(batch: Batch, x: Tensor, same: float) -> Tensor:
 
 
 def _flat(batch: Batch, x: Tensor) -> Tensor:
-    """Return x, the result of a reduction over groups, as (…, groups). Where the rollouts have an axis of their own, in
-    a batch without group ids, this drops the last axis, which then has length 1.
+    """Return x, which has a number per group, in the shape (…, groups).
+
+    In a batch without group ids the rollouts have an axis of their own. A mean or sum over it leaves x with a last axis
+    of length 1, which is dropped here. In a batch with group ids x comes back unchanged.
     """
     return x.squeeze(-1) if batch.index is None else x

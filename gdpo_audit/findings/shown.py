@@ -32,7 +32,8 @@ class Shown:
     """Observations on how logged advantages were made, which the advantages show by themselves.
 
     title: the title of the most telling observation, "" if there is none. says: a sentence for each observation.
-    weights: if the advantages are weighted sums of the rewards from which no mean was subtracted, the weights.
+    weights: the weights of the rewards, if the advantages are plain weighted sums of them, from which no mean was
+    subtracted; otherwise None.
     """
 
     title: str = ""

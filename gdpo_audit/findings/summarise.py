@@ -77,10 +77,10 @@ def summarise(table: pl.DataFrame, basis: Basis) -> Summary:
     together.
 
     The advantages are computed with the weights and the convention of `basis`. If the convention weights GDPO's batch
-    step by tokens, and a batch lacks lengths, that step runs over responses instead. If the table has a column
-    `_value`, which gives each group the number of a part of the run, the sums are over each part and not over each
-    batch, and have its number in the place of the batch's; the advantages are still computed over whole batches. Raises
-    InputError if rows of one batch or group stand apart.
+    step by tokens, and a batch lacks lengths, that step runs over responses instead. The table may have a column
+    `_value`, which gives each group the number of a part of the run. The sums are then over each part and not over each
+    batch, and have the number of the part in place of the batch's; the advantages are still computed over whole
+    batches. Raises InputError if rows of one batch or group stand apart.
 
     >>> table = pl.DataFrame({"batch": 0, "step": 1, "group": 0, "reward:a": [1.0, 0, 1], "reward:b": [0.0, 1, 1]})
     >>> from gdpo_audit.findings.sums import total

@@ -141,22 +141,22 @@ class LengthSums(Generic[Number]):
 
 @dataclass(frozen=True)
 class LoggedSums(Generic[Number]):
-    """Sums over the logged advantages, which are compared with those of the recipe; without a recipe nothing is
-    compared.
+    """Sums over the logged advantages of a batch or a group. Many of them compare these advantages with those that the
+    recipe makes; without a recipe they are 0, and the largest errors are −infinite.
     """
 
     count: Number  # how many advantages are logged
     zeros: Number  # how many are 0
     wrong: Number  # how many the recipe does not reproduce
-    testable: Number  # how many are far enough from 0 to test the recipe
+    testable: Number  # how many the recipe makes larger than it may miss, so that they test the recipe
     impossible: Number  # how many no rewards can make, see findings/impossible.py
     wrong_groups: Number  # groups with an advantage that the recipe does not reproduce
     scaled_groups: Number  # of these groups, those whose advantages are one positive multiple of the recipe's
-    hidden_groups: Number  # groups in which something that the log does not hold made a difference
+    hidden_groups: Number  # groups where equal rewards got different advantages; not sought if the recipe is right
     max_error: Number  # how far an advantage is from the recipe's, at most; −infinite where nothing is compared
     max_error_live: Number  # the same in groups in which the recipe makes an advantage other than 0
-    largest_silent: Number  # the largest size in groups in which the recipe makes every advantage 0: round-off
-    residue_groups: Number  # groups in which such round-off is larger than what a recipe may miss
+    largest_silent: Number  # the largest size in groups of which the recipe makes only zeros: round-off
+    residue_groups: Number  # groups of which the recipe makes only zeros, and the log more than it may miss
     largest_impossible: Number  # the size of the largest advantage that no rewards make; 0 where there is none
 
 
@@ -218,8 +218,9 @@ def add_up(batches: Sums[Array], number: Array) -> Sums[Array]:
     """Return the sums of all batches that have the same number, in ascending order of these numbers. batches: sums over
     batches or over other pieces of a run, such as its groups; number: (batches,) the number of each.
 
-    Some fields are not added up. Of the numbers of batches and steps, and of extremes, the lowest or the highest stays.
-    Fingerprints are joined by XOR. The scatter is taken anew around the common mean.
+    Some fields are not added up. Numbers of batches and steps, and extremes, are replaced by the lowest or the highest
+    of them, as `_MERGED` says. Fingerprints are joined by XOR. The scatter of a reward, its sum of squared distances
+    from the mean, is taken anew around the common mean.
     """
     if (number[1:] < number[:-1]).any():
         order = np.argsort(number, kind="stable")

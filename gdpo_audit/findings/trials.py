@@ -94,7 +94,7 @@ def sample_of(f: Facts) -> list[pl.DataFrame]:
 def at_most(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
     """Return whole batches from all over the run, with at most `MOST` responses in all.
 
-    If a single batch has more, return its first groups that fit, but at least one group.
+    If even the fewest batches that can be taken have more, return their first groups that fit, but at least one group.
     """
     sample = spread(tables, MOST)
     if sum(map(len, sample)) <= MOST:

@@ -156,8 +156,10 @@ def _finite_or_none(x: float) -> float | None:
 
 
 def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, basis: Basis) -> tuple[str | None, list[str]]:
-    """Return the lines of configuration that bring a setting about, None where none are known, and sentences on what
-    the figures rest on. method: the id of the method in the setting; basis: what its figures were computed on.
+    """Return the lines of configuration that bring a setting about, and sentences on what its figures rest on.
+
+    The lines are None where none are known. method: the id of the method in the setting; basis: the weights and the
+    convention with which the figures were computed.
     """
     convention = ALL_CONVENTIONS[basis.convention]
     another_convention = setting.convention not in (None, f.basis.convention)

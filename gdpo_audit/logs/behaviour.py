@@ -146,10 +146,11 @@ def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, 
 
 
 def _follows(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> bool:
-    """Return whether in each group y never falls as x rises, and differs in at least half of the pairs in which x does.
+    """Return whether y follows x in each group: y never falls as x rises, and mostly changes where x changes.
 
-    A pair is two responses that stand next to each other once their group is sorted by x. There have to be at least
-    `LEAST_PAIRS` pairs in which both values differ, and none in which y differs and x does not.
+    To tell this, each group is sorted by x, and each response is compared with the next one. At every such step in
+    which y changes, x has to change too. Where x changes, y has to change in at least the share `COPY` of the steps.
+    There have to be at least `LEAST_PAIRS` steps in which both change.
     x, y, groups: for each row the two values, and the number of its group.
     """
     order = np.lexsort((y, x, groups))

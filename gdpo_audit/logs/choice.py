@@ -361,9 +361,9 @@ def _total(
 ) -> tuple[str, Sequence[str], Score] | None:
     """Return a column that is a weighted sum of others, the names of these others, and the fit; None if there is none.
 
-    Columns named like totals (`totals`) are tried first, and then every column of `clear`.
-    table: a sample of the rows. clear: the columns that may be rewards, `totals` among them. flags: columns of true and
-    false. further: lists of other columns, which a column of `totals` may add up too, the likeliest list first.
+    Columns named like totals (`totals`) are tried first, as sums of columns of `clear` and of each list of `further`,
+    and then every column of `clear`. table: a sample of the rows. clear: the columns that may be rewards, `totals`
+    among them. flags: columns of true and false. further: lists of more columns, the likeliest list first.
     """
     plain = [name for name in clear if name not in totals]
     for total in totals:
@@ -382,7 +382,7 @@ def _total(
 
 
 def _of_total(numbers: Iterable[str], total: str, parts: Sequence[str], score: Score) -> RewardChoice:
-    """Return the rewards that a total counts, with an issue for those of its parts that it does not count.
+    """Return the rewards that a total counts. An issue names those of its parts that it does not count, except metrics.
 
     If several choices of weights make the total, the rewards are all parts that are not named like metrics, without
     weights.

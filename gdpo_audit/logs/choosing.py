@@ -151,7 +151,8 @@ def is_table(name: str) -> bool:
 
 
 def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | None]) -> Logs:
-    """Return the files in lists, one for each run and kind, by the pair of the run's folder and the kind.
+    """Return the files of each log, in lists. A log is the files of one kind in one run, and its key is the pair of the
+    run's folder and the kind.
 
     In the path of the folder, # stands for a step's number.
     names: the paths of the files in the directory `where`.
@@ -214,9 +215,9 @@ def key_of(table: re.Match[str]) -> str:
 
 
 def _framework(name: str) -> str | None:
-    """Return the name of the trainer whose logs are called like this file; None if there is none.
+    """Return the title of the trainer whose log files have names of this kind; None if no known trainer does.
 
-    If the name of the file tells the run, the run is added: "open-instruct's RUN".
+    If the name also holds the name of a run, the result holds it too: "open-instruct's RUN". name: that of a file.
     """
     name = unpacked_name(name)
     for title, pattern in _OTHER_TRAINERS.items():
@@ -248,7 +249,7 @@ def _without_evaluations(logs: Logs) -> tuple[Logs, tuple[str, ...]]:
 
     The file of an evaluation is left out only where a file of training lies beside it. Logs of prime-rl may hold the
     episodes that were trained on twice: in files of their own, in a folder "effective", and among all episodes, in a
-    folder "all". A file in "all" is left out where its counterpart in "effective" is there.
+    folder "all". A file in "all" is left out where a file in "effective" has the same path but for numbers.
     """
     patterns = {re.sub(r"\d+", "#", name) for files in logs.values() for name in files}
     trains = {name.rpartition("/")[0] for name in patterns if _TRAINING.search(name)}

@@ -52,7 +52,7 @@ class Grouping:
 
     @property
     def options(self) -> dict[str, object]:
-        """The fields of `ReadOptions`, by name, with which the log is read in these groups."""
+        """The options for reading the log in these groups: fields of `ReadOptions`, by name."""
         given = {"group": self.columns, "group_size": self.group_size, "places": self.places}
         named: dict[str, object] = {name: value for name, value in given.items() if value}
         if named:  # one way to tell groups apart takes the place of another

@@ -32,10 +32,10 @@ FEW_VALUES, BY_RESPONSES = 12, 500_000
 def few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[str]) -> str | None:
     """Return the name of a column of texts, such as the task, with few different texts, but only one for each prompt.
 
-    Few are 2 to `FEW_VALUES`. Names in `TASKS` are tried first. A sample of the rows decides: rows count as one prompt
-    if they agree in the step and in the prompt or group, as far as the log has such columns; if it has none, any few
-    texts will do. Texts that spell numbers do not count, nor do names that end with id. The result is None if there is
-    no such column, or if the log has more than `BY_RESPONSES` rows.
+    Few are 2 to `FEW_VALUES`. Names in `TASKS` are tried first. Texts that spell numbers do not count, nor do names
+    that end with id. The result is None if there is no such column, or if the log has more than `BY_RESPONSES` rows.
+    A sample of the rows decides. Rows count as one prompt if they agree in the step, and in the prompt or else the
+    group, as far as the log has such columns. If it has none of them, a column needs only to have few texts.
     schema: all columns with their types. beside: the columns that nothing else uses.
     """
     texts = [n for n in beside if schema[n] in (pl.String, pl.Categorical, pl.Enum) and n[-2:].lower() != "id"]

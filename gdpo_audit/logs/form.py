@@ -50,7 +50,8 @@ class Form(Columns):
     def responses(self, number: int, start: int = 0, rows: int | None = None) -> pl.LazyFrame:
         """Return a lazy frame of the responses in one table, or of those in some of its rows.
 
-        number: the number of the table. start, rows: the first of these rows, and how many; by default all are meant.
+        number: which table it is, from 0. start, rows: the first row to read and how many; without `rows`, all rows of
+        the table are read.
         """
         return self.to_responses(numbered(self.tables[number], number, start, rows))
 

@@ -112,8 +112,8 @@ def _one_step(table: Table, step: str) -> pl.DataFrame | None:
 def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Return how to read verl's rollouts, which have a line per response.
 
-    Rows of a group have one uid, once its last two parts (or one), each a _ and what follows, are cut off; or, if there
-    is no column uid, one input. names: all columns with their types; args: what other readers need, not used here.
+    Rows of one group have the same uid, less up to two parts "_…" at its end, or in a log without uid the same input,
+    unless `options` names another column. names: all columns with their types; args: not used by this reader.
     """
     fits = {"input", "output", "score"} <= {*names}
     refuse_unless(fits, tables[0].name, "verl's columns input, output, score", ", ".join(names))
@@ -242,7 +242,7 @@ def _prompt_of(
     """Return an expression for the prompt of a response; None if the log has neither token ids nor messages.
 
     The prompt is the token ids, or the messages before the assistant's first. Of texts without roles it is the first;
-    if all responses have the same first text, as a system text, the first two, and so on, but never all of several.
+    if that is the same in all responses, the first two, and so on, but not the last one where all have several.
     kinds: the types of the columns of responses. to_responses: turns the rows of a table into responses.
     """
     content = kinds.get("content")
@@ -275,10 +275,10 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     usual = {name: by_lower[name] for name in (*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES) if name in by_lower}
 
     def column(what: str, usually: tuple[str, ...], texts: bool = True) -> str | None:
-        """Return the column that holds `what`: "step", "advantage" or "length". It is the one that the caller names in
-        `options`, or else one of `usual`; None if there is neither. Columns of numbers, as in `numeric`, go first.
+        """Return the column that holds `what`: "step", "advantage" or "length"; None if there is none.
 
-        usually: the usual names for it. texts: whether a usual column of text will do.
+        It is the column that the caller names in `options`. Else it is one with a name of `usually` that holds numbers,
+        as the columns in `numeric` do. texts: whether, if there is none, one of `usually` without numbers will do.
         """
         there = [usual[name] for name in usually if name in usual]
         numbers = next((name for name in there if name in numeric), None)

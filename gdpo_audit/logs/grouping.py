@@ -145,9 +145,10 @@ def _in_window(run: Run) -> tuple[pl.DataFrame, pl.DataFrame | None]:
 
 
 def _with_changes(run: Run, sizes: pl.DataFrame, changes: Blocks) -> Run:
-    """Return the run with an issue that says from which step on its groups have another size.
+    """Return the run with an issue that says from which steps on its groups have another size.
 
-    sizes: a table with `batch` and `step`. changes: the first batch and the group size of each stretch of batches.
+    sizes: `batch` and `step`, in order, with a row for each batch or each group of the run. changes: the stretches of
+    batches with one group size, each as its first batch and that size.
     """
     steps = [sizes.filter(pl.col("batch") >= batch)["step"][0] for batch, _ in changes]
     details = {"sizes": [size for _, size in changes], "from_steps": steps}

@@ -32,8 +32,8 @@ def document(file: LogFile, wanted: str) -> object:
 def expect_names(names: Collection[str], where: str) -> None:
     """Raise InputError for names of columns that are too many, too long, repeated or reserved.
 
-    Reserved are names that polars reads as a pattern, and names that begin with `MADE`, as those of the columns that
-    reading adds do. where: the name of the table, for the error.
+    Two kinds of names are reserved: those that polars reads as a pattern, and those that begin with `MADE`, as do the
+    columns that reading a log adds. where: the name of the table, for the error.
     """
     if len(names) > COLUMNS:
         refuse(where, f"at most {COLUMNS} columns", len(names))

@@ -233,7 +233,10 @@ def _look_like_tokens(lengths: pl.Series, chosen: Sequence[str], schema: Schema)
 
 
 def _sizes(table: Table, lists: Sequence[str]) -> pl.DataFrame:
-    """Return the length of each of these lists in each row of a table; null where a row has no list."""
+    """Return the lengths of lists in a table: a row per row, and a column for each name in `lists`.
+
+    A length is null where a row has no list, and everywhere if the table has no lists of this name.
+    """
     there = {name for name in lists if isinstance(table.schema.get(name), pl.List)}
     length = [
         pl.col(name).list.len().cast(pl.Int64) if name in there else pl.lit(None, pl.Int64).alias(name)

@@ -36,7 +36,7 @@ class Member:
 
     @property
     def value(self) -> pl.Expr:
-        """The expression for the member's values, under the name of the column that it becomes."""
+        """The polars expression for this member of the objects in a table, named like the column that it becomes."""
         return pl.col(self.object).struct.field(self.name).alias(self.column)
 
 

@@ -171,7 +171,7 @@ def _in_whole_runs(prompts: pl.DataFrame | None) -> bool:
 
 @dataclass(frozen=True)
 class _Log:
-    """The tables of a log, and what of its files is not among them.
+    """The tables of a log, and what of its files they do not hold.
 
     skipped: the names of files that cannot be read. unfinished: in words, a last file that is still being written.
     broken_lines: how many lines of JSON were left out.
@@ -319,8 +319,9 @@ def _columns_of(shape: Shape, files: LogFiles) -> _Columns:
 def _with_rewards(
     form: Form, candidates: Sequence[str], schema: Mapping[str, pl.DataType], options: ReadOptions
 ) -> tuple[Form, RewardChoice]:
-    """Return two things: a form that also knows the log's rewards, the column `by` and the column of prompts; and how
-    the rewards were chosen.
+    """Return two things: the form, completed by the log's rewards and two columns; and how the rewards were chosen.
+
+    The two columns are `by`, whose values an audit looks at one by one, and the one that tells prompts apart.
 
     form: which column of the log holds what, as far as it is known. candidates: the columns that may be rewards.
     schema: all columns with their types. Raises InputError if there is no reward, if it is open whether some columns

@@ -34,9 +34,9 @@ def first_of(names: Sequence[str], columns: Iterable[str]) -> str | None:
 
 
 def kinds_of(form: Form) -> Mapping[str, pl.DataType]:
-    """Return the types of the columns that a log has once its form has made it one row per response, by name.
+    """Return the types of the columns that a log has with one row per response, by the columns' names.
 
-    The columns FILE and ROW are among them.
+    The columns FILE and ROW are among them. form: says how the tables of the log become such rows.
     """
     names = union_schema(form.tables)
     return form.to_responses(pl.LazyFrame(schema={ROW: pl.Int64(), FILE: pl.Int64(), **names})).collect_schema()
@@ -67,7 +67,9 @@ def rows_of(form: Form) -> Rows:
 
 @dataclass(frozen=True)
 class _RowReader:
-    """The reader of a log's rows. ordered: whether steps never fall from row to row, so that no row has to be moved."""
+    """The reader of a log's rows. form: says which column of the log holds what, and how its tables become responses.
+    ordered: whether steps never fall from row to row, so that no row has to be moved.
+    """
 
     form: Form
     ordered: bool
@@ -114,9 +116,9 @@ class _RowReader:
     def read(self) -> Iterator[pl.DataFrame]:
         """Yield the rows in frames of whole batches, without copies, and with masked rows left out or marked.
 
-        Copies are known if the form has a column `once`: of the rows of a batch with the same value there, only the
-        last stays. Masked rows are known if the form has a mask. They are marked in `_masked` where the mask says that
-        they still count in their groups, and left out otherwise.
+        Where the form has a column `once`, rows of a batch with the same value there are copies; only the last stays.
+        Where the form has a mask, the rows that it masks are left out; or, if the mask says that they still count in
+        their groups, they stay and are marked in the column `_masked`.
         """
         for rows in self.in_batches():
             if self.form.once is not None:
@@ -217,7 +219,8 @@ def _extracts(form: Form) -> Extracts:
 
 
 def _starts(form: Form, prompts: str) -> Iterator[pl.DataFrame]:
-    """Yield the first characters of each prompt as `text`, beside the `_place` of its response.
+    """Yield tables with a row per response: `_place`, where in the files it stands, and `text`, the first characters of
+    its prompt.
 
     prompts: the column of prompts.
     """

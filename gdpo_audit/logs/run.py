@@ -102,10 +102,10 @@ class Run:
     Every table has the columns batch, step and group (Int64), one Float64 column per reward (NaN = missing) under the
     name of `reward_column`, `advantage` (Float64) and `length` (Int64, tokens) if the log holds them, `_by` (String) if
     `by` is not None, and `_place` (Int64), which says where in the files a row stands. `_prompt_key` (UInt64) is equal
-    where the prompt is, and `_masked` (Boolean) marks rows that a mask leaves out and that still count in their group;
-    a log without prompts or without such rows lacks these two. A batch is the responses of one training step, over
-    which GDPO's batch step runs. A table holds whole batches, and the rows of a batch and of a group stand together.
-    The numbers of batches and of groups are unique over the run.
+    where the prompt is; it is missing in a log without prompts. `_masked` (Boolean) marks rows that a mask leaves out
+    and that still count in their group; it is missing in a log without such rows. A batch is the responses of one
+    training step, over which GDPO's batch step runs. A table holds whole batches, and the rows of a batch and of a
+    group stand together. The numbers of batches and of groups are unique over the run.
     """
 
     path: str  # the path of the log, as the caller gave it
@@ -240,8 +240,9 @@ class Run:
         "length".
 
         Each takes nothing and yields tables with a row per response. A table has the response's `_place`, a number that
-        says where it stands in the files, and the column `text`, or the column `length`, in characters. A key is
-        missing if the log has no prompts, or no completions. {} for a run without readers, as in another process.
+        says where it stands in the files, and the column `text`, or the column `length`, in characters. The key "text"
+        is missing if the log has no prompts, and "length" if it has no completions. Both are missing if this run cannot
+        read its files again, as in another process.
         """
         return {} if self._rows is None else self._rows.extracts
 

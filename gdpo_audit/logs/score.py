@@ -44,8 +44,9 @@ def weights_of(
     Nothing can be fitted where too few rows are complete, where no reward varies, or where `score` does not. The fit
     holds weights only if the sum is exact and no other weights make it. They have as few digits as still make it, and
     rewards that do not vary have none.
-    table: rows with these columns. If it has the group of each row in GROUP_OF_ROW, a sum that is exact inside every
-    group is exact too, even with another constant and another positive factor in each: no advantage depends on these.
+    table: rows with these columns, and perhaps with the group of each row in GROUP_OF_ROW. With groups, a sum also
+    counts as exact if, inside each group, it gives `score` once it is multiplied by a positive factor and a constant is
+    added. Factor and constant may differ from group to group. The weights then have six digits.
     rewards: the columns of the rewards. score: the column of the total.
     flags: rewards of true and false; one that the other rewards determine gets the weight 0.
 

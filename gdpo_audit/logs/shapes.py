@@ -152,7 +152,10 @@ def _with_columns_and_rows(shape: Shape, schema: Schema) -> Shape:
 
 
 def _with_texts_read(shape: Shape) -> Shape:
-    """Return the shape with columns of objects in the place of columns of text that spell objects of rewards."""
+    """Return the shape with columns of objects in place of columns of text that are named like rewards.
+
+    Such a column of text is replaced if its texts spell objects, as '{"correct": 1}' does.
+    """
     texts = [objects.texts_of_objects(table) for table in shape.tables]
     if not any(texts):
         return shape
@@ -270,7 +273,7 @@ def _exploded(shape: Shape) -> Shape:
 
 
 def _are_numbers(table: Table, name: str) -> bool:
-    """Return whether the first values of a column of texts, or of lists of texts, all spell numbers."""
+    """Return whether the first values of a column of texts all spell numbers; True if the column has no values."""
     return all(map(is_numeric_text, first_values(table, [name], SAMPLE)[name]))
 
 

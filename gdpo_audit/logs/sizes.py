@@ -124,12 +124,12 @@ def runs_of(size_of_batch: Sequence[int | None]) -> list[tuple[int, int]]:
 
 
 def _sizes_by_advantages(sizes: Sequence[int], advantages: Sequence[np.ndarray]) -> list[int | None]:
-    """Return the group size of each of the first batches, as its advantages show it; None for a batch in which they
-    show none.
+    """Return the group size of each of the first batches, as far as their advantages show it; None for other batches.
 
-    A smaller size than usual counts only if it fits at least `LEAST` batches that follow each other; batches without
-    advantages other than 0 between them do not matter. sizes: the number of rows of each batch. advantages: the logged
-    advantages of the first batches.
+    They show it where the advantages of each group add up to 0. A size smaller than the usual one counts only if it
+    holds for at least `LEAST` batches one after the other, which chance would hardly make; batches in between are
+    passed over if all their advantages are 0, or if one is not finite.
+    sizes: the number of rows of each batch. advantages: the logged advantages of each of the first batches.
     """
     inferred = infer(sizes, advantages, [])
     usual = inferred.size if inferred else Counter(sizes).most_common(1)[0][0]

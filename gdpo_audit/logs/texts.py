@@ -95,7 +95,7 @@ def texts_in(record: Mapping[str, object]) -> PromptAndCompletion:
     """Return the prompt and the completion in the columns of a response, each cut if it is long.
 
     record: the values of these columns, by name. A column that holds prompt and completion together, such as messages,
-    counts only if neither a prompt nor a completion stands in a column of its own.
+    counts only if no column of prompts and none of completions has a value that is not empty.
 
     >>> texts_in({"question": "2 + 2?", "response": [{"role": "assistant", "content": "4"}]})
     PromptAndCompletion(prompt='2 + 2?', completion='4')

@@ -107,11 +107,11 @@ def _dense(value: Any, name: str) -> Any:
 def _rows(content: Any, where: str) -> list | None:
     """Return the rows, one object each, in what torch.load found in a file; None if it holds none.
 
-    The rows are a list, alone or under a name of `_ROWS`; slime's rollout_id beside that list is their step. Otherwise
-    tensors and lists of the usual length (see `_usual`) are columns, those of other lengths are left out, and a single
-    number or text stands in every row.
-    where: the name of the file, for errors. Raises InputError if a column without texts has a few values too few or too
-    many, because leaving it out might hide a reward, and for tensors that `_dense` refuses.
+    The content may be a list of objects, or hold such a list under a name of `_ROWS`: these are the rows. A number
+    rollout_id beside the list, which slime writes, is their step. In any other content, tensors and lists are columns
+    if they have the usual length (see `_usual`), and are left out if not. A single number or text stands in every row.
+    where: the name of the file, for errors. Raises InputError if the length of a column without texts is close to the
+    usual one but not equal, because leaving it out might hide a reward, and for tensors that `_dense` refuses.
     """
     if isinstance(content, list) and content and all(isinstance(row, Mapping) for row in content):
         return content

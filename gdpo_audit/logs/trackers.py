@@ -118,7 +118,8 @@ def _open(file: LogFile) -> sqlite3.Connection:
 
 
 def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
-    """Return the SQL expression that identifies runs in a database, its value for the run to read, and this run's name.
+    """Return the run to read as three texts: the SQL expression that tells the runs of a database apart, the value of
+    this expression for the run, and the run's name.
 
     The run to read is the one whose id or name is `file.run`. If that is None, it is the only run with a table of
     completions, or the only run if none has such a table. Raises InputError for a database without the columns of

@@ -34,10 +34,10 @@ def added_column(tables: Sequence[pl.DataFrame], rewards: Sequence[str], column:
     """Return how a column was added to the advantages of some tables, with the recipe that made the advantages before
     that; None if adding the column does not explain the advantages.
 
-    Inside a group such advantages are a linear function of the rewards and the column, and the column has the same
-    factor in every group. tables: hold the column as one more reward, behind `rewards`. solve: returns the recipe that
-    makes every advantage of some tables, or None. It is given the tables with the column subtracted from the
-    advantages.
+    A multiple of the column can only have been added if, inside each group, the advantages are a linear function of the
+    rewards and the column, in which the column has one factor for all groups. tables: the log's tables, in which the
+    column is one more reward, behind `rewards`. solve: returns the recipe that makes every advantage of the tables that
+    it is given, or None. Here it is given the tables with the column, times its factor, subtracted from the advantages.
     """
     table = pl.concat(tables)
     times = _common_slope(table, [*rewards, column])

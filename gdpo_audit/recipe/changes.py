@@ -30,8 +30,7 @@ def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | No
     these batches.
 
     None if there is no such method, or if the sample has fewer than two batches with an advantage other than 0. None
-    too if the method is one of `UNDIVIDED`, which do not divide the weighted sums, and the scale of the weights is
-    open.
+    too if the weights are known only up to a factor though the method is one of `UNDIVIDED`, which divide nothing.
     """
     live = (rows for rows in _batches(sample) if rows["advantage"].fill_nan(0).cast(bool).any())
     first = list(islice(live, _TRIED))

@@ -113,7 +113,7 @@ class Tensors:
 
     @cached_property
     def _batch(self) -> Batch:
-        """The log as a `Batch`, whose input is checked only once for all conventions and weights."""
+        """The log as a `Batch`, made once, so that its input is not checked anew for each convention and weights."""
         return make_batch(self.rewards, groups=self.group, lengths=self.lengths, batches=self.batch)
 
     @property

@@ -161,9 +161,9 @@ def same_weights(first: Recipe, second: Recipe) -> bool:
 
 
 def _search(log: Tensors, conventions: Sequence[str], given: Weights | None) -> Attempt | None:
-    """Return the first attempt that reproduces the whole log exactly with simple weights; without one, the attempt with
-    the simplest weights of those that reproduce it about as well as the best one; None if none reproduces enough of it.
-    conventions: keys of ALL_CONVENTIONS, the likeliest first. given: weights to try first, or None.
+    """Return the first attempt that reproduces the whole log exactly with simple weights. If there is none, return the
+    one with the simplest weights among those that reproduce the log about as well as the best. None if none reproduces
+    enough of it. conventions: keys of ALL_CONVENTIONS, the likeliest first. given: weights to try first, or None.
     """
     attempts: list[Attempt] = []
     for attempt in _attempts(log, conventions, given):
@@ -287,11 +287,11 @@ class _Trial:
 
 
 def _trial_of(batch: Batch, method: str, given: Weights | None, solved: Solved, solvable: bool) -> _Trial | None:
-    """Return the weights to try with one method and convention; None if the logged advantages show that too few units
-    (groups or batches) were divided by what the method divides by.
+    """Return the weights to try with one method and convention. None if, by the logged advantages, too few units were
+    divided as the method divides. Units are the groups, or the batches if the method divides over these.
 
     given: weights to try first; None for 1 each. solved: the terms of the method and the weights solved from them;
-    solvable: whether they could be solved for; if not, only `given` and weights of 1 are tried.
+    solvable: whether weights could be solved for; if not, only `given` and weights of 1 are tried.
     """
     terms, solution = solved
     count = len(batch.rewards)

@@ -232,7 +232,7 @@ class _Moments:
 
     @property
     def variance(self) -> Tensor:
-        """(batches,) the variance of all rewards, added up."""
+        """(batches,) the sum of the squares of all numbers in X: the diagonal of X'X, added up over the rewards."""
         return self.every.diagonal(dim1=1, dim2=2).sum(1)
 
     def summed(self, batches: Tensor) -> "_Moments":

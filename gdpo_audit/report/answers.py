@@ -29,11 +29,12 @@ _PLACE = 90_000
 
 
 def data_of(f: Facts, tables: Iterable[pl.DataFrame]) -> dict[str, Any] | str:
-    """Return the data from which answers.js computes other settings, or a sentence that says why there can be none: the
-    log lacks a reward, the convention compares a response only with the others, or a single batch is too large.
+    """Return the data from which answers.js computes other settings, or a sentence that says why there can be none.
 
     The data are the rewards of all groups of the run, or of whole batches from all over it if these are too many, and
-    the setting and figures that the run had. tables: the tables of the run, read anew.
+    the setting and figures that the run had. There are none if the log lacks a reward, if the convention compares each
+    response only with the others of its group, or if a single batch is too large. tables: the tables of the run, read
+    anew.
     """
     convention = ALL_CONVENTIONS[f.basis.convention]
     if f.lacks_a_reward:

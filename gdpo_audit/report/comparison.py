@@ -30,7 +30,7 @@ FIGURES = ("mean", "constant groups", "share of the update", "push", "groups wit
 
 def _weights(run: RunPart) -> str:
     """Return in words the weights that made the logged advantages of a run, and which of them the log does not show;
-    empty where the audit found no method that made them.
+    empty where the audit found no method that made these advantages.
     """
     if run["weights_in_turn"]:
         return weights_in_turn([(phase["step"], phase["weights"]) for phase in run["weights_in_turn"]])

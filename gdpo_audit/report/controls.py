@@ -41,9 +41,9 @@ def depth(title: str, *content: object) -> Html:
 def slider_ends(report: AuditReport, weights: Sequence[float]) -> tuple[float, float]:
     """Return the lower and the upper end of the sliders of the weights.
 
-    Between the ends lie 0 and 1, twice each weight of the run, and about 1.2 times each other weight that the report
-    names. These are the weights of the plan, and the weights above which no pair is in the wrong order, unless they are
-    far too large to use. weights: those of the run.
+    The range covers 0 and 1, twice each weight of the run, and about 1.2 times each other weight that the report names:
+    the weights of its plan, and the weights that a finding names as large enough for no pair to be in the wrong order.
+    A weight of such a finding that is far too large to use is left out. weights: those of the run.
     """
     named = [w for row in report.plan for w in row.weights.values()]
     for finding in report.findings:

@@ -190,7 +190,10 @@ def _legend(report: AuditReport, shared: bool) -> str:
 
 
 def _numbers(report: AuditReport, rewards: Mapping[str, Sequence[Course]]) -> Html:
-    """Return a table of the numbers in the pictures, with the std of the responses beside each mean."""
+    """Return a table of the numbers in the pictures of all rewards, with the std of the responses beside each mean.
+
+    rewards: by the name of each reward, its courses over the steps, one per picture: mean, push or share.
+    """
     steps = report.steps
     words = {"mean": lambda x: number(x, 3), "push": signed, "share": percent}
     spans = zip(steps["step"].to_list(), steps["step_last"].to_list(), strict=True)
@@ -299,8 +302,9 @@ def forecast_band(told: RewardForecast) -> tuple[list[float], list[float]]:
 
 
 def _difference(difference: float, low: float, high: float, beside: Axes) -> Html:
-    """Draw a forecast difference and its interval on an axis of its own, which holds 0, at the right of the axes
-    `beside`.
+    """Draw a point for the difference that a forecast tells, and a line from `low` to `high`, the ends of its interval.
+
+    They stand on an axis of their own, at the right of the axes `beside`. This axis always includes 0.
     """
     y = Axes((0, 1), (min(low, 0.0), max(high, 0.0)), beside.width, beside.height).y
     at, (above, below) = beside.width - 62, (y(high), y(low))

@@ -55,10 +55,10 @@ def _silent_responses(report: AuditReport, responses: int) -> str:
 
 
 def _silent_prompts(prompts: PromptsPart) -> str:
-    """Return the sentence that says for how many prompts every advantage was 0 in each of their groups.
+    """Return the sentence that says how many prompts had only silent groups, in which every advantage is 0.
 
-    Unless this holds for all prompts, the sentence also says for how many of the prompts that came more than once it
-    does.
+    Unless these are all prompts, the sentence also says how many of the prompts that came more than once are among
+    them.
     """
     silent, every, repeated = prompts["silent"], prompts["prompts"], prompts["repeated"]
     which = f"{count(silent)} of {count(every, 'prompt')}"

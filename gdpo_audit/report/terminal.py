@@ -57,7 +57,7 @@ def console_of(file: TextIO) -> Console:
 
 
 def print_report(console: Console, report: AuditReport, groups: int = 0) -> None:
-    """Print one report: what to do, why there is no forecast if that is so, what ran, the plan and the rewards, the
+    """Print one report: what to do, why there is no forecast if there is none, what ran, the plan and the rewards, the
     findings, and then all other sections but the formulas and the limits.
 
     groups: the most groups that are printed for each finding; 0 for none. If any are, at most as many groups with
@@ -178,9 +178,11 @@ def _table(console: Console, table: Table) -> None:
 
 
 def _width(table: Table, k: int) -> int:
-    """Return the least width, in characters, of the column with index k: that of the longest word of its heading or
-    line of its cells, so that numbers stay whole. Names of rows (column 0) and the cells of a table of prose may break
-    anywhere, so these columns need at most `_NAME` and `_PROSE` characters.
+    """Return the least width, in characters, at which no number in the column with index k has to break.
+
+    The column needs the length of the longest word of its heading, or of the longest line in its cells if that is more.
+    Names of rows (column 0) and the cells of a table of prose may break anywhere, so these columns need at most `_NAME`
+    and `_PROSE` characters.
     """
     lines = [*table.head[k].split(), *(line for row in table.rows for line in row[k].split("\n"))]
     longest = max((len(printable(line)) for line in lines), default=0)

@@ -95,8 +95,9 @@ def marks_of(data: Published, choice: Choice) -> Tensor:
 
 @lru_cache(maxsize=256)
 def pushes(data: Published, choice: Choice) -> dict[str, tuple[float, ...]]:
-    """Return the push on each mark under GRPO and under GDPO, by method: how much an update on the drawn answers raises
-    the mark, from −1 to 1.
+    """Return, for GRPO and GDPO by id, the push on each mark: how much an update raises the mark, from −1 to 1.
+
+    The update is made from the answers that `choice` draws, under its graders and its weight of correctness.
     """
     marks = marks_of(data, choice.weighing(1.0))
     return {method: push(marks, method, weights=choice.weights) for method in BOTH_METHODS}
@@ -112,8 +113,8 @@ def ties_of(marks: Tensor, weights: Iterable[float]) -> dict[str, Collapse]:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The outcome of each prompt: whether GRPO, GDPO or both give answers with different marks one advantage, and if
-    GRPO alone does, whether GDPO then orders these answers wrongly.
+    """The outcome of each prompt: which of GRPO and GDPO tie answers with different marks, and, if GRPO alone does,
+    whether GDPO puts a wrong one of these answers above a right one.
 
     outcome: (prompts,) indices into OUTCOMES, where the outcomes are explained; tied: by method, the number of prompts
     with such a tie; wrong: the number of prompts in which GDPO puts a wrong answer above a right one that GRPO ties
@@ -191,10 +192,10 @@ class Pairs:
         return self.tied("grpo", weight) & ~self.tied("gdpo", weight)
 
     def order(self, method: str, weight: float = 1.0, among: Tensor | None = None) -> Order:
-        """Return how many pairs a method orders right, ties or orders wrong, by the advantages at this weight of
-        correctness.
+        """Return how many pairs the method orders right, how many it ties, and how many it orders wrong.
 
-        among: (entries,) whether to count the pairs of an entry, by default all.
+        weight: the weight of correctness under which the advantages of a pair are compared. among: (entries,) whether
+        the pairs of each entry count, by default all. An entry stands for pairs of one prompt with the same marks.
         """
         tied, wrong = self.tied(method, weight), self.needed[method] > weight + _SAME
         counted = (self.count if among is None else self.count * among).double()
@@ -204,8 +205,8 @@ class Pairs:
     def wrong(self, method: str, weight: float = 1.0, among: Tensor | None = None) -> float | None:
         """Return the share of the pairs whose wrong answer gets the larger advantage; None if there is no pair.
 
-        weight: the weight of correctness; among: (entries,) whether an entry counts, with all pairs it stands for; by
-        default all count.
+        weight: the weight of correctness. among: (entries,) whether the pairs of each entry count, by default all. An
+        entry stands for pairs of one prompt with the same marks.
         """
         order = self.order(method, weight, among)
         return order.wrong / order.pairs if order.pairs else None
@@ -213,7 +214,8 @@ class Pairs:
     def curve(self, method: str, among: Tensor | None = None) -> dict[float, float]:
         """Return, for each weight of WEIGHTS, the share of the pairs in the wrong order; 0 if there is no pair.
 
-        among: (entries,) whether an entry counts, with all pairs it stands for; by default all count.
+        among: (entries,) whether the pairs of each entry count, by default all. An entry stands for pairs of one prompt
+        with the same marks.
         """
         count = self.count if among is None else self.count * among
         wrong = self.needed[method][:, None] > torch.tensor(WEIGHTS, dtype=torch.float64) + _SAME

@@ -148,7 +148,7 @@ def facts_of(state: State, left: Result, right: Result) -> Facts:
 
 
 def tied(side: Side, pair: tuple[int, int]) -> bool:
-    """Return whether a method gives both answers of a pair one advantage."""
+    """Return whether a method gives the two answers of a pair the same advantage. pair: the numbers of the answers."""
     return side.level[pair[0]] == side.level[pair[1]]
 
 

@@ -91,8 +91,9 @@ def _of_right_and_wrong(facts: Facts) -> Iterator[str]:
 
 
 def _of_order(facts: Facts) -> Iterator[str]:
-    """Yield headlines on how many pairs each method has in the wrong order. If the two have equally many, the headline
-    is on what is tied.
+    """Yield headlines on how many pairs each method puts in the wrong order.
+
+    If both methods put equally many there, the last headline is on the answers that they tie.
     """
     base, chosen = facts.base, facts.chosen
     before, after = len(base.wrong_order), len(chosen.wrong_order)

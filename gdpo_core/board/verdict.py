@@ -170,12 +170,13 @@ def _remarks(facts: Facts) -> list[str]:
 
 
 def _ties_of_the_other(facts: Facts) -> list[str]:
-    """Return sentences on the ties of the method on the right. The list is empty where that method ties nothing.
+    """Return sentences on the ties of the method on the right. The list is empty if that method ties nothing.
 
-    There are up to four, all about the method on the right; one that does not apply is left out. They say how many of
-    the pairs that the left method ties it ties too, if these are some but not all; how many pairs it ties that the left
-    method tells apart, if that method ties any; how many of its ties are not exact because of an ε; and why marks are
-    interchangeable to it.
+    They say, where it applies:
+    - of the pairs that the left method ties, how many the right one ties too, if these are some but not all;
+    - if the left method ties any pair, how many other pairs the right one ties;
+    - how many ties of the right method are not exact, because of an ε in its convention;
+    - why two rewards are interchangeable to the right method, as `_one_spread` tells.
     """
     chosen, base = facts.chosen, facts.base
     if not chosen.tied:

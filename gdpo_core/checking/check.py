@@ -176,9 +176,9 @@ def _method(rules: Rules, known: Known) -> tuple[Runs | None, str]:
 
 
 def _needs(when: Sequence[Condition], known: Known) -> str:
-    """Return the sentence "It cannot be told without …", with those keys of conditions whose values only a run tells.
+    """Return the sentence "It cannot be told without …", with the keys of the conditions `when` whose values are open.
 
-    when: the conditions; known: the entries of the configuration.
+    A value is open if only a run tells it, or if it may stand in a file that was not given. known: all entries.
     """
     keys = dict.fromkeys(c.key for c in when if isinstance(known.value(c.key), Unread))
     return f"It cannot be told without {listing(keys)}."
@@ -311,9 +311,9 @@ def _says_trainer(recognised: Recognised) -> str:
 def _traps(recognised: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
     """Yield the traps that the configuration holds, the worst first.
 
-    Where the trainer's version is not known, a trap that only some versions have is yielded only if its `if_open` is
-    true; it then gets the severity info if the newest version no longer has it. fill: a function that puts values of
-    the configuration into a sentence.
+    A trap may exist in some versions of the trainer only. If the version is not known, such a trap is yielded if its
+    `if_open` is true, and with the severity info if the newest version no longer has it. fill: a function that puts
+    values of the configuration into a sentence.
     """
     held = []
     for trap in recognised.rules.traps:

@@ -103,11 +103,11 @@ def _decoded(text: str | bytes, name: str) -> str:
 
 
 def _read_path(path: Path, depth: int) -> list[Source]:
-    """Return the sources of a file, after those of the files beside it on which it builds. Raises InputError.
+    """Return the sources of a file, each after the sources on which it builds. Raises InputError.
 
-    A source keeps in `parents` only the names of files that were not read, because they are not there or because
-    `_PARENTS` files already build on one another. depth: how many files, each building on the next, led to this one; 0
-    for the file that the caller named.
+    A source may build on files beside this one, whose sources are then in the list too. It keeps in `parents` only the
+    names of files that were not read, because they are not there or because `_PARENTS` files already build on one
+    another. depth: how many files, each building on the next, led to this one; 0 for the file that the caller named.
     """
     try:
         with path.open("rb") as file:

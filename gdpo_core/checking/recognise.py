@@ -17,10 +17,11 @@ _VERSION = re.compile(r"v?\d+(\.\d+)*[\w.+-]*", re.ASCII)
 
 @dataclass(frozen=True)
 class Recognised:
-    """The trainer of a configuration, its version if one is known, and the entries, by the names that keys have today.
+    """The trainer of a configuration, its version, the rules for this trainer, and the entries of the configuration.
 
-    known: the entries, with the trainer's defaults. parents: files on which the configuration builds and which were not
-    given; notes: sentences on what was left out, such as a second run.
+    version: None if it is not known. known: the entries, with the trainer's defaults; a key that was renamed has its
+    newest name. parents: files on which the configuration builds and which were not given; notes: sentences on what was
+    left out, such as a second run.
     """
 
     framework: Framework

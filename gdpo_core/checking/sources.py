@@ -54,8 +54,8 @@ class Source:
 
     entries: by key. mark: the program or call that the entries are for, such as "python3 -m verl.trainer.main_ppo" or
     "trl.GRPOConfig", and "" for a file of values. place: where that command or call stands, as file:line. parents:
-    files and arguments on which the entries build and which were not read. packages: from the name of a package that
-    the file installs to its version.
+    names of files, or words for the arguments of a function, which may hold further entries and were not read.
+    packages: from the name of a package that the file installs to its version.
     """
 
     file: str

@@ -206,7 +206,8 @@ def curves(name: str) -> Html:
     """Draw a chart for each reward with three courses: the forecast for the run left as it was, the forecast for
     another setting, and what was measured under that setting.
 
-    name: the dot in the picture of all forecasts that stands for that setting; one of `names`.
+    name: one of `names`: the set-up, the setting and a reward, joined by "~". The reward does not matter for the
+    charts; only the note above them mentions it, as the one whose dot the reader selected.
     """
     setup, setting, chosen = name.split("~")
     rows = [row for row in load() if (row["setup"], row["row"]) == (setup, setting)]

@@ -110,12 +110,12 @@ def between(low: float, high: float) -> str:
 def link(
     choice: Choice, kind: str, prompt: str, forecast: str, shown_first: str
 ) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """Return a tuple of what `Nav.write` needs: the values of the chapter's controls, the values that the address
-    leaves out, and a program.
+    """Return a tuple of what `Nav.write` needs: the values of the chapter's controls, the defaults of two of them,
+    which an address leaves out, and a program.
 
     The first two are mappings by the control's key in the address. The program is Python and prints the chapter's
     shares. kind: the outcome whose squares are highlighted; prompt: the name of the open prompt; forecast: the name of
-    the chosen dot; shown_first: the dot that is shown where none is chosen.
+    the forecast that is open, one of the picture's dots; shown_first: the one that is open before a reader chooses.
     """
     values = {
         "evidence-group": choice.group_size,

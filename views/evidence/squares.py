@@ -1,5 +1,5 @@
-"""The picture with a square per prompt, coloured by the outcome, which is what happens to the prompt's ties. A legend
-can highlight the squares of one outcome.
+"""The picture with a square per prompt. Its colour shows the prompt's outcome: which of the methods tie answers with
+different marks, and whether GDPO orders answers wrongly that GRPO ties. A legend can highlight one outcome.
 """
 
 from functools import lru_cache

@@ -100,9 +100,10 @@ def controls(task: Task, state: State, why: bool = False) -> dict[str, Any]:
 
 
 def defaults(first: Task, task: Task) -> Mapping[str, Any]:
-    """Return the defaults of the controls while the board shows the answers to `task`; the address leaves them out.
+    """Return the values of the controls that the address leaves out while the board shows the answers to `task`.
 
-    They are the state of the untouched board of `task`, and as the task `first`, which an address without a task means.
+    They are the values of the untouched board of `task`, save that the control that chooses the task has `first`: an
+    address without a task means this one.
     """
     return controls(task, grade_answers(task).state) | {"lab-task": first.id}
 
@@ -120,10 +121,10 @@ def link(board: Board, task: Task, first: Task) -> tuple[dict[str, Any], Mapping
 def deeds(board: Board, task: Task) -> set[str]:
     """Return which of two deeds, things that the Lab asks a reader to try, are done on the board: "tie" and "order".
 
-    "tie" is done if GDPO ties answers with different marks, though it ties none with the marks as graded. "order" is
-    done if the weight of correctness is not 1, there are right and wrong answers, and GDPO puts no wrong answer above a
-    right one. Neither is done if the board shows another method than GDPO. The ties and the order on the board are read
-    off its drawing, so that a flip of a mark waits for no further computation.
+    "tie" is done if GDPO ties answers with different marks on the board, but ties none while all marks are as graded.
+    "order" is done if the weight of correctness is not 1, there are right and wrong answers, and GDPO puts no wrong
+    answer above a right one. Neither is done if the board shows another method than GDPO. The ties and the order on the
+    board are read off its drawing, so that a flip of a mark waits for no further computation.
     """
     if board.method != "gdpo":
         return set()

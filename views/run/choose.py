@@ -99,7 +99,9 @@ def corrections(page: Nav, sample: Sample | None) -> mo.ui.dictionary:
 
 
 def corrections_fold(corrections: mo.ui.dictionary) -> mo.Html:
-    """Return the corrections in a fold, below paragraphs on which files are wanted and what happens to them."""
+    """Return a fold with the controls `corrections`, which correct how a log is read. Above them, paragraphs say which
+    files are wanted and what happens to them.
+    """
     inside: Html = div(
         "", paragraphs(*FILES), div("controls", *(div("", correction) for correction in corrections.elements.values()))
     )

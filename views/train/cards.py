@@ -99,7 +99,8 @@ class File(TypedDict):
 def load(data: Path) -> tuple[dict[str, Scenario], File]:
     """Return the scenarios by id, and the content of gallery.json, both from the folder `data`. They are read once.
 
-    Raises InputError if a file cannot be read, or if the sketches are not those of all scenarios.
+    Raises InputError if a file cannot be read, or if the scenarios with a sketch (the numbers of a card's small
+    picture) in gallery.json are not just those of scenarios.json.
     """
     scenarios = {scenario.id: scenario for scenario in load_scenarios(data / "scenarios.json")}
     path = data / "gallery.json"
@@ -277,7 +278,7 @@ def summary(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str,
 
 
 def gallery(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str, guesses: Guesses | None) -> Html:
-    """Return all cards, in a row per verdict, or, for a reader who predicts, in one row that tells no verdict.
+    """Return all cards, in a row per verdict. For a reader who predicts verdicts, all are in one row, which tells none.
 
     Set-ups with arms have a row of their own in either case. shown: the sketches, by scenario. guesses: by scenario,
     the verdict that the reader predicted, or None or "" where the reader has not predicted yet; in place of the mapping

@@ -111,9 +111,9 @@ def _pace(steps: Steps, every: str) -> Html:
 
 
 def _apart(steps: Steps, names: Sequence[str]) -> list[Html]:
-    """Return a sentence for each coin that GRPO and GDPO do not learn about equally fast.
+    """Return a sentence for each coin that takes one of GRPO and GDPO clearly more epochs to learn than the other.
 
-    steps: by method; names: of the coins, in the order of the epochs in `steps`.
+    steps: by method, the epoch at which each coin is learnt. names: the names of the coins, in the same order.
     """
     apart = [
         (name, grpo, gdpo)

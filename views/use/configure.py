@@ -163,8 +163,9 @@ def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditR
 
 
 def _shown_method(framework: Framework, lab: State) -> list[Html]:
-    """Return the lines that this trainer has for the method beside GRPO in the Lab, or a sentence that none are known;
-    an empty list if that method is GDPO.
+    """Return this trainer's lines for the method that the Lab shows beside GRPO, or a sentence that none are known.
+
+    The list is empty if that method is GDPO, whose lines are shown anyway. lab: the state of the Lab's board.
     """
     name = CHOSEN_METHODS[lab.method]
     if lab.method == "gdpo":

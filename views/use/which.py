@@ -112,10 +112,10 @@ def share_of_broken_ties_that_are_wrong() -> float:
 
 @lru_cache(maxsize=1)
 def weight_that_orders_broken_ties() -> str:
-    """Return as text the weight of correctness above which no tie that GDPO breaks ends in the wrong order.
+    """Return as text the weight of correctness above which GDPO orders every tie of GRPO right that it breaks.
 
-    The ties are those of a right and a wrong answer that GRPO has at equal weights, in the chapter Evidence as it
-    opens.
+    Ties are pairs of a right and a wrong answer, drawn as in the chapter Evidence before a reader changes anything, to
+    which GRPO gives one advantage at equal weights. GDPO breaks a tie if it gives them different ones.
     """
     pairs = _pairs()
     return up(pairs.sufficient_weight("gdpo", pairs.broken()))
