@@ -343,6 +343,9 @@ CASES = [  # beside those that tests/reports.json holds
     case("steps-missing", "warning", "4 of the 8 steps from 101 to 108", varied(), "gdpo", steps=[102, 104, 106, 108]),
     case("method-not-as-asked", "error", "reinforce_plus_plus", varied(), advantage=SWIFTS, asked="gdpo", **SWIFT),
     case("weights-not-as-given", None, "", varied(), "gdpo", given=[2, 1, 4], **GIVEN),  # a factor changes nothing
+    # MO-GRPO divides the sum of the normalised rewards by nothing, so here a factor does change the advantages.
+    case("weights-not-as-given", "error", "", varied(), "mo_grpo", given=[2, 1, 4], **GIVEN),
+    case("weights-not-as-given", None, "", varied(), "mo_grpo", given=[1, 0.5, 2], **GIVEN),
 ]
 
 

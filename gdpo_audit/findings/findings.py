@@ -16,6 +16,7 @@ from gdpo_audit.findings import (
     findings_methods,
     findings_primary,
     findings_rewards,
+    findings_shares,
     findings_weights,
 )
 from gdpo_audit.findings.facts import Facts
@@ -58,8 +59,8 @@ _IN_ORDER = (
     Kind(findings_advantages.method_not_as_asked, _USE, _FORMULAS, ("convention",)),
     Kind(findings_log.missing_rewards, _LOG),
     Kind(findings_rewards.conflict, _TRAIN, scenario="conflict", planned=True),
-    Kind(findings_rewards.reward_dominates, _TRAIN, _FORMULAS, _SHARE, "scales", planned=True),
-    Kind(findings_rewards.reward_starved, _TRAIN, _FORMULAS, _SHARE, planned=True),
+    Kind(findings_shares.reward_dominates, _TRAIN, _FORMULAS, _SHARE, "scales", planned=True),
+    Kind(findings_shares.reward_starved, _TRAIN, _FORMULAS, _SHARE, planned=True),
     Kind(findings_rewards.reward_dead, _TRAIN, "", ("zero-variance group",), "live"),
     Kind(findings_rewards.reward_dead_in_part, _LOG, "", ("zero-variance group",)),
     Kind(findings_rewards.reward_fades, _TRAIN, "", ("zero-variance group", "update share")),

@@ -12,6 +12,7 @@ from gdpo_audit.findings.words import (
     some,
     weights_in_turn,
 )
+from gdpo_audit.recipe.weights import UNDIVIDED
 from gdpo_core import config_lines
 from gdpo_core._words import number
 
@@ -52,8 +53,8 @@ def contradicted_weights(f: Facts) -> tuple[dict[str, float], dict[str, float], 
         return None
     names = [f.rewards[k] for k in known]
     given, made = [f.given_weights[name] for name in names], [f.recipe.weights[k] for k in known]
-    # A method that divides by a std removes a common factor of the weights, except for what its eps leaves of it.
-    up_to_scale = f.recipe.up_to_scale or f.recipe.method != "grpo_no_std"
+    # A method that divides the sum by a std removes a common factor of the weights, except for what its eps leaves.
+    up_to_scale = f.recipe.up_to_scale or f.recipe.method not in UNDIVIDED
     if up_to_scale:
         largest = max(range(len(known)), key=lambda i: abs(made[i]))
         factor = given[largest] / made[largest] if made[largest] and given[largest] else 1.0
