@@ -507,6 +507,24 @@ def test_a_notebook_may_hold_what_is_no_python():
     assert gc.check_config({"a.ipynb": json.dumps({"cells": [command]})}).group_size == 4
 
 
+def in_cells(*cells):
+    return {"a.ipynb": json.dumps({"cells": [{"cell_type": "code", "source": cell} for cell in cells]})}
+
+
+def test_a_file_that_a_cell_of_a_notebook_writes_is_read_too():
+    check = gc.check_config(in_cells("!pip install trl==1.2.0", f"%%writefile train.py\n{trl()}", "!python train.py"))
+    assert (check.method, check.rewards, check.version) == ("grpo", ("accuracy", "form"), "1.2.0")
+    assert gc.check_config(in_cells(f"%%file 'run.sh'\n{verl(GDPO_VERL)}")).method == "gdpo"
+    begun, ended = axolotl("", "grpo"), "trl: {reward_funcs: [r.a, r.b], reward_weights: [1, 2]}"
+    rest = [f"%%writefile c.yaml\n{begun}", f"%%writefile -a ./c.yaml\n{ended}", "%%writefile data.json\n[1]"]
+    check = gc.check_config(in_cells("!axolotl train ./c.yaml", *rest))
+    assert (check.rewards, check.weights, check.trainer) == (("r.a", "r.b"), (1.0, 2.0), "axolotl")
+    with pytest.raises(gc.InputError, match="no key"):  # A text is nothing that runs.
+        gc.check_config(in_cells(f"%%writefile notes.txt\n{trl()}"))
+    with pytest.raises(gc.InputError, match=r"^a\.ipynb:train\.py:2: expected Python"):
+        gc.check_config(in_cells("%%writefile train.py\nx = 1\nfrom trl import (\n"))
+
+
 @pytest.mark.parametrize(
     ("text", "rewards", "weights"),
     [

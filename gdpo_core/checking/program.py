@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from gdpo_core._errors import InputError, reason
@@ -18,6 +19,9 @@ from gdpo_core.checking.sources import Entry, Source, Unread, collect, flatten, 
 
 _CALLED = re.compile(r"\w*(?:GRPO|RLOO|GDPO|RLHF)\w*(?:Config|Trainer|Arguments)$")
 _CELL = re.compile(r"\s*%%(?!time|timeit|capture|prun|python3?\b).*")  # the first line of a cell that is no Python
+_WRITES = re.compile(
+    r"\s*%%(?:writefile|file)[ \t]+(-a[ \t]+|--append[ \t]+)?(.*\S)[ \t]*\n?"
+)  # a cell that is a file's text
 _LINE = re.compile(  # a line that is no Python: a command, a magic, a question
     r"^([ \t]*(?:[\w, ]+=[ \t]*)?)(?:%%?|!!?|\?\??(?=\w))((?:.*\\\n)*.*)$|^[\w.]+\?\??[ \t]*$", re.M
 )
@@ -44,17 +48,38 @@ class _Names:
 def read_notebook(text: str, file: str) -> list[Source]:
     """Return the sources of entries in a notebook. Its code cells are read as one program, in the way of `read_python`.
 
+    A cell that only writes a file, as after %%writefile, is left out (see `written_files`).
     file: the name of the file, for errors and places. Raises InputError if the text is no notebook, or its cells are no
     Python.
     """
+    texts = code_cells(text, file)
+    program = "\n".join("\n" * cell.count("\n") if _WRITES.match(cell) else _as_python(cell) for cell in texts)
+    return read_python(program, file, installed="\n".join(texts))
+
+
+def written_files(text: str, file: str) -> dict[str, str]:
+    """Return the texts that the cells of a notebook write into files, by the names of these files.
+
+    Such a cell begins with %%writefile NAME or %%file NAME. A later cell replaces what an earlier one wrote, unless it
+    appends with -a. file: the name of the notebook, for errors. Raises InputError if the text is no notebook.
+    """
+    written: dict[str, str] = {}
+    for cell in code_cells(text, file):
+        if begun := _WRITES.match(cell):
+            name = Path(begun[2].strip("'\"")).as_posix()
+            written[name] = written.get(name, "") * bool(begun[1]) + cell[begun.end() :].rstrip("\n") + "\n"
+    return written
+
+
+def code_cells(text: str, file: str) -> list[str]:
+    """Return the texts of the code cells of a notebook in their order. Raises InputError if the text is no notebook."""
     try:
         cells = [cell["source"] for cell in json.loads(text)["cells"] if cell.get("cell_type") == "code"]
-        texts = [cell if isinstance(cell, str) else "".join(cell) for cell in cells]
+        return [cell if isinstance(cell, str) else "".join(cell) for cell in cells]
     except (ValueError, RecursionError) as error:
         raise InputError(f"{file}: expected a notebook, got: {reason(error)}") from None
     except (KeyError, TypeError, AttributeError):
         raise InputError(f"{file}: expected a notebook, got JSON without a list of cells that have a source") from None
-    return read_python("\n".join(map(_as_python, texts)), file, installed="\n".join(texts))
 
 
 def _as_python(cell: str) -> str:

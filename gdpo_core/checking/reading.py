@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core.checking.program import read_notebook, read_python
+from gdpo_core.checking.program import code_cells, read_notebook, read_python, written_files
 from gdpo_core.checking.shell import COMMAND, read_shell
-from gdpo_core.checking.sources import Source
+from gdpo_core.checking.sources import Source, installed_by
 from gdpo_core.checking.values import read_json, read_yaml
 
 Given: TypeAlias = str | Path | Sequence[str | Path] | Mapping[str, str | bytes]
@@ -19,7 +20,7 @@ _READERS: dict[str, Callable[[str, str], list[Source]]] = {
     **dict.fromkeys((".yaml", ".yml"), lambda text, file: _with_commands(read_yaml(text, file))),
     ".json": lambda text, file: [read_json(text, file)],
     ".py": read_python,
-    ".ipynb": read_notebook,
+    ".ipynb": lambda text, file: _with_written(read_notebook(text, file), text, file),
     **dict.fromkeys((".sh", ".bash", ".slurm", ".sbatch", ".zsh"), read_shell),
 }
 _COMMAND = re.compile(
@@ -90,6 +91,35 @@ def _with_commands(source: Source) -> list[Source]:
             line = int(entry.place.rpartition(":")[2])
             sources += read_shell(entry.value, source.file, first=line + ("\n" in entry.value))
     return sources
+
+
+def _with_written(sources: Sequence[Source], text: str, file: str) -> list[Source]:
+    """Return the sources of a notebook together with those of the files that its cells write, which stand before them.
+
+    A file counts if the ending of its name is that of a configuration, a program or a script. One that cannot be read,
+    such as a file of data, is passed over. Raises its InputError if there is nothing else in the notebook.
+    sources: those of the notebook's other cells. text, file: the notebook and its name.
+    """
+    read: dict[str, list[Source]] = {}
+    errors: list[InputError] = []
+    for name, content in written_files(text, file).items():
+        if Path(name).suffix.lower() in _READERS:
+            try:
+                read[name] = read_text(content, f"{file}:{name}")
+            except InputError as error:
+                errors.append(error)
+    every = [source for of_file in read.values() for source in of_file] + list(sources)
+    if errors and not any(source.entries for source in every):
+        raise errors[0]
+    packages = installed_by("\n".join(code_cells(text, file)))
+    return [
+        replace(
+            source,
+            packages=packages | dict(source.packages),
+            parents=tuple(name for name in source.parents if Path(name).as_posix() not in read),
+        )
+        for source in every
+    ]
 
 
 def _decoded(text: str | bytes, name: str) -> str:
