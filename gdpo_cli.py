@@ -26,7 +26,9 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit with its status. arguments: those after `gdpo`, by default those of the process.
+    """Run the command line and exit with its status.
+
+    arguments: those after `gdpo`, by default those of the process.
 
     Input that cannot be used, and output that cannot be written, lead to one line on stderr and exit status 2. The
     environment variable OMP_WAIT_POLICY becomes "passive" where it is not set.
@@ -57,8 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _said_of(error: BaseException, debug: bool) -> tuple[int, str]:
     """Return the exit status and the line for an error that ended a command. An order to end the programme, such as
-    Ctrl+C, is raised again. If the error is that standard output cannot be written, that output is closed. debug:
-    whether to print the traceback too, where the fault is in gdpo itself.
+    Ctrl+C, is raised again. If the error is that standard output cannot be written, that output is closed.
+
+    debug: whether to print the traceback too, where the fault is in gdpo itself.
     """
     from gdpo_core._errors import InputError, fault_of, is_fault
 

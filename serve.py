@@ -62,7 +62,10 @@ def prepare() -> None:
 
 
 def main(host: str = "127.0.0.1", port: Port = 7860, base_url: str = "/") -> None:
-    """Serve the page until the process is ended. base_url: the path under which a proxy shows the page."""
+    """Serve the page until the process is ended.
+
+    base_url: the path under which a proxy shows the page.
+    """
     import marimo
     import uvicorn
 

@@ -37,8 +37,10 @@ def run(repeats: int = 15) -> None:
 
 
 def _measure(size: int, repeats: int) -> dict[str, float]:
-    """Return the median time in milliseconds of each programme, by its name. size: how many responses; repeats: how
-    often each programme is timed, except for a slow one, which is timed once.
+    """Return the median time in milliseconds of each programme, by its name.
+
+    size: how many responses.
+    repeats: how often each programme is timed, except for a slow one, which is timed once.
     """
     programmes, slow = _programmes(size)
     times: dict[str, list[float]] = {name: [] for name in programmes}
@@ -85,7 +87,9 @@ def _programmes(size: int) -> tuple[dict[str, Callable], set[str]]:
 
 def _draw(size: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return random rewards, (responses, rewards); the number of tokens of each response; and the indices of the
-    responses in a random order. size: how many responses.
+    responses in a random order.
+
+    size: how many responses.
     """
     generator = torch.Generator().manual_seed(size)
     rows = torch.randint(0, 2, (size, REWARDS), generator=generator).float()
@@ -96,7 +100,9 @@ def _draw(size: int) -> tuple[Tensor, Tensor, Tensor]:
 def _layouts(size: int) -> dict[str, tuple[Tensor, Tensor | None]]:
     """Return random rewards in three layouts, by name, each as a pair of the rewards and the group of each response.
     The layouts are: (prompts, rollouts, rewards), where the groups are None; (responses, rewards) in groups of random
-    sizes; and (responses, rewards) of equal groups in a random order. size: how many responses.
+    sizes; and (responses, rewards) of equal groups in a random order.
+
+    size: how many responses.
     """
     rows, _, order = _draw(size)
     sizes_by_chance = torch.Generator().manual_seed(size + 1)
@@ -109,15 +115,18 @@ def _layouts(size: int) -> dict[str, tuple[Tensor, Tensor | None]]:
 
 
 def _gdpo(rewards: Tensor, groups: Tensor | None) -> Tensor:
-    """Return GDPO's advantages as TRL computes them. groups: the group of each response; None if the rewards are
-    in a block per prompt.
+    """Return GDPO's advantages as TRL computes them.
+
+    groups: the group of each response; None if the rewards are in a block per prompt.
     """
     return gc.gdpo(rewards, weights=WEIGHTS, groups=groups, convention=gc.TRL)
 
 
 def _errors(size: int) -> dict[str, float]:
     """Return the largest difference between the advantages in float32 and in float64, for each layout of `_layouts` by
-    its name. size: how many responses.
+    its name.
+
+    size: how many responses.
     """
     return {
         name: (_gdpo(rewards, groups) - _gdpo(rewards.double(), groups)).abs().max().item()
@@ -126,7 +135,10 @@ def _errors(size: int) -> dict[str, float]:
 
 
 def _same(ours: Tensor, theirs: Tensor, name: str) -> None:
-    """Raise RuntimeError if advantages differ by over 1e-4 anywhere. name: what the library is compared with."""
+    """Raise RuntimeError if advantages differ by over 1e-4 anywhere.
+
+    name: what the library is compared with.
+    """
     apart = (ours - theirs).abs().max().item()
     if apart > 1e-4:
         raise RuntimeError(f"gdpo_core and {name} are up to {apart:.1e} apart")
@@ -135,7 +147,8 @@ def _same(ours: Tensor, theirs: Tensor, name: str) -> None:
 def _print(ms: dict[int, dict[str, float]], errors: dict[int, dict[str, float]], repeats: int) -> None:
     """Print the times, the errors of float32, a table that compares both with TARGETS and ERROR, and a line of JSON.
 
-    ms: the times in milliseconds, by size and programme; errors: the largest errors of float32, by size and layout;
+    ms: the times in milliseconds, by size and programme.
+    errors: the largest errors of float32, by size and layout.
     repeats: the number of rounds, for the title.
     """
     names = list(dict.fromkeys(name for of in ms.values() for name in of))

@@ -38,8 +38,10 @@ print(imported, before, audited, peak(), source["responses"], source["groups"], 
 
 
 def run(repeats: int = 3, millions: int = LARGE) -> None:
-    """Write the logs, audit each in new processes, check that every response was read, and print the table. repeats:
-    how many processes audit each log, one after the other; millions: how many million responses the largest log has.
+    """Write the logs, audit each in new processes, check that every response was read, and print the table.
+
+    repeats: how many processes audit each log, one after the other.
+    millions: how many million responses the largest log has.
     """
     with tempfile.TemporaryDirectory() as folder:
         logs = {
@@ -83,7 +85,9 @@ def _measure(path: Path, steps: int, repeats: int) -> dict[str, float]:
 
 def write_log(folder: Path, steps: int, steps_a_file: int, seed: int = 0) -> tuple[Path, int]:
     """Write a log with TRL's columns to `folder`/completions, with random rewards and GDPO's advantages; return
-    `folder` and `steps`, the number of steps of the log. steps_a_file: how many steps one Parquet file holds.
+    `folder` and `steps`, the number of steps of the log.
+
+    steps_a_file: how many steps one Parquet file holds.
     """
     completions = folder / "completions"
     completions.mkdir(parents=True)

@@ -36,8 +36,9 @@ async def _end(listening: asyncio.Server) -> None:
 
 
 async def _join(browser: tuple[asyncio.StreamReader, asyncio.StreamWriter], port: int, seconds: float) -> None:
-    """Connect a browser to the server at `port`, and carry what they send each other until both have ended. browser:
-    the reader and the writer of its connection.
+    """Connect a browser to the server at `port`, and carry what they send each other until both have ended.
+
+    browser: the reader and the writer of its connection.
     """
     server = await asyncio.open_connection(HOST, port)
     with suppress(asyncio.CancelledError):  # at the end, which is no fault

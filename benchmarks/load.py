@@ -33,9 +33,11 @@ BETWEEN = 4  # seconds between two uploads of one visitor
 
 @dataclass(frozen=True)
 class Load:
-    """The delays that some visitors saw while they flipped marks, and what their flips cost the server. ms: the delay
-    of every flip in milliseconds; errors: how many of the visitors were stopped by an error; cpu: the seconds of the
-    server's CPU, None where they are not known.
+    """The delays that some visitors saw while they flipped marks, and what their flips cost the server.
+
+    ms: the delay of every flip in milliseconds.
+    errors: how many of the visitors were stopped by an error.
+    cpu: the seconds of the server's CPU, None where they are not known.
     """
 
     ms: list[float]  # of every flip
@@ -60,8 +62,10 @@ class Load:
 
 def run(seconds: int = 20, seed: int = 0) -> None:
     """Start a server, put all loads on it, and print two tables and a line of JSON, which takes some four minutes.
-    seconds: how long each load lasts; seed: of the random draws, which are the marks to flip, the time at which each
-    visitor begins, and the learning rates.
+
+    seconds: how long each load lasts.
+    seed: of the random draws, which are the marks to flip, the time at which each visitor begins, and the learning
+        rates.
     """
     with serve("this page") as server:
         loads, painted, memory, arrival, done = asyncio.run(_loads(server, seconds, seed))
@@ -175,8 +179,9 @@ async def _first_visit(server: Server) -> None:
 
 async def flip_marks(server: Server, visitors: list[Visitor], seconds: float, rng: random.Random) -> Load:
     """Let each of the visitors flip one mark a second, for so many seconds. Return the delays that they saw, how many
-    of them were stopped by an error, and the seconds of the server's CPU. rng: draws the marks to flip and when each
-    visitor begins.
+    of them were stopped by an error, and the seconds of the server's CPU.
+
+    rng: draws the marks to flip and when each visitor begins.
     """
     ms: list[float] = []
     start, before = time.perf_counter(), server.cpu()
@@ -212,7 +217,9 @@ async def _trains(server: Server, until: float, rng: random.Random) -> int:
 
 async def _uploads(server: Server, until: float, log: str) -> int:
     """Let a visitor upload a log again and again until the time `until`, and wait each time for the audit and then for
-    BETWEEN seconds. Return how often the log was audited. log: the file in base64.
+    BETWEEN seconds. Return how often the log was audited.
+
+    log: the file in base64.
     """
     async with _arrived(server) as visitor:
         await visitor.open("run")

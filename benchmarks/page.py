@@ -60,7 +60,10 @@ def run(repeats: int = REPEATS) -> None:
 
 def open_until_shown(running, server: Server, name: str) -> float:
     """Open a page with an empty cache, and return the time, as time.perf_counter() tells it, at which it shows what it
-    has to show: the bars of the Lab, or the sentence of the empty app. running: a browser; name: a key of SHOWN.
+    has to show: the bars of the Lab, or the sentence of the empty app.
+
+    running: a browser.
+    name: a key of SHOWN.
     """
     context = running.new_context(**PAGE)
     page = context.new_page()
@@ -73,7 +76,10 @@ def open_until_shown(running, server: Server, name: str) -> float:
 
 
 def _until_shown(page, name: str) -> None:
-    """Wait until a page shows what it has to show; name: a key of SHOWN."""
+    """Wait until a page shows what it has to show.
+
+    name: a key of SHOWN.
+    """
     # Playwright's own wait would soon look only twice a second.
     page.wait_for_function(
         """([selector, count]) => {
@@ -89,8 +95,10 @@ def _until_shown(page, name: str) -> None:
 
 
 def _time(running, server: Server, name: str) -> float:
-    """Return the seconds from opening a page until it shows the elements of SHOWN[name]. running: a browser; name: the
-    name of the page.
+    """Return the seconds from opening a page until it shows the elements of SHOWN[name].
+
+    running: a browser.
+    name: the name of the page.
     """
     opened = time.perf_counter()
     return open_until_shown(running, server, name) - opened
@@ -98,7 +106,9 @@ def _time(running, server: Server, name: str) -> float:
 
 def _expect_deflated(event: dict) -> None:
     """Raise AssertionError if the server did not agree to compress what it sends over the websocket, with a window of
-    2^12 bytes. event: the browser's notice of the handshake.
+    2^12 bytes.
+
+    event: the browser's notice of the handshake.
     """
     headers = {name.lower(): value for name, value in event["response"]["headers"].items()}
     deflated = "permessage-deflate; server_max_window_bits=12" in headers.get("sec-websocket-extensions", "")

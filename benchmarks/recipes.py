@@ -40,13 +40,16 @@ VERDICTS = ("certain, right", "certain, wrong", "open", "open, wrong", "nothing"
 class Maker:
     """A way to make the advantages of a log from its rewards.
 
-    framework, method: the framework that writes such a log, and the id of the method in the audit. decoupled: whether
-    each reward is normalised in its group before the rewards are added up; group_eps: what is then added to its std.
+    framework, method: the framework that writes such a log, and the id of the method in the audit.
+    decoupled: whether each reward is normalised in its group before the rewards are added up.
+    group_eps: what is then added to its std.
     centre: whose mean is subtracted from a sum: that of its "group", of the "others" in the group, or of the "batch".
     by: what then divides the sum: "group", the std of the sums in its group; "mean", their mean there; "sums", the std
-    of all sums of the batch; "batch", the std over the batch of the centred sums; "", nothing. eps: what is added to
-    this divisor; ddof: that of every std. after: what is done at the end: "clipped", "whitened", or "factor" if each
-    batch is multiplied by a random number; "" for nothing.
+        of all sums of the batch; "batch", the std over the batch of the centred sums; "", nothing.
+    eps: what is added to this divisor.
+    ddof: that of every std.
+    after: what is done at the end: "clipped", "whitened", or "factor" if each batch is multiplied by a random number;
+        "" for nothing.
     """
 
     framework: str
@@ -117,9 +120,12 @@ MAKERS = {
 
 
 def simulate(maker: Maker, batches: list, weights: np.ndarray, draw: np.random.Generator) -> np.ndarray:
-    """Return the advantages, (responses,), that a maker gives batches of groups, computed in float32. batches: for each
-    batch a list of groups, each (rollouts, rewards); weights: (rewards,); draw: draws the bound at which the maker
-    clips all advantages and the factor by which it multiplies those of a batch, if it does so.
+    """Return the advantages, (responses,), that a maker gives batches of groups, computed in float32.
+
+    batches: for each batch a list of groups, each (rollouts, rewards).
+    weights: (rewards,).
+    draw: draws the bound at which the maker clips all advantages and the factor by which it multiplies those of a
+        batch, if it does so.
     """
     clip = draw.choice([1.0, 1.5, 2.0, 3.0])
     a = np.concatenate([_of_batch(maker, groups, weights.astype(np.float32), draw) for groups in batches])
@@ -127,9 +133,11 @@ def simulate(maker: Maker, batches: list, weights: np.ndarray, draw: np.random.G
 
 
 def _of_batch(maker: Maker, groups: list, weights: np.ndarray, draw: np.random.Generator) -> np.ndarray:
-    """Return the advantages, (responses,), that a maker gives one batch, before any clipping. groups: a (rollouts,
-    rewards) array for each group; weights: (rewards,); draw: draws the random number by which all advantages of the
-    batch are multiplied, if the maker does that.
+    """Return the advantages, (responses,), that a maker gives one batch, before any clipping.
+
+    groups: a (rollouts, rewards) array for each group.
+    weights: (rewards,).
+    draw: draws the random number by which all advantages of the batch are multiplied, if the maker does that.
     """
     sums, left = [], []
     for group in groups:
@@ -174,8 +182,9 @@ def _std(values: np.ndarray, ddof: int) -> float:
 
 
 def round_to(a: np.ndarray, precision: str) -> np.ndarray:
-    """Return the values, (responses,), as a log of this precision holds them, in float64. precision: one of
-    PRECISIONS.
+    """Return the values, (responses,), as a log of this precision holds them, in float64.
+
+    precision: one of PRECISIONS.
     """
     if precision.endswith("decimals"):
         return a.astype(np.float64).round(int(precision[0]))
@@ -185,8 +194,12 @@ def round_to(a: np.ndarray, precision: str) -> np.ndarray:
 
 @dataclass(frozen=True)
 class RandomLog:
-    """A random log. table: its rows; rewards: the names of its rewards; weights: those that made its advantages; about:
-    words that describe it.
+    """A random log.
+
+    table: its rows.
+    rewards: the names of its rewards.
+    weights: those that made its advantages.
+    about: words that describe it.
     """
 
     table: pl.DataFrame
@@ -196,9 +209,10 @@ class RandomLog:
 
 
 def random_log(maker: Maker, draw: np.random.Generator, odd: bool = False) -> RandomLog:
-    """Return a random log such as trainers write, with the advantages that `maker` makes of its rewards. odd: whether,
-    unlike in most trainers' logs, the advantages may be rounded, the weights may be any numbers of two decimals, groups
-    may have any size from 2 to 16, and there may be few batches.
+    """Return a random log such as trainers write, with the advantages that `maker` makes of its rewards.
+
+    odd: whether, unlike in most trainers' logs, the advantages may be rounded, the weights may be any numbers of two
+        decimals, groups may have any size from 2 to 16, and there may be few batches.
     """
     count, batches = int(draw.integers(1, 5)), int(draw.integers(1, 12) if odd else draw.integers(4, 21))
     size, prompts = int(draw.integers(2, 17) if odd else draw.choice([4, 8, 16])), int(draw.integers(2, 9))
@@ -251,9 +265,10 @@ def verdict(log: RandomLog, method: str, recipe: Recipe | None) -> str:
 def run(logs: int = 20, seed: int = 0, only: str = "") -> None:
     """Search for the recipes of random logs, and print how often each verdict on what was found fell.
 
-    Each log with a wrong verdict is printed first. Then come a table and a line of JSON with the verdicts. logs: how
-    many logs are made by each recipe; seed: the number that fixes their random draws; only: a text; a recipe without it
-    in its name is left out.
+    Each log with a wrong verdict is printed first. Then come a table and a line of JSON with the verdicts.
+    logs: how many logs are made by each recipe.
+    seed: the number that fixes their random draws.
+    only: a text; a recipe without it in its name is left out.
     """
     counts = {name: Counter[str]() for name in MAKERS if only in name}
     for (name, count), number in product(counts.items(), range(logs)):

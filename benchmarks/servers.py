@@ -23,7 +23,10 @@ COMMANDS = {
 
 @dataclass(frozen=True)
 class Server:
-    """A running server that is measured. started: what time.perf_counter() gave when its process was started."""
+    """A running server that is measured.
+
+    started: what time.perf_counter() gave when its process was started.
+    """
 
     process: subprocess.Popen
     port: int
@@ -56,8 +59,12 @@ class Server:
 
 @contextmanager
 def serve(name: str, stderr: int = subprocess.DEVNULL) -> Iterator[Server]:
-    """Start a server, yield it once it accepts connections, and end it with the `with` block. name: a key of COMMANDS;
-    stderr: where its error output goes, as for Popen, by default nowhere. Raises RuntimeError if it does not start.
+    """Start a server, yield it once it accepts connections, and end it with the `with` block.
+
+    name: a key of COMMANDS.
+    stderr: where its error output goes, as for Popen, by default nowhere.
+
+    Raises RuntimeError if it does not start.
     """
     port = unused_port()
     command = [sys.executable, *(word.format(port=port) for word in COMMANDS[name])]

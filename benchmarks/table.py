@@ -5,8 +5,10 @@ from collections.abc import Sequence
 
 
 def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a title and a table below it, with the first column aligned left and the others right. head: the titles of
-    the columns; rows: the cells of each line below them.
+    """Print a title and a table below it, with the first column aligned left and the others right.
+
+    head: the titles of the columns.
+    rows: the cells of each line below them.
     """
     lines = [list(head), *map(list, rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
@@ -20,8 +22,9 @@ def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None
 def judge(measured: float | None, target: float, unit: str, at_least: bool = False) -> list[str]:
     """Return three cells of a table: what was measured, the target, and the verdict. The verdict is "ok" or "falls
     short by" the part of the target that is missing, in percent and at least 1 %. If `measured` is None, the first cell
-    is "n/a" and the third "not measured". at_least: whether the target is the lowest value wanted, instead of the
-    highest.
+    is "n/a" and the third "not measured".
+
+    at_least: whether the target is the lowest value wanted, instead of the highest.
     """
     sign = "≥" if at_least else "≤"
     wanted = f"{sign} {target:g} {unit}".strip()

@@ -30,8 +30,10 @@ SETTLED = 3.0  # seconds to wait once the charts are there, until fonts, late sc
 
 def run(rounds: int = 60, far_rounds: int = 20, seed: int = 0) -> None:
     """Measure the times from a click to the new bars, on this machine and over a slow network, and print them. After
-    every toggle, check that the bars are the library's advantages. rounds, far_rounds: how many toggles are timed on
-    this machine and over the slow network; seed: of the random choice of the marks to flip.
+    every toggle, check that the bars are the library's advantages.
+
+    rounds, far_rounds: how many toggles are timed on this machine and over the slow network.
+    seed: of the random choice of the marks to flip.
     """
     task = bfcl.load_tasks(ROOT / "data" / "tasks")[0]
     graded = tuple(g.vector for g in bfcl.grade_all(task))
@@ -54,9 +56,13 @@ def _measure(
     `flip` returns them, and the milliseconds of CPU that the page's server took per toggle, None where that is not
     known.
 
-    The first WARM_UP toggles are not counted. ports: by page, the port of its server; cpu: by page, a function that
-    returns the seconds of CPU of its server. graded: the marks at the beginning. orders: by page, the order in which it
-    lists the answers. rounds: how many toggles are counted. seed: of the random choice of the marks.
+    The first WARM_UP toggles are not counted.
+    ports: by page, the port of its server.
+    cpu: by page, a function that returns the seconds of CPU of its server.
+    graded: the marks at the beginning.
+    orders: by page, the order in which it lists the answers.
+    rounds: how many toggles are counted.
+    seed: of the random choice of the marks.
     """
     flips, states = walk(graded, WARM_UP + rounds, seed)
     pages = {name: open_page(running, f"http://127.0.0.1:{port}/", READERS[name]) for name, port in ports.items()}
@@ -91,7 +97,9 @@ def listed_order(task: bfcl.Task) -> list[int]:
 def walk(graded, length: int, seed: int) -> tuple[list[tuple[int, int]], list[tuple]]:
     """Return a random walk of `length` flips as two lists: the mark that each flip turns, as (answer, reward), and the
     marks of all answers after that flip. Only flips are taken that move some advantage by more than 0.1 under GRPO and
-    under GDPO. graded: the marks before the first flip.
+    under GDPO.
+
+    graded: the marks before the first flip.
     """
     rng = random.Random(seed)
     passed, flips, states = graded, [], []
@@ -108,15 +116,18 @@ def walk(graded, length: int, seed: int) -> tuple[list[tuple[int, int]], list[tu
 
 
 def expected(passed, order: list[int]) -> list[list[float]]:
-    """Return two lists, the advantages of GRPO and those of GDPO. passed: the marks of all answers; order: the indices
-    of the answers in the order in which a page lists them.
+    """Return two lists, the advantages of GRPO and those of GDPO.
+
+    passed: the marks of all answers.
+    order: the indices of the answers in the order in which a page lists them.
     """
     return [[f(passed)[i].item() for i in order] for f in (gc.grpo, gc.gdpo)]
 
 
 def open_page(running, url: str, reader: str):
-    """Return a new page with its own cache, in which the script watch.js watches the charts from the start. reader: how
-    this script reads the charts, one of the values of READERS.
+    """Return a new page with its own cache, in which the script watch.js watches the charts from the start.
+
+    reader: how this script reads the charts, one of the values of READERS.
     """
     page = running.new_context(**PAGE).new_page()
     page.add_init_script(path=Path(__file__).parent / "watch.js")
@@ -127,7 +138,9 @@ def open_page(running, url: str, reader: str):
 
 def wait_until_shown(page, advantages, name: str, patience: float = 30) -> None:
     """Wait until the two charts of a page show these advantages, to within 0.02: a list for GRPO and one for GDPO.
-    Raises RuntimeError if they do not within `patience` seconds. name: of the page, for the error.
+    Raises RuntimeError if they do not within `patience` seconds.
+
+    name: of the page, for the error.
     """
     deadline = time.perf_counter() + patience
     while time.perf_counter() < deadline:
@@ -145,8 +158,12 @@ def wait_until_shown(page, advantages, name: str, patience: float = 30) -> None:
 def flip(page, toggle: int, advantages, name: str) -> dict[str, float]:
     """Click the mark of index `toggle` on a page, and return three times, in milliseconds from the click: "changed",
     when both charts show the new advantages; "painted", when the browser has painted them; and "words", when the words
-    below them are there. advantages: those that the charts have to show after the click; name: the name of the page,
-    for errors. Raises RuntimeError if the charts, or the words after them, take more than ten seconds.
+    below them are there.
+
+    advantages: those that the charts have to show after the click.
+    name: the name of the page, for errors.
+
+    Raises RuntimeError if the charts, or the words after them, take more than ten seconds.
     """
     page.evaluate("expected => watch.arm(expected)", advantages)
     x, y = page.evaluate("watch.toggles()")[toggle]
@@ -160,8 +177,9 @@ def flip(page, toggle: int, advantages, name: str) -> dict[str, float]:
 
 
 def _per_toggle(after: float | None, before: float | None, rounds: int) -> float | None:
-    """Return the milliseconds of CPU per toggle. after, before: the seconds of CPU used after and before `rounds`
-    toggles; if one of them is None, so is the result.
+    """Return the milliseconds of CPU per toggle.
+
+    after, before: the seconds of CPU used after and before `rounds` toggles; if one of them is None, so is the result.
     """
     return None if after is None or before is None else 1000 * (after - before) / rounds
 
@@ -170,8 +188,8 @@ def _summary(measured: list[dict[str, float]]) -> dict[str, float]:
     """Return a dict of four times in milliseconds, each counted from the click that flips a mark.
 
     "median" and "p95", the 95th percentile, are of the times until the bars are painted. "changed" is the median time
-    until the charts have changed, and "words" that until the words below the charts are there. measured: for each flip,
-    its times under "painted", "changed" and "words", as `flip` returns them.
+    until the charts have changed, and "words" that until the words below the charts are there.
+    measured: for each flip, its times under "painted", "changed" and "words", as `flip` returns them.
     """
     painted = [t["painted"] for t in measured]
     medians = {key: quantile([t[key] for t in measured], 0.5) for key in ("changed", "words")}
@@ -179,9 +197,11 @@ def _summary(measured: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _print(here: dict, far: dict, used: dict[str, float | None], seed: int) -> None:
-    """Print the times, how they stand beside the targets, and a line of JSON. here, far: by page, what `flip` returned
-    for each toggle on this machine and over the slow network; used: by page, the milliseconds of CPU per toggle on this
-    machine; seed: for the title and the JSON.
+    """Print the times, how they stand beside the targets, and a line of JSON.
+
+    here, far: by page, what `flip` returned for each toggle on this machine and over the slow network.
+    used: by page, the milliseconds of CPU per toggle on this machine.
+    seed: for the title and the JSON.
     """
     tables = {}
     for where, times in (("here", here), (f"{1000 * FAR:.0f} ms away, each way", far)):

@@ -19,8 +19,12 @@ EPS = 1e-12  # added to every std, where gc treats groups without spread exactly
 
 def run(repeats: int = 7) -> None:
     """Measure all programmes in turn, check that they learn the same, and print the table. Each programme trains every
-    method of COMPARED. repeats: how often each is measured. Raises RuntimeError if the median over seeds of a
-    programme's probabilities is anywhere over 0.05 away from that of gc.train.
+    method of COMPARED.
+
+    repeats: how often each is measured.
+
+    Raises RuntimeError if the median over seeds of a programme's probabilities is anywhere over 0.05 away from that of
+    gc.train.
     """
     programmes: dict[str, Callable[[str], np.ndarray]] = {
         "gc.train": lambda method: gc.train(method, START, scale=SCALE).p.numpy(),
@@ -49,7 +53,11 @@ def train(method: str, seeds: int, rng: np.random.Generator) -> np.ndarray:
     """Train a policy of coins in plain NumPy, as `gdpo_core.train` does, and return the probability that each coin
     falls on 1.
     The probabilities are (seeds, epochs + 1, rewards), those before training first. They begin at START, and a 1 pays
-    SCALE. method: one of COMPARED; seeds: how many trainings run at once; rng: draws all their samples.
+    SCALE.
+
+    method: one of COMPARED.
+    seeds: how many trainings run at once.
+    rng: draws all their samples.
     """
     scale = np.array(SCALE, dtype=np.float32)
     logits = np.tile(np.log(np.array(START) / (1 - np.array(START))), (seeds, 1)).astype(np.float32)
@@ -65,7 +73,9 @@ def train(method: str, seeds: int, rng: np.random.Generator) -> np.ndarray:
 
 def _advantages(method: str, rewards: np.ndarray) -> np.ndarray:
     """Return the advantages, (seeds, prompts, rollouts), of rewards, (seeds, prompts, rollouts, rewards), scaled to
-    mean 0 and std 1 over all responses of a seed. method: "gdpo", "grpo", or any other name for GRPO without std.
+    mean 0 and std 1 over all responses of a seed.
+
+    method: "gdpo", "grpo", or any other name for GRPO without std.
     """
     if method == "gdpo":
         centred = rewards - rewards.mean(2, keepdims=True)

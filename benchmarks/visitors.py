@@ -72,8 +72,9 @@ class Visitor:
         self.listening = asyncio.create_task(self._listen())
 
     async def flip(self, answer: int, reward: int) -> float:
-        """Flip one mark on the board as the page does, and return the seconds until the new drawing has come. answer,
-        reward: the indices of the mark.
+        """Flip one mark on the board as the page does, and return the seconds until the new drawing has come.
+
+        answer, reward: the indices of the mark.
         """
         self.state["marks"][answer][reward] ^= 1
         marks, sent = json.loads(json.dumps(self.state["marks"])), time.perf_counter()
@@ -82,8 +83,10 @@ class Visitor:
         return time.perf_counter() - sent
 
     async def set(self, widget: str, state: dict) -> None:
-        """Set traits of a widget, as the widget's half in the browser does. widget: the name of its class in lower
-        case; state: the values by trait.
+        """Set traits of a widget, as the widget's half in the browser does.
+
+        widget: the name of its class in lower case.
+        state: the values by trait.
         """
         await self._to_model(self.models[widget], {"method": "update", "state": state, "bufferPaths": []})
 
@@ -95,8 +98,9 @@ class Visitor:
         return time.perf_counter() - sent
 
     async def choose(self, values: Mapping[str, Any]) -> float:
-        """Set controls of marimo, and return the seconds until the cells have run. values: from the beginning of a
-        control's label to the control's new value.
+        """Set controls of marimo, and return the seconds until the cells have run.
+
+        values: from the beginning of a control's label to the control's new value.
         """
         runs, sent = self.runs, time.perf_counter()
         ids = [next(id for said, id in self.controls.items() if said.startswith(label)) for label in values]
@@ -105,7 +109,9 @@ class Visitor:
         return time.perf_counter() - sent
 
     async def upload(self, name: str, encoded: str) -> float:
-        """Give the chapter Your run a file, and return the seconds until its audit is there. name: of the file;
+        """Give the chapter Your run a file, and return the seconds until its audit is there.
+
+        name: of the file.
         encoded: its content in base64, as the browser sends it.
         """
         return await self.choose({FILES: [[name, encoded]]})
@@ -193,8 +199,10 @@ class Visitor:
 
 
 def label_of(attribute: str) -> str:
-    """Return the text of a control's label, or "" if it has none. attribute: the value of `data-label` in the HTML of
-    the page. It is a text in JSON, with escapes as in HTML; the tags in this text are dropped.
+    """Return the text of a control's label, or "" if it has none.
+
+    attribute: the value of `data-label` in the HTML of the page. It is a text in JSON, with escapes as in HTML; the
+        tags in this text are dropped.
     """
     label = json.loads(unescape(attribute))
     return TAG.sub("", label) if label else ""

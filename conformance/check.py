@@ -58,7 +58,9 @@ def first_line(error: BaseException) -> str:
 
 def run(function: Callable, case: dict) -> list[float] | str:
     """Return the advantages that a function gives for a case, as a list of floats. If the function raises an error, or
-    does not give one number per row, return words that say so. case: with "rewards", "groups", "weights" and "lengths".
+    does not give one number per row, return words that say so.
+
+    case: with "rewards", "groups", "weights" and "lengths".
     """
     rows = len(case["rewards"])
     try:
@@ -81,9 +83,10 @@ def run(function: Callable, case: dict) -> list[float] | str:
 
 
 def inputs_of(case: dict, changes: dict) -> dict:
-    """Return the four inputs of `advantages` by name, for a case as a faulty trainer sees it. changes: by the name of
-    an input, what the trainer has in its place: a list, or the name of a change, such as "zeros" for missing rewards
-    that count as 0. Keys of `changes` that name no input are ignored.
+    """Return the four inputs of `advantages` by name, for a case as a faulty trainer sees it.
+
+    changes: by the name of an input, what the trainer has in its place: a list, or the name of a change, such as
+        "zeros" for missing rewards that count as 0. Keys of `changes` that name no input are ignored.
     """
     rows, kinds = len(case["groups"]), len(set(case["groups"]))
     named = {
@@ -98,8 +101,11 @@ def inputs_of(case: dict, changes: dict) -> dict:
 
 def fits(found: list[float], case: dict, method: str, changes: dict, how: dict | None = None) -> bool:
     """Return whether the advantages that a function found for a case are, to within `ALIKE`, those that a known fault
-    would give. changes: the fault, as inputs and arguments by name that replace those of `advantages`. how: arguments
-    of `advantages` that make the convention to which the fault is added; None for the paper's, which needs none.
+    would give.
+
+    changes: the fault, as inputs and arguments by name that replace those of `advantages`.
+    how: arguments of `advantages` that make the convention to which the fault is added; None for the paper's, which
+        needs none.
     """
     otherwise = {name: value for name, value in changes.items() if name not in INPUTS}
     return near(found, advantages(**inputs_of(case, changes), **{"method": method} | (how or {}) | otherwise), ALIKE)
@@ -122,9 +128,12 @@ def says(function: Callable, found: list[float], case: dict, method: str, common
     gives this answer. One such way is the paper's, and the others are faults.
 
     If no known way gives it, the sentence says that the answer has NaN, that the function takes round-off for a std, or
-    how far the answer is from the paper's. found: the answer; case: a case of the file cases.json, whose own ways are
-    tried first; method: the method asked for; common: further ways, which are tried in every case: from the sentence of
-    a way to the inputs and arguments of `reference.advantages` that it changes.
+    how far the answer is from the paper's.
+    found: the answer.
+    case: a case of the file cases.json, whose own ways are tried first.
+    method: the method asked for.
+    common: further ways, which are tried in every case: from the sentence of a way to the inputs and arguments of
+        `reference.advantages` that it changes.
     """
     for sentence, changes in (case["ways"] | common).items():
         if fits(found, case, method, changes):
@@ -149,9 +158,10 @@ def fault_of(wrong: list[tuple[dict, list[float]]], method: str, data: dict, how
     """Return the known fault that explains the largest number of wrong answers, and this number; ("", 0) if the number
     is not above half of the wrong answers, or not above `FEW`.
 
-    wrong: the cases that were answered wrongly, each with its answer. data: what `load` returns. how: the arguments of
-    `reference.advantages` that make the convention asked for. Each fault is tried both under this convention and under
-    the paper's.
+    wrong: the cases that were answered wrongly, each with its answer.
+    data: what `load` returns.
+    how: the arguments of `reference.advantages` that make the convention asked for. Each fault is tried both under this
+        convention and under the paper's.
     """
     found = {
         fault: sum(any(fits(a, case, method, changes, start) for start in ({}, how)) for case, a in wrong)
@@ -167,8 +177,11 @@ def wrong_as(
 ) -> str:
     """Return a sentence that says what is wrong with `a`, a function's answer to a case, which disagrees with the
     convention. If another eps or round-off explains how far `a` is off, the sentence says so. Otherwise it is `fault`
-    if that explains `a` too, or else what `says` finds. fault: a sentence on the known fault that explains most of the
-    function's answers that are far off; "" if no fault does. data: what `load` returns.
+    if that explains `a` too, or else what `says` finds.
+
+    fault: a sentence on the known fault that explains most of the function's answers that are far off; "" if no fault
+        does.
+    data: what `load` returns.
     """
     how, name = data["conventions"][convention]["how"], data["conventions"][convention]["name"]
     name = "the paper" if convention == "paper" else name

@@ -6,9 +6,11 @@ from math import fsum, isnan, nan, sqrt
 
 
 def moments(values, ddof, counts):
-    """Return the mean and the standard deviation of values. counts: how often each value counts; ddof: what is
-    subtracted from the number of values in the standard deviation. Both results are NaN if there are no values, or if
-    one is NaN. If the values differ only by round-off, the results are the first value and 0.
+    """Return the mean and the standard deviation of values.
+
+    counts: how often each value counts.
+    ddof: what is subtracted from the number of values in the standard deviation. Both results are NaN if there are no
+        values, or if one is NaN. If the values differ only by round-off, the results are the first value and 0.
     """
     if not values or any(map(isnan, values)):
         return nan, nan
@@ -24,14 +26,18 @@ def advantages(
     batch_eps_to="std", last_step="responses", missing="skipped", empty_counts=False, group_of_one="zero",
     leave_one_out=False, batch_ddof=None, std_of="group", group_eps_to="std",
 ):  # fmt: skip
-    """Return a list of advantages, one per row. rewards: a list of rewards per row, NaN for a missing one; groups: the
-    group of each row; weights: one per reward; lengths: the tokens of each row, which count only if last_step is
-    "tokens".
+    """Return a list of advantages, one per row.
 
-    method: gdpo, grpo, grpo_no_std or grpo_batch_std. batch_ddof: the ddof of GDPO's batch step, None for `ddof`.
+    rewards: a list of rewards per row, NaN for a missing one.
+    groups: the group of each row.
+    weights: one per reward.
+    lengths: the tokens of each row, which count only if last_step is "tokens".
+
+    method: gdpo, grpo, grpo_no_std or grpo_batch_std.
+    batch_ddof: the ddof of GDPO's batch step, None for `ddof`.
     std_of: "group", or "batch" if what is normalised in a group is divided by the std over the whole batch.
     group_eps_to: "std", or "variance" if the eps inside groups is added to the variance. The others are fields of a
-    `gdpo_core.Convention`, save that last_step may also be "none", for no batch step. Defaults are the paper's.
+        `gdpo_core.Convention`, save that last_step may also be "none", for no batch step. Defaults are the paper's.
     """
     skips, rows, sum_eps = missing == "skipped", range(len(rewards)), group_eps if grpo_eps is None else grpo_eps
     by_n = ddof if batch_ddof is None else batch_ddof

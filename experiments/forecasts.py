@@ -54,8 +54,8 @@ def predict(logs: Path) -> list[dict[str, Any]]:
     number of steps.
 
     Forecasts are made from the first 25 steps of a log, and again from its first 50. Beside the keys of `_forecast` a
-    dict has setup and row, the names of the row's set-up and of the row; from_steps, 25 or 50; and reward. logs: the
-    folder with the logs to forecast from, that of a set-up in SETUP/grpo/0.
+    dict has setup and row, the names of the row's set-up and of the row; from_steps, 25 or 50; and reward.
+    logs: the folder with the logs to forecast from, that of a set-up in SETUP/grpo/0.
     """
     rows = [row for row in planned_rows() if row.name != AS_IT_RAN]
     reports = {
@@ -70,8 +70,10 @@ def predict(logs: Path) -> list[dict[str, Any]]:
 
 
 def _report(folder: Path, steps: int) -> Any:
-    """Return the audit's report on the first steps of a run, with correctness as its primary reward. folder: that of
-    the run; steps: how many steps from the first one on.
+    """Return the audit's report on the first steps of a run, with correctness as its primary reward.
+
+    folder: that of the run.
+    steps: how many steps from the first one on.
     """
     files = sorted((folder / "completions").glob("*.parquet"))[:steps]
     return audit(read_run([str(path) for path in files]), primary=REWARDS[0])
@@ -82,8 +84,8 @@ def _forecast(report: Any, row: Row) -> Iterator[tuple[str, dict[str, Any]]]:
 
     A forecast is a dict of fields of `RewardForecast`. difference, low and high are in parts of the reward's range, or
     all None if the forecast is open. as_it_ran and forecast are in these parts too, with every fifth step only. speed,
-    speed_error, push and push_as_it_ran are as they are there; why is missing if it is empty. report: the audit's
-    report on the log to forecast from.
+    speed_error, push and push_as_it_ran are as they are there; why is missing if it is empty.
+    report: the audit's report on the log to forecast from.
     """
     setup, trained = setup_named(row.setup), row.trained
     gate = None if row.gate is None else {"reward": row.gate[0], "on": row.gate[1]}
@@ -112,16 +114,19 @@ def _tasks() -> dict[str, Task]:
 
 @cache
 def _grades(prompt: str, text: str) -> Mapping[str, float]:
-    """Return the grades of an answer, as `experiments.train.grades` returns them. prompt: the request; text: the
-    answer.
+    """Return the grades of an answer, as `experiments.train.grades` returns them.
+
+    prompt: the request.
+    text: the answer.
     """
     return grades(_tasks()[prompt], text)
 
 
 def rewards_of(setup: Setup, folder: Path) -> pl.DataFrame:
     """Return a table of a run with the columns step, reward and mean: the mean of each reward at each step, in parts of
-    the reward's range. It is graded from the logged texts as the set-up pays it; the noise is left out. folder: the
-    run's.
+    the reward's range. It is graded from the logged texts as the set-up pays it; the noise is left out.
+
+    folder: the run's.
     """
     texts = pl.concat([pl.read_parquet(path) for path in sorted((folder / "completions").glob("*.parquet"))])
     graded = [_grades(*pair) for pair in texts.select("prompt", "completion").iter_rows()]
@@ -140,7 +145,8 @@ def measure(runs: Path) -> pl.DataFrame:
 
     The columns are setup, row, seed, step, reward and mean; the mean counts a fail as 0 and a pass as 1, whatever they
     pay. A row of plans.json is left out unless all its seeds are trained. A reward that is noise alone is always left
-    out. runs: the folder of the runs, in SETUP/ROW/SEED.
+    out.
+    runs: the folder of the runs, in SETUP/ROW/SEED.
     """
     tables = []
     for row in planned_rows():
@@ -179,7 +185,9 @@ def speeds(*folders: Path) -> pl.DataFrame:
 
 def what_came(table: pl.DataFrame) -> dict[tuple[str, str, str], float]:
     """Return what came of each row, by set-up, row and reward: the mean of the reward over all the row's runs and
-    steps, less the mean over the runs of the set-up as it ran. table: what `measure` returns.
+    steps, less the mean over the runs of the set-up as it ran.
+
+    table: what `measure` returns.
 
     A set-up as it ran has the row "as it ran" in the table. If the table has none, its runs are taken from
     `data/experiments.parquet`, which were trained earlier.
@@ -202,8 +210,9 @@ def judge(came: Sequence[float], forecasts: Sequence[Mapping[str, float | None]]
     Six of its values are counts: "forecasts", all of them; "open", those without an interval; "clear", those where the
     difference that came is at least CLEAR in size; "signs", those of the clear ones whose sign was forecast;
     "intervals", those with an interval; and "held", those whose interval holds what came. Two are mean errors: "error",
-    that of the forecasts, and "of_no_change", that of the guess "nothing changes". came: the difference that came after
-    each forecast. forecasts: each with difference, low and high, which are None if it is open.
+    that of the forecasts, and "of_no_change", that of the guess "nothing changes".
+    came: the difference that came after each forecast.
+    forecasts: each with difference, low and high, which are None if it is open.
     """
     pairs = list(zip(came, forecasts, strict=True))
     shut = [(x, f["low"], f["high"]) for x, f in pairs if f["low"] is not None and f["high"] is not None]
@@ -250,7 +259,9 @@ def main() -> int:
 
 def print_judged(table: pl.DataFrame) -> None:
     """Print each forecast from 25 steps whose row is in the table, with what came of it, and then how good these
-    forecasts are; after that the same for the forecasts from 50 steps. table: what `measure` returns.
+    forecasts are; after that the same for the forecasts from 50 steps.
+
+    table: what `measure` returns.
     """
     came, said = what_came(table), json.loads(FORECASTS.read_text())
     for steps in FROM_STEPS:

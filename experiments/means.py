@@ -57,7 +57,8 @@ def _scalars_of_rates(setup: Setup, steps: pl.DataFrame) -> Scalars:
     """Return what a log of means alone would hold of one of the 100 runs in data/experiments.parquet.
 
     The mean of a reward is its pass rate times what a pass pays; for the noise it is the mean in the table. Stds and
-    other scalars are NaN, because the table does not have them. steps: the rows that the table has of the run.
+    other scalars are NaN, because the table does not have them.
+    steps: the rows that the table has of the run.
     """
     rates = steps.select(setup.names).to_numpy().astype(float)
     pays = np.array([*setup.pays, *[1.0] * setup.noise])
@@ -79,7 +80,8 @@ def _judge(exact: np.ndarray, found: Shares, slack: float) -> dict[str, float]:
     which they decide which reward is the largest; and "decided", 1 if they do so for the mean over the second half of
     the run, else 0.
 
-    exact: (steps, rewards) the exact shares; a step with a NaN is left out. slack: by how much a bound may be missed.
+    exact: (steps, rewards) the exact shares; a step with a NaN is left out.
+    slack: by how much a bound may be missed.
     """
     there = np.isfinite(exact).all(1)
     exact, low, high, largest = exact[there], found.low[there], found.high[there], found.largest[there]
@@ -99,7 +101,9 @@ def _judge(exact: np.ndarray, found: Shares, slack: float) -> dict[str, float]:
 
 
 def scalars_of(rewards: np.ndarray, setup: Setup, method: str) -> Scalars:
-    """Return what TRL 1.16 logs of some steps under a method. rewards: (steps, groups, rollouts, rewards).
+    """Return what TRL 1.16 logs of some steps under a method.
+
+    rewards: (steps, groups, rollouts, rewards).
 
     `frac_reward_zero_std`, TRL's share of the groups whose rewards all have one sum, is NaN under GDPO, where TRL takes
     it of the whole batch.
@@ -113,8 +117,9 @@ def scalars_of(rewards: np.ndarray, setup: Setup, method: str) -> Scalars:
 
 
 def exact_shares(rewards: np.ndarray, setup: Setup, method: str) -> np.ndarray:
-    """Return each reward's share of the update at each step, (steps, rewards), as the library computes it. rewards:
-    (steps, groups, rollouts, rewards).
+    """Return each reward's share of the update at each step, (steps, rewards), as the library computes it.
+
+    rewards: (steps, groups, rollouts, rewards).
     """
     options: dict[str, Any] = {"weights": setup.reward_weights, "convention": gc.TRL}
     return np.array([gc.update_share(step, method, **options) for step in rewards])
@@ -125,8 +130,9 @@ def other_largest(rewards: np.ndarray, weights: Sequence[float], method: str, se
     of the update, while TRL logs the same numbers.
 
     rewards: (groups, rollouts, rewards). TRL logs means and stds of the batch, which do not depend on the groups. Under
-    any method but GDPO it also logs how many groups are silent, so that this number has to stay. A silent group is one
-    whose advantages are all 0. The search swaps answers at random, so False only means that it found no such groups.
+        any method but GDPO it also logs how many groups are silent, so that this number has to stay. A silent group is
+        one whose advantages are all 0. The search swaps answers at random, so False only means that it found no such
+        groups.
     seed: of the random draws.
     """
     sums = [_update_sums(group, np.array(weights), method) for group in rewards]
@@ -143,8 +149,9 @@ def _climb(dealt: np.ndarray, sums: list, target: int, weights: np.ndarray, meth
     At most `SWAPS` swaps are tried, one after the other. The lead of the reward is its share less the largest other
     share. A swap is kept only if nothing that TRL logs changes, and if the lead is larger than after the last swap that
     was kept. The first swap that is kept may leave any lead.
-    dealt: (groups, rollouts, rewards) the rewards of the answers in each group; sums: by group, the pair that
-    `_update_sums` returns. Both are changed in place. draw: a random generator of NumPy.
+    dealt: (groups, rollouts, rewards) the rewards of the answers in each group.
+    sums: by group, the pair that `_update_sums` returns. Both are changed in place.
+    draw: a random generator of NumPy.
     """
     groups, size, _ = dealt.shape
     silent, best = sum(pair[1] == 0 for pair in sums), -np.inf
@@ -172,7 +179,9 @@ def _climb(dealt: np.ndarray, sums: list, target: int, weights: np.ndarray, meth
 def _update_sums(group: np.ndarray, weights: np.ndarray, method: str) -> tuple[np.ndarray, float]:
     """Return two sums over one group, with A the advantages and a_k the part of reward k in them: Σ a_k A, (rewards,),
     and Σ A². Both leave out a factor that all groups of the batch have in common, and under GRPO the eps; both are 0
-    where every advantage is 0. group: (rollouts, rewards).
+    where every advantage is 0.
+
+    group: (rollouts, rewards).
     """
     x = (group - group.mean(0)) * weights
     if method == "gdpo":
@@ -242,8 +251,10 @@ def of_runs(folder: Path) -> pl.DataFrame:
 
 
 def tables(rates: pl.DataFrame, logs: pl.DataFrame) -> list[str]:
-    """Return lines of Markdown for docs/means.md: tables and sentences on how good the bounds are. rates: the rows of
-    `of_table`, with bounds from the means alone; logs: the rows of `of_runs`, with bounds from all that TRL logs.
+    """Return lines of Markdown for docs/means.md: tables and sentences on how good the bounds are.
+
+    rates: the rows of `of_table`, with bounds from the means alone.
+    logs: the rows of `of_runs`, with bounds from all that TRL logs.
     """
     ran = logs.filter(pl.col("method") == pl.col("ran"))
     centred = logs.filter(pl.col("method") == "grpo_no_std")
@@ -269,8 +280,8 @@ def _table(rows: pl.DataFrame, dealt: bool) -> list[str]:
 
     rows: a row per run, with its set-up in the column "setup", its method in "under", and the figures of `_judge`.
     dealt: whether the table also has the mean of the column "dealt". It holds the share of a run's steps at which, with
-    the same answers in other groups, TRL would log the same numbers though another reward had the largest share of the
-    update.
+        the same answers in other groups, TRL would log the same numbers though another reward had the largest share of
+        the update.
     """
     heads = ["set-up", "method", "runs", "steps inside", "median width", "steps decided", "runs decided"]
     heads += ["steps that other groups turn"] * dealt
@@ -300,8 +311,8 @@ def _sentences(rates: pl.DataFrame, ran: pl.DataFrame) -> list[str]:
     """Return the sentences below the tables of docs/means.md. Their numbers show whether the bounds are as good as we
     expected before we computed them.
 
-    rates: a row per run, with bounds from the means alone; ran: a row per run, with bounds from all that TRL logs,
-    computed under the method with which the run was trained.
+    rates: a row per run, with bounds from the means alone.
+    ran: a row per run, with bounds from all that TRL logs, computed under the method with which the run was trained.
     """
     both = pl.concat([rates.select("held", "steps"), ran.select("held", "steps")])
     wide = 100 * float(np.median([*rates["width"], *ran["width"]]))

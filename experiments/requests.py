@@ -88,7 +88,10 @@ def task_of(request: Request) -> Task:
 
 @cache
 def _function(template: int) -> Function:
-    """Return the documentation of the function that answers requests of a template. template: its number."""
+    """Return the documentation of the function that answers requests of a template.
+
+    template: its number.
+    """
     kind = TEMPLATES[template]
     types = {str: "string", int: "integer", bool: "boolean"}
     properties: dict[str, Schema] = {}

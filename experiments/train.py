@@ -53,12 +53,17 @@ def prompts() -> list[Request]:
 
 def reward_functions(setup: Setup, tasks: dict[str, Task], seed: int) -> list[Callable[..., list[float]]]:
     """Return the reward functions of a set-up as TRL calls them; the name of each function is that of its reward.
-    tasks: the task of each request, by the request's text; seed: the seed of the noise, if the set-up has any.
+
+    tasks: the task of each request, by the request's text.
+    seed: the seed of the noise, if the set-up has any.
     """
     known: dict[tuple[str, str], dict[str, float]] = {}
 
     def marks(prompt: str, text: str) -> dict[str, float]:
-        """Return the grades of an answer, by name. prompt: the text of the request; text: that of the answer.
+        """Return the grades of an answer, by name.
+
+        prompt: the text of the request.
+        text: that of the answer.
 
         `tasks` holds the task of the request. The grades are kept in `known`, from which other reward functions take
         them.
@@ -101,7 +106,7 @@ def pay(setup: Setup, k: int, graded: Mapping[str, float]) -> float:
     """Return what the reward with index k of a set-up pays for an answer: its `fails` at grade 0, its `pays` at 1.
 
     graded: the grades of the answer, as `grades` returns them. If the set-up gates this reward, its grade is multiplied
-    by the grade on which the gate depends.
+        by the grade on which the gate depends.
     """
     name = setup.graded[k]
     gated = setup.gate is not None and name == setup.gate[0]
@@ -167,8 +172,10 @@ def run_once(
     setup: Setup, method: str, seed: int, folder: Path, learning_rate: float, steps: int, row: str | None = None
 ) -> None:
     """Train one run and write its metrics.json into a folder of its own inside `folder`; do nothing if that file is
-    there already. What an interrupted run left behind is removed first. row: for a run that plans.json plans, the name
-    of its row there, which takes the place of the method in the path; None for any other run.
+    there already. What an interrupted run left behind is removed first.
+
+    row: for a run that plans.json plans, the name of its row there, which takes the place of the method in the path;
+        None for any other run.
     """
     out = folder / setup.name / (row or method) / str(seed)
     if (out / "metrics.json").exists():

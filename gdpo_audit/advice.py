@@ -35,7 +35,8 @@ from gdpo_core.conventions import NAMES
 def of_group(rewards: tuple[tuple[float, ...], ...], names: tuple[str, ...], weights: tuple[float, ...]) -> AuditReport:
     """Audit one group as if it were the log of a run, and return the report; the first reward is the primary one.
 
-    rewards: (rollouts, rewards); names, weights: one per reward.
+    rewards: (rollouts, rewards).
+    names, weights: one per reward.
 
     >>> of_group(((1.0, 0.0), (0.0, 0.0)), ("right", "short"), (1.0, 1.0)).source["responses"]
     2
@@ -68,7 +69,10 @@ def advise(report: AuditReport) -> list[Answer]:
 
 def verdict(judged: Sequence[Answer], caution: str = "") -> str:
     """Return the verdict on GDPO that follows from all answers, in one or a few sentences; words between two ** are
-    bold. judged: the answers. caution: words to put before the verdict, as where a log has too few groups to judge.
+    bold.
+
+    judged: the answers.
+    caution: words to put before the verdict, as where a log has too few groups to judge.
 
     >>> verdict([Answer("helps", "Ties", "", "lab"), Answer("nothing", "Conflict", "", "train")])
     '**Yes: with these rewards GDPO helps with the ties.** None of these checks speaks against it.'
@@ -144,8 +148,8 @@ def _with_forecast(report: AuditReport, change: PushChange) -> tuple[str, str, s
 
     The effect is read from the sign of `change`. A forecast overrules it in two cases. If the whole interval of the
     forecast is below 0, the effect is "hurts". If only its lower end is 0 or below, "helps" becomes "unknown". The
-    sentence is empty if there is no forecast. The headline is empty unless the effect is "hurts" or "unknown". change:
-    by how much the push on the primary reward changes from another method to GDPO.
+    sentence is empty if there is no forecast. The headline is empty unless the effect is "hurts" or "unknown".
+    change: by how much the push on the primary reward changes from another method to GDPO.
     """
     effect = {1: "helps", 0: "nothing", -1: "hurts"}[change.sign]
     less = f"**Not as it stands:** GDPO pushes {change.name} less than {NAMES[change.method]} does."
@@ -167,8 +171,8 @@ def _forecast(report: AuditReport, change: PushChange) -> ForecastPart | None:
 
     Row 0 of the plan is the run as it was. Of the other rows those count that have GDPO, no gate, and the weights of
     row 0; the first of them that has a whole forecast of the reward, with three numbers, gives the result. None also if
-    row 0 has another method than `change`, because the forecast is then no comparison with that method. change: names
-    the reward, and the method that GDPO is compared with.
+    row 0 has another method than `change`, because the forecast is then no comparison with that method.
+    change: names the reward, and the method that GDPO is compared with.
     """
     for row in report.plan[1:]:
         ran = report.plan[0]
@@ -184,7 +188,8 @@ def _stop(report: AuditReport, change: PushChange) -> str:
 
     No method serves it in four cases: all weights are 0; its own weight is 0; neither GDPO nor a method that GDPO is
     compared with gives it a push above 0; or, under each of these methods, more than half of the pairs that differ in
-    it are in the wrong order. change: the change of the push on the primary reward.
+    it are in the wrong order.
+    change: the change of the push on the primary reward.
     """
     name, wrong = change.name, [inversions(report, m) for m in (*compared_methods(report), "gdpo")]
     if not any(report.run["weights_used"].values()):

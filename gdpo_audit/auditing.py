@@ -68,12 +68,13 @@ def audit(
     """Audit a run: return a report on what its log shows about the rewards.
 
     weights: {reward: weight}, or one number per reward. A reward without one has the weight that shows in the logged
-    advantages, else that in the log or in a configuration file beside it, else 1.
+        advantages, else that in the log or in a configuration file beside it, else 1.
     primary: the name of the reward that matters most; None: no reward does.
     asked: the method that was meant to run, a key of `gdpo_core.conventions.NAMES` such as grpo or gdpo; by default the
-    one of the run's configuration or of its trainer, if that is known.
+        one of the run's configuration or of its trainer, if that is known.
     what_if: the arguments of `AuditReport.what_if`, as a dict; the whole run is then computed under this setting too.
     engine: a function that is called as `map` is, to apply another function to each part of the log.
+
     Raises InputError for an argument that does not fit the run, and where the log cannot be read.
     """
     setting = None if what_if is None else validate_setting(run, what_if)
@@ -130,8 +131,10 @@ def gather(
 
 
 def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
-    """Return the facts of a run with all of its rewards. wanted: what was asked for. engine: applies a function to each
-    part of the log, as `map` does.
+    """Return the facts of a run with all of its rewards.
+
+    wanted: what was asked for.
+    engine: applies a function to each part of the log, as `map` does.
 
     The recipe of the advantages is solved, and the batches are summed up under it; where the weights change, under one
     recipe per batch. Where no known method made the advantages, the batches are summed up under the weights that the
@@ -165,7 +168,9 @@ def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
     """Return the facts of a run whose advantages no known method makes, with what the log shows of them all the same.
     `by_themselves` is what shows without any recipe. If that includes no weights, `added` is a column of which a
     multiple was added to the advantages of a method, or None. Without such a column, `pattern` is any other regularity,
-    or None. wanted: what the caller asks for.
+    or None.
+
+    wanted: what the caller asks for.
     """
     by_themselves = shown(sample_of(f), f.rewards)
     if by_themselves.weights is not None:
@@ -192,7 +197,7 @@ def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
     """Return what the sums of a run are computed with: weights, convention, primary reward and recipe.
 
     recipe: that of the advantages, which gives the weights and the convention. If it is None, the weights are those of
-    the log or 1, and the convention is the framework's. Weights that the caller asks for replace any others.
+        the log or 1, and the convention is the framework's. Weights that the caller asks for replace any others.
     """
     made = run.weights or {} if recipe is None else dict(zip(run.rewards, recipe.weights, strict=True))
     method = wanted.method if wanted.method in COMPARED else "grpo"
@@ -285,6 +290,7 @@ def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | No
 
 def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
     """Return the recipe solved without impossible groups: groups of n in which an advantage is larger than √(n − 1).
+
     wanted: the caller's weights and method.
 
     None if there is no such group, if such groups hold more than half of the advantages, or if no recipe makes all
@@ -302,7 +308,9 @@ def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], want
 def _reproduces(
     recipe: Recipe, tables: Iterable[pl.DataFrame], rewards: Sequence[str], but_impossible: bool = False
 ) -> bool:
-    """Return whether a recipe makes all logged advantages in `tables`. rewards: the names of the rewards;
+    """Return whether a recipe makes all logged advantages in `tables`.
+
+    rewards: the names of the rewards.
     but_impossible: leave out advantages that no rewards can make.
     """
     for log in (tensors_of(table, rewards) for table in tables):
@@ -319,8 +327,10 @@ def _reproduces(
 def _facts_of_summary(
     run: Run, summary: Summary, basis: Basis, wanted: Wanted, sample: Sequence[pl.DataFrame]
 ) -> Facts:
-    """Return the facts of a run, from its summary. sample: becomes the `tables` of the facts. A last batch that was
-    logged twice counts once; all other batches that repeat the rows of the one before become `repeated_batches`.
+    """Return the facts of a run, from its summary.
+
+    sample: becomes the `tables` of the facts. A last batch that was logged twice counts once; all other batches that
+        repeat the rows of the one before become `repeated_batches`.
     """
     batches = summary.batches
     # TRL logs its last table to trackers twice, so the second of the two does not count.

@@ -75,7 +75,7 @@ def _numbered(f: Facts, keys: pl.Series) -> Iterator[pl.DataFrame]:
     value that a response has in the column `f.run.by`.
 
     keys: hashes of values. The number is the index of the value's hash in `keys`; any value whose hash is not there has
-    the number `VALUES`.
+        the number `VALUES`.
     """
     numbers = pl.DataFrame({"key": keys, "_value": np.arange(len(keys))})
     for table in pieces(f.run.tables()):

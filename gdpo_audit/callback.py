@@ -93,7 +93,7 @@ class AuditCallback(TrainerCallback):
 
         last: how many steps to audit. If it is given, the metrics of the report are logged as well (see `_show`).
         logs: the trainer's logs of the present step, None after training. A fault is not raised; the second one in a
-        row becomes a warning of the logger `gdpo_audit`.
+            row becomes a warning of the logger `gdpo_audit`.
         """
         metrics = None
         try:
@@ -117,7 +117,8 @@ class AuditCallback(TrainerCallback):
         """Hand the metrics to the trainer's logger. If the callback has no trainer, add them to `logs` and to the last
         entry of the state's log_history; if `logs` is None too, do nothing.
 
-        logs: what the trainer logs at this step. state: the state of the training, which may lack a history.
+        logs: what the trainer logs at this step.
+        state: the state of the training, which may lack a history.
         """
         if self.trainer is not None:
             # This is the log() of the base class: that of TRL's trainers writes the table of completions once more.

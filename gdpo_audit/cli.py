@@ -70,10 +70,13 @@ def run_explain(options: Options) -> None:
 
 
 def _write_board(file: Path, rewards: list[list[float]], prompts: list[int], explanation: Explanation) -> None:
-    """Write the board (`gdpo_core.board.Board`) of some responses as an HTML file. prompts: the number of each
-    response's prompt; explanation: gives weights, lengths, method and convention. Raises InputError if there are
-    several prompts, if a reward is missing, if the convention needs lengths and there are none, if the file cannot be
-    written, and if the extra `board` is not installed.
+    """Write the board (`gdpo_core.board.Board`) of some responses as an HTML file.
+
+    prompts: the number of each response's prompt.
+    explanation: gives weights, lengths, method and convention.
+
+    Raises InputError if there are several prompts, if a reward is missing, if the convention needs lengths and there
+    are none, if the file cannot be written, and if the extra `board` is not installed.
     """
     many, missing = max(prompts), any(x != x for row in rewards for x in row)
     expect(many == 1, "--html", "the responses of one prompt", f"those of {many}")
@@ -223,10 +226,15 @@ def _status(reports: Sequence[AuditReport], failing: frozenset[str]) -> int:
 def _audit_runs(
     runs: Sequence[Sequence[str]], audit_args: Options, read_args: Options, targets: Mapping[str, Path], engine: str
 ) -> list[AuditReport]:
-    """Return a report for each run; runs: the paths of each.
+    """Return a report for each run.
 
-    audit_args, read_args: arguments of `audit` and `read_run`. targets: the files that will be written, by option.
-    engine: local or ray. Raises InputError, also where a target is a file of a log, or every weight is 0.
+    runs: the paths of each.
+
+    audit_args, read_args: arguments of `audit` and `read_run`.
+    targets: the files that will be written, by option.
+    engine: local or ray.
+
+    Raises InputError, also where a target is a file of a log, or every weight is 0.
     """
     mapped: Any = map
     if engine == "ray":
@@ -250,8 +258,9 @@ def _audit_runs(
 
 
 def _real(name: str) -> str:
-    """Return the real path of a file, so that two names of one file compare equal. name: in UTF-8, as a run spells the
-    names of its files, whatever the locale is.
+    """Return the real path of a file, so that two names of one file compare equal.
+
+    name: in UTF-8, as a run spells the names of its files, whatever the locale is.
     """
     return os.path.realpath(os.fsdecode(name.encode("utf-8", "surrogateescape")))
 
@@ -283,7 +292,7 @@ def _name_in_errors(paths: Sequence[str], several: bool) -> Iterator[None]:
     """Make errors of bad input that are raised inside this context begin with the first of a run's paths.
 
     several: whether there are other runs; if not, only errors about the log's rewards or lengths are changed. An
-    OSError, as of a path that a reader cannot open, becomes an InputError that begins so too.
+        OSError, as of a path that a reader cannot open, becomes an InputError that begins so too.
     """
     try:
         yield
@@ -316,7 +325,10 @@ def _targets(options: Options) -> dict[str, Path]:
 
 
 def _expect_spared(targets: Mapping[str, Path], files: Sequence[str], what: str) -> None:
-    """Raise InputError if a file to write, in `targets` by its option, is among `files`; what: words for `files`."""
+    """Raise InputError if a file to write, in `targets` by its option, is among `files`.
+
+    what: words for `files`.
+    """
     for option, target in targets.items():
         expect(_real(str(target)) not in map(_real, files), option, f"another file than {what}", repr(str(target)))
 
@@ -344,7 +356,10 @@ def _write(targets: Mapping[str, Path], texts: Mapping[str, str]) -> None:
 
 
 def _json(reports: Sequence[AuditReport], groups: int) -> str:
-    """Return the JSON of one report, or of several together; groups: the most groups of each finding in it."""
+    """Return the JSON of one report, or of several together.
+
+    groups: the most groups of each finding in it.
+    """
     dicts = [report.to_dict(groups) for report in reports]
     return _dump(dicts[0] if len(dicts) == 1 else {"schema": 1, "runs": dicts})
 
@@ -383,8 +398,10 @@ def run_check(options: Options, printing: Callable[[], AbstractContextManager[No
     """Print what a configuration will run and write it to files; return the exit status. With --log, the pushes and the
     shares of the rewards in that log are added.
 
-    The status is 1 if --strict is given and a trap of the configuration is an error, else 0. printing: returns the
-    context in which all this is printed. Raises InputError.
+    The status is 1 if --strict is given and a trap of the configuration is an error, else 0.
+    printing: returns the context in which all this is printed.
+
+    Raises InputError.
     """
     targets = _targets({"html": None, "json_": options["json_"]})
     check = check_config(options["configurations"], options["trainer"])

@@ -91,9 +91,10 @@ def _columns(
     """Yield the figures in which the runs A and B are compared, each as a tuple of four: the figure's name, its reward,
     and the names of its columns in the tables of steps of A and of B.
 
-    The reward is None for a figure of all rewards together, such as ties. both: the rewards that all runs have.
-    method_a, method_b: the methods of A and of B. runs: all reports; ties, shares and pushes are left out unless every
-    report tells them.
+    The reward is None for a figure of all rewards together, such as ties.
+    both: the rewards that all runs have.
+    method_a, method_b: the methods of A and of B.
+    runs: all reports; ties, shares and pushes are left out unless every report tells them.
     """
     for figure, what in (("mean", MEAN), ("constant groups", DEAD)):
         yield from ((figure, name, column(what, name), column(what, name)) for name in both)
@@ -138,7 +139,8 @@ def _comparable_rows(tables: Sequence[pl.DataFrame]) -> tuple[Sequence[pl.DataFr
     """Return the rows of each table that can be compared step by step, and True; or the tables as they are, and False.
 
     Rows can be compared if each step has one row and all runs share at least half of the steps of the shortest run. The
-    rows of the shared steps are then returned in one order. tables: the steps of each run.
+    rows of the shared steps are then returned in one order.
+    tables: the steps of each run.
     """
     keys = ["step", "step_last"]
     ambiguous = any(table.select(keys).is_duplicated().any() for table in tables)
@@ -164,9 +166,10 @@ def _mean(values: Array) -> float | None:
 def _change(figure: str, reward: str | None, a: Array, b: Array, paired: bool, runs: bool = False) -> Change:
     """Return the difference of the means of two series, b less a, with its interval.
 
-    figure, reward: what the series are of. paired: whether they are compared number by number, so that a number counts
-    only if both series have it. runs: whether each number is of a whole run; else the numbers are of steps, in order.
-    The difference is None where a series has no number, the interval where it has too few.
+    figure, reward: what the series are of.
+    paired: whether they are compared number by number, so that a number counts only if both series have it.
+    runs: whether each number is of a whole run; else the numbers are of steps, in order. The difference is None where a
+        series has no number, the interval where it has too few.
 
     >>> c = _change("mean", "x", np.array([1.0, 2.0, 3.0]), np.array([2.0, 3.5, 3.5]), True)
     >>> c.difference, round(c.low, 3), round(c.high, 3)

@@ -16,9 +16,13 @@ RETRIES = 2  # how often a part is computed again whose worker died
 def audit_on_ray(path: Any, *, framework: str | None = None, what_if: Any = None, **named: Any) -> AuditReport:
     """Return the report of `audit(read_run(path))`, computed by the workers of a Ray cluster.
 
-    Where this process is connected to no cluster, one is started on this machine. framework: as in `read_run`; what_if:
-    as in `audit`; named: further arguments of either. Raises InputError where these two do, if Ray is not installed,
-    and if Ray fails, as where the worker of one part of the log has died for the third time.
+    Where this process is connected to no cluster, one is started on this machine.
+    framework: as in `read_run`.
+    what_if: as in `audit`.
+    named: further arguments of either.
+
+    Raises InputError where these two do, if Ray is not installed, and if Ray fails, as where the worker of one part of
+    the log has died for the third time.
     """
     engine = ray_engine()  # raises before the log is read in vain
     mine = {name: named.pop(name) for name in ("weights", "primary", "asked") if name in named}

@@ -44,6 +44,7 @@ def held(report: AuditReport, better: int) -> str:
     """Return GDPO's effect, a key of EFFECTS, in respect of one figure of a report, such as its ties.
 
     better: how GDPO changes the figure: 1 for better, -1 for worse, 0 for no change.
+
     Without a change the effect is "nothing". Else it depends on how GDPO moves the push on the primary reward:
     the push rises: a better figure "helps"; a worse one is "mixed", as it may be worth it;
     the push stays: a better figure changes "nothing"; a worse one "hurts";
@@ -102,8 +103,9 @@ def _not_followed(report: AuditReport, effect: str, differs: bool) -> str:
     """Return the sentence that says whether the push on the primary reward rises, stays or falls, and that training
     goes by the push. An answer gets this sentence if GDPO changes the answer's figure, and yet the answer's effect is
     neither "helps" nor "hurts". The text is empty for any other answer, and where the push is not known.
-    effect: the answer's effect, a key of EFFECTS; differs: whether GDPO changes the figure by as much as the check
-    counts as a change.
+
+    effect: the answer's effect, a key of EFFECTS.
+    differs: whether GDPO changes the figure by as much as the check counts as a change.
     """
     change = change_of_primary(report)
     if not differs or change is None or effect in ("helps", "hurts"):

@@ -47,8 +47,9 @@ class WeightsFrom(TypedDict):
 class RunPart(TypedDict):
     """The recipe that made the logged advantages, and the weights and the convention that the report's figures have.
 
-    max_error: the largest distance of a logged advantage from what the recipe makes; asked: the method that was meant
-    to run; steps_off: the steps with an advantage that the recipe does not reproduce, the first 100 at most.
+    max_error: the largest distance of a logged advantage from what the recipe makes.
+    asked: the method that was meant to run.
+    steps_off: the steps with an advantage that the recipe does not reproduce, the first 100 at most.
     """
 
     method: Annotated[str | None, Meta(description="null: the log does not show it.")]
@@ -104,10 +105,12 @@ class MethodPart(TypedDict):
     """The figures of one method on the rewards of the run, computed as `gdpo_core.collapse` does.
 
     groups_with_ties: of the groups whose reward vectors differ, the share in which two different vectors get one
-    advantage; tied_pairs: of the pairs in a group with different reward vectors, the share with one advantage; levels:
-    the mean number of distinct advantages in a group whose reward vectors differ; silent_groups: the share of all
-    groups in which every advantage is 0; inversions: of the pairs in a group that differ in the primary reward, the
-    share in which the response with less of it gets the larger advantage.
+        advantage.
+    tied_pairs: of the pairs in a group with different reward vectors, the share with one advantage.
+    levels: the mean number of distinct advantages in a group whose reward vectors differ.
+    silent_groups: the share of all groups in which every advantage is 0.
+    inversions: of the pairs in a group that differ in the primary reward, the share in which the response with less of
+        it gets the larger advantage.
     """
 
     groups_with_ties: MaybeNaN

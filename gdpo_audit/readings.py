@@ -59,8 +59,8 @@ def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
 
     If the column is read as one more reward, this recipe makes all logged advantages of a sample. The log then shows
     all weights, and the column's is not 0. The result is None if there is no such column, or if the run cannot be read
-    once more. solve: a function of a run and a sample of it, which returns the recipe that makes every advantage there,
-    or None.
+    once more.
+    solve: a function of a run and a sample of it, which returns the recipe that makes every advantage there, or None.
     """
     for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):
@@ -75,8 +75,8 @@ def added(run: Run, solve: Solve) -> Added | None:
     """Return the first column of the log of which a multiple was added to the advantages that a method makes.
 
     Only columns that were not read as rewards are tried. The result holds the column, the multiple, and the recipe of
-    the advantages without it; None where there is no such column. solve: a function that returns the recipe that makes
-    every advantage in a sample of a run, or None.
+    the advantages without it; None where there is no such column.
+    solve: a function that returns the recipe that makes every advantage in a sample of a run, or None.
     """
     for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):
@@ -101,7 +101,7 @@ def _readings(run: Run, clues: Clues) -> Iterator[Callable[[], Run]]:
     first.
 
     clues: some rows of the log, with two kinds of columns: those that may tell groups apart, and those that may be
-    masks, which say what rows to leave out.
+        masks, which say what rows to leave out.
     """
     for name in _clocks(run):
         yield partial(_in_steps_of, run, name)
@@ -150,7 +150,8 @@ def _masked(run: Run, mask: Mask, clues: Clues) -> Run:
 
     A mask leaves out some rows of the log: the whole rows, or only their advantages. `mask` has to name a column. A
     reward is left out too if it only repeats the mask: it is equal to the mask's column in every row looked at, or
-    differs from it in every such row. clues: the rows looked at, with the columns of the log that hold 0 and 1.
+    differs from it in every such row.
+    clues: the rows looked at, with the columns of the log that hold 0 and 1.
     """
     masking = clues.flags[f"{mask.column}"]
     flags = {name for name, flag in clues.flags.items() if _same_or_opposite(flag, masking)}
@@ -168,7 +169,7 @@ def _without_zeros(run: Run, counts: bool) -> Run:
     """Return the run without its rows of advantage 0, with an issue that says so.
 
     counts: whether the rewards of these rows still count in the mean and the std of their groups, so that their
-    advantages alone are left out.
+        advantages alone are left out.
     """
     mask = Mask(None, 0.0, counts)
     reread = _read_with(run, mask=mask)
@@ -184,8 +185,9 @@ def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: R
     - else, and only if the rows count in the statistics of their groups, "below": True if under the recipe all of these
       rows get an advantage of at most 0, and no logged advantage is below 0.
 
-    clues: some rows of the log, with those of its columns that hold only 0 and 1; sample: tables of the run; recipe:
-    that of their advantages.
+    clues: some rows of the log, with those of its columns that hold only 0 and 1.
+    sample: tables of the run.
+    recipe: that of their advantages.
     """
     masked = next((issue for issue in run.issues if issue.id == "masked" and issue.details["column"] is None), None)
     if masked is None:
@@ -208,8 +210,8 @@ def _mask_details(run: Run, reread: Run, mask: Mask) -> dict[str, object]:
     """Return the details of the issue about a mask: the "column" and the "value" of the rows that it leaves out, the
     number of these "rows", and the number "of" all rows.
 
-    The detail "counts" says whether the rows count in the statistics of their groups all the same. reread: the run read
-    with the mask.
+    The detail "counts" says whether the rows count in the statistics of their groups all the same.
+    reread: the run read with the mask.
     """
     rows = int(run._source.sizes["rows"].sum())
     left = rows - int(reread._source.sizes["rows"].sum())

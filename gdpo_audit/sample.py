@@ -26,8 +26,11 @@ def score_sample(check: ConfigCheck, run: Run) -> SampleScore:
     """Return the shares of the update and the pushes that the rewards of a sample have under the method, weights and
     convention of a configuration.
 
-    check: the configuration as it was checked; run: the log of the sample. Raises InputError where the configuration
-    does not tell its method, where the sample holds only a total, and where the weights do not fit its rewards.
+    check: the configuration as it was checked.
+    run: the log of the sample.
+
+    Raises InputError where the configuration does not tell its method, where the sample holds only a total, and where
+    the weights do not fit its rewards.
     """
     told = check.method is not None
     expect(told, "--log", "a configuration that tells its method", f"one of {check.title} that does not")
@@ -68,7 +71,10 @@ def score_sample(check: ConfigCheck, run: Run) -> SampleScore:
 
 
 def _by_name(names: Sequence[str], values: Tensor) -> dict[str, float | None]:
-    """Return the value of each reward by its name, None for a value that is not finite; values: one per reward."""
+    """Return the value of each reward by its name, None for a value that is not finite.
+
+    values: one per reward.
+    """
     return {name: x if isfinite(x) else None for name, x in zip(names, values.flatten().tolist(), strict=True)}
 
 

@@ -24,8 +24,9 @@ def pooled_speeds(reports: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
 
 
 def _pooled(name: str, by_run: list[tuple[float, float] | None]) -> PooledSpeed:
-    """Return the speed of one reward over all runs; by_run: its speed and standard error in each run, None where
-    unknown.
+    """Return the speed of one reward over all runs.
+
+    by_run: its speed and standard error in each run, None where unknown.
     """
     known = np.array([x for x in by_run if x is not None])
     return PooledSpeed(name, *pool(known[:, 0], known[:, 1]), tuple(by_run))

@@ -12,6 +12,7 @@ def rewards_and_prompts(responses: Sequence[str]) -> tuple[list[list[float]], li
     """Return the rewards of each response, and the number of the prompt that it answers, from 1.
 
     responses: for each response its rewards, as "10" or "0,0.5"; a "/" stands between the responses of two prompts.
+
     Raises InputError for any other text, for a prompt without a response, and for responses with different numbers of
     rewards.
 
@@ -37,8 +38,9 @@ def rewards_and_prompts(responses: Sequence[str]) -> tuple[list[list[float]], li
 
 
 def _numbers(text: str, name: str) -> list[float]:
-    """Return the numbers in a text, which commas separate. Raises InputError for any other text. name: what the numbers
-    are, such as "weights", for the error.
+    """Return the numbers in a text, which commas separate. Raises InputError for any other text.
+
+    name: what the numbers are, such as "weights", for the error.
     """
     numbers = [parse_number(number) for number in text.split(",")]
     expected = "numbers with commas between them" + (", or 0s and 1s" if name.startswith("response") else "")
@@ -50,8 +52,8 @@ def numbers_of(text: str | None, name: str, size: int, thing: str) -> list[float
     """Return the numbers in a text, which commas separate; None for None. Raises InputError, also if there are not
     `size` of them.
 
-    name: what the numbers are, such as "weights"; thing: what each of them belongs to, such as "reward". Both are words
-    for the errors.
+    name: what the numbers are, such as "weights".
+    thing: what each of them belongs to, such as "reward". Both are words for the errors.
     """
     if text is None:
         return None

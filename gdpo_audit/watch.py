@@ -19,8 +19,11 @@ Changed = dict[str, tuple[int, int]]  # of each file, by name: its size, and the
 def follow(path: str, file: TextIO, audit_args: dict[str, Any], **named: Any) -> AuditReport:
     """Print a line for each change of a log until Ctrl-C, and return the report of its last state that could be read.
 
-    file: where the lines are printed; audit_args: arguments of `audit`; named: arguments of `read_run`. Raises
-    InputError where no state of the log could be read.
+    file: where the lines are printed.
+    audit_args: arguments of `audit`.
+    named: arguments of `read_run`.
+
+    Raises InputError where no state of the log could be read.
     """
     fault = InputError(f"{path}: expected the log of a run, got none before Ctrl-C")
     report: AuditReport | None = None
@@ -57,8 +60,11 @@ def reports(
     error instead.
 
     The iterator has no end. It looks at the files again after `every` seconds, or later, so that at most a tenth of the
-    time goes into reading and auditing. audit_args: arguments of `audit`; named: arguments of `read_run`. Raises
-    InputError for a URL.
+    time goes into reading and auditing.
+    audit_args: arguments of `audit`.
+    named: arguments of `read_run`.
+
+    Raises InputError for a URL.
     """
     expect("://" not in path, "--watch", "a directory or file on this machine", f"the URL {path}")
     seen: Changed | None = None
@@ -77,7 +83,7 @@ def changed(path: str) -> Changed:
     """Return (size, time of the last change in nanoseconds) of each file at a path, by the name of the file.
 
     path: a file, a directory with all that is in it, a pattern, or DATABASE::RUN; the log that SQLite writes beside a
-    database counts too.
+        database counts too.
     """
     place = os.path.expanduser(path.partition("::")[0])  # a run of a database is named DATABASE::RUN
     names = Path(place).rglob("*") if os.path.isdir(place) else map(Path, [place, f"{place}-wal", *glob(place)])

@@ -65,7 +65,9 @@ def is_finite(value: object) -> TypeGuard[float]:
 
 
 def expect_count(value: object, name: str, most: int = _LARGEST_COUNT) -> None:
-    """Raise InputError unless `value` is a whole number from 1 to `most`; name: the name of the argument.
+    """Raise InputError unless `value` is a whole number from 1 to `most`.
+
+    name: the name of the argument.
 
     >>> expect_count(2.5, "group_size")
     Traceback (most recent call last):

@@ -153,9 +153,9 @@ def make_batch(
 ) -> Batch:
     """Return a `Batch` of the rewards and options that a caller gave, after checking them. Raises InputError.
 
-    rewards, weights, groups, lengths, convention: as in `grpo`. batches: for each group, the id of the batch to which
-    it belongs; None if all responses are one batch. The groups are in the order of the prompts, or in that of
-    `Batch.group_ids` if `groups` is given.
+    rewards, weights, groups, lengths, convention: as in `grpo`.
+    batches: for each group, the id of the batch to which it belongs; None if all responses are one batch. The groups
+        are in the order of the prompts, or in that of `Batch.group_ids` if `groups` is given.
     """
     expect(isinstance(convention, Convention), "convention", "a gdpo_core.Convention", repr(convention))
     r, w, dtype, missing = rewards_and_weights(rewards, weights, grouped=groups is not None)
@@ -188,8 +188,10 @@ def make_batch(
 def _over_batches(batches: Groups, groups: int, x: Tensor, index: Tensor | None) -> Reduction:
     """Return the reduction over the responses of each batch. Raises InputError.
 
-    batches: the id of each group's batch; groups: how many groups there are; x: the rewards of the `Batch`; index:
-    (responses,) the number of each response's group, None where x has an axis of prompts.
+    batches: the id of each group's batch.
+    groups: how many groups there are.
+    x: the rewards of the `Batch`.
+    index: (responses,) the number of each response's group, None where x has an axis of prompts.
     """
     numbers, ids = group_numbers(batches, groups, x.device, name="batches", thing="group")
     if index is None:
@@ -201,8 +203,9 @@ def batch_of(x: Tensor, weights: Tensor, *, exact: bool = False) -> Batch:
     """Return complete and finite rewards as a `Batch` under the paper's convention, without checking them.
 
     x: (rewards, …, rollouts, prompts), since statistics along the last axis but one are several times as fast as along
-    the last; weights: (rewards, 1, …), with one axis for each of x; exact: whether weighted sums of the rewards are
-    known to be without round-off.
+        the last.
+    weights: (rewards, 1, …), with one axis for each of x.
+    exact: whether weighted sums of the rewards are known to be without round-off.
     """
     return Batch(
         rewards=x,

@@ -60,9 +60,9 @@ def join(*content: object) -> Html:
 def tag(name: str, /, *content: object, kind: str = "", **attributes: object) -> Html:
     """Return the HTML element `name` with this content; content that is not `Html` is escaped.
 
-    kind: the CSS class of the element, if any. attributes: its other attributes, whose values are escaped. An attribute
-    whose value is None is left out, and `_` in the name of an attribute becomes `-`. An element that has no content in
-    HTML, such as `br`, drops `content`.
+    kind: the CSS class of the element, if any.
+    attributes: its other attributes, whose values are escaped. An attribute whose value is None is left out, and `_` in
+        the name of an attribute becomes `-`. An element that has no content in HTML, such as `br`, drops `content`.
 
     >>> tag("p", "a < b", kind="says", aria_label='"', id=None)
     Markup('<p class="says" aria-label="&quot;">a &lt; b</p>')
@@ -175,7 +175,9 @@ def _row(row: Sequence[object] | Row, columns: Sequence[object] = ()) -> Html:
 def _cell(name: str, cell: object, scope: str | None = None, column: object = None) -> Html:
     """Return a cell of a table. Line breaks in a text become <br>, as HTML would show them as blanks.
 
-    name: the tag, th or td; cell: the content, or a `Cell`; scope: whether a th is the heading of a "row" or a "col";
+    name: the tag, th or td.
+    cell: the content, or a `Cell`.
+    scope: whether a th is the heading of a "row" or a "col".
     column: the heading of the cell's column, which the cell carries as `data-column`.
     """
     content = _content(cell)
@@ -199,8 +201,10 @@ def fold(
 ) -> Html:
     """Return an HTML fold: a title, and below it content that a click on the title shows or hides.
 
-    kind: the CSS class; opened: whether the content is shown to begin with; label: the title for screen readers, where
-    it differs from `title`; name: the id of the element.
+    kind: the CSS class.
+    opened: whether the content is shown to begin with.
+    label: the title for screen readers, where it differs from `title`.
+    name: the id of the element.
 
     >>> fold("more", "a < b")
     Markup('<details><summary>more</summary>a &lt; b</details>')
@@ -212,7 +216,8 @@ def fold(
 def legend(entries: Iterable[tuple[Html, str]], **attributes: object) -> Html:
     """Return a legend: an HTML list in which each mark stands before its meaning.
 
-    entries: each mark with its meaning; attributes: HTML attributes of the list element, written as for `tag`.
+    entries: each mark with its meaning.
+    attributes: HTML attributes of the list element, written as for `tag`.
 
     >>> legend([(tag("i", kind="dot"), "passed")])
     Markup('<ul class="key"><li><i class="dot"></i>passed</li></ul>')

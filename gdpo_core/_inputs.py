@@ -39,8 +39,8 @@ def numbers(values: ArrayLike, name: str) -> Tensor:
 def _tensor(values: Any, name: str, expected: str) -> Tensor:
     """Return `values` as a tensor of real numbers: a tensor as it is, anything else copied into a new one.
 
-    Raises InputError for a masked array, and for values that make no dense tensor of real numbers. name, expected:
-    words of the error, the name of the argument and what it should be.
+    Raises InputError for a masked array, and for values that make no dense tensor of real numbers.
+    name, expected: words of the error, the name of the argument and what it should be.
     """
     expect(not isinstance(values, np.ma.MaskedArray), name, expected, "a masked array; NaN marks what is missing")
     if not isinstance(values, Tensor):
@@ -56,7 +56,8 @@ def _tensor(values: Any, name: str, expected: str) -> Tensor:
 def _culprit(values: Any, error: Exception) -> str:
     """Return words for what cannot become a tensor: the first nested value that is no number of 64 bits, or `error`.
 
-    values: a list or another argument of a caller; error: what torch or numpy raised for it.
+    values: a list or another argument of a caller.
+    error: what torch or numpy raised for it.
     """
     nested, kind = [values], type(values).__name__
     while nested:
@@ -78,8 +79,10 @@ def rewards_and_weights(
     """Return the rewards, one weight per reward, the dtype of what the caller gets back, and whether any reward is NaN.
 
     Rewards and weights come back in the dtype to compute in: at least float32, and float64 where float32 is too narrow.
-    weights: None for a weight of 1 each; grouped: whether the responses have group ids, so that there is no axis of
-    prompts. Raises InputError.
+    weights: None for a weight of 1 each.
+    grouped: whether the responses have group ids, so that there is no axis of prompts.
+
+    Raises InputError.
     """
     r = numbers(rewards, "rewards")
     shape = tuple(r.shape)
@@ -108,7 +111,9 @@ def weights_by_name(weights: object, rewards: Sequence[str], name: str = "weight
     """Return the weights that a caller gives as a dict from the name of a reward to its weight.
 
     weights: a mapping, which may leave rewards out; or one number per reward, in the order of `rewards`; or None, for
-    which the dict is empty. name: the name of the argument, with which InputError begins.
+        which the dict is empty.
+    name: the name of the argument, with which InputError begins.
+
     Raises InputError for a number of weights other than that of the rewards, for a name that is not in `rewards`, and
     for a weight that is not finite or, unless it is 0, not between 1e-100 and 1e100 in size.
 
@@ -133,8 +138,11 @@ def weights_by_name(weights: object, rewards: Sequence[str], name: str = "weight
 def width(sizes: list[float], dtype: torch.dtype, name: str) -> torch.dtype:
     """Return the dtype to compute in: `dtype`, or float64 where the squares of `sizes` leave the range of `dtype`.
 
-    sizes: absolute values that the computation meets; zeros among them do not matter. dtype: float32 or float64. name:
-    the name of the argument that has these sizes. Raises InputError where their squares leave the range of float64 too.
+    sizes: absolute values that the computation meets; zeros among them do not matter.
+    dtype: float32 or float64.
+    name: the name of the argument that has these sizes.
+
+    Raises InputError where their squares leave the range of float64 too.
     """
     sizes = [size for size in sizes if size]
     for wide in (dtype, torch.float64):
@@ -163,9 +171,11 @@ def group_numbers(
     """Return (count,) the number of the group to which each response belongs, from 0, and a tuple of the groups' ids.
 
     groups: an id per response. The number of a group is the place of its id in the tuple. The tuple of an array of
-    numbers is sorted; otherwise the ids stand in the order in which they first appear. count: how many responses there
-    are; device: where the numbers are to be. name, thing: words for InputError, the name of the argument and what has
-    one id each, since batches of groups are numbered in the same way.
+        numbers is sorted; otherwise the ids stand in the order in which they first appear.
+    count: how many responses there are.
+    device: where the numbers are to be.
+    name, thing: words for InputError, the name of the argument and what has one id each, since batches of groups are
+        numbered in the same way.
 
     >>> group_numbers(["b", "a", "b"], 3, "cpu")
     (tensor([0, 1, 0]), ('b', 'a'))
@@ -197,8 +207,8 @@ def group_numbers(
 def shows_keywords_of(target: Callable, names: Iterable[str]) -> Callable[[_Function], _Function]:
     """Return a decorator, after which `help` shows named keywords of a function in place of its `**options`.
 
-    target: the function to which the options are passed on, from which `help` takes the types and defaults; names: the
-    names of the keywords.
+    target: the function to which the options are passed on, from which `help` takes the types and defaults.
+    names: the names of the keywords.
     """
     parameters_of_target = signature(target).parameters
     passed_on = [parameters_of_target[name].replace(kind=Parameter.KEYWORD_ONLY) for name in names]

@@ -32,7 +32,9 @@ def read_json(path: str | Path, kind: type[T]) -> T:
 
 
 def as_type(value: object, kind: type[T], name: str) -> T:
-    """Return a value that was read from JSON as a value of the type `kind`; name: what the value is called.
+    """Return a value that was read from JSON as a value of the type `kind`.
+
+    name: what the value is called.
 
     Raises InputError that begins with that name and the path to the faulty entry.
 

@@ -28,8 +28,9 @@ def tie_tolerance(rewards: torch.dtype) -> float:
     advantage of the group.
 
     rewards: the dtype in which the rewards were given. Advantages are compared in float64, so only the round-off of the
-    rewards themselves has to be tolerated. The result is 1e-9 for float64, 1e-6 for float32 and 1e-3 for any other
-    dtype.
+        rewards themselves has to be tolerated.
+
+    The result is 1e-9 for float64, 1e-6 for float32 and 1e-3 for any other dtype.
     """
     return {torch.float64: 1e-9, torch.float32: 1e-6}.get(rewards, 1e-3)
 
@@ -50,7 +51,8 @@ class Block:
     def pad(self, x: Tensor, fill: float) -> Tensor:
         """Return the values of the responses in this block as (…, groups, rollouts), a row per group.
 
-        x: (…, responses) a value for every response of the batch; fill: the value that stands where a row is padded.
+        x: (…, responses) a value for every response of the batch.
+        fill: the value that stands where a row is padded.
         """
         if self.rows is None:
             return x.reshape(*x.shape[:-1], len(self.groups), self.rollouts)
@@ -68,11 +70,14 @@ class Block:
 
 
 def blocks(index: Tensor, rollouts: int | None = None) -> Iterator[Block]:
-    """Yield blocks that together hold every group; index: (responses,) the number of each response's group.
+    """Yield blocks that together hold every group.
+
+    index: (responses,) the number of each response's group.
 
     rollouts: the size of every group, if all have the same size and their responses stand one group after the other.
-    All groups are then one block. Without it there is a block for groups of 1 response, one for 2, one for 3 or 4, one
-    for 5 to 8, and so on. So no short group is padded to the length of a long one. A block without groups is left out.
+        All groups are then one block. Without it there is a block for groups of 1 response, one for 2, one for 3 or 4,
+        one for 5 to 8, and so on. So no short group is padded to the length of a long one. A block without groups is
+        left out.
     """
     if rollouts is not None:
         yield Block(torch.arange(len(index) // rollouts, device=index.device), rollouts, None)
@@ -100,7 +105,8 @@ def ranks(x: Tensor, same: Tensor | float = 0.0) -> Tensor:
     """Return the rank of each value among the distinct values of its group, 0 the lowest; −1 where x is NaN.
 
     x: (groups, rollouts). Two values that are neighbours in ascending order have one rank if they are at most `same`
-    apart; same: one number, or (groups, 1).
+        apart.
+    same: one number, or (groups, 1).
 
     >>> ranks(torch.tensor([[0.5, 2.0, 0.5, torch.nan]])).tolist()
     [[0, 1, 0, -1]]
@@ -114,8 +120,9 @@ def ranks(x: Tensor, same: Tensor | float = 0.0) -> Tensor:
 def ranks_despite_eps(x: Tensor, bare: Tensor, same: float) -> Tensor:
     """Return the ranks of advantages as `ranks` does, but with one rank for values that differ only because of an eps.
 
-    x, bare: (groups, rollouts) the advantages as they were computed, and computed without any eps. same: how far apart
-    round-off may put equal values, relative to the largest of the group.
+    x, bare: (groups, rollouts) the advantages as they were computed, and computed without any eps.
+    same: how far apart round-off may put equal values, relative to the largest of the group.
+
     To find which values share a rank, those that are equal in `bare` are put in ascending order of x. Two neighbours in
     this order share a rank if their distance in x is less than `APART` times the largest of the group. Values that
     share a rank get the rank of the lowest of them.
@@ -135,8 +142,9 @@ def ranks_despite_eps(x: Tensor, bare: Tensor, same: float) -> Tensor:
 def _largest(x: Tensor) -> Tensor:
     """Return (groups, 1) the largest absolute value in each group, where NaN is left out.
 
-    x: (groups, rollouts). Infinity counts as the largest float. The result is 0 for a group in which all values are
-    NaN.
+    x: (groups, rollouts). Infinity counts as the largest float.
+
+    The result is 0 for a group in which all values are NaN.
     """
     return x.abs().nan_to_num_(nan=0.0).amax(1, keepdim=True)
 
@@ -144,7 +152,8 @@ def _largest(x: Tensor) -> Tensor:
 def vector_ranks(rewards: Tensor, mask: Tensor) -> Tensor:
     """Return (groups, rollouts) the rank of each response's reward vector among the distinct vectors of its group.
 
-    The rank is −1 where `mask` is false. Two missing rewards count as equal. rewards: (rewards, groups, rollouts);
+    The rank is −1 where `mask` is false. Two missing rewards count as equal.
+    rewards: (rewards, groups, rollouts).
     mask: (groups, rollouts).
     """
     groups, rollouts = mask.shape
@@ -197,10 +206,13 @@ def count_distinct_and_tied(
 ) -> Distinctions:
     """Count distinct reward vectors and advantages, and tied pairs of responses, group by group.
 
-    A tied pair has different reward vectors, but one advantage. all_blocks: the blocks of all groups; rewards:
-    (rewards, responses); mask: (responses,) whether a response is counted; advantages: by method, (responses,), where
-    NaN has no rank; bare: by method, the advantages computed without any eps, only for the methods under which an eps
-    can part ties; same: how far apart round-off may put equal advantages, relative to the largest of the group.
+    A tied pair has different reward vectors, but one advantage.
+    all_blocks: the blocks of all groups.
+    rewards: (rewards, responses).
+    mask: (responses,) whether a response is counted.
+    advantages: by method, (responses,), where NaN has no rank.
+    bare: by method, the advantages computed without any eps, only for the methods under which an eps can part ties.
+    same: how far apart round-off may put equal advantages, relative to the largest of the group.
     """
     groups = sum(len(block.groups) for block in all_blocks)
     counts = mask.new_zeros((2 + 3 * len(advantages), groups), dtype=torch.int64)
@@ -238,10 +250,11 @@ def _ranks_and_parted(
     """Return the ranks of a block's advantages, (groups, rollouts), and how many ties in each group an eps hides.
 
     An eps hides a tie if it puts two advantages a little apart that are equal without it. The two responses of such a
-    tie get one rank. The numbers of hidden ties are (groups,). present: (groups, rollouts) whether a response counts.
-    advantages: (responses,) as they were computed. bare: (responses,) the same computed without any eps; None if no eps
-    can hide a tie, and then all numbers are 0. same: how far apart round-off may put equal advantages, relative to the
-    largest of the group.
+    tie get one rank. The numbers of hidden ties are (groups,).
+    present: (groups, rollouts) whether a response counts.
+    advantages: (responses,) as they were computed.
+    bare: (responses,) the same computed without any eps; None if no eps can hide a tie, and then all numbers are 0.
+    same: how far apart round-off may put equal advantages, relative to the largest of the group.
     """
     x = block.pad(advantages, torch.nan).masked_fill(~present, torch.nan)
     rank = ranks(x, same * _largest(x))
@@ -252,7 +265,9 @@ def _ranks_and_parted(
 
 
 def inversions(x: Tensor) -> Tensor:
-    """Return (groups,) the number of pairs i < j with x_i > x_j; x: (groups, rollouts) whole numbers.
+    """Return (groups,) the number of pairs i < j with x_i > x_j.
+
+    x: (groups, rollouts) whole numbers.
 
     They are counted in a merge sort: wherever two sorted halves merge, every value of the left half moves back by one
     place for each smaller value of the right half.
@@ -287,9 +302,10 @@ class PairOrders:
 def count_orders(all_blocks: list[Block], primary: Tensor, level: Mapping[str, Tensor]) -> PairOrders:
     """Count, group by group, the pairs that differ in the primary reward, and which of them tie or are in wrong order.
 
-    all_blocks: the blocks of all groups; primary: (responses,) the reward that should decide, where a response with NaN
-    is left out; level: by method, (responses,) the rank of each advantage in its group, 0 the lowest. A response of
-    rank −1 is in no tied and no inverted pair, but its pairs are still among all pairs.
+    all_blocks: the blocks of all groups.
+    primary: (responses,) the reward that should decide, where a response with NaN is left out.
+    level: by method, (responses,) the rank of each advantage in its group, 0 the lowest. A response of rank −1 is in no
+        tied and no inverted pair, but its pairs are still among all pairs.
     """
     pairs = torch.zeros(sum(len(block.groups) for block in all_blocks), dtype=torch.int64, device=primary.device)
     inverted, tied = ({method: torch.zeros_like(pairs) for method in level} for _ in range(2))
@@ -315,8 +331,8 @@ def _joined(first: Tensor, second: Tensor) -> Tensor:
 def _apart(rank: Tensor, reward: Tensor) -> Tensor:
     """Return (groups,) the number of pairs of responses with equal `rank` but different `reward`.
 
-    rank, reward: (groups, rollouts) a whole number per response, such as the rank of its advantage in the group; −1
-    for a response that is not counted. Where `reward` is −1, `rank` must be −1 too.
+    rank, reward: (groups, rollouts) a whole number per response, such as the rank of its advantage in the group; −1 for
+        a response that is not counted. Where `reward` is −1, `rank` must be −1 too.
     """
     return equal_pairs(rank) - equal_pairs(_joined(rank, reward))
 

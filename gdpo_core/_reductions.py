@@ -55,8 +55,8 @@ class Reduction(ABC):
 class _OverAxes(Reduction):
     """A reduction over axes of a tensor; in the results these axes stay, with length 1.
 
-    axes: the numbers of the axes, counted from the end (−1 is the last); members: how many values the axes hold
-    together.
+    axes: the numbers of the axes, counted from the end (−1 is the last).
+    members: how many values the axes hold together.
     """
 
     axes: tuple[int, ...]
@@ -90,7 +90,8 @@ class _OverAxes(Reduction):
 class _OverIds(Reduction):
     """A reduction over the responses of each group.
 
-    index: (responses,) the number of each response's group, from 0; groups: how many groups there are.
+    index: (responses,) the number of each response's group, from 0.
+    groups: how many groups there are.
     """
 
     index: Tensor
@@ -138,7 +139,8 @@ class _OverIds(Reduction):
 class _OverBatchesOfPrompts(Reduction):
     """A reduction over the responses of each batch, where each prompt belongs to one batch with all of its rollouts.
 
-    prompts: the reduction from values per prompt to values per batch; rollouts: how many responses each prompt has.
+    prompts: the reduction from values per prompt to values per batch.
+    rollouts: how many responses each prompt has.
     """
 
     prompts: Reduction
@@ -168,7 +170,8 @@ class _OverBatchesOfPrompts(Reduction):
 class _Weighted(Reduction):
     """A reduction in which each response counts as often as its weight says, as if it stood there so many times.
 
-    over: the reduction whose responses are weighted; weights: a number per response.
+    over: the reduction whose responses are weighted.
+    weights: a number per response.
     """
 
     over: Reduction
@@ -200,7 +203,8 @@ class _SkippingMissing(Reduction):
     one.
 
     `count` still includes responses with NaN, and `lowest` is NaN where any value is. `member` is infinite where all
-    values are NaN. over: the reduction over the same responses that leaves nothing out.
+    values are NaN.
+    over: the reduction over the same responses that leaves nothing out.
     """
 
     over: Reduction
@@ -239,7 +243,8 @@ def over_axes(shape: torch.Size, *axes: int) -> Reduction:
 def over_ids(index: Tensor, groups: int) -> Reduction:
     """Return the reduction over the responses of each group.
 
-    index: (responses,) the number of each response's group, from 0; groups: how many groups there are.
+    index: (responses,) the number of each response's group, from 0.
+    groups: how many groups there are.
     """
     return _OverIds(index, groups)
 
@@ -247,8 +252,9 @@ def over_ids(index: Tensor, groups: int) -> Reduction:
 def over_batches_of_prompts(batch_of: Tensor, batches: int, rollouts: int) -> Reduction:
     """Return the reduction over the responses of each batch, where a prompt belongs to one batch with all its rollouts.
 
-    batch_of: (prompts,) the number of each prompt's batch, from 0; batches: how many there are; rollouts: how many
-    responses each prompt has.
+    batch_of: (prompts,) the number of each prompt's batch, from 0.
+    batches: how many there are.
+    rollouts: how many responses each prompt has.
     """
     return _OverBatchesOfPrompts(_OverIds(batch_of, batches), rollouts)
 

@@ -56,8 +56,10 @@ def normalise(
 ) -> Normalised:
     """Return mean, std and (x − mean) / (std + eps) as `Normalised`, where equal values give exactly 0.
 
-    over: the responses over which mean and std are taken; ddof: what is subtracted from their number in the std;
-    eps_to: "std", or "variance" for the divisor √(std² + eps); tolerance: the largest std that is taken as 0.
+    over: the responses over which mean and std are taken.
+    ddof: what is subtracted from their number in the std.
+    eps_to: "std", or "variance" for the divisor √(std² + eps).
+    tolerance: the largest std that is taken as 0.
     """
     mean, deviation = centre(x, over)
     std = std_of(deviation, over, ddof)
@@ -83,7 +85,7 @@ def std_of(deviation: Tensor, over: Reduction, ddof: int) -> Tensor:
     """Return a standard deviation, given the values minus their mean; 0 for a single value, whatever ddof is.
 
     over: the responses that share a mean. The sum of squares is divided by the number of values minus ddof, or by 1
-    where that is less.
+        where that is less.
     """
     degrees = over.counted(deviation) - ddof
     degrees = max(degrees, 1) if isinstance(degrees, int) else degrees.masked_fill(degrees <= 0, 1)
@@ -139,7 +141,8 @@ def normalise_in_groups(batch: Batch, x: Tensor, eps: float, tolerance: Tensor |
     """Return x minus the mean of its group, divided by the std of its group plus eps.
 
     `deviations` says which mean and std these are. Where the std is 0, the value is 0; with leave-one-out the deviation
-    then stays undivided. tolerance: the largest std of each group that is taken as 0.
+    then stays undivided.
+    tolerance: the largest std of each group that is taken as 0.
     """
     in_group = deviations(batch, x, tolerance)
     if batch.convention.leave_one_out:  # nothing is divided where the other rollouts agree
@@ -182,8 +185,8 @@ def with_rloo_baseline(batch: Batch, s: Tensor, in_group: Normalised) -> Normali
     """Return `in_group` with RLOO's baseline subtracted in place of the mean, if the convention has `mean_of_others`.
 
     Otherwise `in_group` comes back unchanged. The baseline of a rollout is the mean of the n − 1 others of its group,
-    and subtracting it gives n / (n − 1) times the centred value. s: the values from which `in_group` was computed; n is
-    how many of them a group has.
+    and subtracting it gives n / (n − 1) times the centred value.
+    s: the values from which `in_group` was computed; n is how many of them a group has.
     """
     if not batch.convention.mean_of_others:
         return in_group
@@ -198,7 +201,8 @@ def deviations(batch: Batch, x: Tensor, tolerance: Tensor | None = None) -> Norm
 
     With leave-one-out, mean and std are those of the other responses in the group; else they are those of the whole
     group. If the convention's `group_of_one` is "raw", and there is no leave-one-out, a lone response keeps x, with
-    mean 0 and std 1. tolerance: for each group, the largest std that counts as 0.
+    mean 0 and std 1.
+    tolerance: for each group, the largest std that counts as 0.
     """
     c, over = batch.convention, batch.each_group
     mean, deviation = centre(x, over)
@@ -220,10 +224,11 @@ def _leave_one_out(
 ) -> Normalised:
     """Return each value minus the mean of the others in its group, undivided, with the mean and std of those others.
 
-    over: the responses of each group; mean, deviation: the mean of the whole group and x minus it, from `centre`; ddof:
-    the squares in the others' std are divided by their number minus ddof; tolerance: by group, the largest std that is
-    taken as 0. With n values, c_j = x_j − mean and S = Σ c²: the others' mean is mean − c_j / (n − 1), and their sum of
-    squared deviations is S − c_j² n / (n − 1).
+    over: the responses of each group.
+    mean, deviation: the mean of the whole group and x minus it, from `centre`.
+    ddof: the squares in the others' std are divided by their number minus ddof.
+    tolerance: by group, the largest std that is taken as 0. With n values, c_j = x_j − mean and S = Σ c²: the others'
+        mean is mean − c_j / (n − 1), and their sum of squared deviations is S − c_j² n / (n − 1).
     """
     n = over.broadcast(torch.as_tensor(over.count, dtype=x.dtype, device=x.device))
     remaining = n - 1
@@ -286,7 +291,7 @@ def zero_cancelled(batch: Batch, s: Tensor, z: Normalised) -> Tensor:
     """Return the sums `s` = Σ_k w_k z_k, set to exactly 0 in the groups in which the normalised rewards cancel out.
 
     z: the normalised rewards, with the means and stds of their groups. A group counts as cancelled if the root mean
-    square of its sums is no more than round-off.
+        square of its sums is no more than round-off.
     """
     group = batch.each_group
     size = root(group.squares(s) / group.count)
@@ -371,7 +376,8 @@ def _centre_zero_sums(batch: Batch, s: Tensor, over: Reduction) -> tuple[Tensor,
     The sums of each group add up to 0, so their mean over responses is exactly 0 and is not subtracted: its round-off
     would turn zeros into tiny advantages. A mean over tokens need not be 0; it is subtracted unless it is round-off.
     With leave-one-out, or if some group of one keeps its raw reward, the groups need not add up to 0, and the mean is
-    subtracted as computed. over: the responses or tokens that the mean is taken over.
+    subtracted as computed.
+    over: the responses or tokens that the mean is taken over.
     """
     c = batch.convention
     if c.leave_one_out or (c.group_of_one == "raw" and bool(torch.as_tensor(batch.group.count == 1).any())):
@@ -386,10 +392,12 @@ def _centre_zero_sums(batch: Batch, s: Tensor, over: Reduction) -> tuple[Tensor,
 
 
 def normalised_in_float32(error: Tensor, std: Tensor, eps: float, count: Tensor | int) -> Tensor:
-    """Return a bound on the error of (x − mean) / (std + eps) in float32; error: a bound on that of x − mean.
+    """Return a bound on the error of (x − mean) / (std + eps) in float32.
+
+    error: a bound on that of x − mean.
 
     count: how many responses are normalised together. Their normalised values stay below √count, so the bound is at
-    most √count. It is 0 where std + eps is 0, since nothing is divided there.
+        most √count. It is 0 where std + eps is 0, since nothing is divided there.
 
     >>> normalised_in_float32(torch.tensor([0.01, 1.0, 1.0]), torch.tensor([0.5, 1e-9, 0.0]), 0.0, 4)
     tensor([0.0200, 2.0000, 0.0000])

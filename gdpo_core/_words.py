@@ -15,8 +15,8 @@ MISSING = "–"
 def percent(share: float | None, decimals: int = 0) -> str:
     """Return a share, where 1 is the whole, as text in percent.
 
-    Up to round-off, only a share of 0 is written "0 %" and only a share of 1 "100 %". decimals: how many digits stand
-    after the point, unless the share is less than 1 % away from 0 or 1.
+    Up to round-off, only a share of 0 is written "0 %" and only a share of 1 "100 %".
+    decimals: how many digits stand after the point, unless the share is less than 1 % away from 0 or 1.
 
     >>> percent(0.305), percent(-0.07), percent(0.0654, decimals=1), percent(1), percent(None)
     ('30 %', '−7 %', '6.5 %', '100 %', '–')
@@ -131,8 +131,9 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 def count(n: float, noun: str = "", plural: str = "") -> str:
     """Return a count as text, with commas between thousands and, where a noun is given, its noun behind it.
 
-    n: the count, whose decimals are dropped; noun: the noun for a count of 1; plural: the noun for any other count, by
-    default the noun with an s.
+    n: the count, whose decimals are dropped.
+    noun: the noun for a count of 1.
+    plural: the noun for any other count, by default the noun with an s.
 
     >>> count(68373), count(1, "group"), count(1200, "group"), count(2, "batch", "batches")
     ('68,373', '1 group', '1,200 groups', '2 batches')
@@ -156,7 +157,7 @@ def listing(items: Iterable[object], link: str = "and", most: int | None = None)
     """Return items as a list in a sentence, with `link` before the last one, or commas alone if `link` is empty.
 
     most: how many items are named if there are too many; the rest is then only counted. Without items the list is
-    "none".
+        "none".
 
     >>> listing(["a"]), listing("abc"), listing("abc", "or"), listing("abc", link=""), listing([])
     ('a', 'a, b and c', 'a, b or c', 'a, b, c', 'none')

@@ -24,9 +24,14 @@ def switch_to_gdpo(
 ) -> str:
     """Return the lines of configuration that make a run of this framework use GDPO on these rewards.
 
-    framework: a key of FRAMEWORKS; rewards: the names of the rewards; weights: one per reward, by default 1.
-    group_size: the number of rollouts per prompt, which the lines set if it is given. of_grpo: whether the weights were
-    chosen for GRPO; if so and if they differ, a comment says what weights mean under GDPO. Raises InputError.
+    framework: a key of FRAMEWORKS.
+    rewards: the names of the rewards.
+    weights: one per reward, by default 1.
+    group_size: the number of rollouts per prompt, which the lines set if it is given.
+    of_grpo: whether the weights were chosen for GRPO; if so and if they differ, a comment says what weights mean under
+        GDPO.
+
+    Raises InputError.
 
     >>> print(switch_to_gdpo("trl", ["correct", "format"], group_size=8))
     GRPOConfig(multi_objective_aggregation="normalize_then_sum", reward_weights=[1.0, 1.0], num_generations=8)
@@ -47,8 +52,11 @@ def switch_to(
 ) -> str | None:
     """Return the lines of configuration that make a run of this framework use this method; None if none are known.
 
-    framework: a key of FRAMEWORKS; rewards, weights: the name and the weight of each; of_grpo: whether the weights were
-    chosen for GRPO, which changes the lines for GDPO alone (see `switch_to_gdpo`). Raises InputError.
+    framework: a key of FRAMEWORKS.
+    rewards, weights: the name and the weight of each.
+    of_grpo: whether the weights were chosen for GRPO, which changes the lines for GDPO alone (see `switch_to_gdpo`).
+
+    Raises InputError.
 
     >>> print(switch_to("ms_swift", ["correct", "format"], [1, 0.5], "grpo_no_std"))
     --scale_rewards none --reward_weights 1 0.5
@@ -63,8 +71,11 @@ def switch_to(
 def set_weights(framework: str, rewards: Sequence[str], weights: Sequence[float], method: str = "gdpo") -> str:
     """Return the lines of configuration that give the rewards these weights, one per reward, under this method.
 
-    framework: a key of FRAMEWORKS; rewards: the names of the rewards; method: "gdpo", or any other one, for which some
-    frameworks set the weights elsewhere. Raises InputError.
+    framework: a key of FRAMEWORKS.
+    rewards: the names of the rewards.
+    method: "gdpo", or any other one, for which some frameworks set the weights elsewhere.
+
+    Raises InputError.
 
     >>> print(set_weights("ms_swift", ["correct", "format"], [1, 0.5]))
     --reward_weights 1 0.5
@@ -80,8 +91,11 @@ def set_weights(framework: str, rewards: Sequence[str], weights: Sequence[float]
 def log_rewards(framework: str, rewards: Sequence[str] = ("accuracy", "format")) -> str:
     """Return the lines of configuration that make the log hold each reward and not only their total.
 
-    framework: a key of FRAMEWORKS; rewards: the names of the rewards. Where no such line is known for the framework,
-    the lines are those for training code of one's own. Raises InputError.
+    framework: a key of FRAMEWORKS.
+    rewards: the names of the rewards. Where no such line is known for the framework, the lines are those for training
+        code of one's own.
+
+    Raises InputError.
 
     >>> print(log_rewards("verl"))
     trainer.use_v1=False trainer.rollout_data_dir=rollouts
@@ -95,7 +109,10 @@ def log_rewards(framework: str, rewards: Sequence[str] = ("accuracy", "format"))
 def log_whole_groups(framework: str) -> str | None:
     """Return the lines of configuration that make the log hold every response of a group.
 
-    None where no such lines are needed or known. framework: a key of FRAMEWORKS. Raises InputError.
+    None where no such lines are needed or known.
+    framework: a key of FRAMEWORKS.
+
+    Raises InputError.
 
     >>> print(log_whole_groups("trl"))
     GRPOConfig(log_unique_prompts=False, num_completions_to_print=None)
@@ -109,10 +126,13 @@ def gate(
 ) -> str:
     """Return the lines of configuration that let `reward` count only where the reward `on` reaches the threshold.
 
-    framework: a key of FRAMEWORKS; rewards: the names of all rewards; otherwise: the value of `reward` wherever `on`
-    does not reach the threshold. For a penalty `otherwise` should be its worst value, because 0 would be its best. The
-    lines give `otherwise` with three significant digits, rounded away from 0. Raises InputError. Source: arXiv
-    2601.05242, eq. 8.
+    framework: a key of FRAMEWORKS.
+    rewards: the names of all rewards.
+    otherwise: the value of `reward` wherever `on` does not reach the threshold. For a penalty `otherwise` should be its
+        worst value, because 0 would be its best. The lines give `otherwise` with three significant digits, rounded away
+        from 0.
+
+    Raises InputError. Source: arXiv 2601.05242, eq. 8.
 
     >>> print(gate("verl", ["correct", "short"], reward="short", on="correct"))
     # compute_score, before it returns: short counts only where correct reaches 1

@@ -104,8 +104,8 @@ PAPER = Convention(name="paper", source="arXiv 2601.05242, equations 1 to 7")
 def formulas(method: str, convention: Convention, rewards: int) -> tuple[str, ...]:
     """Return the formulas by which a method computes the advantages under a convention, one per step, in order.
 
-    method: a key of NAMES. rewards: how many rewards there are; for a single one, some conventions compute GDPO as
-    GRPO.
+    method: a key of NAMES.
+    rewards: how many rewards there are; for a single one, some conventions compute GDPO as GRPO.
 
     >>> print(*formulas("gdpo", PAPER, rewards=3), sep="\\n")
     z = (r − mean) / std, each reward in its group

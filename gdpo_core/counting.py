@@ -31,7 +31,9 @@ def count_distinct(method: str, rollouts: int, rewards: int) -> int:
     The count is exact. Where a formula gives it, sizes go up to 1000: for GRPO with and without std, and for GDPO of
     one reward or of up to three rollouts. For GDPO of other sizes the sums are enumerated, up to about 4 × 14, 6 × 6,
     16 × 3 or 60 × 2 (rollouts × rewards).
-    method: "grpo", "grpo_no_std" or "gdpo". Raises InputError. Source: arXiv 2601.05242, Fig. 3.
+    method: "grpo", "grpo_no_std" or "gdpo".
+
+    Raises InputError. Source: arXiv 2601.05242, Fig. 3.
 
     >>> [count_distinct(method, 4, 8) for method in ("grpo", "grpo_no_std", "gdpo")]
     [119, 165, 2929]
@@ -71,7 +73,9 @@ def group_advantages(rewards: ArrayLike, method: str = "gdpo", *, convention: Co
 
     rewards: as in `grpo`, without group ids: (prompts, rollouts, rewards) or (rollouts, rewards); every weight is 1.
     method: as in `advantages`, but neither "saw" nor "sa_mrpo", whose weights depend on the whole batch. Returns
-    (prompts, rollouts) or (rollouts,). Raises InputError. Source: arXiv 2601.05242, eq. 4 and 5.
+        (prompts, rollouts) or (rollouts,).
+
+    Raises InputError. Source: arXiv 2601.05242, eq. 4 and 5.
 
     >>> [round(a, 3) for a in group_advantages([[[0, 0], [1, 1]]], "gdpo")[0].tolist()]
     [-1.414, 1.414]
@@ -137,8 +141,8 @@ _COUNTS = {"grpo": _grpo, "grpo_no_std": _no_std, "gdpo": _gdpo}
 def _normalised(column: Sequence[int], unit: Sequence[int]) -> tuple[int, ...]:
     """Return a column of 0 and 1, the marks of one reward in a group, normalised by eq. 4, as integers.
 
-    They are proportional to z_j = (r_j − p/G) / σ, where p of the G marks are 1: each is (G r_j − p) · unit[p]. unit:
-    the integers of `_units` for p = 0 … G.
+    They are proportional to z_j = (r_j − p/G) / σ, where p of the G marks are 1: each is (G r_j − p) · unit[p].
+    unit: the integers of `_units` for p = 0 … G.
     """
     passes = sum(column)
     return tuple((len(column) * r - passes) * unit[passes] for r in column)
@@ -180,7 +184,7 @@ def _columns(runs: Sequence[int]) -> Iterator[tuple[int, ...]]:
     yielded.
 
     runs: how many rollouts stand in each run. A run is a stretch of rollouts with equal sums of the columns that were
-    added before, so that the order inside it does not matter.
+        added before, so that the order inside it does not matter.
     """
     for ones in product(*(range(size + 1) for size in runs)):
         yield tuple(r for size, n in zip(runs, ones, strict=True) for r in [0] * (size - n) + [1] * n)
@@ -192,8 +196,9 @@ def _runs(ordered: Sequence[int]) -> tuple[int, ...]:
 
 
 def _integer(value: int, name: str) -> int:
-    """Return `value` as an int if it is a whole number from 1 to `_LARGEST`; else raise InputError. name: that of the
-    argument.
+    """Return `value` as an int if it is a whole number from 1 to `_LARGEST`; else raise InputError.
+
+    name: that of the argument.
     """
     expect_count(value, name, _LARGEST)
     return int(value)
@@ -202,7 +207,8 @@ def _integer(value: int, name: str) -> int:
 def _expect_feasible(numbers: int, rollouts: int, rewards: int) -> None:
     """Raise InputError if a count would look at too many numbers.
 
-    numbers: how many it would look at; rollouts, rewards: the sizes that the error names.
+    numbers: how many it would look at.
+    rollouts, rewards: the sizes that the error names.
     """
     wanted = f"sizes that need at most {_MOST_NUMBERS:,} numbers"
     expect(numbers <= _MOST_NUMBERS, "rollouts, rewards", wanted, f"{rollouts} and {rewards}, which need more")

@@ -30,9 +30,10 @@ _STEPS_EACH, _GROWTH = 200, 1.02
 class Course:
     """The course of the rewards of a run: the rate of each of K rewards at each of T steps.
 
-    time: (T,) steps since the first one. rates: (T, K) the mean of each reward as a part of the way from its least
-    value, 0, to its largest, 1; NaN where it is missing. dispersion: (K,) the variance of the rate of a step, in units
-    of rate (1 − rate).
+    time: (T,) steps since the first one.
+    rates: (T, K) the mean of each reward as a part of the way from its least value, 0, to its largest, 1; NaN where it
+        is missing.
+    dispersion: (K,) the variance of the rate of a step, in units of rate (1 − rate).
     """
 
     time: Array
@@ -50,8 +51,9 @@ class Course:
 class DifferingGroups:
     """The share of groups in which a reward takes different values, for each of K rewards, as a function of its rate.
 
-    A rate is a mean from 0 to 1, as in `Course`. logits: (points,) the logits of some rates, equally spaced; shares:
-    (K, points) the share of groups at each of them.
+    A rate is a mean from 0 to 1, as in `Course`.
+    logits: (points,) the logits of some rates, equally spaced.
+    shares: (K, points) the share of groups at each of them.
     """
 
     logits: Array
@@ -62,8 +64,9 @@ class DifferingGroups:
         """Return the shares of groups in which a reward takes different values, for groups of `size` responses.
 
         Each group is taken to have a rate of its own, at which its responses pass. These rates are beta-distributed
-        around the reward's rate in all groups. within: (K,) the part of each reward's variance that lies inside groups;
-        where it is NaN, the reward is taken to differ in every group.
+        around the reward's rate in all groups.
+        within: (K,) the part of each reward's variance that lies inside groups; where it is NaN, the reward is taken to
+            differ in every group.
         """
         logits = np.linspace(-9, 9, 73)
         rates = 1 / (1 + np.exp(-logits))
@@ -80,7 +83,7 @@ class DifferingGroups:
         rate.
 
         logits: (…, K) one per reward. Between the points of `self.logits` the share is interpolated; beyond the first
-        and the last point it stays as it is there.
+            and the last point it stays as it is there.
         """
         place = np.clip((logits - self.logits[0]) / (self.logits[1] - self.logits[0]), 0, len(self.logits) - 1.001)
         low = place.astype(int)
@@ -92,8 +95,9 @@ class DifferingGroups:
 def _all_equal(rates: Array, within: float, size: int) -> Array:
     """Return (points,) the probability that all responses of a group pass a reward.
 
-    rates: (points,) the mean rate over groups, whose own rates are beta-distributed around it. within: the part of the
-    variance that lies inside groups; size: how many responses a group has.
+    rates: (points,) the mean rate over groups, whose own rates are beta-distributed around it.
+    within: the part of the variance that lies inside groups.
+    size: how many responses a group has.
     """
     between = max(1 - within, 0.0)
     chance = np.ones_like(rates)
@@ -108,11 +112,16 @@ class Pushes:
     its mean as a part of the way from its least value, 0, to its largest, 1.
 
     The source of a reward is the reward itself, or its gated value if it is gated; a weight multiplies the source,
-    which is normalised first if `decoupled`. course: the rates of the rewards in the log. measured: (K,) the push on
-    the logged groups. weights: (K,). spread: (K,) the standard deviation of each source inside groups. sources: (K, K)
-    the correlations of the sources inside groups; cross: (K, K) those of each source (rows) with each reward (columns).
-    differing: the share of groups in which a reward takes different values. gate: (k, j, c), if reward k counts only
-    where reward j is passed; the rate of its gated value is c × rate k × rate j.
+    which is normalised first if `decoupled`.
+    course: the rates of the rewards in the log.
+    measured: (K,) the push on the logged groups.
+    weights: (K,).
+    spread: (K,) the standard deviation of each source inside groups.
+    sources: (K, K) the correlations of the sources inside groups.
+    cross: (K, K) those of each source (rows) with each reward (columns).
+    differing: the share of groups in which a reward takes different values.
+    gate: (k, j, c), if reward k counts only where reward j is passed; the rate of its gated value is c × rate k × rate
+        j.
     """
 
     course: Course
@@ -129,7 +138,8 @@ class Pushes:
         """Return (…, K) the push on each of the K rewards when they have the rates whose logits are given.
 
         `_formula` gives the artanh of each push, up to a constant per reward. That constant is chosen so that the mean
-        artanh over the course of the log is the artanh of the measured push. logits: (…, K) one per reward.
+        artanh over the course of the log is the artanh of the measured push.
+        logits: (…, K) one per reward.
         """
         return np.tanh(self._formula(logits) + self._offset)
 
@@ -161,8 +171,8 @@ class Pushes:
     def _formula(self, logits: Array) -> Array:
         """Return (…, K) the artanh of each push, as it follows from the rates, weights and correlations of the rewards.
 
-        Its mean over the log may differ from the artanh of the measured push: `at` adds what is missing. logits: (…, K)
-        the logits of the rates.
+        Its mean over the log may differ from the artanh of the measured push: `at` adds what is missing.
+        logits: (…, K) the logits of the rates.
         """
         rates = self._rates(logits)
         if self.decoupled:
@@ -177,10 +187,12 @@ class Pushes:
 class Speeds:
     """The speed at which each of K rewards follows its push, in logits per step for a push of 1, with its uncertainty.
 
-    start: (K,) the logit of each reward at the first step. fitted, error: (K,) the speed fitted to each reward alone,
-    and its standard error. slope: (K,) by how much the start is lower if the speed is taken to be higher by 1. grid:
-    (points,) speeds that are possible. chance: (K, points) for each reward, the probability of each speed in `grid`. It
-    follows from the speeds fitted to all rewards, as the speeds of one run are taken to be alike.
+    start: (K,) the logit of each reward at the first step.
+    fitted, error: (K,) the speed fitted to each reward alone, and its standard error.
+    slope: (K,) by how much the start is lower if the speed is taken to be higher by 1.
+    grid: (points,) speeds that are possible.
+    chance: (K, points) for each reward, the probability of each speed in `grid`. It follows from the speeds fitted to
+        all rewards, as the speeds of one run are taken to be alike.
     """
 
     start: Array
@@ -212,7 +224,8 @@ class Speeds:
     def quantile(self, probability: Array) -> Array:
         """Return (draws, K) the speed of each reward below which a given part of its distribution lies.
 
-        The distribution is `chance`. probability: (draws, K) those parts, from 0 to 1: 0.5 gives the median speed.
+        The distribution is `chance`.
+        probability: (draws, K) those parts, from 0 to 1: 0.5 gives the median speed.
         """
         cumulated = self.chance.cumsum(1) - self.chance / 2
         columns = [np.interp(probability[:, k], cumulated[k], self.grid) for k in range(len(self.start))]
@@ -230,7 +243,8 @@ class Speeds:
 def damping(logits: Array) -> Array:
     """Return the factor by which a push on a reward moves its logit: 4 p (1 − p) at a rate of p, but at least 0.001.
 
-    The factor is 1 at a rate of one half and less at any other rate. logits: the logits of the rates, in any shape.
+    The factor is 1 at a rate of one half and less at any other rate.
+    logits: the logits of the rates, in any shape.
     """
     rates = 1 / (1 + np.exp(-logits))
     return np.maximum(4 * rates * (1 - rates), 1e-3) ** EXPONENT
@@ -241,8 +255,9 @@ def fit_speeds(course: Course, pushes: Pushes) -> Speeds:
 
     The fit is a logistic regression of each reward's rate on its push, which is damped (`damping`) and summed over the
     steps so far. As the pushes depend on the rates, the regression is repeated a few times, each time with the pushes
-    that belong to the rates fitted before. course: the rates of the rewards in the run; pushes: the pushes of the
-    setting that ran.
+    that belong to the rates fitted before.
+    course: the rates of the rewards in the run.
+    pushes: the pushes of the setting that ran.
     """
     rewards = course.rates.shape[1]
     start, speed = np.zeros(rewards), np.zeros(rewards)
@@ -263,7 +278,9 @@ def _smooth(time: Array, rates: Array) -> Array:
     """Return (T,) the logits of a smooth course through the rates of one reward.
 
     The course is the parabola in time that comes nearest to the rates, clipped to 0.01 and 0.99; with fewer than three
-    rates it is a line or a constant. time: (T,) as in `Course`; rates: (T,), where NaN is left out.
+    rates it is a line or a constant.
+    time: (T,) as in `Course`.
+    rates: (T,), where NaN is left out.
     """
     there = ~np.isnan(rates)
     x = time / max(time[-1], 1)
@@ -276,9 +293,11 @@ def _regress(driven: Array, rates: Array, dispersion: float) -> tuple[float, flo
     """Fit logit(rate) = start + speed × driven; return start, speed, the standard error of the speed, and slope.
 
     The slope says how the start that fits best depends on the speed: by how much it is lower if the speed is higher by
-    1. driven: (T,) for each step the sum of the damped pushes on one reward since the first step. rates: (T,) the rates
-    of this reward, where NaN is left out. dispersion: the variance of its rate, as in `Course`. The standard error is
-    computed from this variance or from that of the residuals, whichever is larger.
+    1.
+    driven: (T,) for each step the sum of the damped pushes on one reward since the first step.
+    rates: (T,) the rates of this reward, where NaN is left out.
+    dispersion: the variance of its rate, as in `Course`. The standard error is computed from this variance or from that
+        of the residuals, whichever is larger.
     """
     there = ~np.isnan(rates)
     x, y = driven[there], rates[there]
@@ -339,8 +358,9 @@ def integrate(pushes: Pushes, start: Array, speeds: Array, times: Array) -> Arra
     """Return (times, draws, K) the rates of K rewards at each of these times, as they follow the pushes.
 
     In a step, a logit moves by speed × push × `damping`. It is computed in one go from each time to the next, so times
-    have to lie close together; logits stay from −12 to 12. start: (draws, K) the logits at the first time; speeds:
-    (draws, K) in logits per step for a push of 1 at a rate of one half.
+    have to lie close together; logits stay from −12 to 12.
+    start: (draws, K) the logits at the first time.
+    speeds: (draws, K) in logits per step for a push of 1 at a rate of one half.
     """
     logits, rates = start, []
     for gap in np.diff(times, append=times[-1]):
@@ -353,8 +373,8 @@ def pool(speeds: Array, errors: Array) -> tuple[float, float, float]:
     """Return the speed of one reward over several runs, its standard error, and the spread between the runs.
 
     speeds, errors: the speed in each run, and its standard error. The spread is the standard deviation by which the
-    runs differ beyond their errors. A run counts the more, the smaller its own error and the spread are (DerSimonian
-    and Laird, 1986).
+        runs differ beyond their errors. A run counts the more, the smaller its own error and the spread are
+        (DerSimonian and Laird, 1986).
 
     >>> [round(x, 4) for x in pool(np.array([0.03, 0.05]), np.array([0.001, 0.001]))]
     [0.04, 0.01, 0.0141]

@@ -22,12 +22,16 @@ from gdpo_core.conventions import PAPER, Convention
 class Lines:
     """Templates for lines of a framework's configuration; `config_lines` fills in $weights, $rewards and others.
 
-    A template is None where the framework has no such line. switch_to_gdpo: makes a run use GDPO. with_size: the text
-    for $with_size in `switch_to_gdpo`, if the group size is known. switch_to_other: makes a run use another method than
-    GDPO. options: by method, the text for $option in `switch_to_other`. A method without such a text cannot be set; if
-    options is None, the text is the method's name. set_weights: sets the weights. set_grpo_weights: sets the weights of
-    the methods other than GDPO; if None, `set_weights` does. gate: makes a reward count only where another one is
-    passed. gate_to: does so if the reward gets another value than 0 elsewhere; if None, `gate` does.
+    A template is None where the framework has no such line.
+    switch_to_gdpo: makes a run use GDPO.
+    with_size: the text for $with_size in `switch_to_gdpo`, if the group size is known.
+    switch_to_other: makes a run use another method than GDPO.
+    options: by method, the text for $option in `switch_to_other`. A method without such a text cannot be set; if
+        options is None, the text is the method's name.
+    set_weights: sets the weights.
+    set_grpo_weights: sets the weights of the methods other than GDPO; if None, `set_weights` does.
+    gate: makes a reward count only where another one is passed.
+    gate_to: does so if the reward gets another value than 0 elsewhere; if None, `gate` does.
     """
 
     switch_to_gdpo: str
@@ -130,9 +134,11 @@ class Framework:
 class WithoutGdpo:
     """A trainer without GDPO: the formula that it uses instead, which was read in its code and not run.
 
-    method, convention: those of the formula. says: a sentence on it; read_in, read_on: where and when it was read.
+    method, convention: those of the formula.
+    says: a sentence on it.
+    read_in, read_on: where and when it was read.
     cells: from the name of a case in conformance/ to a text on what the trainer does there, for the cases in which it
-    does not follow the formula.
+        does not follow the formula.
 
     >>> WITHOUT_GDPO["Tinker"].method
     'grpo_no_std'
@@ -157,7 +163,8 @@ class _ById(dict[str, Framework]):
 def _framework(key: str, record: dict[str, Any]) -> Framework:
     """Return the framework that a table of frameworks.toml describes.
 
-    key: the name of the table, which becomes the framework's id; record: the entries of the table, which this changes.
+    key: the name of the table, which becomes the framework's id.
+    record: the entries of the table, which this changes.
     """
     for name in ("conventions", "found_in_logs"):
         record[name] = {convention: Convention(**values) for convention, values in record.get(name, {}).items()}

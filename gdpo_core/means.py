@@ -37,9 +37,9 @@ class Scalars:
     """The numbers of each step in a log that holds means of rewards but no answers. A step is a batch of `groups`
     groups of `size` answers.
 
-    values: the two values, lower and higher, of each reward that takes only two, and None for any other reward. silent:
-    the share of groups in which the weighted sum is the same for all answers, as TRL's `frac_reward_zero_std` has it
-    under GRPO; NaN where it is not known.
+    values: the two values, lower and higher, of each reward that takes only two, and None for any other reward.
+    silent: the share of groups in which the weighted sum is the same for all answers, as TRL's `frac_reward_zero_std`
+        has it under GRPO; NaN where it is not known.
     """
 
     size: int
@@ -105,7 +105,7 @@ def bound_shares(s: Scalars, method: str) -> Shares:
     """Return bounds of each reward's share of the update at each step, under a method of `conventions.COMPARED`.
 
     s: what a log tells of each step, such as the means and stds of the rewards, from which the bounds follow. Where
-    nothing bounds a share, its bounds are infinite.
+        nothing bounds a share, its bounds are infinite.
 
     >>> one = np.array([[0.25, 0.5]])
     >>> s = Scalars(4, 1, (1, 1), ((0, 1), (0, 1)), one, one * np.nan, np.array([0.5]), np.array([0.0]))
@@ -131,9 +131,10 @@ def _largest(low: Array, high: Array, sides: _Sides | None) -> Array:
 
     A share is certainly the largest if its lower bound is above the upper bounds of all others. It is so, too, if the
     length a_k = |x_k| of the reward's term is certainly more than the lengths of all other terms together. Proof: let
-    `rest` be the sum of the terms of all rewards but k and l. Then share_k − share_l has the sign of
-    ⟨x_k − x_l, x_k + x_l + rest⟩, which is at least (a_k + a_l) (a_k − a_l − |rest|).
-    low, high: (steps, rewards) bounds of the shares. sides: bounds on the lengths, None to compare the shares alone.
+    `rest` be the sum of the terms of all rewards but k and l. Then share_k − share_l has the sign of ⟨x_k − x_l, x_k +
+    x_l + rest⟩, which is at least (a_k + a_l) (a_k − a_l − |rest|).
+    low, high: (steps, rewards) bounds of the shares.
+    sides: bounds on the lengths, None to compare the shares alone.
     """
     count = low.shape[1]
     of_others = np.array([np.delete(high, k, 1).max(1, initial=-np.inf) for k in range(count)]).T
@@ -160,8 +161,10 @@ def _sides(s: Scalars, method: str, weights: Array) -> _Sides:
     reward's term, the length |Σ_k x_k| of the sum of all terms, and the number of groups in which each reward varies.
 
     x_k has a number per answer of the step: the term of reward k in the answer's weighted sum, less the mean of its
-    group. s: the means and other numbers that the log has; method: the one that makes the sum; weights: (steps,
-    rewards) the weight of each reward at each step.
+    group.
+    s: the means and other numbers that the log has.
+    method: the one that makes the sum.
+    weights: (steps, rewards) the weight of each reward at each step.
     """
     varies_low, varies_high = _varying(s)
     rows = s.size * s.groups
@@ -206,7 +209,8 @@ def _inside(s: Scalars, weights: Array) -> tuple[Array, Array]:
     """Return the least and the greatest length that w_k (r_k − mean_G r_k) can have in a step, each (steps, rewards).
 
     The length is the root of the sum of squares over all answers of the step. w_k is the weight of reward k, r_k are
-    its values, and mean_G r_k is their mean in each group. weights: (steps, rewards).
+    its values, and mean_G r_k is their mean in each group.
+    weights: (steps, rewards).
 
     For a reward with the values 0 and 1, a group of n answers of which m pass has Σ (r − mean)² = m (n − m) / n. As a
     function of m this is concave. So its sum over the groups is least where the passes fill whole groups and those that
@@ -271,7 +275,8 @@ def _by_triangle(sides: _Sides) -> tuple[Array, Array]:
     """Return the lowest and the highest share of the update, each (steps, rewards), that each reward can have.
 
     Three vectors are the sides of a triangle: the reward's term, the sum of the other terms, and the sum of all. Bounds
-    on their lengths bound the share. sides: these bounds.
+    on their lengths bound the share.
+    sides: these bounds.
     """
     low, high = np.empty_like(sides.low), np.empty_like(sides.low)
     for k in range(low.shape[1]):
@@ -291,8 +296,9 @@ def _highest(a: tuple[Array, Array], b: tuple[Array, Array], t: tuple[Array, Arr
     """Return (steps,) the highest share of the update that a reward can have, given bounds on three lengths.
 
     a, b, t: the least and the greatest length of the reward's term, of the sum of the other terms, and of the whole
-    sum, each (steps,). The three lengths are the sides of a triangle, and the share is 1/2 + (a² − b²) / 2t². The
-    result is infinite where t may be 0.
+        sum, each (steps,). The three lengths are the sides of a triangle, and the share is 1/2 + (a² − b²) / 2t².
+
+    The result is infinite where t may be 0.
 
     For a given t the share is highest with the longest a that closes a triangle, and then the shortest b. Between the
     values of t that are tried here it is monotone, so one of them has the highest of all.
@@ -316,8 +322,8 @@ def _by_groups(s: Scalars, sides: _Sides) -> tuple[Array, Array]:
 
     A reward's share of the update is the mean of its shares in the groups whose weighted sums differ. These groups
     would count equally, but the eps makes a group with a small std count less. A reward that alone varies in a group
-    makes all of the update there, and one that does not vary makes nothing of it. sides: `varies_high` alone is used,
-    the largest number of groups in which each reward can vary.
+    makes all of the update there, and one that does not vary makes nothing of it.
+    sides: `varies_high` alone is used, the largest number of groups in which each reward can vary.
     """
     least, most = _of_one_group(s, "grpo")
     grain = _grain(s)
@@ -354,10 +360,11 @@ def _of_one_group(s: Scalars, method: str) -> tuple[Array, Array]:
 def _kinds_of_group(n: int, terms: tuple[float, ...], spans: tuple[float, ...] | None) -> tuple[Array, Array]:
     """Return the lowest and the highest share of a group's update that each reward can have, each (rewards,).
 
-    They are taken over all possible groups of n answers, each of which passes or fails each reward. terms: for each
-    reward its weight times the distance of its two values; spans: these distances alone, which GDPO needs for the stds
-    of the rewards; None for other methods, which divide a whole group by one number. The lowest shares are −∞ and the
-    highest ∞ if there are too many kinds of groups, or if no kind has advantages other than 0.
+    They are taken over all possible groups of n answers, each of which passes or fails each reward.
+    terms: for each reward its weight times the distance of its two values.
+    spans: these distances alone, which GDPO needs for the stds of the rewards; None for other methods, which divide a
+        whole group by one number. The lowest shares are −∞ and the highest ∞ if there are too many kinds of groups, or
+        if no kind has advantages other than 0.
     """
     k = len(terms)
     without = np.full(k, -np.inf), np.full(k, np.inf)

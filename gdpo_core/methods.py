@@ -253,8 +253,10 @@ def gdpo(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
 def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float = 1.0) -> Tensor:
     """Return the rewards with `reward` counted only where the reward `on` reaches the threshold; elsewhere it is 0.
 
-    rewards: in any shape that `grpo` takes; the result has the same. reward, on: indices of its last axis. Where `on`
-    is missing, `reward` becomes missing too. Raises InputError. Source: arXiv 2601.05242, eq. 8.
+    rewards: in any shape that `grpo` takes; the result has the same.
+    reward, on: indices of its last axis. Where `on` is missing, `reward` becomes missing too.
+
+    Raises InputError. Source: arXiv 2601.05242, eq. 8.
 
     >>> condition([[1, 5], [0, 5]], reward=1, on=0).tolist()
     [[1.0, 5.0], [0.0, 0.0]]
@@ -276,7 +278,7 @@ def apply_convention(formula: Method, batch: Batch) -> tuple[Method, Batch]:
     """Return the method and the batch to compute with, which may differ from the ones given.
 
     formula: the method as asked for. The batch's convention may put GRPO in the place of GDPO for a single reward, or
-    have GDPO take missing rewards as 0. The method's own `prepare` may change the rewards or weights of the batch.
+        have GDPO take missing rewards as 0. The method's own `prepare` may change the rewards or weights of the batch.
     """
     c = batch.convention
     if formula.decoupled and len(batch.rewards) == 1 and c.one_reward_is_grpo:
@@ -290,8 +292,9 @@ def compute_advantages(formula: Method, batch: Batch) -> Tensor:
     """Return the advantages of a method: (prompts, rollouts); (rollouts,) for rewards of one prompt without an axis of
     prompts; or (responses,) with group ids.
 
-    formula: the method; batch: the rewards as `make_batch` returns them. A response without any reward gets 0, unless
-    the convention counts it, or lets missing rewards make advantages NaN.
+    formula: the method.
+    batch: the rewards as `make_batch` returns them. A response without any reward gets 0, unless the convention counts
+        it, or lets missing rewards make advantages NaN.
     """
     formula, batch = apply_convention(formula, batch)
     return batch.to_caller(batch.zero_unrewarded(formula.advantages(batch)))

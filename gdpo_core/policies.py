@@ -54,8 +54,9 @@ class Coins:
     def draw(self, uniforms: Tensor, p: Tensor, out: Tensor) -> Tensor:
         """Write an outcome for each column of `uniforms` into `out` and return `out`: 1 where a coin falls on 1.
 
-        uniforms: (numbers, …) random numbers from 0 to 1, where `self.uniforms` is how many numbers a column has; p:
-        the probability of 1 for each coin, in a shape that broadcasts to that of `out`; out: (coins, …).
+        uniforms: (numbers, …) random numbers from 0 to 1, where `self.uniforms` is how many numbers a column has.
+        p: the probability of 1 for each coin, in a shape that broadcasts to that of `out`.
+        out: (coins, …).
         """
         if self.together:
             uniforms = torch.where(uniforms[-1] < self.together, uniforms[0], uniforms[:-1])
@@ -79,7 +80,11 @@ class Coins:
         return corners(0.0, 1.0, len(self.start))
 
     def likelihoods(self, p: Tensor, outcomes: Tensor) -> Tensor:
-        """Return the probability of each outcome, (outcomes,); p: (coins,); outcomes: (coins, outcomes)."""
+        """Return the probability of each outcome, (outcomes,).
+
+        p: (coins,).
+        outcomes: (coins, outcomes).
+        """
         alone = torch.where(outcomes == 1, p[:, None], 1 - p[:, None]).prod(0)
         # Where one draw decides for all, a coin falls on 1 if its p is above the draw. So an outcome comes from the
         # draws that are below the p of every coin on 1, and not below the p of any coin on 0.
@@ -116,7 +121,8 @@ class Arms:
     def draw(self, uniforms: Tensor, p: Tensor, out: Tensor) -> Tensor:
         """Write an outcome for each uniform number into `out` and return `out`: 1 for the arm that is pulled, else 0.
 
-        uniforms: (1, …) random numbers from 0 to 1; p: the probabilities, in a shape that broadcasts to that of `out`;
+        uniforms: (1, …) random numbers from 0 to 1.
+        p: the probabilities, in a shape that broadcasts to that of `out`.
         out: (arms, …).
         """
         below = p.cumsum(0)
@@ -186,8 +192,9 @@ def arms_of(
 def _per_reward(values: ArrayLike, name: str, count: int | None = None, counted_by: str = "p0") -> Tensor:
     """Return an argument that has one finite number per reward as a tensor (rewards,) in float64. Raises InputError.
 
-    name: the name of the argument; count: how many numbers there have to be, None for any number from 1; counted_by:
-    the name of the argument that decides how many.
+    name: the name of the argument.
+    count: how many numbers there have to be, None for any number from 1.
+    counted_by: the name of the argument that decides how many.
     """
     t = numbers(values, name).double()
     expected = "at least one number, one per reward" if count is None else f"{count} numbers, as many as {counted_by}"
@@ -210,9 +217,11 @@ def _noise(noise: ArrayLike, coins: int) -> Tensor:
 def _gates(gate: object, count: int, another: str) -> list[tuple[int, int]]:
     """Return pairs of a reward and the coin or reward that gates it, both as indices from 0; none without a gate.
 
-    gate: the argument of `train`, which is None, a pair (reward, on) or several such pairs; count: how many coins or
-    rewards there are; another: words for what may gate a reward, for the error. Raises InputError for anything else as
-    `gate`, for an index out of range, and where a reward gates itself.
+    gate: the argument of `train`, which is None, a pair (reward, on) or several such pairs.
+    count: how many coins or rewards there are.
+    another: words for what may gate a reward, for the error.
+
+    Raises InputError for anything else as `gate`, for an index out of range, and where a reward gates itself.
     """
     if gate is None:
         return []

@@ -61,8 +61,9 @@ def distances(batch: Batch) -> Tensor:
 def push_sums(a: Tensor, distance: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
     """Return the sums Σ A d_k and Σ d_k² from which `push_of` makes the push, each (rewards, …).
 
-    a: the advantages A; distance: d_k, each reward minus its mean in the group; over: the responses to sum over. A
-    response whose advantage is NaN or infinite is left out of both sums.
+    a: the advantages A.
+    distance: d_k, each reward minus its mean in the group.
+    over: the responses to sum over. A response whose advantage is NaN or infinite is left out of both sums.
     """
     return over.total(distance * advantage_or_zero(a)), over.total((distance * a.isfinite()).square())
 
@@ -70,8 +71,10 @@ def push_sums(a: Tensor, distance: Tensor, over: Reduction) -> tuple[Tensor, Ten
 def push_of(products: Tensor, squares: Tensor, of_advantages: Tensor) -> Tensor:
     """Return the push Σ A d_k / √(Σ A² Σ d_k²) on each reward, clipped to −1 and 1; 0 where the divisor is 0.
 
-    A is the advantage, d_k reward k minus its mean in the group. products: Σ A d_k; squares: Σ d_k²; of_advantages: Σ
-    A².
+    A is the advantage, d_k reward k minus its mean in the group.
+    products: Σ A d_k.
+    squares: Σ d_k².
+    of_advantages: Σ A².
     """
     size = squares.sqrt() * of_advantages.sqrt()
     return torch.where(size > 0, products / size, 0.0).clamp(-1, 1)

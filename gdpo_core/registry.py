@@ -59,8 +59,10 @@ def undivided_terms(method: str, batch: Batch) -> Tensor:
     subtracts, before anything is divided by a std.
 
     The terms have the shape of the batch's rewards. They are NaN where the convention gives no advantage, as in a group
-    with a missing reward that it does not skip. method: one that adds the rewards up before it divides, such as "grpo",
-    and not GDPO or MO-GRPO, which add up z-scores. batch: as `method_for` returns it.
+    with a missing reward that it does not skip.
+    method: one that adds the rewards up before it divides, such as "grpo", and not GDPO or MO-GRPO, which add up
+        z-scores.
+    batch: as `method_for` returns it.
     """
     subtract_means = method_named("reinforce_pp" if method == "reinforce_pp" else "grpo_no_std").in_groups
     weights_of_one_reward = torch.eye(len(batch.rewards))

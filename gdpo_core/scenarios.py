@@ -112,8 +112,8 @@ def verdict_on_coins(grpo: Sequence[float], gdpo: Sequence[float]) -> str:
     """Return one of VERDICTS on the epochs at which two methods have learnt the slowest of their coins.
 
     The verdict is NEITHER if neither method learns its slowest coin, and SAME if both do about as fast (`alike`).
-    Otherwise it says whether GDPO is FASTER or SLOWER. grpo, gdpo: for each coin the median epoch at which the method
-    has learnt it, infinity if it never does.
+    Otherwise it says whether GDPO is FASTER or SLOWER.
+    grpo, gdpo: for each coin the median epoch at which the method has learnt it, infinity if it never does.
 
     >>> verdict_on_coins([37, 14], [20, 20]), verdict_on_coins([inf, 14], [inf, 20])
     ('GDPO faster', 'neither gets there')
@@ -139,8 +139,9 @@ def verdict_on_arms(grpo: float, gdpo: float) -> str:
 def verdict(runs: Mapping[str, TrainingRun], arms: bool = False) -> str:
     """Return how the runs of "grpo" and "gdpo" ended.
 
-    arms: whether the policy chooses between a few answers, its arms; else it draws coins. The result is one of ENDS
-    for arms and one of VERDICTS for coins.
+    arms: whether the policy chooses between a few answers, its arms; else it draws coins.
+
+    The result is one of ENDS for arms and one of VERDICTS for coins.
     """
     if arms:
         return verdict_on_arms(*(runs[m].p[:, -1, 0].median().item() for m in ("grpo", "gdpo")))

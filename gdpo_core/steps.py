@@ -53,8 +53,9 @@ def explain(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]
 def explanation_of(method: str, batch: Batch, prepared: Batch, steps: Steps) -> Explanation:
     """Return the explanation of a finished computation, in the shapes and dtype of the caller's rewards.
 
-    batch: the rewards as given; prepared: the same as the convention and the method changed them; steps: what the
-    method computed for `prepared`.
+    batch: the rewards as given.
+    prepared: the same as the convention and the method changed them.
+    steps: what the method computed for `prepared`.
     """
     return Explanation(
         method=method,
@@ -77,8 +78,8 @@ def explanation_of(method: str, batch: Batch, prepared: Batch, steps: Steps) -> 
 def _of_groups(batch: Batch, x: Tensor) -> Tensor:
     """Return a statistic of the groups in the caller's shape: one row per group, without the rollout axis.
 
-    With leave-one-out the rollout axis stays, because each rollout has a statistic of its own. x: the mean or std of a
-    `Normalised`.
+    With leave-one-out the rollout axis stays, because each rollout has a statistic of its own.
+    x: the mean or std of a `Normalised`.
     """
     per_reward = x.ndim == batch.rewards.ndim
     if batch.convention.leave_one_out:
@@ -90,7 +91,9 @@ def _of_groups(batch: Batch, x: Tensor) -> Tensor:
 
 
 def _of_batch(batch: Batch, x: Tensor) -> float | Tensor:
-    """Return x as a number. x: the mean or the std of GDPO's batch step, as a tensor.
+    """Return x as a number.
+
+    x: the mean or the std of GDPO's batch step, as a tensor.
 
     If the convention takes the batch step over each group, the result is a tensor with a number per group.
     """

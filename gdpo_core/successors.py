@@ -42,7 +42,8 @@ _ROUNDED = 32  # how many units in the last place count as round-off
 class Successor:
     """A method of another paper, from before or after GDPO, for the problem that GDPO solves.
 
-    title, paper: the title and the arXiv number of its paper; formula: what the method computes, in words and symbols.
+    title, paper: the title and the arXiv number of its paper.
+    formula: what the method computes, in words and symbols.
     """
 
     name: str
@@ -158,8 +159,10 @@ def _corr_grpo(batch: Batch) -> Steps:
 def _divided(s: Tensor, centred: Normalised, std: Tensor, by: Tensor) -> Steps:
     """Return the steps of a method that divides GRPO's centred sum by something else than its std.
 
-    s: the weighted sums; centred: these sums minus the mean of their group; std: what the steps show as the std of the
-    group; by: the divisor of each response.
+    s: the weighted sums.
+    centred: these sums minus the mean of their group.
+    std: what the steps show as the std of the group.
+    by: the divisor of each response.
     """
     a = centred.value / by
     return Steps(group=Normalised(centred.mean, std, a, by), sums=s, advantages=a)
@@ -243,7 +246,9 @@ def _disagree(batch: Batch, z: Tensor, s: Tensor) -> Tensor:
     """Return, for each rollout, whether GD²PO drops it: (…, prompts, rollouts) or (responses,).
 
     It drops a rollout whose terms w_k z_k have both signs if |s| is less than THRESHOLD times Σ_k |w_k z_k|. A z that
-    is missing or almost 0 has no sign. z: the normalised rewards; s: their weighted sums.
+    is missing or almost 0 has no sign.
+    z: the normalised rewards.
+    s: their weighted sums.
     """
     t, eps = batch.weights * z, torch.finfo(s.dtype).eps
     signed = z.abs() > max(_NO_SIGN, 8 * eps)

@@ -72,8 +72,10 @@ class Collapse:
     def inversions(self, primary: int = 0) -> float:
         """Return which share of the pairs that differ in the `primary` reward is in the wrong order.
 
-        In such a pair the response with less of that reward has the larger advantage. primary: the index of the reward.
-        NaN where no pair of a group differs in it. Raises InputError.
+        In such a pair the response with less of that reward has the larger advantage.
+        primary: the index of the reward. NaN where no pair of a group differs in it.
+
+        Raises InputError.
 
         >>> collapse([[1, 0, 0], [0, 1, 1], [0, 1, 1], [0, 0, 0]], "grpo").inversions(primary=0)
         0.6666666666666666
@@ -84,7 +86,10 @@ class Collapse:
     def order(self, primary: int = 0) -> Order:
         """Count the pairs that differ in the `primary` reward by the order of their advantages, over all groups.
 
-        A pair consists of two responses of the same group. primary: the index of the reward. Raises InputError.
+        A pair consists of two responses of the same group.
+        primary: the index of the reward.
+
+        Raises InputError.
 
         >>> collapse([[1, 0, 0], [0, 1, 1], [0, 1, 1], [0, 0, 0]], "grpo").order(primary=0)
         Order(right=1, tied=0, wrong=2)
@@ -141,9 +146,11 @@ def explain_and_collapse(
 def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: float) -> Collapse:
     """Return the `Collapse` of advantages that are already computed: how many ties they have, and more.
 
-    batch: the rewards as given, in float64; prepared: this batch after the changes that the convention and the method
-    make to rewards or weights before they compute; steps: what the method computed from `prepared`; same: how far apart
-    two advantages may be and still count as equal, relative to the largest of their group.
+    batch: the rewards as given, in float64.
+    prepared: this batch after the changes that the convention and the method make to rewards or weights before they
+        compute.
+    steps: what the method computed from `prepared`.
+    same: how far apart two advantages may be and still count as equal, relative to the largest of their group.
     """
     advantages = prepared.zero_unrewarded(steps.advantages)
     silent = batch.group.lowest(-advantages.abs()) == 0
@@ -197,8 +204,9 @@ def update_sums(batch: Batch, steps: Steps, a: Tensor, over: Reduction) -> tuple
     """Return (rewards, …) Σ a_k A and (…) Σ A², each summed as `over` does. Their ratio is each reward's share of the
     update.
 
-    batch: the rewards with which the method computed; steps: what the method computed for them, from which
-    `reward_parts` makes the parts a_k; a: the advantages A, of which those that are NaN or infinite count as 0.
+    batch: the rewards with which the method computed.
+    steps: what the method computed for them, from which `reward_parts` makes the parts a_k.
+    a: the advantages A, of which those that are NaN or infinite count as 0.
     """
     a = a.masked_fill(~a.isfinite(), 0)
     products = reward_parts(batch, steps).mul_(a).nan_to_num_(posinf=0, neginf=0)
@@ -221,8 +229,11 @@ class BrokenTies:
 def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTies:
     """Return the pairs with different primary reward that `coarse` ties and `fine` does not.
 
-    The result also says which of the pairs `fine` puts in the wrong order. coarse, fine: collapses of the same rewards
-    under two methods; primary: the index of the reward that should decide. Raises InputError.
+    The result also says which of the pairs `fine` puts in the wrong order.
+    coarse, fine: collapses of the same rewards under two methods.
+    primary: the index of the reward that should decide.
+
+    Raises InputError.
 
     >>> rewards = [[1, 0, 1], [0, 1, 1], [0, 1, 1], [0, 0, 1], [0, 1, 0]]
     >>> ties = broken_ties(collapse(rewards, "grpo"), collapse(rewards, "gdpo"))
@@ -260,8 +271,9 @@ def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTie
 def _of_all(level: Tensor, response: Tensor, count: int) -> Tensor:
     """Return (count,) the rank of the advantage of each response in its group, −1 for a response that was left out.
 
-    level: the ranks of the responses that were not left out; response: their numbers; count: how many responses there
-    are.
+    level: the ranks of the responses that were not left out.
+    response: their numbers.
+    count: how many responses there are.
     """
     return level.new_full((count,), -1).scatter(0, response, level)
 
@@ -276,9 +288,13 @@ def break_even_weights(
 ) -> Tensor:
     """Return the weights on `reward` above which GDPO gives `higher` of a pair more than `lower`; (pairs,), float64.
 
-    pairs: those of `broken_ties`; rewards, groups: the rewards of their collapses; reward: the index of the primary
-    reward. The responses of a pair differ in it, so a large enough weight always puts `higher` first: every value is
-    finite. weights: (rewards,), 1 by default, of which that on `reward` does not matter. Raises InputError.
+    pairs: those of `broken_ties`.
+    rewards, groups: the rewards of their collapses.
+    reward: the index of the primary reward. The responses of a pair differ in it, so a large enough weight always puts
+        `higher` first: every value is finite.
+    weights: (rewards,), 1 by default, of which that on `reward` does not matter.
+
+    Raises InputError.
 
     >>> from gdpo_core import broken_ties, collapse
     >>> rewards = [[[1, 0], [1, 1], [1, 1], [0, 1], [1, 0], [1, 0]]]
@@ -305,9 +321,10 @@ def break_even_weights(
 def break_even_of(z: Tensor, lower: Tensor, higher: Tensor, reward: int, weights: Tensor) -> Tensor:
     """Return (pairs,) the weight on `reward` with which the two responses of a pair have the same weighted sum.
 
-    It is NaN where the response `higher` has no more of `reward` than `lower`. z: (rewards, responses) the normalised
-    rewards, or other terms of the sums; lower, higher: (pairs,) the numbers of the responses; weights: one per reward,
-    of which those on the other rewards count.
+    It is NaN where the response `higher` has no more of `reward` than `lower`.
+    z: (rewards, responses) the normalised rewards, or other terms of the sums.
+    lower, higher: (pairs,) the numbers of the responses.
+    weights: one per reward, of which those on the other rewards count.
     """
     gained = z[reward, higher] - z[reward, lower]
     terms = weights.reshape(-1, 1) * z.nan_to_num()  # GDPO adds up the rewards that are there

@@ -184,6 +184,7 @@ def train(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tra
 
     The logits move by lr · mean over the batch of A (b_k − p_k), the score-function gradient.
     method: a name of `advantages`.
+
     p0, scale: (rewards,) the probabilities before training, inside (0, 1), and what a 1 pays, by default 1.
     arms: (arms, rewards), what each of several answers pays, times the scale. The policy is then a softmax that gives
     one of them: p0 is (arms,) and sums to 1, gates are between rewards, as in `condition`, and there is no noise.
@@ -232,7 +233,8 @@ def mean_field(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -
 def _simulate(method: str, policy: Policy, setup: Setup) -> TrainingRun:
     """Train all seeds at once, with draws from a single generator, and return their runs. Raises InputError.
 
-    policy: the policy from which training starts; setup: the sizes, the optimizer and the step over the batch.
+    policy: the policy from which training starts.
+    setup: the sizes, the optimizer and the step over the batch.
     """
     setup.check()
     method_named(method)
@@ -271,8 +273,11 @@ def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
     """Return p at every epoch in the infinite-group limit, from the formulas, without draws: (epochs + 1, features).
 
     The features are the coins or arms. Noise acts through its variance alone in this limit, so it is taken as plus or
-    minus its std, equally likely. policy: the policy from which training starts; setup: the sizes, the optimizer and
-    the step over the batch. Raises InputError, also where there are too many outcomes.
+    minus its std, equally likely.
+    policy: the policy from which training starts.
+    setup: the sizes, the optimizer and the step over the batch.
+
+    Raises InputError, also where there are too many outcomes.
     """
     if isinstance(policy, Coins):
         count = 2 ** (len(policy.start) + int((policy.noise != 0).sum()))
@@ -331,8 +336,8 @@ def step_advantages(method: str, batch: Batch, match_scale: bool | str) -> Tenso
 def _climb(logits: Tensor, gradient: Callable[[Tensor], Tensor], setup: Setup) -> Tensor:
     """Return the logits before training and after each step, (epochs + 1, …). Raises InputError if they diverge.
 
-    gradient: a function from logits to their gradient; setup: the number of epochs, the optimizer and its learning
-    rate.
+    gradient: a function from logits to their gradient.
+    setup: the number of epochs, the optimizer and its learning rate.
     """
     step, path = OPTIMIZERS[setup.optimizer](float(setup.lr)), [logits]
     for _ in range(setup.epochs):

@@ -30,7 +30,10 @@ UNWANTED = (
 
 def expect(true: object, told: str) -> None:
     """Print `told` if a check had a true result; if not, end the programme with an error that says that `told` was
-    expected. true: the result of the check; told: words for what the check expects.
+    expected.
+
+    true: the result of the check.
+    told: words for what the check expects.
     """
     if not true:
         sys.exit(f"image: expected {told}")
@@ -48,7 +51,10 @@ def output_of(engine: str, *arguments: str) -> str:
 
 
 def check(engine: str, image: str) -> None:
-    """Run the image, check it from inside and outside, and remove the container again. engine: podman or docker."""
+    """Run the image, check it from inside and outside, and remove the container again.
+
+    engine: podman or docker.
+    """
 
     health = check_description(engine, image)
     started = time.monotonic()
@@ -77,8 +83,9 @@ def check(engine: str, image: str) -> None:
 
 
 def check_description(engine: str, image: str) -> list[str]:
-    """Check size, user and health check of an image before it runs, and return the command of the health check. engine:
-    the programme that runs images, docker or podman.
+    """Check size, user and health check of an image before it runs, and return the command of the health check.
+
+    engine: the programme that runs images, docker or podman.
     """
     (about,) = json.loads(output_of(engine, "image", "inspect", image))
     config, size = about["Config"], about["Size"]
@@ -91,8 +98,9 @@ def check_description(engine: str, image: str) -> list[str]:
 
 
 def check_rights(inside: Callable[..., str]) -> None:
-    """Check that the server has no rights but those of its user, and that nothing but /tmp can be written. inside: runs
-    a command in the container and returns its output.
+    """Check that the server has no rights but those of its user, and that nothing but /tmp can be written.
+
+    inside: runs a command in the container and returns its output.
     """
     status = dict(line.split(":\t", 1) for line in inside("cat", "/proc/1/status").splitlines() if ":\t" in line)
     expect(status["Uid"].split() == ["1000"] * 4, "uid 1000, whoever asks")
@@ -133,8 +141,9 @@ def in_a_browser(address: str) -> None:
 
 
 def until(done: Callable[[], bool], told: str) -> None:
-    """Wait until `done()` is true, or end the programme after `PATIENCE` seconds. told: what is waited for, in
-    words.
+    """Wait until `done()` is true, or end the programme after `PATIENCE` seconds.
+
+    told: what is waited for, in words.
     """
     end = time.monotonic() + PATIENCE
     while not done():

@@ -29,8 +29,10 @@ def differing(c: Convention) -> dict:
 
 
 def answer(inputs: list, method: str, how: dict) -> list[float]:
-    """Return the advantages of the reference, rounded to twelve decimals, and 0 without a sign. inputs: those of
-    `advantages`, in order; how: its arguments for a convention.
+    """Return the advantages of the reference, rounded to twelve decimals, and 0 without a sign.
+
+    inputs: those of `advantages`, in order.
+    how: its arguments for a convention.
     """
     return [round(a, 12) + 0.0 for a in reference.advantages(*inputs, method=method, **how)]
 
@@ -60,7 +62,9 @@ def written(value: dict) -> str:
 
 def cells(function: Callable, method: str, data: dict) -> dict[str, str]:
     """Return a sentence on what the function does in each case, by the name of the case. The sentence is the function's
-    error, or it says how its answer stands beside the paper's for `method`. data: cases with answers, from `answered`.
+    error, or it says how its answer stands beside the paper's for `method`.
+
+    data: cases with answers, from `answered`.
     """
     found = {case["name"]: (case, check.run(function, case)) for case in data["cases"]}
     return {
@@ -89,7 +93,9 @@ def of_framework(method: Method) -> Callable:
 
 def rows(data: dict) -> Iterator[tuple[str, str, str, dict[str, str]]]:
     """Yield four things for each trainer: its name, the method, how its cells were found, and the cells, which are
-    sentences by the name of the case. data: what `answered` returns.
+    sentences by the name of the case.
+
+    data: what `answered` returns.
     """
     for key, c in CONVENTIONS.items():
         function = partial(reference.advantages, **data["conventions"][key]["how"])

@@ -25,8 +25,8 @@ def answer(accepted: list[Mapping[str, Mapping[str, list]]], required: Mapping[s
     accepted.
 
     accepted: the calls in order, each as {function: {argument: accepted values}}. An argument with "" among its
-    accepted values may be left out, and is, unless `required` names it. required: by function, the arguments that its
-    calls must have.
+        accepted values may be left out, and is, unless `required` names it.
+    required: by function, the arguments that its calls must have.
 
     >>> answer([{"area": {"base": [10, 10.0], "sides": [[3, 4]], "unit": ["cm", ""]}}], {"area": ["base", "sides"]})
     '[area(base=10, sides=[3, 4])]'
@@ -37,8 +37,10 @@ def answer(accepted: list[Mapping[str, Mapping[str, list]]], required: Mapping[s
 
 def _arguments(args: Mapping[str, list], required: list[str]) -> str:
     """Return the arguments of a call as Python writes them, such as "a=1, b='x'", each with the first value accepted
-    for it. An argument for which "" is accepted may be left out, and is. args: for each argument the values that are
-    accepted; required: the names of the arguments that are written even if "" is accepted.
+    for it. An argument for which "" is accepted may be left out, and is.
+
+    args: for each argument the values that are accepted.
+    required: the names of the arguments that are written even if "" is accepted.
     """
     sent = {name: values for name, values in args.items() if "" not in values or name in required}
     return ", ".join(f"{name}={_first(values)!r}" for name, values in sent.items())
@@ -63,8 +65,9 @@ def _plain(value: object) -> object:
 
 def read(folder: Path) -> pl.DataFrame:
     """Return a table with a row for each published prompt, in the order of the published verdicts. Its columns are
-    task_id, the prompt's name; request, what it asks; and answer, a right answer to it. folder: the `data` of
-    bfcl-eval.
+    task_id, the prompt's name; request, what it asks; and answer, a right answer to it.
+
+    folder: the `data` of bfcl-eval.
     """
     published = load_published(ROOT / "data" / "bfcl_rewards.parquet")
     requests, required, answers = {}, {}, {}

@@ -136,8 +136,10 @@ def main(url: str) -> None:
 
 
 def open_page(running: Browser, url: str, width: int, height: int, **options: object) -> Page:
-    """Return a new page of the browser, which shows `url`, once the Lab is drawn. width, height: the size of its window
-    in pixels; options: more arguments of Playwright's `new_page`.
+    """Return a new page of the browser, which shows `url`, once the Lab is drawn.
+
+    width, height: the size of its window in pixels.
+    options: more arguments of Playwright's `new_page`.
     """
     still = {"reduced_motion": "reduce"}  # so that what drops into place is shown where it ends
     page = running.new_page(viewport={"width": width, "height": height}, **still, **options)
@@ -191,7 +193,7 @@ def _rules(classes: dict[tuple, str], scheme: int) -> str:
     properties with another value than in light.
 
     classes: the name of each class by what it sets: a tuple with, for each CSS property, the triple (property, value in
-    light, value in dark).
+        light, value in dark).
     """
     rules = ""
     for looks, name in classes.items():

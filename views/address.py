@@ -33,7 +33,8 @@ class Control:
     as text.
 
     default: the value that the address leaves out; None where the chapter decides it, for example from its task or
-    scenario. read: raises ValueError for a text that does not fit.
+        scenario.
+    read: raises ValueError for a text that does not fit.
     """
 
     default: Any
@@ -44,7 +45,8 @@ class Control:
 def number(low: float, high: float, default: float, kind: Callable[[float], Any] = float) -> Control:
     """Return the control of one number from `low` to `high`, with its default.
 
-    Reading any other text raises ValueError. kind: converts the number when it is read, for example `round`.
+    Reading any other text raises ValueError.
+    kind: converts the number when it is read, for example `round`.
     """
     return Control(default, lambda text: kind(_number(text, low, high)), _short)
 
@@ -159,7 +161,8 @@ def read(params: Mapping[str, str | list[str]]) -> tuple[dict[str, Any], bool]:
 
     The values are by control, a key of CONTROLS. A part is not understood if its key is none of CONTROLS, or if its
     value has more than LONGEST characters or cannot be read; it is then left out of the values. Keys that other
-    programs add are skipped. params: a text or a list of texts by key; the last text of a list counts.
+    programs add are skipped.
+    params: a text or a list of texts by key; the last text of a list counts.
 
     >>> read({"lab-pays": "1_10_100", "evidence-draw": "7", "at": "lab"})
     ({'lab-pays': (1.0, 10.0, 100.0), 'evidence-draw': 7}, False)
@@ -184,8 +187,9 @@ def read(params: Mapping[str, str | list[str]]) -> tuple[dict[str, Any], bool]:
 def write(values: Mapping[str, Any], untouched: Mapping[str, Any]) -> dict[str, str]:
     """Return each value as its text in the address, by control; "" stands for a value that the address leaves out.
 
-    The address leaves out None, and a value that the control has while it is untouched. values: by control, a key of
-    CONTROLS; untouched: the values of untouched controls, by control, where they are not the defaults of CONTROLS.
+    The address leaves out None, and a value that the control has while it is untouched.
+    values: by control, a key of CONTROLS.
+    untouched: the values of untouched controls, by control, where they are not the defaults of CONTROLS.
 
     >>> write({"evidence-draw": 7, "evidence-group": 12, "lab-weights": (1.0, 2.5, 1.0)}, {})
     {'evidence-draw': '7', 'evidence-group': '', 'lab-weights': '1_2.5_1'}

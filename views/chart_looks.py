@@ -45,7 +45,7 @@ def filled(spec: Mapping[str, Any], description: str, **rows: list[dict]) -> Fil
     """Return a chart of a Vega-Lite specification, with a description for screen readers and with data.
 
     rows: tables of data, each as a list of rows; its keyword is the name by which the specification refers to the
-    table.
+        table.
     """
     return Filled({**spec, "description": description, "datasets": {**spec.get("datasets", {}), **rows}})
 
@@ -53,8 +53,9 @@ def filled(spec: Mapping[str, Any], description: str, **rows: list[dict]) -> Fil
 def coloured(labels: alt.Chart, names: Sequence[str], **place: float) -> list[alt.Chart]:
     """Return one layer of text per method, in the colour of that method.
 
-    labels: a chart with the texts of all methods, whose data have the title of the method in the column "method";
-    names: titles of methods; place: further options of `mark_text`, such as dx.
+    labels: a chart with the texts of all methods, whose data have the title of the method in the column "method".
+    names: titles of methods.
+    place: further options of `mark_text`, such as dx.
     """
     return [
         labels.transform_filter(alt.datum.method == name).mark_text(
@@ -67,8 +68,8 @@ def coloured(labels: alt.Chart, names: Sequence[str], **place: float) -> list[al
 def encodings(names: Sequence[str], field: str = "method:N") -> tuple[alt.Color, alt.StrokeDash, alt.Shape]:
     """Return a tuple of three encodings, colour, dash and shape, by which a chart tells methods apart.
 
-    names: titles of methods; any other name gets the grey, the dash and the shape of GRPO without std. field: the
-    column with these names, and its type as Altair writes it.
+    names: titles of methods; any other name gets the grey, the dash and the shape of GRPO without std.
+    field: the column with these names, and its type as Altair writes it.
     """
     looks = [LOOKS.get({name: m for m, name in NAMES.items()}.get(name, ""), GREY) for name in names]
 

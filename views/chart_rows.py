@@ -16,9 +16,9 @@ def bars_of_pairs(rows: Sequence[Mapping]) -> tuple[dict[str, list[dict]], str]:
     each share above 0.
 
     The data have two tables. "pieces" has a row per piece, with its colour and with its start and end on the bar, from
-    0 to 1. "heads" has a row per bar, with its name and its shares in words. rows: a dict per piece, in the order in
-    which they are drawn. Its keys are "method" (an id) and "of" (words for the kind of pair), which together name the
-    bar, "order" (a key of ORDERS) and "share" (from 0 to 1).
+    0 to 1. "heads" has a row per bar, with its name and its shares in words.
+    rows: a dict per piece, in the order in which they are drawn. Its keys are "method" (an id) and "of" (words for the
+        kind of pair), which together name the bar, "order" (a key of ORDERS) and "share" (from 0 to 1).
     """
     drawn: dict[str, list[dict]] = {}
     for row in rows:
@@ -44,8 +44,10 @@ def points_of_lines(lines: Lines, now: float, labels: list[dict]) -> dict[str, l
 
     "lines" has a row per point, with x, method (its title) and share, rounded to four decimals. "now" has the same
     rows, but only those at the x `now`, or a single row with that x alone where no line has a point there. "labels" are
-    as given. lines: by method and by x, a share or a push; now: the x that is chosen; labels: the rows of the texts
-    beside the lines.
+    as given.
+    lines: by method and by x, a share or a push.
+    now: the x that is chosen.
+    labels: the rows of the texts beside the lines.
     """
     rows = [{"x": x, "method": NAMES[m], "share": round(y, 4)} for m, line in lines.items() for x, y in line.items()]
     return {"lines": rows, "now": [row for row in rows if row["x"] == now] or [{"x": now}], "labels": labels}
@@ -56,8 +58,8 @@ def moved_apart(ends: list[dict], top: float) -> list[dict]:
     it.
 
     ends: a row per label, whose "count" is the height at which its line ends. The rows that are returned also have
-    "at", the height at which the label stands: at least 8.5 % of `top` above the label below. top: the height of the
-    whole axis.
+        "at", the height at which the label stands: at least 8.5 % of `top` above the label below.
+    top: the height of the whole axis.
     """
     placed: list[dict] = []
     for row in sorted(ends, key=lambda row: row["count"]):

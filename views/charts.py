@@ -29,13 +29,17 @@ def learning(
     learnt.
 
     For each method a thick line shows the median of the runs, a band their spread, and a thin line the infinite-group
-    limit. rows: as `views.train.runs.curves` returns them, for this coin alone; title: of the panel; methods: their
-    titles; upright: the title of the upright axis; bottom: the probability at which that axis begins.
+    limit.
+    rows: as `views.train.runs.curves` returns them, for this coin alone.
+    title: of the panel.
+    methods: their titles.
+    upright: the title of the upright axis.
+    bottom: the probability at which that axis begins.
 
     marks: a dict for each method that learns the coin, the fastest first. "method" is its title, "epoch" the epoch at
-    which it learns the coin, and "learnt" the probability that counts as learnt. The epoch is also written above the
-    curves: at the epoch "beside", to the left of it if "slot" is 0, to its right if "slot" is 1, and further right,
-    behind another number, if "slot" is 2.
+        which it learns the coin, and "learnt" the probability that counts as learnt. The epoch is also written above
+        the curves: at the epoch "beside", to the left of it if "slot" is 0, to its right if "slot" is 1, and further
+        right, behind another number, if "slot" is 2.
     """
     ends = (
         ", ".join(f"{mark['method']} after {count(mark['epoch'], 'epoch')}" for mark in marks)
@@ -63,7 +67,8 @@ def _panel(methods: tuple[str, ...], upright: str) -> dict:
     """Return the specification of the chart that `learning` draws, without data. It is built once for the same
     arguments.
 
-    methods: the titles of the methods; upright: the title of the upright axis, "" for none.
+    methods: the titles of the methods.
+    upright: the title of the upright axis, "" for none.
     """
     color, dash, shape = encodings(methods)
     # Taken from the data, the domain would be the extent of all layers, and some layers have no data.
@@ -110,8 +115,9 @@ def who_comes_first(rows: Sequence[Mapping]) -> Filled:
     """Draw bars of pairs of a right and a wrong answer, each divided into the shares in the right order, tied, and in
     the wrong order.
 
-    A bar stands for a method and a kind of pair. rows: a dict for each share, with the keys "method" (its id), "of"
-    (words for the kind of pair), "order" (a key of `chart_rows.ORDERS`) and "share" (from 0 to 1).
+    A bar stands for a method and a kind of pair.
+    rows: a dict for each share, with the keys "method" (its id), "of" (words for the kind of pair), "order" (a key of
+        `chart_rows.ORDERS`) and "share" (from 0 to 1).
     """
     bars, description = bars_of_pairs(rows)
     return filled(_bars(len(bars["heads"])), f"{description}.", **bars)
@@ -144,8 +150,10 @@ def by_weight(lines: Lines, counted: str, now: float, none: Mapping[str, str]) -
     """Draw the share of pairs in the wrong order by the weight of correctness, a line per method, with a rule at weight
     `now`.
 
-    lines: by method and by weight, that share; 1 is among the weights; counted: words for the pairs; none: by method,
-    the weight above which the share is 0, as text, for a label; a method that is left out gets no label.
+    lines: by method and by weight, that share; 1 is among the weights.
+    counted: words for the pairs.
+    none: by method, the weight above which the share is 0, as text, for a label; a method that is left out gets no
+        label.
     """
     most = max(share for line in lines.values() for share in line.values())
     top = 1.0 if most > 0.3 else max(0.05, ceil(20 * most) / 20)
@@ -205,7 +213,8 @@ def _pushes(methods: tuple[str, ...]) -> dict[str, Any]:
 def by_group_size(lines: Lines, title: str, now: int) -> Filled:
     """Draw a share by the number of answers per prompt, a line per method, with an upright rule at the number `now`.
 
-    lines: by method and by group size, the share, from the smallest size to the largest; title: words for the share.
+    lines: by method and by group size, the share, from the smallest size to the largest.
+    title: words for the share.
     """
     sizes = list(next(iter(lines.values())))
     last = sizes[-1]
@@ -228,9 +237,12 @@ def _shares(methods: Sequence[str], x: alt.X, top: float, axis_title: str, writt
     """Return a chart without data: a line of shares per method with a label beside it, and an upright rule at the
     chosen x.
 
-    The chart takes its data from the tables that `points_of_lines` returns. methods: their ids; x: the horizontal axis;
-    axis_title: what a tooltip calls x; top: the end of the upright axis, which begins at 0; written: the format of a
-    share in a tooltip.
+    The chart takes its data from the tables that `points_of_lines` returns.
+    methods: their ids.
+    x: the horizontal axis.
+    axis_title: what a tooltip calls x.
+    top: the end of the upright axis, which begins at 0.
+    written: the format of a share in a tooltip.
     """
     ticks = alt.Axis(format="%" if written.endswith("%") else "~f", values=[0, top / 2, top])
     y = alt.Y("share:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=ticks)
@@ -250,8 +262,10 @@ def _shares(methods: Sequence[str], x: alt.X, top: float, axis_title: str, writt
 def counts(groups: Mapping[int, Mapping[str, int]], title: str, grows: str, paper: int, top: int) -> alt.LayerChart:
     """Draw how many groups each method tells apart, by the number of rewards or by the number of answers.
 
-    groups: by that number and by method, how many groups are told apart; grows: words for what the number counts;
-    paper: the number at which GDPO's curve ends in the paper, where a rule stands; top: the end of the upright axis.
+    groups: by that number and by method, how many groups are told apart.
+    grows: words for what the number counts.
+    paper: the number at which GDPO's curve ends in the paper, where a rule stands.
+    top: the end of the upright axis.
     """
     rows = [{"size": n, "method": NAMES[m], "count": c} for n, row in groups.items() for m, c in row.items()]
     sizes = list(groups)
@@ -280,8 +294,9 @@ def counts(groups: Mapping[int, Mapping[str, int]], title: str, grows: str, pape
 def trained(rows: Sequence[Mapping], reward: str, words: str) -> Filled:
     """Draw the pass rate of one reward by step under GRPO and GDPO: the median over seeds, and a band of quartiles.
 
-    rows: dicts with method (its title), step, median, low and high; reward: its name, the title of the chart; words:
-    the verdict on what was predicted, for the description.
+    rows: dicts with method (its title), step, median, low and high.
+    reward: its name, the title of the chart.
+    words: the verdict on what was predicted, for the description.
     """
     ends = {row["method"]: f"{row['method']} {percent(row['median'])}" for row in rows}
     last = max(row["step"] for row in rows)
@@ -320,7 +335,7 @@ def speeds(rows: Sequence[Mapping]) -> alt.LayerChart:
     """Draw how fast each reward follows a push, by set-up: a dot per run and reward, with one standard error each way.
 
     rows: a dict per run and reward, with the keys "setup", "row" (the name of the run's setting), "reward", "speed",
-    and "low" and "high", the speed less and plus its standard error.
+        and "low" and "high", the speed less and plus its standard error.
     """
     description = f"How fast each reward follows a push: {len(rows)} speeds with their errors, by set-up."
     y = alt.Y("reward:N", title=None)
@@ -339,8 +354,8 @@ def courses(rows: Sequence[Mapping], words: str) -> Filled:
     """Draw three courses of a reward by step: its forecast for the run as it ran, its forecast under another setting,
     and its measured mean under that setting.
 
-    rows: dicts with line ("as it ran", "forecast" or "came", which is the measured one), step and rate; words: the name
-    of the reward, then ": ", then its forecast and what was measured.
+    rows: dicts with line ("as it ran", "forecast" or "came", which is the measured one), step and rate.
+    words: the name of the reward, then ": ", then its forecast and what was measured.
     """
     title = {"text": words.partition(": ")[0], "subtitle": words.partition(": ")[2]}
     return filled(_courses() | {"title": title}, f"{words}.", lines=list(rows))
@@ -372,8 +387,9 @@ def _courses() -> dict[str, Any]:
 def plain(rows: pl.DataFrame, mark: str, title: str, x: str, y: str, color: str) -> alt.LayerChart:
     """Draw a table as bars or as lines. The largest bar is on top; the upright axis of lines reaches from 0 to 1.
 
-    mark: "bar" or "line"; x, y, color: names of columns. For bars, y names them and x is their length; for lines, y is
-    the height. A value of `color` that is the title of a method gets that method's colour, any other grey.
+    mark: "bar" or "line".
+    x, y, color: names of columns. For bars, y names them and x is their length; for lines, y is the height. A value of
+        `color` that is the title of a method gets that method's colour, any other grey.
     """
     colour, _, _ = encodings(rows[color].unique(maintain_order=True).to_list(), f"{color}:N")
     upright = alt.Y(f"{y}:N", sort="-x") if mark == "bar" else alt.Y(f"{y}:Q").scale(domain=[0, 1])

@@ -18,8 +18,9 @@ def spread(file: Path, choice: Choice) -> Spread:
 
     The first is the share of prompts with a tie, by method; the second is the share of broken ties that are in the
     wrong order. The result is that of `gdpo_core.bfcl.prompts.spread`. It is computed in another process, and kept for
-    all visitors. file: the published verdicts; choice: what is chosen in Evidence, such as how many answers a draw has
-    per prompt; its seed does not matter.
+    all visitors.
+    file: the published verdicts.
+    choice: what is chosen in Evidence, such as how many answers a draw has per prompt; its seed does not matter.
     """
     return _of_any_draw(file, replace(choice, seed=0))
 
@@ -34,6 +35,7 @@ def compute(file: Path, choice: Choice) -> Spread:
     the share of the broken ties in the wrong order.
 
     `spread` calls this in another process and keeps the results; here nothing is kept but the published verdicts, which
-    are read from `file` once. choice: what is chosen in Evidence; its seed does not matter.
+    are read from `file` once.
+    choice: what is chosen in Evidence; its seed does not matter.
     """
     return prompts.spread(prompts.load_once(file), choice)

@@ -40,9 +40,9 @@ class Difference:
 class Comparison:
     """A prediction about one reward in one set-up of the small language model, and what the runs of that set-up showed.
 
-    prediction: how fast GDPO learns the reward in comparison with GRPO: "faster", "slower" or "no difference". coins,
-    measured: the mean pass rate under GDPO less that under GRPO. `coins` is from a training of coins, and the
-    prediction was made from it; `measured` is from the runs of the model, over all their steps, paired by seed.
+    prediction: how fast GDPO learns the reward in comparison with GRPO: "faster", "slower" or "no difference".
+    coins, measured: the mean pass rate under GDPO less that under GRPO. `coins` is from a training of coins, and the
+        prediction was made from it; `measured` is from the runs of the model, over all their steps, paired by seed.
     verdict: one of VERDICTS.
     """
 
@@ -59,7 +59,8 @@ class Experiment:
     """The runs of the small language model, the predictions about them, and the comparison of each prediction with the
     runs.
 
-    runs: a row per set-up, method, seed and step; predictions: the content of experiments/predictions.json.
+    runs: a row per set-up, method, seed and step.
+    predictions: the content of experiments/predictions.json.
     """
 
     runs: pl.DataFrame  # a row per set-up, method, seed and step
@@ -69,7 +70,8 @@ class Experiment:
     def ahead(self, method: str, least: float = 0.0) -> list[Comparison]:
         """Return the comparisons in which a method is ahead by `least` or more, and whose interval does not contain 0.
 
-        method: "grpo" or "gdpo"; least: a difference of mean pass rates, from 0 to 1.
+        method: "grpo" or "gdpo".
+        least: a difference of mean pass rates, from 0 to 1.
         """
         sign = 1 if method == "gdpo" else -1
         return [
@@ -109,7 +111,8 @@ def verdict(prediction: str, difference: Difference, smallest: float = SMALLEST)
 
     "faster" held if the whole interval of the difference is above 0, "slower" if it is below 0, and "no difference" if
     the whole interval is nearer to 0 than `smallest`. If the prediction did not hold, the verdict is "no difference
-    seen" where the interval contains 0, and else "did not hold". prediction: what was said of GDPO against GRPO;
+    seen" where the interval contains 0, and else "did not hold".
+    prediction: what was said of GDPO against GRPO.
     difference: GDPO − GRPO as measured.
 
     >>> verdict("faster", Difference(0.05, 0.01, 0.09, 10)), verdict("no difference", Difference(0.05, 0.01, 0.09, 10))
@@ -126,8 +129,8 @@ def verdict(prediction: str, difference: Difference, smallest: float = SMALLEST)
 def hold(table: pl.DataFrame, predictions: Mapping[str, Any]) -> list[Comparison]:
     """Return the comparison of each prediction with the runs, in the order of the predictions.
 
-    table: the runs, a row per set-up, method, seed and step, with a column per reward; predictions: the content of
-    experiments/predictions.json.
+    table: the runs, a row per set-up, method, seed and step, with a column per reward.
+    predictions: the content of experiments/predictions.json.
     """
     rows = []
     for setup in predictions["setups"]:
@@ -144,8 +147,9 @@ def means_by_seed(table: pl.DataFrame, setup: str, reward: str) -> pl.DataFrame:
     """Return a table with the columns seed, grpo and gdpo: under each method, the mean of `reward` over all steps of
     the run with that seed.
 
-    The table has a row for each seed with which both methods ran. table: the runs, a row per set-up, method, seed and
-    step, with a column per reward; setup: the name of a set-up.
+    The table has a row for each seed with which both methods ran.
+    table: the runs, a row per set-up, method, seed and step, with a column per reward.
+    setup: the name of a set-up.
     """
     runs = table.filter(pl.col("setup").cast(pl.String) == setup).group_by("seed", pl.col("method").cast(pl.String))
     means = runs.agg(pl.col(reward).cast(pl.Float64).mean())

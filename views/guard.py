@@ -46,8 +46,9 @@ def dressed(path: str, start: Message, body: bytes) -> Message:
 
     An answer gets a content security policy, which in a page allows the scripts that marimo wrote into it. Two kinds of
     answers get none: those with status 304, and files with a hash in their name that are sent with status 200. Browsers
-    are told to keep such a file for a year. path: the path of the request; body: the first bytes of the answer's body,
-    which in a page hold those scripts. `start` itself is changed.
+    are told to keep such a file for a year.
+    path: the path of the request.
+    body: the first bytes of the answer's body, which in a page hold those scripts. `start` itself is changed.
     """
     headers = MutableHeaders(scope=start)
     headers.update(HEADERS)
@@ -198,8 +199,9 @@ class Exchange:
             await self.send(message)
 
     async def _send_start(self, first: bytes) -> None:
-        """Send the start of the answer with our headers, and log its status from 400 on. first: the first bytes of the
-        answer's body.
+        """Send the start of the answer with our headers, and log its status from 400 on.
+
+        first: the first bytes of the answer's body.
         """
         assert self.start is not None, "an answer has a start before it has a body"
         if self.start["status"] >= 400:

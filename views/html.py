@@ -66,7 +66,7 @@ def fold(title: object, *content: object) -> Html:
     """Return content folded away under a title that opens it.
 
     content: pieces of content, or functions without arguments that return one; such a function is called once the fold
-    is open.
+        is open.
 
     >>> fold("more", "a < b")
     Markup('<details class="fold"><summary>more</summary><div>a &lt; b</div></details>')
@@ -85,8 +85,9 @@ def opener(title: str, opened: bool = False) -> mo.ui.switch:
 
 
 def charts(drawn: Iterable[object], kind: str = "") -> Html:
-    """Return charts side by side, or below each other where there is no room. kind: a second CSS class of the div
-    around them.
+    """Return charts side by side, or below each other where there is no room.
+
+    kind: a second CSS class of the div around them.
     """
     return tag("div", *(tag("div", element(chart)) for chart in drawn), kind=f"charts {kind}".strip())
 
@@ -145,7 +146,7 @@ def footer(paper: str) -> Html:
     """Return the last line of the page: links to the paper, the code and how to cite, and the licence.
 
     paper: the address of the paper. On a Hugging Face Space, "Code" is a link to the files of the Space; elsewhere it
-    is no link, and names app.py.
+        is no link, and names app.py.
     """
     space = os.environ.get("SPACE_ID", "")
     code = tag("a", "Code", href=f"https://huggingface.co/spaces/{space}/tree/main") if space else text("Code: app.py")

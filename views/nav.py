@@ -62,7 +62,8 @@ class Nav(anywidget.AnyWidget):
         """Return the value that the address held for a control when the page was opened, or the default.
 
         The default counts where the address held no value, or one that does not fit; the latter also sets `unread`.
-        options: the values that fit, by default all; many: how many numbers the value has to have, by default any;
+        options: the values that fit, by default all.
+        many: how many numbers the value has to have, by default any.
         default: None for the control's own in CONTROLS.
         """
         value = self._given.get(key)
@@ -77,9 +78,10 @@ class Nav(anywidget.AnyWidget):
         """Put the values of a chapter's controls into the address, and keep the program that prints the chapter's
         numbers.
 
-        values: the values by control, a key of CONTROLS; untouched: by control, the value that it has until a reader
-        moves it, if that is not its default in CONTROLS; the address leaves such values and defaults out; program: the
-        text of the program.
+        values: the values by control, a key of CONTROLS.
+        untouched: by control, the value that it has until a reader moves it, if that is not its default in CONTROLS;
+            the address leaves such values and defaults out.
+        program: the text of the program.
         """
         with self.hold_sync():
             self.controls = self.controls | address.write(values, untouched or {})
@@ -88,9 +90,9 @@ class Nav(anywidget.AnyWidget):
     def deed(self, name: str, done: bool) -> Html:
         """Return the line that says what a reader may try, with a tick once that has been done.
 
-        name: a key of DEEDS, what may be tried; done: whether the reader has done it now. A deed that was done once
-        stays done, and the address remembers it. When it is done for the first time, its sentence in DEEDS is appended
-        to `finished`, and nav.js shows it.
+        name: a key of DEEDS, what may be tried.
+        done: whether the reader has done it now. A deed that was done once stays done, and the address remembers it.
+            When it is done for the first time, its sentence in DEEDS is appended to `finished`, and nav.js shows it.
         """
         if done and name not in self._done:
             self._done.add(name)

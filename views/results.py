@@ -14,8 +14,9 @@ FILE = Path(__file__).parent.parent / "data" / "paper_results.csv"
 class Result:
     """One cell of the paper's tables: a figure in percent before training, and after training with each method.
 
-    better: whether a "higher" or a "lower" figure is better; base: the figure before training; grpo, gdpo: the figures
-    after training with that method.
+    better: whether a "higher" or a "lower" figure is better.
+    base: the figure before training.
+    grpo, gdpo: the figures after training with that method.
     """
 
     experiment: str

@@ -98,8 +98,10 @@ def audit_upload(
     """Return a tuple: the `Run` of a log without its tables, and the report, or, in its place, the InputError of the
     audit.
 
-    Raises InputError if the log cannot be read. files: contents by name; how: further arguments of `read_run`; weights,
-    primary: arguments of `audit`.
+    Raises InputError if the log cannot be read.
+    files: contents by name.
+    how: further arguments of `read_run`.
+    weights, primary: arguments of `audit`.
     """
     run = read_run(files, **how)
     facts = Run(**{f.name: getattr(run, f.name) for f in fields(run) if not f.name.startswith("_")})
@@ -113,7 +115,7 @@ def train_probabilities(setup: Setup, method: str, limit: bool) -> np.ndarray:
     """Return the probabilities of a set-up's coins or arms by epoch, trained by one method. Raises InputError.
 
     limit: False returns the runs of all seeds, (seeds, epochs + 1, coins or arms); True returns the infinite-group
-    limit instead, (epochs + 1, coins or arms).
+        limit instead, (epochs + 1, coins or arms).
     """
     return (setup.mean_field(method) if limit else setup.train(method).p).numpy()
 

@@ -17,8 +17,9 @@ app = Dash(__name__, title="The toy, in Dash")
 
 
 def checklist(answer: int) -> dcc.Checklist:
-    """Return the three boxes of one answer, one for each mark; those of the passed marks are ticked. answer: its
-    number, from 0.
+    """Return the three boxes of one answer, one for each mark; those of the passed marks are ticked.
+
+    answer: its number, from 0.
     """
     ticked = [name for name, passed in zip(bfcl.REWARDS, GRADED[answer], strict=True) if passed]
     return dcc.Checklist(list(bfcl.REWARDS), ticked, id={"answer": answer}, inline=True)
@@ -55,8 +56,9 @@ app.layout = html.Div(
     Input({"answer": ALL}, "value"),
 )
 def draw(ticked):
-    """Return the chart of GRPO, the chart of GDPO, and the sentence below them. ticked: for each answer, the names of
-    the marks it passed.
+    """Return the chart of GRPO, the chart of GDPO, and the sentence below them.
+
+    ticked: for each answer, the names of the marks it passed.
     """
     passed = [[int(name in row) for name in bfcl.REWARDS] for row in ticked]
     grpo, gdpo = gc.grpo(passed).tolist(), gc.gdpo(passed).tolist()

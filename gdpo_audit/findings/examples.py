@@ -50,8 +50,10 @@ class ExampleGroup(GroupPart, frozen=True, kw_only=True):
     """One of the groups that show a finding best, together with all that its advantages under any method are computed
     from: the names and weights of the rewards, the convention, and the lengths in tokens.
 
-    score: how well the group shows the finding, higher is better. method: that of the run. reward: the name of the
-    reward that the example is about, or None. places: where the answers stand in the files of the log.
+    score: how well the group shows the finding, higher is better.
+    method: that of the run.
+    reward: the name of the reward that the example is about, or None.
+    places: where the answers stand in the files of the log.
 
     >>> group = ExampleGroup(finding="ties-hide-signal", step=1, group=0, rewards=((1, 0), (0, 1), (0, 0)), score=1.0,
     ...     names=("a", "b"), method="grpo", convention="paper", weights=(1, 1))
@@ -135,7 +137,7 @@ def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup,
     are punished. They come without their texts. () where no groups were kept as examples of the run's own method.
 
     findings: those of the run. The first `reward-dominates` among them says which reward the examples of that kind are
-    about; if there is none, it is the reward with the largest share of the update.
+        about; if there is none, it is the reward with the largest share of the update.
     """
     if f.examples is None or f.basis.examples_of != f.method:
         return ()
@@ -153,9 +155,12 @@ def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup,
 
 
 def _example(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: str | None) -> ExampleGroup:
-    """Return one example group, made from the rows of the group. finding: the id of the finding that the group shows,
-    or `PUNISHED` for a group in which good responses are punished, which is no finding. score: how well the group shows
-    that. reward: the name of the reward that the example is about; None where it is about all of them.
+    """Return one example group, made from the rows of the group.
+
+    finding: the id of the finding that the group shows, or `PUNISHED` for a group in which good responses are punished,
+        which is no finding.
+    score: how well the group shows that.
+    reward: the name of the reward that the example is about; None where it is about all of them.
     """
 
     def column(name: str) -> tuple[float, ...] | None:
@@ -195,9 +200,9 @@ def completed(groups: Sequence[ExampleGroup], texts: Texts) -> tuple[ExampleGrou
 def _completed(group: ExampleGroup, records: Sequence) -> ExampleGroup:
     """Return an example group with its advantages, its prompt and its completions added.
 
-    The advantages are those of the group alone under `group.method`. records: for each answer a record with its prompt
-    and its completion, or None if its texts were not read. The group keeps its own prompt if no record has one, and its
-    own completions if no record has one.
+    The advantages are those of the group alone under `group.method`.
+    records: for each answer a record with its prompt and its completion, or None if its texts were not read. The group
+        keeps its own prompt if no record has one, and its own completions if no record has one.
     """
     prompt = next((record.prompt for record in records if record and record.prompt is not None), group.prompt)
     completions = tuple(record and record.completion for record in records)

@@ -40,12 +40,14 @@ class Facts(Figures):
     advantages were made.
 
     Batches that repeat the rows of the batch before them, and batches that an evaluation or another method made, are
-    not in `batches`, so that the figures count no row twice and are those of one recipe. steps: the numbers of the
-    steps in the log. tables: a sample of whole batches from all over the run. left_out_reward: a column that was not
-    read, and the recipe that makes the advantages if the column is a reward too. with_all: the facts in which every
-    reward counts, if some rewards do not count here. by: the facts of each value of a column. undecided: how many
-    groups were left out because a total in them can be the sum of several choices of passes, and how many rows they
-    have.
+    not in `batches`, so that the figures count no row twice and are those of one recipe.
+    steps: the numbers of the steps in the log.
+    tables: a sample of whole batches from all over the run.
+    left_out_reward: a column that was not read, and the recipe that makes the advantages if the column is a reward too.
+    with_all: the facts in which every reward counts, if some rewards do not count here.
+    by: the facts of each value of a column.
+    undecided: how many groups were left out because a total in them can be the sum of several choices of passes, and
+        how many rows they have.
     """
 
     run: Run
@@ -258,7 +260,9 @@ class Facts(Figures):
 
     def functions(self, weights: Iterable[float]) -> tuple[list[str], list[float]]:
         """Return what a configuration needs to know of the reward functions: a list of their names in the order of the
-        log, and a list of their weights as they are printed. weights: one per reward that counts.
+        log, and a list of their weights as they are printed.
+
+        weights: one per reward that counts.
 
         A reward function of the trainer that does not count is in both lists, with the weight 0, as it has its place
         in the trainer's list of weights.

@@ -102,8 +102,10 @@ class Figures:
         return ratio(sums.products[i, j], sqrt(sums.squared[i, j] * sums.squared[j, i]))
 
     def by_chance(self, *rewards: int) -> float:
-        """Return the size up to which a correlation counts as chance. rewards: the indices of the two rewards that are
-        correlated, or the index of one reward that is correlated with something else, such as the length.
+        """Return the size up to which a correlation counts as chance.
+
+        rewards: the indices of the two rewards that are correlated, or the index of one reward that is correlated with
+            something else, such as the length.
         """
         return CHANCE / sqrt(max(min(self.totals.rewards.degrees[list(rewards)]), 1))
 
@@ -137,8 +139,8 @@ class Figures:
         """Return (rewards, batches) the shares that the weights ask for, which sum to 1 in each batch.
 
         For each reward its squared weight in the batch is multiplied by the share of the groups in which it acts. This
-        product is divided by the sum of the products of all rewards. NaN where that sum is 0. acts: returns the share
-        of the groups in which a reward acts, given the reward's index.
+        product is divided by the sum of the products of all rewards. NaN where that sum is 0.
+        acts: returns the share of the groups in which a reward acts, given the reward's index.
         """
         squares = np.square(self._weights) * np.array([[acts(k)] for k in range(len(self.rewards))])
         whole = squares.sum(0)
@@ -152,8 +154,9 @@ class Figures:
         return np.broadcast_to(each, (len(batches), len(self.rewards))).T
 
     def _over_groups(self, of_batch: Array) -> float:
-        """Return the mean over all groups of a number that is the same for every group of a batch. of_batch: (batches,)
-        that number; batches where it is NaN are left out.
+        """Return the mean over all groups of a number that is the same for every group of a batch.
+
+        of_batch: (batches,) that number; batches where it is NaN are left out.
         """
         known = of_batch == of_batch
         return ratio(of_batch[known] @ self.batches.groups[known], self.batches.groups[known].sum())

@@ -31,11 +31,13 @@ PAPER = "https://arxiv.org/abs/2601.05242"
 class Kind:
     """Describe a kind of finding: the function that looks for it, and where it is explained.
 
-    look: the function, which yields a run's findings of this kind from its facts. place: the chapter of the page, or
-    the section of docs/audit.md, that explains it. paper: the place in the paper, empty for none. terms: the words of
-    the glossary that it uses. scenario: the scenario in the chapter Train that shows it, empty for none. first: whether
-    its findings come before all others of the same severity, however much of the run those are about. planned: whether
-    another setting of the plan may be an answer to it.
+    look: the function, which yields a run's findings of this kind from its facts.
+    place: the chapter of the page, or the section of docs/audit.md, that explains it.
+    paper: the place in the paper, empty for none.
+    terms: the words of the glossary that it uses.
+    scenario: the scenario in the chapter Train that shows it, empty for none.
+    first: whether its findings come before all others of the same severity, however much of the run those are about.
+    planned: whether another setting of the plan may be an answer to it.
     """
 
     look: Callable[[Facts], Iterator[Finding]]
@@ -99,8 +101,8 @@ def findings(facts: Facts, plan: Sequence[Setting]) -> tuple[Finding, ...]:
     `reward-starved` does, since these follow from it.
 
     plan: the settings that were tried on the run, its own first. A finding whose kind is marked as `planned` gets as
-    its `row` the index in the plan of the recommended setting. If none is recommended, `conflict` and
-    `priority-inversion` get the index of the first setting with a gate. Otherwise `row` is None.
+        its `row` the index in the plan of the recommended setting. If none is recommended, `conflict` and
+        `priority-inversion` get the index of the first setting with a gate. Otherwise `row` is None.
     """
     best = next((n for n, setting in enumerate(plan) if setting.recommended), None)
     gate = next((n for n, setting in enumerate(plan) if setting.gate), None)
@@ -129,8 +131,10 @@ def links(finding: str, framework: str, fixed: bool) -> tuple[Link, ...]:
     """Return links to the pages that explain a finding: to the paper if a place in it is known, and to the
     documentation of the framework.
 
-    finding: the id of the finding. framework: the id of the framework. fixed: whether lines of the framework's
-    configuration change what the finding says; if not, the link to the framework's documentation is left out.
+    finding: the id of the finding.
+    framework: the id of the framework.
+    fixed: whether lines of the framework's configuration change what the finding says; if not, the link to the
+        framework's documentation is left out.
 
     >>> [link.title for link in links("ties-hide-signal", "trl", True)]
     ['the GDPO paper, section 3.1 and Fig. 2', 'the documentation of TRL']

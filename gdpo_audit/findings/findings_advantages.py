@@ -187,8 +187,10 @@ def _nothing_makes_them(f: Facts) -> Finding:
 
 def _says_what_was_not_read(f: Facts, name: str, recipe: Recipe) -> tuple[str, str, str]:
     """Return the severity, the title and a sentence about a column that was not read as a reward although it went into
-    the advantages. name: the column; recipe: the one that makes the advantages once the column is added as the last
-    reward.
+    the advantages.
+
+    name: the column.
+    recipe: the one that makes the advantages once the column is added as the last reward.
     """
     weights = weights_in_words(dict(zip([*f.rewards, name], recipe.weights, strict=True)), recipe.up_to_scale)
     says = f" With {name} as one more reward, the logged advantages are those of {NAMES[recipe.method]} with weights "
@@ -198,6 +200,7 @@ def _says_what_was_not_read(f: Facts, name: str, recipe: Recipe) -> tuple[str, s
 
 def _says_what_was_added(f: Facts, added: Added) -> tuple[str, str, str]:
     """Return the severity, the title and a sentence about a column of which a multiple was added to the advantages.
+
     added: the column, the factor, and the recipe that made the advantages before.
     """
     recipe, name, sign = added.recipe, added.column, "less" if added.times < 0 else "plus"
@@ -270,7 +273,8 @@ def _against(weights: Mapping[str, float | None], asked: Mapping[str, float]) ->
     - A weight below 0 was asked for a reward whose weight is below 0.
     - Only one of several rewards has a weight other than 0, as it may be a penalty.
 
-    weights: the weight that the log shows of each reward, None where it shows none; asked: the weights asked for.
+    weights: the weight that the log shows of each reward, None where it shows none.
+    asked: the weights asked for.
     """
     below = [name for name, w in weights.items() if w is not None and w < 0]
     if wanted := [name for name in below if asked.get(name, 0) > 0]:

@@ -257,8 +257,11 @@ def score_not_a_sum(f: Facts) -> Iterator[Finding]:
 
 def _nearly_a_sum(f: Facts, score: str, details: Mapping[str, Any]) -> Finding:
     """Return the finding that a logged total is a weighted sum of the columns beside it plus something that is in no
-    column. score: the name of the total; details: those of the issue `score-not-a-sum`, in which `weights` are the
-    weights by column and `missing` is the share of the total's variance that is in no column.
+    column.
+
+    score: the name of the total.
+    details: those of the issue `score-not-a-sum`, in which `weights` are the weights by column and `missing` is the
+        share of the total's variance that is in no column.
     """
     missing = details["missing"]
     terms = listing(f"{number(w)} × {name}" for name, w in details["weights"].items())
@@ -279,9 +282,10 @@ def _holds_more(f: Facts, score: str, details: Mapping[str, Any], normalises: st
     """Yield the finding that a logged total seems to be the sum of the only reward beside it and something that is not
     logged. Yield nothing where the log shows that the two are separate rewards.
 
-    score: the name of the total; details: those of the issue `score-not-a-sum`, in which `columns` holds the reward and
-    `explained` is the share of the total's variance that the reward explains; normalises: the words “GRPO normalises
-    the score”, with the name of the total in place of “score”.
+    score: the name of the total.
+    details: those of the issue `score-not-a-sum`, in which `columns` holds the reward and `explained` is the share of
+        the total's variance that the reward explains.
+    normalises: the words “GRPO normalises the score”, with the name of the total in place of “score”.
     """
     [reward] = details["columns"]
     known = f.known_weights if f.reproduced else {}

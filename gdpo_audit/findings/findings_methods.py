@@ -160,7 +160,8 @@ def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) ->
     usable weight achieves that. A weight is usable if it is at most `BREAK_EVEN` times the largest weight of the other
     rewards.
 
-    primary: the index of the primary reward. needed: by method, the weight above which no pair is in the wrong order.
+    primary: the index of the primary reward.
+    needed: by method, the weight above which no pair is in the wrong order.
     """
     on, now = f.rewards[primary], number(f.unit * f.basis.weights[primary])
     largest = max(abs(w) for k, w in enumerate(f.basis.weights) if k != primary)

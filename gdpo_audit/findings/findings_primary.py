@@ -20,9 +20,12 @@ from gdpo_core._words import count, listing, number, percent
 
 
 class _Drift(NamedTuple):
-    """The change in the mean of a reward from the first quarter of the batches to the last. first, last: the two means.
+    """The change in the mean of a reward from the first quarter of the batches to the last.
+
+    first, last: the two means.
     size: the change in standard deviations of the reward, above 0 if the mean gets better; for a reward with a weight
-    below 0, lower is better. beyond_chance: whether the change is larger than chance explains.
+        below 0, lower is better.
+    beyond_chance: whether the change is larger than chance explains.
     """
 
     first: float

@@ -211,7 +211,9 @@ def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
 
 def _dead_and_holding(values: Sequence[ValueFacts], k: int) -> tuple[int, int]:
     """Return two counts of groups: those in which the reward with index k is present and constant, and those in which
-    it is present at all. values: parts of a run, such as some of its tasks, of which all groups are counted.
+    it is present at all.
+
+    values: parts of a run, such as some of its tasks, of which all groups are counted.
     """
     sums = [value.facts.totals for value in values]
     holding = int(sum(total.rewards.holding_groups[k] for total in sums))

@@ -193,8 +193,9 @@ def _why(f: Facts, most: int, share: float, gdpo: float, asks: float) -> str:
     the two known reasons holds.
 
     One reason is the scale of the reward: the method is not GDPO, and under GDPO the share would be nearer to what is
-    asked for. The other is that another reward differs in fewer groups. share, gdpo, asks: of the reward that the
-    finding is about, its share of the update as it ran, its share under GDPO, and the share that its weight asks for.
+    asked for. The other is that another reward differs in fewer groups.
+    share, gdpo, asks: of the reward that the finding is about, its share of the update as it ran, its share under GDPO,
+        and the share that its weight asks for.
     """
     if not f.is_gdpo and (gdpo - share) / (asks - share) >= t.BY_SCALE:
         adds = f"{NAMES[f.method]} adds up the raw rewards"

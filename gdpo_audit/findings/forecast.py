@@ -42,13 +42,15 @@ class RewardForecast:
     """Hold the forecast of one reward under a setting, beside that under the run's own setting.
 
     difference: by how much the mean of the reward over the steps is higher under the tried setting than under the run's
-    own, in the reward's own unit; low, high: the ends of its 80 % interval. All three are None where the log does not
-    tell, and then `why` is a sentence that says why. as_it_ran, forecast: the mean of the reward at each step under the
-    run's own setting and under the tried one, steps + 1 numbers each; both are computed, not logged. push,
-    push_as_it_ran: the push on the reward, as `gdpo_core.push` defines it, under the tried setting and under the run's
-    own, both measured on the logged groups. speed: by how much a push of 1 moves the logit of the reward's mean in a
-    step, at a mean of one half, where the mean is taken as a rate from 0 to 1; it is estimated from the run, and
-    speed_error is its standard error.
+        own, in the reward's own unit.
+    low, high: the ends of its 80 % interval. All three are None where the log does not tell, and then `why` is a
+        sentence that says why.
+    as_it_ran, forecast: the mean of the reward at each step under the run's own setting and under the tried one, steps
+        + 1 numbers each; both are computed, not logged.
+    push, push_as_it_ran: the push on the reward, as `gdpo_core.push` defines it, under the tried setting and under the
+        run's own, both measured on the logged groups.
+    speed: by how much a push of 1 moves the logit of the reward's mean in a step, at a mean of one half, where the mean
+        is taken as a rate from 0 to 1; it is estimated from the run, and speed_error is its standard error.
     """
 
     difference: float | None
@@ -67,7 +69,8 @@ class RewardForecast:
 class Forecast(Displayed):
     """Hold the forecast of every reward, by its name, under a setting: a method, weights and, unless None, a gate.
 
-    steps: the number of steps over which the means are taken. from_steps: the number of steps that the log holds.
+    steps: the number of steps over which the means are taken.
+    from_steps: the number of steps that the log holds.
     notes: what the figures stand on, a sentence each.
     """
 
@@ -100,8 +103,9 @@ class Forecast(Displayed):
 
 @dataclass(frozen=True)
 class ForecastSetting:
-    """A setting that is to be forecast, after its check. steps: the number of steps for which the forecast is made, and
-    over which it takes the means of the rewards.
+    """A setting that is to be forecast, after its check.
+
+    steps: the number of steps for which the forecast is made, and over which it takes the means of the rewards.
     """
 
     method: str
@@ -113,10 +117,12 @@ class ForecastSetting:
 def forecast_of(
     f: Facts, method: object = None, weights: object = None, gate: object = None, steps: object = None
 ) -> Forecast:
-    """Return the forecast of a setting from the facts of a run with a sample of its log. method, weights, gate, steps:
-    what a caller of `AuditReport.forecast` passed, not yet checked. None stands for the run's own method, its own
-    weights, no gate, and as many steps as the log has. Raises InputError if one of them is not valid, or if the log
-    lacks what a forecast needs.
+    """Return the forecast of a setting from the facts of a run with a sample of its log.
+
+    method, weights, gate, steps: what a caller of `AuditReport.forecast` passed, not yet checked. None stands for the
+        run's own method, its own weights, no gate, and as many steps as the log has.
+
+    Raises InputError if one of them is not valid, or if the log lacks what a forecast needs.
     """
     forecaster = _Forecaster(f)
     setting = _checked(f, forecaster.log.course, method, weights, gate, steps)
@@ -165,8 +171,10 @@ class _Forecaster:
         self.speeds = fit_speeds(self.log.course, self.before)
 
     def rewards(self, trial: Trial, steps: int) -> dict[str, RewardForecast]:
-        """Return the forecast of each reward, by name, under a setting. steps: the number of steps for which the run is
-        followed under that setting and under its own, and over which the means of the two are compared.
+        """Return the forecast of each reward, by name, under a setting.
+
+        steps: the number of steps for which the run is followed under that setting and under its own, and over which
+            the means of the two are compared.
         """
         after = self.log.pushes(trial.method, trial.weights, trial.gate)
         compared = _compare(self.speeds, self.before, after, steps)
@@ -204,9 +212,11 @@ def _checked(f: Facts, course: Course, method: object, weights: object, gate: ob
     """Return the setting that a caller of `AuditReport.forecast` asks for, once its arguments are checked: method,
     weights, gate and steps. Raises InputError for one that does not fit the run.
 
-    f: the facts of the run; course: the rates of its rewards over the steps of the log. method, weights: None for the
-    run's own; a reward that `weights` leaves out keeps its weight. gate: None for no gate. steps: how many steps to
-    forecast, None for as many as the course has.
+    f: the facts of the run.
+    course: the rates of its rewards over the steps of the log.
+    method, weights: None for the run's own; a reward that `weights` leaves out keeps its weight.
+    gate: None for no gate.
+    steps: how many steps to forecast, None for as many as the course has.
     """
     known = method is None or (isinstance(method, str) and method in TRIED_METHODS)
     expect(known, "forecast, method", f"one of {', '.join(TRIED_METHODS)}", repr(method))
@@ -275,15 +285,17 @@ class _Compared:
         speeds.
 
         course: `as_it_ran` or `forecast`, whose first draw has the median speed of each reward. It holds rates at
-        `times` alone; those in between are interpolated.
+            `times` alone; those in between are interpolated.
         """
         return np.interp(np.arange(self.times[-1] + 1), self.times, course[:, 0, k])
 
 
 def _between(times: Array, steps: Array) -> tuple[NDArray[np.int64], Array]:
     """Return where each step lies between two neighbouring times: the index of the earlier one, and how far the step is
-    on the way from the earlier to the later one, from 0 to 1. times: ascending; steps: none before the first time or
-    after the last.
+    on the way from the earlier to the later one, from 0 to 1.
+
+    times: ascending.
+    steps: none before the first time or after the last.
     """
     low = np.clip(np.searchsorted(times, steps, side="right") - 1, 0, len(times) - 2)
     return low, (steps - times[low]) / (times[low + 1] - times[low])
@@ -294,8 +306,8 @@ def _compare(speeds: Speeds, before: Pushes, after: Pushes, steps: int) -> _Comp
 
     The first pair of courses has the median speeds; `_DRAWS` more have random draws of the speeds. Both courses of a
     pair have the same start and the same speeds. The course under the other setting is then moved towards the run's
-    own: of the distance between them, the part `CARRIED` is left. before, after: the pushes under the run's own setting
-    and under the other one.
+    own: of the distance between them, the part `CARRIED` is left.
+    before, after: the pushes under the run's own setting and under the other one.
     """
     probabilities = np.random.default_rng(0).random((_DRAWS, len(speeds.start)))
     drawn = np.concatenate([speeds.speed[None], speeds.quantile(probabilities)])
@@ -309,8 +321,10 @@ def _reward_forecast(
 ) -> RewardForecast:
     """Return the forecast of the reward with index k, in the reward's own unit.
 
-    log: the logged groups. speeds: how fast each reward follows its push. compared: the rates of all rewards step by
-    step, under the run's own setting and under the tried one. before, after: the pushes under the same two settings.
+    log: the logged groups.
+    speeds: how fast each reward follows its push.
+    compared: the rates of all rewards step by step, under the run's own setting and under the tried one.
+    before, after: the pushes under the same two settings.
     """
     unit, least = float(log.range[k]), float(log.low[k])
     if np.isnan(unit):

@@ -50,21 +50,31 @@ class Grouped:
         return self.flat(self.batch.group.total(x))
 
     def count(self, x: Tensor) -> Tensor:
-        """Return (groups,) the number of responses in each group for which x is true. x: a boolean per response, either
-        (responses,) or in the shape of one reward in the batch.
+        """Return (groups,) the number of responses in each group for which x is true.
+
+        x: a boolean per response, either (responses,) or in the shape of one reward in the batch.
         """
         return self.per_group(x.view(self.batch.rewards.shape[1:]).to(self.batch.rewards)).long()
 
     def lowest(self, x: Tensor) -> Tensor:
-        """Return (…, groups) the lowest value in each group; x: a value per response."""
+        """Return (…, groups) the lowest value in each group.
+
+        x: a value per response.
+        """
         return self.flat(self.batch.group.lowest(x))
 
     def highest(self, x: Tensor) -> Tensor:
-        """Return (…, groups) the highest value in each group; x: a value per response."""
+        """Return (…, groups) the highest value in each group.
+
+        x: a value per response.
+        """
         return -self.lowest(-x)
 
     def silent(self, x: Tensor) -> Tensor:
-        """Return (groups,) whether every value in a group is 0, where NaN is not 0; x: a value per response."""
+        """Return (groups,) whether every value in a group is 0, where NaN is not 0.
+
+        x: a value per response.
+        """
         return self.lowest(-x.abs()) == 0
 
     def per_response(self, x: Tensor) -> Tensor:
@@ -73,7 +83,9 @@ class Grouped:
 
     def centred(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return two tensors. The first, (…, groups), is the std of each group, with n − 1 and without NaN. The second,
-        in the shape of x, is each value minus the mean of its group, and 0 where x is NaN. x: a value per response.
+        in the shape of x, is each value minus the mean of its group, and 0 where x is NaN.
+
+        x: a value per response.
         """
         group = self.batch.group
         over = skipping_missing(group) if bool(x.isnan().any()) else group
@@ -95,9 +107,11 @@ def token_lengths(table: pl.DataFrame) -> Array:
 
 
 def sums_of_groups(grouped: Grouped, log: Tensors, rows: pl.DataFrame, basis: Basis, float32: bool) -> Sums[Any]:
-    """Return the sums of each group, as tensors and arrays with a number per group. log, rows: the responses that
-    `grouped` holds, as tensors and as a table. basis: the methods, weights and recipe of the sums. float32: whether the
-    rewards are float32 numbers.
+    """Return the sums of each group, as tensors and arrays with a number per group.
+
+    log, rows: the responses that `grouped` holds, as tensors and as a table.
+    basis: the methods, weights and recipe of the sums.
+    float32: whether the rewards are float32 numbers.
     """
     std, distance = grouped.centred(grouped.batch.rewards)
     same = _pairs.tie_tolerance(torch.float32 if float32 else torch.float64)
@@ -142,8 +156,10 @@ def sums_of_groups(grouped: Grouped, log: Tensors, rows: pl.DataFrame, basis: Ba
 
 def _fingerprints(rows: pl.DataFrame, rewards: Sequence[str], batch: Array, groups: Array) -> Array:
     """Return (groups,) a hash of the rewards and logged advantages of each group and of where its rows stand in the
-    batch. The hashes of a batch, joined by XOR, are equal for batches with the same rows in the same order. batch:
-    (rows,) the batch of each row. groups: (groups,) the first row of each group.
+    batch. The hashes of a batch, joined by XOR, are equal for batches with the same rows in the same order.
+
+    batch: (rows,) the batch of each row.
+    groups: (groups,) the first row of each group.
     """
     content = rows.select(*["advantage"] * ("advantage" in rows.columns), *reward_columns(rewards))
     starts = starts_of(batch)
@@ -156,8 +172,10 @@ def _fingerprints(rows: pl.DataFrame, rewards: Sequence[str], batch: Array, grou
 
 
 def _reward_sums(grouped: Grouped, distance: Tensor, std: Tensor) -> RewardSums:
-    """Return the sums over each reward in each group. distance: the rewards minus the means of their groups, 0 for a
-    missing one; std: (rewards, groups) the std of each reward.
+    """Return the sums over each reward in each group.
+
+    distance: the rewards minus the means of their groups, 0 for a missing one.
+    std: (rewards, groups) the std of each reward.
     """
     r, squared = grouped.batch.rewards, distance.square()
     # If no reward is missing, nothing has to be put in the place of missing ones, which would cost time.
@@ -201,8 +219,10 @@ def _deviations_as_logged(
     grouped: Grouped, distance: Tensor, rows: pl.DataFrame, basis: Basis, same: float
 ) -> Deviations:
     """Return how far the rewards are from the means of their groups. The rewards are those in the log, even where a
-    gate changes what a method sees. distance: (rewards, …) the distances of the rewards as a method sees them. same:
-    the largest distance that counts as round-off, as a part of the largest of its group.
+    gate changes what a method sees.
+
+    distance: (rewards, …) the distances of the rewards as a method sees them.
+    same: the largest distance that counts as round-off, as a part of the largest of its group.
     """
     for k, name in enumerate(basis.rewards):
         if (column := ungated_column(name)) in rows.columns:
@@ -231,8 +251,10 @@ class _Outcome(NamedTuple):
 
 
 def _outcome(grouped: Grouped, method: str, logged: Deviations) -> _Outcome:
-    """Return the advantages that a method makes of the batches, with the other fields of `_Outcome`. grouped: the
-    batches. logged: the distances of the logged rewards from the means of their groups.
+    """Return the advantages that a method makes of the batches, with the other fields of `_Outcome`.
+
+    grouped: the batches.
+    logged: the distances of the logged rewards from the means of their groups.
     """
     formula, batch = method_for(method, grouped.batch)
     steps = formula(batch)
@@ -249,9 +271,11 @@ def _ties_and_order(
     grouped: Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, same: float
 ) -> tuple[_pairs.Distinctions, _pairs.PairOrders]:
     """Return two records of counts for each group: the pairs of responses that each method ties, and how each method
-    orders the pairs that differ in the primary reward. outcomes: by method, its advantages. primary: the index of the
-    primary reward; with None, the counts of the second record are 0. same: how far apart two advantages may be and
-    still be equal, as a share of the largest advantage in their group.
+    orders the pairs that differ in the primary reward.
+
+    outcomes: by method, its advantages.
+    primary: the index of the primary reward; with None, the counts of the second record are 0.
+    same: how far apart two advantages may be and still be equal, as a share of the largest advantage in their group.
     """
     # A response without any reward counts only where silent groups are counted, so it takes no part in pairs.
     rewards, kept = grouped.batch.rewards.flatten(1), grouped.rewarded.flatten()
@@ -266,9 +290,11 @@ def _ties_and_order(
 
 def _break_even(grouped: Grouped, added: Tensor, primary: int | None) -> Tensor:
     """Return (groups,) the weight on the primary reward above which no pair of a group is in the wrong order; −infinite
-    where none is in the wrong order now, and everywhere if `primary` is None. added: (rewards, …) for each response the
-    terms that a method multiplies by the weights of the rewards and adds up, under GDPO the z-scores. primary: the
-    index of the primary reward.
+    where none is in the wrong order now, and everywhere if `primary` is None.
+
+    added: (rewards, …) for each response the terms that a method multiplies by the weights of the rewards and adds up,
+        under GDPO the z-scores.
+    primary: the index of the primary reward.
 
     The search begins with the weight that the primary reward has. Of the pairs in the wrong order, it takes the one
     whose weighted sums are furthest apart and goes on with the weight that ties this pair, until no pair is in the
@@ -341,8 +367,9 @@ def _method_sums(
 
 
 def _length_sums(grouped: Grouped, distance: Tensor, rows: pl.DataFrame, basis: Basis) -> LengthSums[Any]:
-    """Return the sums over the lengths of completions, one of each kind per group. distance: (rewards, …) each
-    response's rewards minus their means in its group.
+    """Return the sums over the lengths of completions, one of each kind per group.
+
+    distance: (rewards, …) each response's rewards minus their means in its group.
     """
     lengths = torch.from_numpy(token_lengths(rows).copy()).view(distance.shape[1:])
     deviations = grouped.centred(lengths)[1]
@@ -357,7 +384,8 @@ def _length_sums(grouped: Grouped, distance: Tensor, rows: pl.DataFrame, basis: 
 def _logged_sums(grouped: Grouped, log: Tensors, rows: pl.DataFrame, basis: Basis) -> LoggedSums[Any]:
     """Return the sums over the logged advantages of each group, which `LoggedSums` describes.
 
-    grouped, log, rows: the same responses, by group, as tensors and as a table. basis: holds the recipe, if any.
+    grouped, log, rows: the same responses, by group, as tensors and as a table.
+    basis: holds the recipe, if any.
     """
     advantages = log.advantages
     shape, present = grouped.batch.rewards.shape[1:], ~advantages.isnan()

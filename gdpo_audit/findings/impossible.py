@@ -37,7 +37,9 @@ def last_z(recipe: Recipe) -> Literal["group", "batch"] | None:
 
 def largest_z(n: Number, ddof: int) -> Number:
     """Return the largest z-score that one of n values can have, which is that of one value beside n − 1 equal ones.
-    With ddof 1 it is (n − 1)/√n, and with ddof 0 it is √(n − 1). ddof: the std divides by n − ddof.
+    With ddof 1 it is (n − 1)/√n, and with ddof 0 it is √(n − 1).
+
+    ddof: the std divides by n − ddof.
 
     >>> round(largest_z(8.0, ddof=1), 4), round(largest_z(8.0, ddof=0), 4)
     (2.4749, 2.6458)
@@ -46,8 +48,9 @@ def largest_z(n: Number, ddof: int) -> Number:
 
 
 def impossible(log: Tensors, recipe: Recipe | None, comparison: Comparison | None) -> Tensor:
-    """Return (responses,) whether no rewards can have made a logged advantage. comparison: each logged advantage beside
-    the one that the recipe makes; None without a recipe.
+    """Return (responses,) whether no rewards can have made a logged advantage.
+
+    comparison: each logged advantage beside the one that the recipe makes; None without a recipe.
 
     An advantage that the recipe reproduces is always possible. Without a recipe, only division by almost 0 is looked
     for.
@@ -103,7 +106,8 @@ def alone_by_nothing(rewards: Array, advantages: Array) -> int | None:
     None if the group has no such response. Leave-one-out divides an advantage by the std of the other responses. If
     these have equal rewards, that std should be 0, but round-off may make it a tiny number above 0.
 
-    rewards: (responses, rewards) of the group; advantages: (responses,) as logged.
+    rewards: (responses, rewards) of the group.
+    advantages: (responses,) as logged.
 
     >>> alone_by_nothing(np.array([[0.0]] + 7 * [[0.95]]), np.array([-2075.39] + 7 * [7**-0.5]))
     0
@@ -121,8 +125,10 @@ def _by_leave_one_out(advantage: float, neighbour: float, n: int) -> bool:
     beside one response with other rewards.
 
     Its sign has to be opposite to that of `advantage`. Its size has to be 1/√(n − 1), or 1/√(n − 2) as a std with ddof
-    0 makes it, to within `_NEAR`. advantage: that of the one response, of which only the sign counts. neighbour: that
-    of one of the n − 1. n: the size of the group; for a group of at most three, the result is False.
+    0 makes it, to within `_NEAR`.
+    advantage: that of the one response, of which only the sign counts.
+    neighbour: that of one of the n − 1.
+    n: the size of the group; for a group of at most three, the result is False.
     """
     size, opposite = abs(neighbour), advantage < 0 < neighbour or neighbour < 0 < advantage
     return n > 3 and opposite and min(abs(size - 1 / sqrt(n - 1)), abs(size - 1 / sqrt(n - 2))) <= _NEAR

@@ -65,13 +65,15 @@ class LoggedGroups:
         return np.stack([table[reward_column(name)].to_numpy() for name in self.facts.rewards])
 
     def _distances(self, values: Array) -> Array:
-        """Return (rewards, responses) rewards minus the means of their groups; 0 where one is missing. values: the
-        rewards, in the same shape.
+        """Return (rewards, responses) rewards minus the means of their groups; 0 where one is missing.
+
+        values: the rewards, in the same shape.
         """
         return np.nan_to_num(values - self._means(values).repeat(self.sizes, axis=1))
 
     def _means(self, values: Array) -> Array:
         """Return (rewards, groups) the mean of each reward in each group; NaN where no response of the group has it.
+
         values: (rewards, responses).
         """
         there = np.add.reduceat(~np.isnan(values), self.starts, axis=1)
@@ -97,7 +99,9 @@ class LoggedGroups:
 
     def _dispersion(self, rates: Array) -> Array:
         """Return (rewards,) the dispersion of each reward, which says how uncertain its rate at a step is. The rate is
-        the reward's mean as a part of its range; rates: (steps, rewards).
+        the reward's mean as a part of its range.
+
+        rates: (steps, rewards).
 
         The dispersion is the variance of a step's rate, divided by the mean of rate (1 − rate) over the steps. The
         variance is estimated from the distances between the groups of a batch. The dispersion is 1 for a reward with
@@ -151,7 +155,8 @@ class LoggedGroups:
 
         If the convention weights the batch step by tokens and the table has no lengths, that step runs over responses.
         A response without any reward gets 0, unless the convention counts such responses or lets missing rewards make
-        advantages NaN. weights: one per reward.
+        advantages NaN.
+        weights: one per reward.
         """
         convention = ALL_CONVENTIONS[self.facts.basis.convention]
         log = tensors_of(table, self.facts.rewards)
@@ -164,8 +169,8 @@ class LoggedGroups:
         """Return the factor of a gate: the rate of the gated reward, divided by the product of two rates. They are the
         rate of the reward without the gate, and the rate of the reward that has to be passed.
 
-        A rate is the mean of a reward, as a number from 0 at its lowest to 1 at its highest value in the log. values:
-        (rewards, responses) the rewards as the gate leaves them.
+        A rate is the mean of a reward, as a number from 0 at its lowest to 1 at its highest value in the log.
+        values: (rewards, responses) the rewards as the gate leaves them.
         """
         k, on = gate.reward, gate.on
         passing = self._rates(self.values)
@@ -173,7 +178,9 @@ class LoggedGroups:
 
     def _rates(self, values: Array) -> Array:
         """Return (rewards,) the mean of each reward over all responses as a rate, from 0 at the lowest value in the log
-        to 1 at the highest; NaN for a reward with one value or none. values: (rewards, responses).
+        to 1 at the highest; NaN for a reward with one value or none.
+
+        values: (rewards, responses).
         """
         there = np.maximum((~np.isnan(values)).sum(1), 1)
         return (np.nan_to_num(values).sum(1) / there - self.low) / self.range

@@ -78,7 +78,7 @@ def _total_of_parts(details: Mapping[str, Any]) -> str:
     explain.
 
     details: those of the issue `total-of-parts`. `total` is the name of the total, `parts` are the names of the
-    columns, `explained` is the share, and `named` is true if the caller asked for the total.
+        columns, `explained` is the share, and `named` is true if the caller asked for the total.
     """
     share = percent(details["explained"], 1)
     total, terms = details["total"], details["parts"]
@@ -97,8 +97,8 @@ def _regrouped(details: Mapping[str, Any]) -> Iterator[str]:
     them counts; it is left out if there are no such rows.
 
     details: those of the issue `regrouped`. `by` says in words how the groups are told apart now, and `not_by` how they
-    were before. `once` names what rows with one advantage have in common; it is empty without such rows. `judged` is
-    true if advantages are logged.
+        were before. `once` names what rows with one advantage have in common; it is empty without such rows. `judged`
+        is true if advantages are logged.
     """
     named = bool(details["not_by"]) and details["not_by"] != details["by"]
     why = "because nothing else in the log shows the groups"
@@ -116,8 +116,8 @@ def _masked(details: Mapping[str, Any]) -> str:
     below 0.
 
     details: those of the issue `masked`. `rows` of `of` rows are such rows, `below` is true if the rule is the reason,
-    `column` and `value` say which value of a column marks the rows (None if no column does), and `counts` says whether
-    the rows count in the statistics of their group.
+        `column` and `value` say which value of a column marks the rows (None if no column does), and `counts` says
+        whether the rows count in the statistics of their group.
     """
     if details.get("below"):
         return (

@@ -42,8 +42,9 @@ def over_time(basis: Basis, batches: Sums[Array], untold: Collection[str] = ()) 
     the row has). The names of the others come from `column` and a constant: for each reward MEAN, STD, MISSING and
     DEAD; for each method SHARE and PUSH of each reward, TIES and SILENT; for each pair of rewards CORRELATION. A number
     that is not known is null.
-    basis: tells the names of the rewards. batches: the sums over each batch of the run. untold: the rewards whose share
-    of the update the log does not tell; it is null.
+    basis: tells the names of the rewards.
+    batches: the sums over each batch of the run.
+    untold: the rewards whose share of the update the log does not tell; it is null.
     """
     b = bin_batches(batches)
     sums, numbered = b.rewards, list(enumerate(basis.rewards))
@@ -120,8 +121,8 @@ def changed_at(steps: Sequence[int], series: Series) -> int | None:
     short.
 
     steps: the step of each number. The returned step cuts the series in two, at the place where the mean before it and
-    the mean from it on differ most in comparison with their standard error. The noise is estimated from neighbouring
-    steps.
+        the mean from it on differ most in comparison with their standard error. The noise is estimated from
+        neighbouring steps.
 
     >>> changed_at(range(1, 9), [0.1, 0.0, 0.1, 0.0, 1.0, 1.1, 1.0, 1.1]), changed_at(range(8), [0.0, 1.0] * 4)
     (5, None)
@@ -143,7 +144,7 @@ def sparkline(series: Series, between: tuple[float, float] | None = None) -> str
     numbers. Steps without a number are skipped.
 
     between: the lowest and the highest number of the scale, by default those of what is drawn; numbers beyond them are
-    drawn at the ends of the scale.
+        drawn at the ends of the scale.
 
     >>> sparkline([0.0, 1.0, 2.0, 3.0]), sparkline([5.0, 5.0]), sparkline([0.5, 1.2], between=(0, 1)), sparkline([])
     ('▁▃▆█', '▄▄', '▅█', '')

@@ -143,9 +143,12 @@ def _differ(weights: Sequence[float], weights_of_run: Sequence[float]) -> bool:
 
 
 def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, Trial]:
-    """Return a setting as the plan of the report holds it, with its figures, and the trial that gave them. trials: the
-    sample on which settings are tried; title: the setting in a few words; do: what a user has to do for it, as the
-    start of a sentence; trial: the setting.
+    """Return a setting as the plan of the report holds it, with its figures, and the trial that gave them.
+
+    trials: the sample on which settings are tried.
+    title: the setting in a few words.
+    do: what a user has to do for it, as the start of a sentence.
+    trial: the setting.
     """
     f, after, method = trials.facts, trials.facts_under(trial), trial.method
     shares, (functions, weights) = after.shares(method), f.functions(trial.weights)
@@ -192,7 +195,8 @@ def _best(f: Facts, rows: Sequence[Setting]) -> Setting | None:
     forecast: the 80 % interval of the difference of its mean from that under the run's own setting lies above 0.
 
     None, too, if no reward is primary, as only the run's owner can then say what is better, or if no known method makes
-    the logged advantages. rows: the settings without a gate, the run's own first.
+    the logged advantages.
+    rows: the settings without a gate, the run's own first.
     """
     if f.basis.primary is None or (f.recipe is None and f.reproduced is False):
         return None
@@ -297,8 +301,9 @@ def _gated(trials: Trials, ran: Setting) -> list[tuple[Setting, Trial]]:
 
 def _with_forecasts(f: Facts, tried: Sequence[tuple[Setting, Trial]]) -> list[Setting]:
     """Return the settings, each but the run's own with a forecast of each reward. They are returned as they are if no
-    reward is primary, or if the log lacks what a forecast needs. tried: pairs of a setting and its trial, the run's own
-    first.
+    reward is primary, or if the log lacks what a forecast needs.
+
+    tried: pairs of a setting and its trial, the run's own first.
     """
     rows = [row for row, _ in tried]
     if f.basis.primary is None:

@@ -48,6 +48,7 @@ def visited_prompts(f: Facts) -> pl.DataFrame | None:
 
 def worst_of(prompts: pl.DataFrame) -> pl.DataFrame:
     """Return the prompts that a report shows: the first `WORST` of those that wasted responses on silent groups.
+
     prompts: a table as `visited_prompts` returns it.
     """
     return prompts.filter(pl.col("responses") > 0).head(WORST)

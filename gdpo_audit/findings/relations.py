@@ -18,7 +18,8 @@ def relations_of(rewards: Sequence[str], totals: Sums[float]) -> Iterator[Relati
     Each comes as a pair of its name and a dict from the names of the earlier rewards to their weights, in which weights
     next to 0 are left out. Rewards that vary in too few groups, or that too few responses hold, are passed over.
 
-    rewards: all names, in the order of the sums; totals: the sums over all batches that count.
+    rewards: all names, in the order of the sums.
+    totals: the sums over all batches that count.
     """
     sums, independent = totals.rewards, list[int]()
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -38,10 +38,12 @@ _OF_GROUP = "a factor for each group"
 class Residual:
     """Describe a pattern in logged advantages that no known recipe makes.
 
-    pattern: the name of the pattern; says: sentences about it. known: True if the advantages are those of a known
-    estimator or follow the rewards, False if something seems to be missing from the log. consistent: False if `known`
-    is False and the advantages do not even mostly follow the rewards; otherwise True. weights: those of the rewards in
-    a known estimator, one per reward, else None.
+    pattern: the name of the pattern.
+    says: sentences about it.
+    known: True if the advantages are those of a known estimator or follow the rewards, False if something seems to be
+        missing from the log.
+    consistent: False if `known` is False and the advantages do not even mostly follow the rewards; otherwise True.
+    weights: those of the rewards in a known estimator, one per reward, else None.
     """
 
     pattern: str
@@ -55,7 +57,8 @@ def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual
     """Return the first pattern that is found in advantages that no recipe makes; None where none is found.
 
     Only the first `_ENOUGH` responses are looked at, cut to whole groups; the first group is always looked at.
-    tables: the rows of the run; rewards: the names of the rewards.
+    tables: the rows of the run.
+    rewards: the names of the rewards.
     """
     table = pl.concat(tables)
     ends = table["group"].rle().struct.field("len").cum_sum().to_numpy()
@@ -81,8 +84,10 @@ def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tupl
     which “…” stands for weights that are not known yet.
 
     If the estimator made the advantages, there are weights with which, in each group, the weighted sum of the terms is
-    a multiple of the advantages `a` that the terms hold. The factor may differ from group to group. log: the logged
-    advantages with rewards and lengths; t: GRPO's terms of that log; rewards: the names of the rewards.
+    a multiple of the advantages `a` that the terms hold. The factor may differ from group to group.
+    log: the logged advantages with rewards and lengths.
+    t: GRPO's terms of that log.
+    rewards: the names of the rewards.
     """
     ratio = t.total(t.a.clamp(max=0)).abs() / t.total(t.a.clamp(min=0))
     ratio = ratio[ratio.isfinite() & (ratio > 0)]
@@ -145,6 +150,7 @@ def _fit(t: Terms) -> Tensor | None:
 def _factors_vary(t: Terms, w: Tensor) -> bool:
     """Return whether the advantages are the weighted sums of the terms times a factor that varies from group to group.
     The factor also has to vary if the sums of a group are first divided by their std, computed with n − 1 or with n.
+
     w: (rewards,) the weights.
     """
     square = t.total((w @ t.x).square())
@@ -170,7 +176,10 @@ def _in_words(rewards: Sequence[str], weights: Tensor) -> str:
 def _order(t: Terms, rewards: Sequence[str]) -> Residual | None:
     """Return the pattern "order" if a weighted sum of the rewards orders the responses of every group as their logged
     advantages do. Responses with equal advantages may stand in any order. None if there is no such sum, or if too few
-    groups or pairs of responses show it. t: the rewards and the advantages; rewards: the names of the rewards.
+    groups or pairs of responses show it.
+
+    t: the rewards and the advantages.
+    rewards: the names of the rewards.
     """
     slack = t.rounding + _NEAR / 2 * _largest(t, t.a)[t.unit] + _ROUND_OFF
     low, high, pairs = t.a - slack, t.a + slack, [t.unit.new_zeros(0, 2)]  # the first one has the higher advantage
@@ -203,9 +212,10 @@ def _order(t: Terms, rewards: Sequence[str]) -> Residual | None:
 def _mostly(t: Terms, hidden: int, groups: int) -> Residual | None:
     """Return one of two patterns: "mostly the rewards" or "something is not logged"; None if neither shows.
 
-    hidden: the number of groups in which responses with equal rewards have different advantages. groups: the number of
-    all groups. If `hidden` is more than the part `MERGED` of them, the second pattern is returned. Otherwise the first
-    is, if the advantages add up to 0 in each group and the rewards explain most of their variance.
+    hidden: the number of groups in which responses with equal rewards have different advantages.
+    groups: the number of all groups. If `hidden` is more than the part `MERGED` of them, the second pattern is
+        returned. Otherwise the first is, if the advantages add up to 0 in each group and the rewards explain most of
+        their variance.
     """
     mean, adds_up = t.total(t.a) / t.total(t.included).clamp(min=1), _adds_up(t)
     a = (t.a - mean[t.unit]) * t.included
@@ -239,6 +249,8 @@ def _adds_up(t: Terms) -> bool:
 
 def _largest(terms: Terms, x: Tensor) -> Tensor:
     """Return (units,) the largest absolute value of x in each unit of the terms, which is a group or a batch. Only the
-    responses that `terms.included` marks with 1 count. x: (responses,).
+    responses that `terms.included` marks with 1 count.
+
+    x: (responses,).
     """
     return x.new_zeros(len(terms.batch)).scatter_reduce(0, terms.unit, x.abs() * terms.included, "amax")

@@ -13,7 +13,9 @@ from gdpo_core.pushing import push_sums
 
 def ungated_column(name: str) -> str:
     """Return the name of the column in which a gated reward stands as the log has it. The reward's usual column then
-    holds what the gate leaves of it. name: that of the reward.
+    holds what the gate leaves of it.
+
+    name: that of the reward.
     """
     return f"ungated:{name}"
 
@@ -30,6 +32,7 @@ class Selected(NamedTuple):
 @dataclass(frozen=True)
 class Deviations:
     """The distances d of rewards from the means of their groups, and the sums over each group that need no advantages.
+
     same: a number counts as 0 if its size is at most this part of the largest size in its group.
     """
 
@@ -42,8 +45,10 @@ class Deviations:
 
     def selected_by(self, a: Tensor) -> Selected:
         """Return four numbers for every reward and group: Σ A d, Σ d², how many responses are above their group's mean,
-        and how many of these have an advantage of 0 or less. a: (prompts, rollouts) or (responses,) the advantages A; a
-        response whose advantage is NaN or infinite is left out.
+        and how many of these have an advantage of 0 or less.
+
+        a: (prompts, rollouts) or (responses,) the advantages A; a response whose advantage is NaN or infinite is left
+            out.
         """
         finite, above, better = a.isfinite(), self.above, self.better
         if bool(finite.all()):
@@ -59,8 +64,10 @@ class Deviations:
 
 def deviations_of(batch: Batch, distance: Tensor, same: float) -> Deviations:
     """Return the distances of rewards from the means of their groups, with the sums that follow from the distances
-    alone. distance: these distances, (rewards, …), 0 where a reward is missing; same: the largest distance that counts
-    as round-off, as a part of the largest distance in its group.
+    alone.
+
+    distance: these distances, (rewards, …), 0 where a reward is missing.
+    same: the largest distance that counts as round-off, as a part of the largest distance in its group.
     """
     above = (distance > _round_off(batch, distance, same)).to(distance)
     squares, better = (batch.group.total(x) for x in (distance.square(), above))
@@ -69,7 +76,9 @@ def deviations_of(batch: Batch, distance: Tensor, same: float) -> Deviations:
 
 def _round_off(batch: Batch, x: Tensor, same: float) -> Tensor:
     """Return the largest absolute value that counts as 0 in the group of each response: `same` times the largest
-    absolute value of x in the group. x: a value per response.
+    absolute value of x in the group.
+
+    x: a value per response.
     """
     return batch.group.broadcast(-same * batch.group.lowest(-x.abs()))
 

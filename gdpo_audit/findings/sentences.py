@@ -22,7 +22,9 @@ WEIGHTS_FROM = {  # by `Facts.weights_from`: how the weights of the figures came
 
 def whose(convention: str) -> str:
     """Return the name of the framework whose convention this is, or “the paper”, in words that can be the subject of a
-    sentence. convention: the id of a way to compute advantages.
+    sentence.
+
+    convention: the id of a way to compute advantages.
 
     >>> whose("trl"), whose("paper")
     ('TRL', 'the paper')

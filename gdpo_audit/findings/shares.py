@@ -25,10 +25,11 @@ def weights_for(trials: Trials, method: str, wanted: Mapping[int, float]) -> tup
     about its wanted share of the update. None where no share is wanted, or where a reward in `wanted` never differs. If
     the search has not come near enough after `_ROUNDS` rounds, the last weights are returned.
 
-    method: "gdpo", "grpo", "grpo_no_std" or "grpo_batch_std". wanted: the share of each reward by the index of the
-    reward; all shares are above 0 and sum to 1. A reward that is not in `wanted` keeps its weight, but the search
-    computes the update as if that weight were 0. A weight of 0 may become positive; no other weight changes its sign.
-    The largest absolute weight of the rewards in `wanted` stays as it is, or becomes 1 if all of their weights are 0.
+    method: "gdpo", "grpo", "grpo_no_std" or "grpo_batch_std".
+    wanted: the share of each reward by the index of the reward; all shares are above 0 and sum to 1. A reward that is
+        not in `wanted` keeps its weight, but the search computes the update as if that weight were 0. A weight of 0 may
+        become positive; no other weight changes its sign. The largest absolute weight of the rewards in `wanted` stays
+        as it is, or becomes 1 if all of their weights are 0.
 
     The share of reward k is Σ_u w_k (M_u w)_k / d_u², divided by Σ_u w'M_u w / d_u², where w' is w transposed. Here u
     counts the units, which are groups or batches: the method divides each unit by one number d_u. M_u holds, for each
@@ -97,8 +98,10 @@ def _centre(x: Tensor, over: Reduction) -> Tensor:
 
 def _in_units(x: Tensor, unit: Tensor) -> Array:
     """Return (units, rewards, rewards) the sums of x_k x_l over the responses of each unit, a group or a batch, for
-    each two rewards k and l. x: (rewards, responses) a value of each reward; unit: (responses,) the number of each
-    response's unit.
+    each two rewards k and l.
+
+    x: (rewards, responses) a value of each reward.
+    unit: (responses,) the number of each response's unit.
     """
     pairs = torch.einsum("kj,lj->jkl", x, x)
     return pairs.new_zeros(int(unit.max()) + 1, *pairs.shape[1:]).index_add_(0, unit, pairs).numpy()

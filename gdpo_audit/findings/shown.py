@@ -31,9 +31,10 @@ _LEAST = 8  # the fewest groups with an advantage other than 0: fewer do not sho
 class Shown:
     """Observations on how logged advantages were made, which the advantages show by themselves.
 
-    title: the title of the most telling observation, "" if there is none. says: a sentence for each observation.
+    title: the title of the most telling observation, "" if there is none.
+    says: a sentence for each observation.
     weights: the weights of the rewards, if the advantages are plain weighted sums of them, from which no mean was
-    subtracted; otherwise None.
+        subtracted; otherwise None.
     """
 
     title: str = ""
@@ -74,8 +75,10 @@ Said = tuple[str, str]  # a title and a sentence; both empty where there is noth
 
 def _sums(a: np.ndarray, group: np.ndarray) -> tuple[int, int]:
     """Return two counts over the groups: how many hold an advantage other than 0, and in how many of these the
-    advantages do not add up to 0, beyond what rounding explains. a: (responses,) the advantages; group: (responses,)
-    the group of each.
+    advantages do not add up to 0, beyond what rounding explains.
+
+    a: (responses,) the advantages.
+    group: (responses,) the group of each.
     """
     sizes, sums = np.bincount(group, np.abs(a)), np.abs(np.bincount(group, a))
     rounding = np.bincount(group, half_step(grid_of(torch.from_numpy(a)), torch.from_numpy(a)).numpy())
@@ -87,7 +90,9 @@ def _centring(a: np.ndarray, group: np.ndarray, batch: np.ndarray, x: np.ndarray
     """Return a title and a sentence about the groups whose advantages do not add up to 0, and the likely reason; both
     empty where only a few do not, or where too few groups show it.
 
-    a: (responses,) the advantages; group, batch: (responses,) the group and the batch of each; x: (responses, rewards).
+    a: (responses,) the advantages.
+    group, batch: (responses,) the group and the batch of each.
+    x: (responses, rewards).
     """
     live, off = _sums(a, group)
     if off <= _SOME * live or live < _LEAST:
@@ -112,8 +117,11 @@ def _centring(a: np.ndarray, group: np.ndarray, batch: np.ndarray, x: np.ndarray
 
 def _plain_sum(a: np.ndarray, x: np.ndarray) -> list[float] | None:
     """Return the weights, rounded to four digits, with which the weighted sum of the rewards x is the advantages a, no
-    mean being subtracted. None if there are no such weights, or if too few responses have every reward; a response
-    that lacks a reward is not looked at. x: (responses, rewards); a: (responses,).
+    mean being subtracted. None if there are no such weights, or if too few responses have every reward; a response that
+    lacks a reward is not looked at.
+
+    x: (responses, rewards).
+    a: (responses,).
     """
     whole = np.isfinite(x).all(1)
     if whole.sum() < x.shape[1] + _ROWS:
@@ -129,7 +137,9 @@ def _rounded_mean(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> str:
     to bfloat16, if in nearly all groups the advantages are in proportion to the rewards minus this rounded mean. Else
     it names the usual reasons.
 
-    a: (responses,) the advantages; group: (responses,) the group of each; x: (responses, rewards).
+    a: (responses,) the advantages.
+    group: (responses,) the group of each.
+    x: (responses, rewards).
     """
     total = torch.from_numpy(x.sum(1))
     size = torch.from_numpy(np.bincount(group)).double()
@@ -153,7 +163,8 @@ def _beyond(a: np.ndarray, group: np.ndarray) -> Said:
     """Return a title and a sentence about advantages that are larger than a z-score can be; both empty if there are
     none. Both are empty too if the advantages are hardly z-scores, as their std inside groups is far from 1.
 
-    a: (responses,) the advantages; group: (responses,) the number of each response's group.
+    a: (responses,) the advantages.
+    group: (responses,) the number of each response's group.
     """
     sizes = np.bincount(group)
     mean = np.bincount(group, a) / np.maximum(sizes, 1)
@@ -177,8 +188,11 @@ def _beyond(a: np.ndarray, group: np.ndarray) -> Said:
 
 def _silent(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> Said:
     """Return a title and a sentence about groups in which every advantage is 0 or missing although the rewards differ;
-    both empty where there are only a few. a: (responses,) the advantages; group: (responses,) the group of each; x:
-    (responses, rewards).
+    both empty where there are only a few.
+
+    a: (responses,) the advantages.
+    group: (responses,) the group of each.
+    x: (responses, rewards).
     """
     sizes, groups = np.bincount(group), int(group.max()) + 1
     moved = np.bincount(group, np.abs(np.nan_to_num(a))) > 0

@@ -50,7 +50,7 @@ def summarise_all(tables: Iterable[pl.DataFrame], basis: Basis, mapped: Mapped =
     """Return the summary of all tables of a run, with its batches in the order of the steps.
 
     mapped: a function that applies another one to each part of the run and returns the results in order. The default,
-    `map`, does so in this process; an engine does it elsewhere.
+        `map`, does so in this process; an engine does it elsewhere.
     """
     all_of_them = _joined(mapped(partial(summarise, basis=basis), pieces(tables)))
     batches = all_of_them.batches
@@ -134,10 +134,11 @@ def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
 def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Summary:
     """Return the summary of batches that are computed together, as `_kinds` yields them.
 
-    rows: the responses of these batches. basis: the weights, convention and methods to compute with. float32: whether
-    all rewards of the batches are float32 numbers; if not, the rewards are first rounded to `DIGITS` significant
-    digits. timed: whether all lengths of the responses are known; if not, a batch step by tokens runs over responses
-    instead.
+    rows: the responses of these batches.
+    basis: the weights, convention and methods to compute with.
+    float32: whether all rewards of the batches are float32 numbers; if not, the rewards are first rounded to `DIGITS`
+        significant digits.
+    timed: whether all lengths of the responses are known; if not, a batch step by tokens runs over responses instead.
     """
     rounded = rows if float32 else rows.with_columns(pl.col(reward_columns(basis.rewards)).round_sig_figs(DIGITS))
     log = tensors_of(rounded, basis.rewards)
@@ -175,6 +176,7 @@ def _best(score: Array, most: int) -> Array:
 
 def _hold_several_prompts(rows: pl.DataFrame, starts: Array) -> Array:
     """Return (groups,) whether the responses of a group answer more than one prompt; False where prompts are not known.
+
     starts: (groups,) the first row of each group.
     """
     if "_prompt_key" not in rows.columns:
@@ -198,8 +200,9 @@ def _scores(groups: Sums[Array], method: str, first: int) -> dict[str, Array]:
     are the id, a space and the index of the reward.
 
     The key "punished", which is no finding, counts the responses that are above their group's mean in one reward, and
-    get an advantage of 0 or less. first: the index of this reward. method: the method under which ties, wrong orders,
-    shares and punished responses are counted.
+    get an advantage of 0 or less.
+    first: the index of this reward.
+    method: the method under which ties, wrong orders, shares and punished responses are counted.
     """
     sums, several = groups.methods[method], (groups.rewards.dead_groups == 0).sum(0) > 1
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -24,8 +24,10 @@ _MERGED |= dict.fromkeys(
 
 
 class Made(NamedTuple):
-    """The weights and the recipe of one batch. weights: one per reward, with which the advantages of every method are
-    computed for this batch. recipe: how the batch's logged advantages were made, None where that is not known.
+    """The weights and the recipe of one batch.
+
+    weights: one per reward, with which the advantages of every method are computed for this batch.
+    recipe: how the batch's logged advantages were made, None where that is not known.
     """
 
     weights: tuple[float, ...]
@@ -34,9 +36,12 @@ class Made(NamedTuple):
 
 @dataclass(frozen=True)
 class Basis:
-    """All that the sums over a run are computed with: its rewards, weights, convention and methods. primary: the index
-    of the primary reward. recipe: how the logged advantages were made. extra_method: a method to compute beside those
-    of every report. examples_of: the method of whose ties, wrong orders and the like examples are kept, None for none.
+    """All that the sums over a run are computed with: its rewards, weights, convention and methods.
+
+    primary: the index of the primary reward.
+    recipe: how the logged advantages were made.
+    extra_method: a method to compute beside those of every report.
+    examples_of: the method of whose ties, wrong orders and the like examples are kept, None for none.
     changes: by the number of a batch, its weights and recipe, for each batch in which these are not those of the run.
     """
 
@@ -56,8 +61,9 @@ class Basis:
         return self.changes.get(batch, Made(self.weights, self.recipe))
 
     def with_weights(self, named: Mapping[str, float]) -> "Basis":
-        """Return the basis with other weights in every batch. named: the new weights by reward; a reward without one
-        keeps its own in each batch.
+        """Return the basis with other weights in every batch.
+
+        named: the new weights by reward; a reward without one keeps its own in each batch.
         """
 
         def changed(weights: tuple[float, ...]) -> tuple[float, ...]:
@@ -78,9 +84,14 @@ class Basis:
 @dataclass(frozen=True)
 class RewardSums:
     """Sums, counts and extremes of the values of each reward, (rewards, batches), and sums over each pair of rewards,
-    (rewards, rewards, batches). present: responses that have the reward; scatter: the squared distances from the mean
-    of all values; degrees: the degrees of freedom of the std inside groups; holding_groups: groups that hold the
-    reward; dead_groups: groups in which it is constant or missing; faint_groups: groups in which it is nearly constant.
+    (rewards, rewards, batches).
+
+    present: responses that have the reward.
+    scatter: the squared distances from the mean of all values.
+    degrees: the degrees of freedom of the std inside groups.
+    holding_groups: groups that hold the reward.
+    dead_groups: groups in which it is constant or missing.
+    faint_groups: groups in which it is nearly constant.
     products, squared: Σ d_i d_j and Σ d_i² of two rewards, with d the distances from the means of the groups.
     """
 
@@ -205,7 +216,10 @@ def each(make: Callable[..., Any], *records: Any, name: str = "") -> Any:
 
 
 def select_batches(batches: Sums[Array], which: Array | slice) -> Sums[Array]:
-    """Return some of the batches. which: a mask over the batches, their positions, or a slice."""
+    """Return some of the batches.
+
+    which: a mask over the batches, their positions, or a slice.
+    """
     return each(lambda _, x: x[..., which], batches)
 
 
@@ -215,8 +229,10 @@ def concat(several: Sequence[Sums[Array]]) -> Sums[Array]:
 
 
 def add_up(batches: Sums[Array], number: Array) -> Sums[Array]:
-    """Return the sums of all batches that have the same number, in ascending order of these numbers. batches: sums over
-    batches or over other pieces of a run, such as its groups; number: (batches,) the number of each.
+    """Return the sums of all batches that have the same number, in ascending order of these numbers.
+
+    batches: sums over batches or over other pieces of a run, such as its groups.
+    number: (batches,) the number of each.
 
     Some fields are not added up. Numbers of batches and steps, and extremes, are replaced by the lowest or the highest
     of them, as `_MERGED` says. Fingerprints are joined by XOR. The scatter of a reward, its sum of squared distances

@@ -30,8 +30,9 @@ class Gate:
     fallback: float  # the value of the gated reward where the other one does not reach the threshold
 
     def named(self, rewards: Sequence[str]) -> GatePart:
-        """Return the gate as reports hold it, with the names of the rewards. rewards: the names of all rewards of the
-        run.
+        """Return the gate as reports hold it, with the names of the rewards.
+
+        rewards: the names of all rewards of the run.
         """
         return {
             "on": rewards[self.on],
@@ -61,7 +62,9 @@ class Trials:
     def facts_under(self, trial: Trial) -> Facts:
         """Return the facts of the sample of the run under a setting. They are computed once for each setting and kept.
 
-        trial: the setting. Raises InputError if rows of one batch or group do not stand together in the sample.
+        trial: the setting.
+
+        Raises InputError if rows of one batch or group do not stand together in the sample.
         """
         if trial not in self._facts_under:
             f = self.facts
@@ -107,7 +110,8 @@ def at_most(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
 def sums_under(basis: Basis, gate: Gate | None, sample: Sequence[pl.DataFrame]) -> Sums[Array]:
     """Return the sums over each batch of a sample, as `summarise_all` computes them, with one reward behind a gate.
 
-    The advantages are those of each method that `basis` asks for; the logged ones are dropped. gate: None for no gate.
+    The advantages are those of each method that `basis` asks for; the logged ones are dropped.
+    gate: None for no gate.
     sample: tables of whole batches.
     """
     table = pl.concat(sample).drop("advantage", strict=False)

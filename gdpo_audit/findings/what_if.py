@@ -98,9 +98,11 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, tables: Iterable[pl.DataFr
     that switch to the other one. Raises InputError for a log that lacks a reward, for weights that are all 0, and if
     the log changed since the audit.
 
-    f: the facts of the run. setting: the other setting. tables: all tables of the run, read anew, with every reward to
-    which the setting gives a weight (as in the facts that `with_every_weighed_reward(f, setting)` returns). engine:
-    applies a function to each part of the run, as `map` does.
+    f: the facts of the run.
+    setting: the other setting.
+    tables: all tables of the run, read anew, with every reward to which the setting gives a weight (as in the facts
+        that `with_every_weighed_reward(f, setting)` returns).
+    engine: applies a function to each part of the run, as `map` does.
     """
     ran, f = f, with_every_weighed_reward(f, setting)
     expect(not f.lacks_a_reward, "what_if", "a log with every reward", f"one that lacks some, in {f.run.path}")
@@ -130,7 +132,7 @@ def figures_under(f: Facts, method: str, rewards: Sequence[str]) -> SettingPart:
 
     f: the facts of the run under that setting; the weights and the convention of the setting are taken from them.
     rewards: the names of all rewards that the part lists. A reward that does not count in the facts f has weight 0 and
-    share 0, and None as its push and as its share of punished responses.
+        share 0, and None as its push and as its share of punished responses.
     """
     figures = f.ties(method), f.tied_pairs(method), f.silent(method), f.inversions(method)
     shares = dict.fromkeys(rewards, 0.0) | _by_reward(f, f.shares(method))
@@ -158,8 +160,9 @@ def _finite_or_none(x: float) -> float | None:
 def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, basis: Basis) -> tuple[str | None, list[str]]:
     """Return the lines of configuration that bring a setting about, and sentences on what its figures rest on.
 
-    The lines are None where none are known. method: the id of the method in the setting; basis: the weights and the
-    convention with which the figures were computed.
+    The lines are None where none are known.
+    method: the id of the method in the setting.
+    basis: the weights and the convention with which the figures were computed.
     """
     convention = ALL_CONVENTIONS[basis.convention]
     another_convention = setting.convention not in (None, f.basis.convention)

@@ -8,8 +8,10 @@ FEW_CHANGES = 3  # of the weights: so many are named one by one
 
 
 def weights_in_words(weights: Mapping[str, float], up_to_scale: bool) -> str:
-    """Return words that name the weights of rewards. up_to_scale: whether only the ratio of the weights is known; the
-    words then name no more than that ratio, or, for a single reward, say that no more is known.
+    """Return words that name the weights of rewards.
+
+    up_to_scale: whether only the ratio of the weights is known; the words then name no more than that ratio, or, for a
+        single reward, say that no more is known.
 
     >>> weights_in_words({"correct": 1.0, "short": 0.5}, False), weights_in_words({"correct": 1.0, "short": 0.5}, True)
     ('correct 1, short 0.5', 'correct : short = 2 : 1 (the log shows only their ratio)')
@@ -35,7 +37,9 @@ def ratio_in_words(weights: Mapping[str, float | None]) -> str:
 
 def weights_in_turn(phases: Sequence[tuple[int, Mapping[str, float | None]]]) -> str:
     """Return words that say how weights change. They name the weights of each phase, but of more than four phases only
-    the first and the last. phases: for each phase its first step and its weights by reward.
+    the first and the last.
+
+    phases: for each phase its first step and its weights by reward.
 
     >>> weights_in_turn([(1, {"correct": 1.0, "short": 0.5}), (11, {"correct": 1.0, "short": 0.2})])
     'correct : short = 1 : 0.5 at first and 1 : 0.2 from step 11 on'

@@ -127,8 +127,9 @@ def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, f
     """Return the rewards that the caller names, with the weights that a total beside them shows, if one does.
 
     totals: columns that are named like totals. The first that is exactly a weighted sum of the rewards shows the
-    weights, else the first that nearly is, with an issue. A single reward gets no weights. sample: reads a sample of
-    columns. flags: boolean columns.
+        weights, else the first that nearly is, with an issue. A single reward gets no weights.
+    sample: reads a sample of columns.
+    flags: boolean columns.
     """
     table = sample([*named, *totals]) if totals else pl.DataFrame()
     near: RewardChoice | None = None
@@ -144,7 +145,9 @@ def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, f
 def _with_its_parts(total: str, parts: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
     """Return a total, which the caller names, as the only reward, with an issue if `parts` explain much of it.
 
-    parts: the columns that may be the parts of the total. sample: reads a sample of columns. flags: boolean columns.
+    parts: the columns that may be the parts of the total.
+    sample: reads a sample of columns.
+    flags: boolean columns.
     """
     score = weights_of(sample([total, *parts]), parts, flags, total) if parts else None
     if score is None or score.explained < NEARLY:
@@ -161,8 +164,11 @@ def _near_total(
 
     If these explain much of the total, the choice holds the weights that come nearest, and leaves out columns of weight
     0. If they explain little, a total whose name can mean nothing else still counts, without weights.
-    table: a sample of the rows. clear: the columns that may be rewards, totals among them. flags: boolean columns.
-    where: a file, for errors. asks: whether a column that may be a total or a reward raises InputError.
+    table: a sample of the rows.
+    clear: the columns that may be rewards, totals among them.
+    flags: boolean columns.
+    where: a file, for errors.
+    asks: whether a column that may be a total or a reward raises InputError.
     """
     totals = _totals_among(clear)
     parts = [name for name in clear if name not in totals]
@@ -190,8 +196,10 @@ def _holds_one(table: pl.DataFrame, clear: Sequence[str], flags: Collection[str]
     """Return a tuple with one issue: one reward explains much of a total beside it, and the log does not hold the rest.
 
     The tuple is empty unless `clear` has just one column besides totals, and this column explains at least the share
-    `NEARLY` of a total, but not exactly. It is empty, too, for fewer than `ROWS` rows. table: a sample of the rows.
-    clear: the columns that may be rewards, totals among them. flags: columns of true and false.
+    `NEARLY` of a total, but not exactly. It is empty, too, for fewer than `ROWS` rows.
+    table: a sample of the rows.
+    clear: the columns that may be rewards, totals among them.
+    flags: columns of true and false.
     """
     issues: tuple[LogIssue, ...] = ()
     totals = _totals_among(clear)
@@ -206,7 +214,9 @@ def _holds_one(table: pl.DataFrame, clear: Sequence[str], flags: Collection[str]
 def _not_a_sum(parts: Sequence[str], total: str, score: Score, alone: bool = False) -> LogIssue:
     """Return an issue that says that a total is not a weighted sum of the columns beside it.
 
-    parts: the columns beside the total. score: how nearly they make the total. alone: whether `parts` is one column.
+    parts: the columns beside the total.
+    score: how nearly they make the total.
+    alone: whether `parts` is one column.
     """
     details = {"score": total, "columns": [*parts], "error": score.error}
     if alone:
@@ -229,7 +239,8 @@ def _without_open_ones(
     With logged advantages, which can judge rewards later (`judged`), such rewards are left out, unless no other would
     be left. Without logged advantages they raise InputError. Then two rewards that order the responses of every group
     alike raise it too, unless one is named as the other one, weighted.
-    table: a sample of the rows. where: a file, for errors.
+    table: a sample of the rows.
+    where: a file, for errors.
     """
     names = choice.rewards
     unsure = [name for name in names if _is_open(name, table[name])]
@@ -262,7 +273,8 @@ def beside_score(
     A reward of weight 0 is left out, and an issue says so, unless all have weight 0. verl's penalty for length has
     weight 1 in place of 0. Where the total does not tell the weights, `_beside_open_score` chooses by names and values.
     table: rows of the rewards and the total, with the group of each in GROUP_OF_ROW where it is known.
-    score: the column of the total. flags: columns of true and false.
+    score: the column of the total.
+    flags: columns of true and false.
     named: whether the caller names the rewards, which then all stay.
     """
     fit = weights_of(table, rewards, flags, score)
@@ -288,8 +300,10 @@ def _beside_open_score(
     Columns with names like those of metrics, and those that `not_rewards` finds, are left out, unless none would stay.
     The weights are None if many sums are the total or none can be fitted. Otherwise the columns that stay are fitted
     alone. A sum that is the total gives the weights; so does one of several that is nearly it, and its zeros drop out.
-    table: rows of `rewards` and of the total, in the column `score`. flags: columns of true and false. named: if true,
-    the caller named the rewards, and all stay. fit: how all of `rewards` fit the total; None where none can be fitted.
+    table: rows of `rewards` and of the total, in the column `score`.
+    flags: columns of true and false.
+    named: if true, the caller named the rewards, and all stay.
+    fit: how all of `rewards` fit the total; None where none can be fitted.
     """
     plain = tuple(rewards) if named else tuple(name for name in rewards if role(name) != "metric")
     reasons = {} if named else not_rewards(table, plain, labels=False)
@@ -310,7 +324,9 @@ def _beside_open_score(
 def _ask(where: str, columns: Sequence[str], what: str, candidates: Sequence[str]) -> NoReturn:
     """Raise InputError for columns that may be rewards or not; the error names all candidates as command-line options.
 
-    columns: the columns in question. what: what they may be, in words. where: a file.
+    columns: the columns in question.
+    what: what they may be, in words.
+    where: a file.
     candidates: all columns that may be rewards, `columns` among them.
     """
     each = f"{listing(map(repr, columns), most=8)}, {'each ' * (len(columns) > 1)}of which may be"
@@ -326,8 +342,8 @@ def _ask(where: str, columns: Sequence[str], what: str, candidates: Sequence[str
 def _without_hyperparameters(names: Sequence[str], sample: Sample) -> list[str]:
     """Return the names except those of columns that are named like a hyperparameter and have one value alone.
 
-    If every column is named like a hyperparameter, all names are returned. sample: a function that reads some rows of
-    columns, by which this is decided.
+    If every column is named like a hyperparameter, all names are returned.
+    sample: a function that reads some rows of columns, by which this is decided.
     """
     hyperparameters = [name for name in names if "_".join(words_of(name)) in HYPERPARAMETERS]
     if not hyperparameters or len(hyperparameters) == len(names):
@@ -362,8 +378,11 @@ def _total(
     """Return a column that is a weighted sum of others, the names of these others, and the fit; None if there is none.
 
     Columns named like totals (`totals`) are tried first, as sums of columns of `clear` and of each list of `further`,
-    and then every column of `clear`. table: a sample of the rows. clear: the columns that may be rewards, `totals`
-    among them. flags: columns of true and false. further: lists of more columns, the likeliest list first.
+    and then every column of `clear`.
+    table: a sample of the rows.
+    clear: the columns that may be rewards, `totals` among them.
+    flags: columns of true and false.
+    further: lists of more columns, the likeliest list first.
     """
     plain = [name for name in clear if name not in totals]
     for total in totals:
@@ -386,7 +405,8 @@ def _of_total(numbers: Iterable[str], total: str, parts: Sequence[str], score: S
 
     If several choices of weights make the total, the rewards are all parts that are not named like metrics, without
     weights.
-    numbers: all number columns, whose order the rewards keep. parts: the columns of which the total is a weighted sum.
+    numbers: all number columns, whose order the rewards keep.
+    parts: the columns of which the total is a weighted sum.
     score: the fit of this sum.
     """
     weights = score.weights

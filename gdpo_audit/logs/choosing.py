@@ -82,9 +82,10 @@ def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
     training, and hidden files, are left out. Of logs in folders of different depth only those nearest to the directory
     count. Where no completions were logged, the last trainer_state.json alone is returned, which holds means. Raises
     NoLog if there is no log, and InputError if there are several logs, or if a file is there both packed and unpacked.
-    names: the paths of all files inside the directory. where: the name of the directory, for errors.
+    names: the paths of all files inside the directory.
+    where: the name of the directory, for errors.
     inside: what a user has to write before one of these paths to name the file, for errors; empty if single files
-    cannot be named.
+        cannot be named.
 
     >>> choose(["run/completions.jsonl", "run/args.json", "run/logging.jsonl"], "run").files
     ['run/completions.jsonl']
@@ -197,7 +198,8 @@ def _wandb_key(wanted: str, name: str) -> str | None:
     numbers.
 
     None for a file that is no such table, or whose key does not match.
-    wanted: a pattern that the whole key must match. name: the path of the file.
+    wanted: a pattern that the whole key must match.
+    name: the path of the file.
     """
     table = WANDB_TABLE.search(unpacked_name(name))
     return f"{key_of(table)} of W&B" if table and re.fullmatch(wanted, table["key"]) else None
@@ -217,7 +219,8 @@ def key_of(table: re.Match[str]) -> str:
 def _framework(name: str) -> str | None:
     """Return the title of the trainer whose log files have names of this kind; None if no known trainer does.
 
-    If the name also holds the name of a run, the result holds it too: "open-instruct's RUN". name: that of a file.
+    If the name also holds the name of a run, the result holds it too: "open-instruct's RUN".
+    name: that of a file.
     """
     name = unpacked_name(name)
     for title, pattern in _OTHER_TRAINERS.items():
@@ -274,7 +277,8 @@ def _evaluates(name: str, names: set[str], trains: set[str]) -> bool:
 
     A file of training has the same path, but without the word for an evaluation, or with train or training in its
     place. If the file's own name begins with that word, any file in its folder whose name begins with train counts.
-    name: the path of the file, with # for numbers. names: the paths of all files, with # for numbers.
+    name: the path of the file, with # for numbers.
+    names: the paths of all files, with # for numbers.
     trains: the folders in which the name of a file begins with train.
     """
     if not _EVALUATION.search(name):
@@ -295,7 +299,7 @@ def _refuse_several(logs: Logs, where: str, inside: str) -> NoReturn:
     """Raise InputError for several logs that lie side by side; the error names up to four of them.
 
     inside: what a user has to write before the path of a file, so that the error can name paths that a user can give;
-    empty if single files cannot be named.
+        empty if single files cannot be named.
     """
     listed = [f"{kind} in {folder or where} ({files[0]})" for (folder, kind), files in sorted(logs.items())]
     way = "unpack it and name one of them"

@@ -27,8 +27,9 @@ TRIED = 6  # the most groupings that are worth solving for, the finest first
 class Mask(NamedTuple):
     """The rows that a mask leaves out: those in which `column` has the value `value`, or those of advantage 0.
 
-    column: None if the rows of advantage 0 are meant; `value` has no meaning then. counts: whether the rows that are
-    left out still count in the statistics of their group, so that only their advantage is left out.
+    column: None if the rows of advantage 0 are meant; `value` has no meaning then.
+    counts: whether the rows that are left out still count in the statistics of their group, so that only their
+        advantage is left out.
     """
 
     column: str | None
@@ -40,9 +41,10 @@ class Mask(NamedTuple):
 class Grouping:
     """A way to tell the groups of a batch apart: by columns, by blocks of rows, or by rows that are `places` apart.
 
-    columns: those whose values together name a group. group_size: the number of rows in a block. places: the distance
-    between neighbouring rows of a group. once: a column; rows of a batch with the same value in it are copies, of which
-    only the last one counts.
+    columns: those whose values together name a group.
+    group_size: the number of rows in a block.
+    places: the distance between neighbouring rows of a group.
+    once: a column; rows of a batch with the same value in it are copies, of which only the last one counts.
     """
 
     columns: tuple[str, ...] = ()
@@ -64,8 +66,10 @@ class Grouping:
 class Clues:
     """Some rows of a log, sorted by batch, with columns that may tell groups apart, and columns that may be masks.
 
-    batch, advantage: the values of each row. keys: the columns that may tell groups apart, by name; a number stands for
-    each value, and equal numbers for equal values. flags: the columns of 0 and 1, which may be masks, by name.
+    batch, advantage: the values of each row.
+    keys: the columns that may tell groups apart, by name; a number stands for each value, and equal numbers for equal
+        values.
+    flags: the columns of 0 and 1, which may be masks, by name.
     """
 
     batch: np.ndarray
@@ -74,7 +78,10 @@ class Clues:
     flags: dict[str, np.ndarray] = field(default_factory=dict)
 
     def at_rows(self, rows: np.ndarray) -> "Clues":
-        """Return some of the rows; rows: their numbers, from 0."""
+        """Return some of the rows.
+
+        rows: their numbers, from 0.
+        """
         return Clues(
             self.batch[rows],
             self.advantage[rows],
@@ -213,7 +220,8 @@ def in_words(grouping: Grouping) -> str:
 def key_names(names: Sequence[str], usual: Sequence[str]) -> list[str]:
     """Return the columns to try as keys of groups: usual names first, then names with "id" or the like, then others.
 
-    There are at most `KEYS` of them. usual: the usual names, in small letters, the likeliest first.
+    There are at most `KEYS` of them.
+    usual: the usual names, in small letters, the likeliest first.
 
     >>> key_names(["note", "turn_id", "prompt"], ["prompt"])
     ['prompt', 'turn_id', 'note']

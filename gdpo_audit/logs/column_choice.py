@@ -36,7 +36,8 @@ def few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[st
     that end with id. The result is None if there is no such column, or if the log has more than `BY_RESPONSES` rows.
     A sample of the rows decides. Rows count as one prompt if they agree in the step, and in the prompt or else the
     group, as far as the log has such columns. If it has none of them, a column needs only to have few texts.
-    schema: all columns with their types. beside: the columns that nothing else uses.
+    schema: all columns with their types.
+    beside: the columns that nothing else uses.
     """
     texts = [n for n in beside if schema[n] in (pl.String, pl.Categorical, pl.Enum) and n[-2:].lower() != "id"]
     names = sorted((n for n in texts if n.lower() not in form.not_rewards), key=lambda n: n.lower() not in TASKS)
@@ -57,8 +58,9 @@ def candidates_of(form: Form, schema: Mapping[str, pl.DataType], options: ReadOp
 
     Not among them are columns that the form or the options use for something else, columns that the form says are not
     rewards, and names that begin with __. Where the framework logs a total (`form.score`), verl's flag overlong is left
-    out too if overlong_reward stands beside it. form: which column of the log holds what; schema: all columns with
-    their types.
+    out too if overlong_reward stands beside it.
+    form: which column of the log holds what.
+    schema: all columns with their types.
     """
     odd = {name for table in form.tables for name in table.odd if name.lower() not in cols.TEXTS}
     assigned = {form.step, form.advantage, form.length, form.key, form.total, *options.names}
@@ -82,7 +84,8 @@ def choose_rewards(
     Rewards that the caller names stay. Otherwise a form that knows its rewards decides, or else a total that the
     framework logs beside them (`form.score`), or else names and numbers, as in `choice.choose`. Without any candidate,
     a total alone is the reward if the form has one (`form.total`).
-    candidates: the columns that may be rewards. schema: all columns with their types.
+    candidates: the columns that may be rewards.
+    schema: all columns with their types.
     """
     sample, flags = partial(_sample, form), [name for name in candidates if schema[name] == pl.Boolean]
     if form.rewards:
@@ -108,9 +111,11 @@ def known_weights(
 
     The first of these origins counts: config (a configuration beside the log), log (weights in its rows), score (a
     total that is exactly the weighted sum of the rewards) and fitted (a total that nearly is).
-    form: holds the configuration, the rewards and the weights that the log holds. chosen: holds the weights that a
-    total tells. candidates: the columns that may be rewards. alone: whether the only reward is a total; the weights of
-    a configuration are then left aside, because they are those of the parts of the total.
+    form: holds the configuration, the rewards and the weights that the log holds.
+    chosen: holds the weights that a total tells.
+    candidates: the columns that may be rewards.
+    alone: whether the only reward is a total; the weights of a configuration are then left aside, because they are
+        those of the parts of the total.
     """
     functions = [name for name in candidates if name != chosen.total and role(name) != "metric"]
     configured = None if alone else configured_weights(form.arguments, functions, form.rewards)

@@ -174,7 +174,10 @@ def reward_names(rewards: Sequence[str] | str | None) -> tuple[str, ...] | None:
 
 
 def expect_columns(names: Iterable[str], columns: Sequence[str], where: str) -> None:
-    """Raise InputError for the first of these names that is not among `columns`. where: a file, for the error."""
+    """Raise InputError for the first of these names that is not among `columns`.
+
+    where: a file, for the error.
+    """
     for name in names:
         if name not in columns:
             refuse(where, f"a column {name!r}", _listing(columns))
@@ -183,7 +186,9 @@ def expect_columns(names: Iterable[str], columns: Sequence[str], where: str) -> 
 def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> OfColumns:
     """Return the columns unchanged, except that `length` becomes None if the column of lengths is one of the rewards.
 
-    logged: all columns of the log, for errors. where: a file, for errors.
+    logged: all columns of the log, for errors.
+    where: a file, for errors.
+
     Raises InputError if no column is a reward, or more than `REWARDS` are.
     """
     refuse_unless(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", _listing(logged))
@@ -235,7 +240,8 @@ def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[st
     """Return the columns that are not used, except those with a name that is usual for texts beside rewards, such as
     prompt. A column of numbers is returned even with such a name.
 
-    schema: all columns with their types. used: the names of those that are used.
+    schema: all columns with their types.
+    used: the names of those that are used.
 
     >>> left_out({"acc": pl.Float64(), "prompt": pl.String(), "grade": pl.String()}, ["acc"])
     ('grade',)

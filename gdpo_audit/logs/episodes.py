@@ -29,8 +29,9 @@ def of_tinker(frame: pl.LazyFrame, reserved: Collection[str]) -> pl.LazyFrame:
     The metrics may be rewards. As total_reward is the sum of the rewards of a trajectory's steps and of the reward at
     its end, a metric of the steps is summed, too; where only one step has the metric, the sum is its value there. The
     row also has the reward at the end, the number of tokens and the tags, if they are logged.
-    frame: the rows of Tinker's log. reserved: names, in small letters, that have another meaning as columns; a metric
-    of such a name becomes metrics.NAME, or trajectory_metrics.NAME.
+    frame: the rows of Tinker's log.
+    reserved: names, in small letters, that have another meaning as columns; a metric of such a name becomes
+        metrics.NAME, or trajectory_metrics.NAME.
     """
     schema = frame.collect_schema()
     step = fields_of(getattr(schema["steps"], "inner", None))

@@ -291,8 +291,8 @@ def _log_of_upload(files: Mapping) -> LogFiles:
 def _inside(loads: Mapping[str, Callable[[], bytes]], where: str) -> LogFiles:
     """Return the log among files in memory. Raises InputError if there is none, or more than one.
 
-    loads: functions that return the bytes of the files, by names such as archive:folder/file. where: a name for the
-    whole.
+    loads: functions that return the bytes of the files, by names such as archive:folder/file.
+    where: a name for the whole.
     """
     inner = {name.rpartition(":")[2]: name for name in loads}
     chosen = choose(list(inner), where)
@@ -307,8 +307,11 @@ def _inside(loads: Mapping[str, Callable[[], bytes]], where: str) -> LogFiles:
 def _members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
     """Return for each file in a zip, by its name there, a function that returns the bytes of the file.
 
-    name: the name of the zip, for errors. source: its path or its bytes. Raises InputError for a file that is not a
-    zip, for a zip that is empty or too large or has a name twice, and for a file in it that `_check_member` refuses.
+    name: the name of the zip, for errors.
+    source: its path or its bytes.
+
+    Raises InputError for a file that is not a zip, for a zip that is empty or too large or has a name twice, and for a
+    file in it that `_check_member` refuses.
     """
     try:
         archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
@@ -337,8 +340,9 @@ def _check_member(name: str, info: zipfile.ZipInfo) -> None:
     """Raise InputError for a file in a zip that no log needs and that may do harm.
 
     Such a file is a link, encrypted, packed in an unusual way, or a zip itself. It may also be far larger once it is
-    unpacked, or have a name that leads out of the zip's folder. name: the name of the zip. info: what the zip says of
-    the file.
+    unpacked, or have a name that leads out of the zip's folder.
+    name: the name of the zip.
+    info: what the zip says of the file.
     """
     where, path = location(name, member=info.filename), PurePosixPath(info.filename.replace("\\", "/"))
     outside = not path.parts or path.is_absolute() or ".." in path.parts or ":" in path.parts[0]
@@ -360,7 +364,9 @@ def _check_member(name: str, info: zipfile.ZipInfo) -> None:
 
 
 def _unpack(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """Return the bytes of one file in a zip, as many as its header says. name: the name of the zip.
+    """Return the bytes of one file in a zip, as many as its header says.
+
+    name: the name of the zip.
 
     Raises InputError if the file cannot be unpacked. A false header shows in the checksum, which then does not fit.
     """

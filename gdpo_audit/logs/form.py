@@ -50,8 +50,8 @@ class Form(Columns):
     def responses(self, number: int, start: int = 0, rows: int | None = None) -> pl.LazyFrame:
         """Return a lazy frame of the responses in one table, or of those in some of its rows.
 
-        number: which table it is, from 0. start, rows: the first row to read and how many; without `rows`, all rows of
-        the table are read.
+        number: which table it is, from 0.
+        start, rows: the first row to read and how many; without `rows`, all rows of the table are read.
         """
         return self.to_responses(numbered(self.tables[number], number, start, rows))
 
@@ -78,8 +78,9 @@ def others_in(names: Schema, options: ReadOptions) -> Schema:
 def numbered(table: Table, number: int, start: int = 0, rows: int | None = None) -> pl.LazyFrame:
     """Return the rows of a table, or some of them, with the numbers of the table and of each row in it.
 
-    number: the number of the table. start, rows: the first row that is wanted, from 0, and how many are wanted. If
-    `rows` is None, all rows come, and `start` is the number that the first of them gets.
+    number: the number of the table.
+    start, rows: the first row that is wanted, from 0, and how many are wanted. If `rows` is None, all rows come, and
+        `start` is the number that the first of them gets.
     """
     frame = table.fresh if rows is None else table.fresh.slice(start, rows)
     return with_numbers(frame, number, start)
@@ -102,9 +103,9 @@ def exploded(table: pl.LazyFrame, lists: Sequence[str], by: str) -> pl.LazyFrame
     """Return a table with a row per item of the lists in some of its columns; the other values of a row stand in each
     of its new rows.
 
-    lists: the columns of lists, which have the same length within a row; one that the table lacks is skipped. by: one
-    of them; rows in which it is empty or null are left out. The new rows are numbered anew in `ROW`, from 0 in each
-    file.
+    lists: the columns of lists, which have the same length within a row; one that the table lacks is skipped.
+    by: one of them; rows in which it is empty or null are left out. The new rows are numbered anew in `ROW`, from 0 in
+        each file.
     """
     there = [name for name in lists if name in table.collect_schema()]
     return renumbered(table.filter(pl.col(by).list.len() > 0).explode(there))
@@ -132,8 +133,8 @@ def same_length(table: Table, name: str, rewards: Sequence[str]) -> bool:
     """Return whether, in each row of a table, the list `name` has as many items as the list of the first reward.
 
     rewards: the columns of the rewards. Some columns need a value per response, such as another reward or the
-    advantages. If `name` is one of these and the two lengths differ in a row of several responses, InputError is
-    raised.
+        advantages. If `name` is one of these and the two lengths differ in a row of several responses, InputError is
+        raised.
     """
     sizes = sizes_of(table, [*dict.fromkeys((name, rewards[0]))])
     same = sizes[name] == sizes[rewards[0]]

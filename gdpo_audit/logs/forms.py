@@ -50,7 +50,8 @@ WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; only an artifact takes more
 def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Return how to read TRL's tables of completions: a table per logged step, a row per response, no evaluations.
 
-    names: all columns with their types. args: those of the run in an args.json beside the log, by name.
+    names: all columns with their types.
+    args: those of the run in an args.json beside the log, by name.
     """
     step = options.named("step") or "step"
     fits = step in names and bool({"advantage", "completion", "prompt"} & {*names})
@@ -113,7 +114,9 @@ def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Ma
     """Return how to read verl's rollouts, which have a line per response.
 
     Rows of one group have the same uid, less up to two parts "_…" at its end, or in a log without uid the same input,
-    unless `options` names another column. names: all columns with their types; args: not used by this reader.
+    unless `options` names another column.
+    names: all columns with their types.
+    args: not used by this reader.
     """
     fits = {"input", "output", "score"} <= {*names}
     refuse_unless(fits, tables[0].name, "verl's columns input, output, score", ", ".join(names))
@@ -138,7 +141,8 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
     """Return how to read ms-swift's completions, which have a log event per line, with a list per column.
 
     A trainer on Ray writes one response per line, without lists.
-    names: all columns with their types. args: those of the run in an args.json beside the log, by name.
+    names: all columns with their types.
+    args: those of the run in an args.json beside the log, by name.
     """
     step = options.named("step") or next((name for name in ("step", "gen_step") if name in names), None)
     if step is None or not {"prompt", "completion"} <= {*names}:
@@ -171,14 +175,19 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
 
 
 def _exploded_events(events: pl.LazyFrame, lists: Sequence[str], step: str) -> pl.LazyFrame:
-    """Return a row per response; `EVENT` is the number of its log event. lists: the columns of lists, also `step`."""
+    """Return a row per response; `EVENT` is the number of its log event.
+
+    lists: the columns of lists, also `step`.
+    """
     return exploded(events.with_columns(pl.col(ROW).alias(EVENT)), lists, step)
 
 
 def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Return how to read NeMo-RL's data. Its columns hold lists with a value per response; or a line is one response,
-    and its values may stand in lists of one. Either way a response has an advantage per token. names: all columns with
-    their types. args: those of the run in an args.json beside the log, by name.
+    and its values may stand in lists of one. Either way a response has an advantage per token.
+
+    names: all columns with their types.
+    args: those of the run in an args.json beside the log, by name.
     """
     rewards = options.rewards or ("rewards",)
     fits = "rewards" in names or bool(options.rewards)
@@ -219,7 +228,8 @@ def _nemo_responses(
     """Return a row per response with its step, its last advantage that is not 0, and its number of unmasked tokens.
 
     lists: the columns of lists with a value per response; empty if a row is a response already. `by`: one of them.
-    steps: the step of each table, for rows without one. prompt: an expression that makes the column of prompts.
+    steps: the step of each table, for rows without one.
+    prompt: an expression that makes the column of prompts.
     """
     table = exploded(table, lists, by) if lists else table
     kinds = table.collect_schema()
@@ -243,7 +253,8 @@ def _prompt_of(
 
     The prompt is the token ids, or the messages before the assistant's first. Of texts without roles it is the first;
     if that is the same in all responses, the first two, and so on, but not the last one where all have several.
-    kinds: the types of the columns of responses. to_responses: turns the rows of a table into responses.
+    kinds: the types of the columns of responses.
+    to_responses: turns the rows of a table into responses.
     """
     content = kinds.get("content")
     if "prompt_ids" in kinds:
@@ -265,7 +276,8 @@ def _prompt_of(
 def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Return how to read a log of no known framework: its columns are those that the caller names, or have usual names.
 
-    names: all columns with their types. args: those of the run in an args.json beside the log, by name.
+    names: all columns with their types.
+    args: those of the run in an args.json beside the log, by name.
     """
     by_lower = {name.lower(): name for name in reversed([*others_in(names, options)])}
     numeric = {name for name, kind in names.items() if is_number_type(kind)}
@@ -278,7 +290,8 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
         """Return the column that holds `what`: "step", "advantage" or "length"; None if there is none.
 
         It is the column that the caller names in `options`. Else it is one with a name of `usually` that holds numbers,
-        as the columns in `numeric` do. texts: whether, if there is none, one of `usually` without numbers will do.
+        as the columns in `numeric` do.
+        texts: whether, if there is none, one of `usually` without numbers will do.
         """
         there = [usual[name] for name in usually if name in usual]
         numbers = next((name for name in there if name in numeric), None)
@@ -361,7 +374,10 @@ FORMS: Mapping[str, Callable[[Sequence[Table], Schema, ReadOptions, Mapping], Fo
 
 
 def _writes(framework: str, names: Schema) -> bool:
-    """Return whether a table with these columns may be the log of a framework. names: the columns with their types."""
+    """Return whether a table with these columns may be the log of a framework.
+
+    names: the columns with their types.
+    """
     has = {*names}
     lists = isinstance(names.get("step"), pl.List) or "advantages" in has
     return {
@@ -379,7 +395,9 @@ def _writes(framework: str, names: Schema) -> bool:
 def framework_of(tables: Sequence[Table], where: str) -> str:
     """Return the framework whose columns the tables have, whatever the files are called; "generic" if none has them.
 
-    where: the name of the log, for errors. Raises InputError if the tables are of different frameworks.
+    where: the name of the log, for errors.
+
+    Raises InputError if the tables are of different frameworks.
     """
     first, framework = tables[0], _framework(tables[0])
     for table in one_of_each(tables)[1:]:

@@ -43,8 +43,9 @@ def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
     """Return a table in memory as a DataFrame of polars; None if `data` is not a table.
 
     data: a table of any library that narwhals knows, such as pandas or Arrow, or a sequence of dicts, one per row. An
-    index of pandas that has a name becomes a column. Raises InputError if polars cannot take the data, if two columns
-    have one name, or if a key of a dict is no text.
+        index of pandas that has a name becomes a column.
+
+    Raises InputError if polars cannot take the data, if two columns have one name, or if a key of a dict is no text.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):

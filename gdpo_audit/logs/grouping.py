@@ -147,8 +147,8 @@ def _in_window(run: Run) -> tuple[pl.DataFrame, pl.DataFrame | None]:
 def _with_changes(run: Run, sizes: pl.DataFrame, changes: Blocks) -> Run:
     """Return the run with an issue that says from which steps on its groups have another size.
 
-    sizes: `batch` and `step`, in order, with a row for each batch or each group of the run. changes: the stretches of
-    batches with one group size, each as its first batch and that size.
+    sizes: `batch` and `step`, in order, with a row for each batch or each group of the run.
+    changes: the stretches of batches with one group size, each as its first batch and that size.
     """
     steps = [sizes.filter(pl.col("batch") >= batch)["step"][0] for batch, _ in changes]
     details = {"sizes": [size for _, size in changes], "from_steps": steps}
@@ -159,7 +159,8 @@ def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:
     """Raise InputError for the first row of `ragged`; do nothing if `ragged` has no rows.
 
     ragged: a row for each batch, or group, whose number of responses is no multiple of the group size. Its columns are
-    `rows` (that number), `step`, and `_file` (the number of the file). wanted: in words, what was expected.
+        `rows` (that number), `step`, and `_file` (the number of the file).
+    wanted: in words, what was expected.
     """
     if len(ragged):
         file, rows, step = run.files[ragged["_file"][0]], ragged["rows"][0], ragged["step"][0]
@@ -170,7 +171,7 @@ def _in_blocks(run: Run, blocks: Blocks) -> Run:
     """Return the run with blocks of rows, from the start of each batch on, as groups.
 
     blocks: the first batch and the group size of each stretch of batches. Batches that are cut, and prompts that
-    several groups share, become issues.
+        several groups share, become issues.
     """
     sizes, prompts = _in_window(run)
     size = size_at(blocks)
@@ -245,8 +246,8 @@ def _blocks_of(sizes: pl.DataFrame) -> tuple[int, ...]:
     """Return, in a tuple, the largest number that divides the sizes of all groups, as a group size to try.
 
     If some group is larger, it may be several groups of this size with one prompt, as where a batch draws a prompt
-    twice. The tuple is empty if no group is larger, or if the number is 1. sizes: the column `rows` has the number of
-    rows of each group.
+    twice. The tuple is empty if no group is larger, or if the number is 1.
+    sizes: the column `rows` has the number of rows of each group.
     """
     rows = sizes["rows"].to_numpy()
     size = int(np.gcd.reduce(rows))
@@ -259,8 +260,9 @@ def _with_usual(sizes: pl.DataFrame, usual: int, changes: bool) -> tuple[pl.Data
 
     The changes are the first batch and the size of each stretch of at least `LEAST` batches with one size; () if there
     is a single stretch.
-    sizes: the rows and the batch of each group. usual: the size if it never changes. changes: whether to look for
-    changes.
+    sizes: the rows and the batch of each group.
+    usual: the size if it never changes.
+    changes: whether to look for changes.
     """
     changing: Blocks = ()
     if changes:
@@ -320,8 +322,8 @@ def _merged_prompts(prompts: pl.DataFrame, size: pl.Expr) -> dict[str, object] |
     """Return what an issue needs to say that groups of one batch share a prompt, by name; None if no groups do.
 
     A group is a block of rows, and its prompt is that of its first row.
-    prompts: the batch, step and `_key` (the prompt) of some rows. size: an expression that gives the group size at each
-    row.
+    prompts: the batch, step and `_key` (the prompt) of some rows.
+    size: an expression that gives the group size at each row.
     """
     block = pl.int_range(pl.len()).over("batch") // size
     groups = prompts.with_columns(block.alias("block")).unique(["batch", "block"], keep="first", maintain_order=True)

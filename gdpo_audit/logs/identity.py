@@ -23,7 +23,7 @@ def identity_of(columns: Mapping[str, pl.DataType], rows: Callable[[str], pl.Dat
     column whose numbers count the prompts of each batch anew, from 0 or 1, is passed over.
     columns: the columns among which it is looked for, with their types.
     rows: a function from the name of a column to a table of some rows, with the columns `value` (that column's) and
-    `batch`.
+        `batch`.
     """
     by_lower = {name.lower(): name for name in reversed([*columns])}
     named = [by_lower[name] for name in NAMES if name in by_lower]

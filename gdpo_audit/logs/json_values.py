@@ -33,7 +33,8 @@ def expect_names(names: Collection[str], where: str) -> None:
     """Raise InputError for names of columns that are too many, too long, repeated or reserved.
 
     Two kinds of names are reserved: those that polars reads as a pattern, and those that begin with `MADE`, as do the
-    columns that reading a log adds. where: the name of the table, for the error.
+    columns that reading a log adds.
+    where: the name of the table, for the error.
     """
     if len(names) > COLUMNS:
         refuse(where, f"at most {COLUMNS} columns", len(names))

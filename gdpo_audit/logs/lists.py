@@ -30,7 +30,10 @@ _CHATS = (*_ANSWERS, "messages")
 
 @dataclass(frozen=True)
 class Lists:
-    """The columns whose lists hold a value per answer; several: whether a row holds several answers."""
+    """The columns whose lists hold a value per answer.
+
+    several: whether a row holds several answers.
+    """
 
     names: tuple[str, ...]
     several: bool
@@ -41,9 +44,11 @@ def lists_of_answers(
 ) -> Lists | None:
     """Return the columns whose lists hold a value per answer; None if there are none, or if rows are answers already.
 
-    schema: the columns of all tables. named: the rewards that the caller names.
+    schema: the columns of all tables.
+    named: the rewards that the caller names.
     alone: whether no column of single numbers may be a reward; lists of numbers then need no name of a reward.
     prompts: the columns that tell, together, which prompt a row belongs to.
+
     Raises InputError for lists of different lengths in a row, if only some tables have the lists, and if all are empty.
     """
     lists = [name for name, kind in schema.items() if isinstance(kind, pl.List)]
@@ -77,9 +82,10 @@ def exploded(table: Table, frame: pl.LazyFrame, lists: Lists, number: int, texts
 
     If a row of the log holds several answers, a column `LINE` holds the number of the row from which an answer came.
     Rows whose lists are empty are left out. A table without any of these columns is returned as it is.
-    frame: the rows of the table. number: which of the log's tables it is, from 0.
+    frame: the rows of the table.
+    number: which of the log's tables it is, from 0.
     texts: whether long texts in these lists, those of columns named in UNREAD, are kept. If not, each is replaced by
-    its number of characters, as text. The kinds of table that keep all texts, such as Parquet, keep these too.
+        its number of characters, as text. The kinds of table that keep all texts, such as Parquet, keep these too.
     """
     schema = frame.collect_schema()
     there = [name for name in lists.names if isinstance(schema.get(name), pl.List)]
@@ -157,7 +163,8 @@ def _holds_rewards(name: str, kind: pl.DataType, named: Collection[str]) -> bool
 def members_of_rollouts(kind: pl.DataType) -> list[str]:
     """Return the names of the members of objects in lists, if these objects are rollouts; otherwise [].
 
-    A rollout has a reward or an advantage. kind: the type of the column that holds the lists.
+    A rollout has a reward or an advantage.
+    kind: the type of the column that holds the lists.
     """
     inner = kind.inner if isinstance(kind, pl.List) else None
     if not isinstance(inner, pl.Struct) or _is_chat(kind):
@@ -200,7 +207,9 @@ def _per_answer(
 ) -> bool:
     """Return whether lists of one length hold a value per answer, not a value per token or per reward function.
 
-    chosen: the columns of these lists. rewards: those of them that may be rewards. schema: the columns of all tables.
+    chosen: the columns of these lists.
+    rewards: those of them that may be rewards.
+    schema: the columns of all tables.
     prompts: the columns that tell, together, which prompt a row belongs to.
     alone: whether no column of single numbers may be a reward.
     """
@@ -222,8 +231,10 @@ def _per_answer(
 def _look_like_tokens(lengths: pl.Series, chosen: Sequence[str], schema: Schema) -> bool:
     """Return whether these lists have too many different lengths for groups, as lists with a value per token do.
 
-    They do not if one of the columns holds anything but numbers. lengths: the length of the lists in each row.
-    chosen: the columns of the lists. schema: the columns of all tables.
+    They do not if one of the columns holds anything but numbers.
+    lengths: the length of the lists in each row.
+    chosen: the columns of the lists.
+    schema: the columns of all tables.
     """
     texts = any(not is_number_type(schema[name].inner) for name in chosen)  # type: ignore[attr-defined]
     return not texts and lengths.n_unique() > max(SIZES, SIZES_SHARE * len(lengths))
@@ -248,8 +259,8 @@ def _sizes(table: Table, lists: Sequence[str]) -> pl.DataFrame:
 def _share(sizes: pl.DataFrame, name: str, reference: str) -> float:
     """Return the share of rows in which two lists have the same length, among the rows in which both hold values.
 
-    sizes: the lengths of the lists in each row. name, reference: the columns of the two lists; `reference` is never
-    empty.
+    sizes: the lengths of the lists in each row.
+    name, reference: the columns of the two lists; `reference` is never empty.
     """
     both = sizes.filter(pl.col(name).fill_null(0) > 0) if name != reference else sizes
     return float((both[name] == both[reference]).mean() or 0.0) if len(both) else 0.0  # type: ignore[arg-type]

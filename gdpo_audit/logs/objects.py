@@ -26,8 +26,11 @@ LONGEST = 20_000  # the most characters of a text that spells an object
 
 @dataclass(frozen=True)
 class Member:
-    """A member of an object in a row. column: the name of the column that the member becomes. object: the column that
-    holds the object. name: the member's name in the object.
+    """A member of an object in a row.
+
+    column: the name of the column that the member becomes.
+    object: the column that holds the object.
+    name: the member's name in the object.
     """
 
     column: str
@@ -63,7 +66,8 @@ def objects_in(schema: Schema, named: Collection[str], alone: bool) -> dict[str,
     column is named like rewards (`is_called_reward`), or the caller names its column or one of its members of numbers.
     If there is no such object, an object of numbers alone (`_may_judge`) holds rewards, but only if `alone` is set and
     the caller names no rewards.
-    schema: the columns of the log with their types. named: the rewards that the caller names.
+    schema: the columns of the log with their types.
+    named: the rewards that the caller names.
     alone: whether no other column of the log may be a reward.
     """
     numbers = {
@@ -98,8 +102,8 @@ def _may_judge(name: str, kind: pl.DataType) -> bool:
     """Return whether an object may hold rewards although its name does not say so: all of its members are numbers,
     lists of numbers, or null in all rows.
 
-    Objects that are called usage, times, settings or the like are excluded. name, kind: the name and the type of the
-    object's column.
+    Objects that are called usage, times, settings or the like are excluded.
+    name, kind: the name and the type of the object's column.
     """
     only = all(is_numbers(member) or member == pl.Null for member in fields_of(kind).values())
     return only and not _NO_JUDGEMENTS.search(name)
@@ -110,7 +114,8 @@ def members_of(objects: Mapping[str, Sequence[str]], schema: Schema, reserved: C
 
     A column has the name of its member. It is OBJECT.MEMBER if that name is empty, reserved, begins with __, or belongs
     to another column or member. Where a column has this name already, _ is added until none has.
-    objects: the names of members by the column of their object. schema: the columns of the log.
+    objects: the names of members by the column of their object.
+    schema: the columns of the log.
     reserved: names, in small letters, that would give a column another meaning.
     """
     names = [member for members in objects.values() for member in members]

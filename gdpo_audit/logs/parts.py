@@ -44,7 +44,8 @@ def passes_of(totals: np.ndarray, pays: Sequence[float], most: Sequence[int]) ->
 
     The first array, (totals, parts), is NaN unless there is exactly one way; the second, (totals,), counts the ways. A
     way may differ from the total by rounding to four decimals, or in float32.
-    pays: what a pass of each part pays. most: how often each part can pass at most.
+    pays: what a pass of each part pays.
+    most: how often each part can pass at most.
 
     >>> passes_of(np.array([1.5, 0.4]), [1, 0.5], [1, 1])
     (array([[ 1.,  1.],
@@ -65,7 +66,9 @@ def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
     """Return a run of totals as a run whose rewards say how often each part passed; parts of equal pay are one reward.
 
     The weights of the new run are the pays.
-    parts: what a pass of each part pays, by name. total: the column that is the total of the run's rewards, if known.
+    parts: what a pass of each part pays, by name.
+    total: the column that is the total of the run's rewards, if known.
+
     Raises InputError for parts that cannot be used, and if the log holds more rewards than one total. Reading the rows
     of the new run also raises InputError, for the first total that no passes make.
     """
@@ -92,8 +95,9 @@ def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
 
 @dataclass(frozen=True)
 class _PassReader:
-    """The reader of a log of totals. It yields how often each part of a total passed, in place of the total. pays: what
-    a pass of each part pays.
+    """The reader of a log of totals. It yields how often each part of a total passed, in place of the total.
+
+    pays: what a pass of each part pays.
     """
 
     rows: Rows

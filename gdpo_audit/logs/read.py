@@ -111,7 +111,9 @@ def read_files(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
 class _Reading:
     """A log with the options that it is read with.
 
-    files: the files of the log. log: the tables in them. known: the id of the framework, if the caller named it.
+    files: the files of the log.
+    log: the tables in them.
+    known: the id of the framework, if the caller named it.
     """
 
     files: LogFiles
@@ -135,7 +137,10 @@ class _Reading:
         return run
 
     def run_with(self, **changes: Any) -> Run:
-        """Return the run that the same tables hold if some options are changed; changes: fields of `ReadOptions`."""
+        """Return the run that the same tables hold if some options are changed.
+
+        changes: fields of `ReadOptions`.
+        """
         return replace(self, options=replace(self.options, **changes)).run()
 
 
@@ -173,7 +178,8 @@ def _in_whole_runs(prompts: pl.DataFrame | None) -> bool:
 class _Log:
     """The tables of a log, and what of its files they do not hold.
 
-    skipped: the names of files that cannot be read. unfinished: in words, a last file that is still being written.
+    skipped: the names of files that cannot be read.
+    unfinished: in words, a last file that is still being written.
     broken_lines: how many lines of JSON were left out.
     """
 
@@ -233,8 +239,10 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
 
     If the options give `parts`, which are parts of a logged total, the rewards of the run say how often each part
     passed. Raises InputError if the log holds means of rewards in place of responses, or if its columns cannot be
-    chosen. files: the files of the log; log: their tables; known: the id of the framework, None if the caller did not
-    name it.
+    chosen.
+    files: the files of the log.
+    log: their tables.
+    known: the id of the framework, None if the caller did not name it.
     """
     refuse_means(log.tables, options.group_size)
     shape = shape_of(log.tables, known, options, files.name)
@@ -275,9 +283,11 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
 class _Columns:
     """The columns of a log as they were chosen.
 
-    form: says which column holds what. candidates: the columns that may be rewards. chosen: which of these are rewards.
-    beside: the columns that are not used. lost: those in `beside` that may have been rewards or advantages, but hold
-    text or no value.
+    form: says which column holds what.
+    candidates: the columns that may be rewards.
+    chosen: which of these are rewards.
+    beside: the columns that are not used.
+    lost: those in `beside` that may have been rewards or advantages, but hold text or no value.
     """
 
     form: Form
@@ -296,8 +306,10 @@ def _columns_of(shape: Shape, files: LogFiles) -> _Columns:
     """Return which column of a log holds what: the rewards, the step, the advantage, the groups and so on.
 
     shape: the tables of the log, reshaped if the framework's `Form` needs that, and the options.
-    files: the files of the log, beside which an args.json may lie. Raises InputError if the options name columns that
-    the log lacks, if no column is a reward, and if a column cannot be what it is chosen for.
+    files: the files of the log, beside which an args.json may lie.
+
+    Raises InputError if the options name columns that the log lacks, if no column is a reward, and if a column cannot
+    be what it is chosen for.
     """
     options = shape.options
     form = FORMS[shape.framework](shape.tables, union_schema(shape.tables), options, arguments_in(files.args))
@@ -323,9 +335,12 @@ def _with_rewards(
 
     The two columns are `by`, whose values an audit looks at one by one, and the one that tells prompts apart.
 
-    form: which column of the log holds what, as far as it is known. candidates: the columns that may be rewards.
-    schema: all columns with their types. Raises InputError if there is no reward, if it is open whether some columns
-    are rewards, and if a column that is used does not hold what it should.
+    form: which column of the log holds what, as far as it is known.
+    candidates: the columns that may be rewards.
+    schema: all columns with their types.
+
+    Raises InputError if there is no reward, if it is open whether some columns are rewards, and if a column that is
+    used does not hold what it should.
     """
     where, logged = form.tables[0].name, form.logged or [*union_schema(form.tables)]
     chosen = choose_rewards(form, candidates, schema, options)
@@ -345,7 +360,8 @@ def _beside(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType],
     and what the form knows to be no reward, are left out.
 
     Raises InputError for a column that may be a reward written as text.
-    chosen: how the rewards were chosen. schema: the columns of the log with their types.
+    chosen: how the rewards were chosen.
+    schema: the columns of the log with their types.
     """
     used = [*form.names, *([chosen.total] if chosen.total else [])]
     if form.examines:
@@ -372,8 +388,8 @@ def _with_grouping(form: Form, options: ReadOptions) -> Form:
     def to_responses(table: pl.LazyFrame) -> pl.LazyFrame:
         """Return the responses with one more column, `key` of the outer function, which joins the columns `names`.
 
-        A group has one value in each of these columns; its joined value tells it from others. table: the rows of a
-        table, of which the outer function's `responses` makes responses.
+        A group has one value in each of these columns; its joined value tells it from others.
+        table: the rows of a table, of which the outer function's `responses` makes responses.
         """
         table = responses(table)
         kinds = table.collect_schema()
@@ -388,7 +404,8 @@ def _issues(
 ) -> tuple[LogIssue, ...]:
     """Return the issues of the log that may mislead a reader of the report.
 
-    left_out: in words, files and rows that were left out. chosen: how the rewards were chosen.
+    left_out: in words, files and rows that were left out.
+    chosen: how the rewards were chosen.
     alone: whether the only reward is the total that the framework logs.
     """
     issues = [*chosen.issues, *form.issues]

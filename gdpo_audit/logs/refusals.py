@@ -23,7 +23,7 @@ def location(
     name: the file or table, or the argument of `read_run`.
     line: the number that an editor shows, from 1.
     row, item: the number of a row of a table, and of an item of an array, from 0 as Python counts; the words count from
-    1.
+        1.
     member: the name of a file inside the zip that is called `name`.
 
     >>> location("log.csv", line=3), location("log.csv", row=0, step=7), location("log.csv", column="acc")
@@ -42,7 +42,8 @@ def location(
 def refuse(where: str, expected: str, got: object, error: type[InputError] = InputError) -> NoReturn:
     """Raise an error that says where a log is wrong, what was expected there, and what came instead.
 
-    where: a file or an argument, or a place inside it as `location` returns it. error: the class of the error.
+    where: a file or an argument, or a place inside it as `location` returns it.
+    error: the class of the error.
 
     >>> refuse(location("log.jsonl", line=2), "a JSON object", "'{'")
     Traceback (most recent call last):

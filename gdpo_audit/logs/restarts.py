@@ -17,7 +17,8 @@ def in_order(rows: pl.DataFrame, files: Sequence[str]) -> pl.DataFrame:
     `_pass` is a new column: how often the step has fallen in the file up to the row, or 0 everywhere if these falls
     show no restart. Rows of one step and one pass keep their order.
     rows: the rows of all files, with the columns `step`, `_file` (its index in `files`, the names of the files), and
-    where the log has them `_key`, which tells the groups of a step apart, and `advantage`.
+        where the log has them `_key`, which tells the groups of a step apart, and `advantage`.
+
     Raises InputError if the files look like separate runs.
     """
     falls = (pl.col("step") < pl.col("step").shift(1)).fill_null(False).cast(pl.Int64)
@@ -90,7 +91,7 @@ def _add_up(groups: pl.DataFrame) -> bool:
     """Return whether in at least the share `WHOLE` of groups the advantages add up to 0; groups of zeros do not count.
 
     groups: for each group the sum of its advantages (`sum`), and the sum of their absolute values (`size`). If every
-    group is one of zeros, the result is False.
+        group is one of zeros, the result is False.
     """
     live = groups.filter(pl.col("size") > 0)
     return bool((live["sum"].abs() <= ROUNDED * live["size"]).sum() >= WHOLE * max(len(live), 1))

@@ -36,7 +36,8 @@ def first_of(names: Sequence[str], columns: Iterable[str]) -> str | None:
 def kinds_of(form: Form) -> Mapping[str, pl.DataType]:
     """Return the types of the columns that a log has with one row per response, by the columns' names.
 
-    The columns FILE and ROW are among them. form: says how the tables of the log become such rows.
+    The columns FILE and ROW are among them.
+    form: says how the tables of the log become such rows.
     """
     names = union_schema(form.tables)
     return form.to_responses(pl.LazyFrame(schema={ROW: pl.Int64(), FILE: pl.Int64(), **names})).collect_schema()
@@ -67,7 +68,9 @@ def rows_of(form: Form) -> Rows:
 
 @dataclass(frozen=True)
 class _RowReader:
-    """The reader of a log's rows. form: says which column of the log holds what, and how its tables become responses.
+    """The reader of a log's rows.
+
+    form: says which column of the log holds what, and how its tables become responses.
     ordered: whether steps never fall from row to row, so that no row has to be moved.
     """
 
@@ -89,7 +92,8 @@ class _RowReader:
     def responses(self, table: pl.LazyFrame, number: int) -> pl.LazyFrame:
         """Return the responses that a table holds.
 
-        table: all of its rows. number: which of the log's tables it is, from 0.
+        table: all of its rows.
+        number: which of the log's tables it is, from 0.
         """
         return self.form.to_responses(with_numbers(table, number))
 
@@ -185,8 +189,9 @@ def _prompts(form: Form, prompt: str, by: Sequence[str]) -> pl.DataFrame:
     """Return the first `PROMPTS` rows of the log with their file, step and batch, and with `_key`, a number that is
     equal for equal prompts.
 
-    form: says how rows are read. prompt: the column of prompts. by: columns of the standard rows; where the value of
-    one of them changes, a new batch begins.
+    form: says how rows are read.
+    prompt: the column of prompts.
+    by: columns of the standard rows; where the value of one of them changes, a new batch begins.
     """
     wanted, frames = Columns(step=form.step), list[pl.DataFrame]()
     for frame in frames_of(form, [*wanted.names, prompt], PROMPTS):
@@ -255,7 +260,8 @@ def _text(frame: pl.DataFrame, name: str) -> pl.Expr:
 def in_batches(form: Form, name: str) -> pl.DataFrame:
     """Return the column `name` of the log's first rows as `value`, beside the number of each row's batch as `batch`.
 
-    There are about `CLUE_ROWS` rows, or all if the log has fewer. form: says how rows are read, and what a batch is.
+    There are about `CLUE_ROWS` rows, or all if the log has fewer.
+    form: says how rows are read, and what a batch is.
     """
     frame = next(frames_of(form, [*dict.fromkeys(n for n in (form.step, name) if n)], CLUE_ROWS))
     rows = standard_rows(frame, Columns(step=form.step), [table.name for table in form.tables])

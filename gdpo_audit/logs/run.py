@@ -335,6 +335,7 @@ def size_at(blocks: Blocks) -> pl.Expr:
 def _number_blocks(table: pl.DataFrame, first: int, blocks: Blocks) -> pl.DataFrame:
     """Return the table with a column `group`, the numbers of the groups from `first` on. The groups of a batch are
     blocks of its rows, of which the last one may be shorter.
+
     blocks: the first batch of each stretch of batches, and the group size there.
     """
     block = pl.int_range(pl.len()).over("batch") // size_at(blocks)

@@ -53,8 +53,8 @@ def refuse_means(tables: Sequence[Table], size: int | None) -> None:
 def _follows(tables: Sequence[Table], matches: Sequence[re.Match[str]], size: int | None) -> str:
     """Return sentences on what a log of means says of each reward's share of the update, or why it says nothing.
 
-    matches: the matches of the regular expression `_NAME` with the names of the columns of means and stds. size: the
-    group size; None if it is not known.
+    matches: the matches of the regular expression `_NAME` with the names of the columns of means and stds.
+    size: the group size; None if it is not known.
     """
     if len({match["of"] for match in matches}) > 1:
         return "It holds several runs: with one alone this message would say what bounds follow."
@@ -98,8 +98,11 @@ def _columns(tables: Sequence[Table], matches: Sequence[re.Match[str]]) -> dict[
 def _bounded(names: Sequence[str], means: Array, stds: Array, columns: Mapping[str, Array], size: int | None) -> str:
     """Return sentences on the bounds of each reward's update share, by method, over the second half of the steps.
 
-    If no bounds follow, the sentences say why. names: the rewards. means, stds: (steps, rewards).
-    columns: (steps,) each, by short names, as `_columns` returns them. size: the group size, if it is known.
+    If no bounds follow, the sentences say why.
+    names: the rewards.
+    means, stds: (steps, rewards).
+    columns: (steps,) each, by short names, as `_columns` returns them.
+    size: the group size, if it is known.
     """
     marks = [two_values(means[:, k], stds[:, k]) for k in range(len(names))]
     rows = {mark[2] for mark in marks if mark}
@@ -134,8 +137,9 @@ def _verdict(names: Sequence[str], bounds: Mapping[str, tuple[Array, Array]]) ->
     """Return sentences that say under which methods one reward surely had the largest share, and one method's bounds.
 
     Bounds are shown for the first method under which they leave open which reward had the largest share; if there is no
-    such method, for the first method in `bounds`. names: the rewards. bounds: by method, the lowest and the highest
-    share of each reward, (rewards,) each.
+    such method, for the first method in `bounds`.
+    names: the rewards.
+    bounds: by method, the lowest and the highest share of each reward, (rewards,) each.
     """
     above = {
         method: next((names[k] for k in range(len(names)) if (low[k] > np.delete(high, k)).all()), None)
@@ -158,9 +162,9 @@ def two_values(means: Array, stds: Array) -> tuple[float, float, int] | None:
     the entries do not prove this.
 
     means, stds: (entries,), the mean and the std of each entry. If n answers have the values a and b alone, and the std
-    divides by n − 1, then (n − 1) std² = n (mean − a) (b − mean). This is a parabola in the mean, and fitting it to the
-    entries gives a, b and n. For a reward of 0 and 1 two entries are enough. Entries that average several batches prove
-    nothing: they do not lie on the parabola, or do not hold whole numbers of passes.
+        divides by n − 1, then (n − 1) std² = n (mean − a) (b − mean). This is a parabola in the mean, and fitting it to
+        the entries gives a, b and n. For a reward of 0 and 1 two entries are enough. Entries that average several
+        batches prove nothing: they do not lie on the parabola, or do not hold whole numbers of passes.
 
     >>> p = np.array([0.25, 0.375, 0.5, 0.75])
     >>> two_values(5 * p, 5 * np.sqrt(p * (1 - p) * 8 / 7))
@@ -197,7 +201,8 @@ def _weights(means: Array, total: Array | None) -> tuple[list[float], bool]:
 
     Without a total, or where no weights or several fit, they are 1 each. The log then shows them only if the means add
     up to the total.
-    means: (steps, rewards) of the rewards. total: (steps,) the means of the total, or None.
+    means: (steps, rewards) of the rewards.
+    total: (steps,) the means of the total, or None.
     """
     ones = [1.0] * means.shape[1]
     if total is None or not np.isfinite(total).all():

@@ -74,7 +74,8 @@ def _alike(form: Form, first: int, most: int) -> range:
     Parquet files with the same columns.
 
     The table of number `first` stands alone if its rows are not those of a Parquet file, all of them and unchanged, or
-    if a row of the log may hold several responses. most: how many tables there may be.
+    if a row of the log may hold several responses.
+    most: how many tables there may be.
     """
     tables, stop = form.tables, first + 1
     if tables[first].scanned is None or form.several:
@@ -89,8 +90,10 @@ def _at_once(form: Form, numbers: range, names: Sequence[str], size: int) -> pl.
     """Return the responses of several tables, each a Parquet file, read by one query plan of polars.
 
     None if the files hold more than `size` responses together, or if one of them cannot be read. The caller then reads
-    them one by one, so that an error can name the file. form: holds the tables of the log, and makes responses of their
-    rows. numbers: which of its tables to read, from 0. names: the columns to read.
+    them one by one, so that an error can name the file.
+    form: holds the tables of the log, and makes responses of their rows.
+    numbers: which of its tables to read, from 0.
+    names: the columns to read.
     """
     files = [str(form.tables[number].scanned) for number in numbers]
     row = pl.col(ROW).cast(pl.Int64)
@@ -117,8 +120,9 @@ def _one_by_one(form: Form, numbers: range, names: Sequence[str], size: int) -> 
     """Yield the responses of some tables of a log, one table at a time, in parts of at most `size` rows.
 
     A table whose rows hold several responses comes whole, because its responses are numbered from the first row on.
-    form: holds the tables of the log, and reads their responses. numbers: which of its tables to read, from 0. names:
-    the columns to read.
+    form: holds the tables of the log, and reads their responses.
+    numbers: which of its tables to read, from 0.
+    names: the columns to read.
     """
     for number in numbers:
         table, start, whole = form.tables[number], 0, False

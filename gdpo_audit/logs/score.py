@@ -45,9 +45,10 @@ def weights_of(
     holds weights only if the sum is exact and no other weights make it. They have as few digits as still make it, and
     rewards that do not vary have none.
     table: rows with these columns, and perhaps with the group of each row in GROUP_OF_ROW. With groups, a sum also
-    counts as exact if, inside each group, it gives `score` once it is multiplied by a positive factor and a constant is
-    added. Factor and constant may differ from group to group. The weights then have six digits.
-    rewards: the columns of the rewards. score: the column of the total.
+        counts as exact if, inside each group, it gives `score` once it is multiplied by a positive factor and a
+        constant is added. Factor and constant may differ from group to group. The weights then have six digits.
+    rewards: the columns of the rewards.
+    score: the column of the total.
     flags: rewards of true and false; one that the other rewards determine gets the weight 0.
 
     >>> table = pl.DataFrame({"score": [1.5, 0.0, 1.0, 0.5], "right": [1, 0, 1, 0], "format": [1, 0, 0, 1]})
@@ -90,7 +91,8 @@ def _whole_rows(table: pl.DataFrame, rewards: Collection[str], score: str) -> pl
     """Return the rows that hold the total and all rewards, as finite numbers; NaN is missing.
 
     If the rows that hold them all are fewer than the rewards plus two, a missing reward counts as 0. Rows with infinite
-    numbers are counted here, and left out afterwards. score: the column of the total.
+    numbers are counted here, and left out afterwards.
+    score: the column of the total.
     """
     numbers = pl.col(score, *rewards)
     columns = table.with_columns(numbers.cast(pl.Float64).fill_nan(None)).select(numbers, f"^{GROUP_OF_ROW}$")
@@ -105,7 +107,8 @@ def _inside_groups(columns: pl.DataFrame, names: list[str], score: str) -> list[
     constant and multiply by another positive factor, as happens if every data source scales its scores by itself.
 
     None if there are no such weights, if the rows are too few to show them, or if the log has no groups.
-    columns: the rewards, the total `score` and the group of each row. names: the rewards, in the order of the weights.
+    columns: the rewards, the total `score` and the group of each row.
+    names: the rewards, in the order of the weights.
     """
     if GROUP_OF_ROW not in columns.columns:
         return None
@@ -139,7 +142,8 @@ def _common_direction(x: np.ndarray, total: np.ndarray, group: np.ndarray) -> np
     In each group the weights are scaled so that the largest size is 1. A group shows weights if it has at least two
     more responses than there are rewards, and the rewards vary independently in it. None if no group does; a single
     reward has the weight 1.
-    x: (responses, rewards) and total: (responses,), both minus the mean of their group. group: (responses,).
+    x: (responses, rewards) and total: (responses,), both minus the mean of their group.
+    group: (responses,).
     """
     if x.shape[1] == 1:
         return np.ones(1)
@@ -157,8 +161,10 @@ def _fitted(x: np.ndarray, rest: np.ndarray, w: np.ndarray, names: list[str]) ->
     """Return the weights with which the sum of the rewards comes nearest to the total, by reward, rounded to three
     digits. A weight that may differ from 0 by chance alone is replaced by 0.
 
-    x: (responses, rewards) the rewards. rest: (responses,) the total minus the weighted sum. w: (rewards,) the fitted
-    weights, neither replaced nor rounded. names: the rewards.
+    x: (responses, rewards) the rewards.
+    rest: (responses,) the total minus the weighted sum.
+    w: (rewards,) the fitted weights, neither replaced nor rounded.
+    names: the rewards.
     """
     centred = x - x.mean(0)
     error = np.sqrt(rest.var() * np.diag(np.linalg.inv(centred.T @ centred)))
@@ -193,8 +199,10 @@ def _independent(values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]
 def _error(x: np.ndarray, score: np.ndarray, w: np.ndarray) -> float:
     """Return how far the weighted sum plus a constant is from the total at most.
 
-    The constant is the one that makes this distance as small as possible. x: (responses, rewards) the rewards; score:
-    (responses,) the total; w: (rewards,) the weights.
+    The constant is the one that makes this distance as small as possible.
+    x: (responses, rewards) the rewards.
+    score: (responses,) the total.
+    w: (rewards,) the weights.
     """
     return float(np.ptp(score - x @ w) / 2)
 

@@ -35,10 +35,12 @@ class Shape:
     """The tables of a log in their new shape, and what the form that reads them has to know of the change.
 
     options: the caller's options; if a reward is named that became other columns, these are named in its place.
-    framework: the framework whose form reads the tables. several: whether a row of the files holds several answers.
+    framework: the framework whose form reads the tables.
+    several: whether a row of the files holds several answers.
     lines: whether the lines of the files are the groups.
     texts: columns of numbers that were written as text in lists beside the rewards, so that they are not rewards.
-    left_out: in words, the rows that were left out. method: the trainer's method, where it is known and none is logged.
+    left_out: in words, the rows that were left out.
+    method: the trainer's method, where it is known and none is logged.
     """
 
     tables: Sequence[Table]
@@ -69,7 +71,10 @@ def shape_of(tables: Sequence[Table], known: str | None, options: ReadOptions, w
     read.
 
     Where the log has any, objects become columns, lists become rows, and episodes become answers. A log whose form
-    reads it as it is comes back unchanged. known: the framework, if the caller named it. where: the name of the log.
+    reads it as it is comes back unchanged.
+    known: the framework, if the caller named it.
+    where: the name of the log.
+
     Raises InputError if `known` is None and the tables are not all of one framework, and for lists and texts that
     cannot become rows and columns, such as lists of different lengths in a row.
     """
@@ -94,8 +99,9 @@ def _takes_a_shape(framework: str, schema: Schema, known: str | None) -> bool:
 
     Tables of "generic" and "trl" always may. Those of ms_swift and nemo_rl may if the caller did not name the framework
     and the columns are not those that the framework itself logs. Tables of other frameworks never have to.
-    framework: the framework whose way of logging the tables have. schema: the columns of all tables. known: the
-    framework that the caller named, None if the caller named none.
+    framework: the framework whose way of logging the tables have.
+    schema: the columns of all tables.
+    known: the framework that the caller named, None if the caller named none.
     """
     if framework == "ms_swift":  # its own events have a list of steps, too
         single_step = any(is_number_type(schema.get(name)) for name in STEPS)
@@ -112,7 +118,7 @@ def _changed(tables: Sequence[Table], change: Change) -> list[Table]:
     the rows of the first reading and those that `again` reads are changed.
 
     change: takes a table, its rows, the number of the table (from 0), and whether the rows hold the long texts; returns
-    the changed rows.
+        the changed rows.
     """
 
     def again(table: Table, number: int) -> pl.LazyFrame:
@@ -141,7 +147,8 @@ def _with_columns_and_rows(shape: Shape, schema: Schema) -> Shape:
 
     An object of rewards becomes a column for each of its members. Lists with a value per answer become rows, except in
     a log of TRL. A list with a value per reward function becomes a column for each function. Nothing changes if the
-    caller names rewards and all of them are columns of numbers. schema: the columns of all tables.
+    caller names rewards and all of them are columns of numbers.
+    schema: the columns of all tables.
     """
     named = shape.options.rewards or ()
     if named and all(is_number_type(schema.get(name)) for name in named):
@@ -164,8 +171,10 @@ def _with_texts_read(shape: Shape) -> Shape:
     def read(table: Table, frame: pl.LazyFrame, number: int, with_texts: bool) -> pl.LazyFrame:
         """Return the rows of a table with the objects in place of the texts that spell them.
 
-        frame: the rows. number: which table of the shape it is, from 0; `columns` of the outer function holds the
-        expressions for its objects. table, with_texts: not used.
+        frame: the rows.
+        number: which table of the shape it is, from 0; `columns` of the outer function holds the expressions for its
+            objects.
+        table, with_texts: not used.
         """
         return frame.with_columns(columns[number])
 
@@ -188,8 +197,9 @@ def _with_rollouts_apart(shape: Shape) -> Shape:
         """Return the rows of a table with several lists in place of each list of rollouts: one for each member that a
         rollout has, such as its reward, with a value per rollout.
 
-        frame: the rows. table, number, texts: not used. `members` of the outer function holds, for each column of
-        rollouts, the names of the members that become columns.
+        frame: the rows.
+        table, number, texts: not used. `members` of the outer function holds, for each column of rollouts, the names of
+            the members that become columns.
         """
         there = [name for name in members if isinstance(frame.collect_schema().get(name), pl.List)]
         each = [
@@ -232,7 +242,8 @@ def _renamed(named: Sequence[str], members: Sequence[objects.Member], schema: Sc
 
     A name in `named` may be that of a column. If it is that of an object, it stands for the columns of all numbers in
     the object. It may also be that of one member of an object. Any other name is returned as it is.
-    members: the members of objects that became columns. schema: the columns that there are now.
+    members: the members of objects that became columns.
+    schema: the columns that there are now.
     """
     columns = dict[str, None]()
     for name in named:
@@ -260,7 +271,9 @@ def _exploded(shape: Shape) -> Shape:
         """Return a row per answer in place of each row of a table. `answer_lists` of the outer function says which
         columns hold lists with a value per answer.
 
-        frame: the rows of the table; number: its number in the log, from 0; texts: whether long texts are kept.
+        frame: the rows of the table.
+        number: its number in the log, from 0.
+        texts: whether long texts are kept.
         """
         return lists.exploded(table, frame, answer_lists, number, texts)
 
@@ -322,7 +335,10 @@ def _with_functions(shape: Shape) -> Shape:
 
 
 def _alone(schema: Schema) -> bool:
-    """Return whether there is no column of single numbers that may be a reward. schema: the columns of all tables."""
+    """Return whether there is no column of single numbers that may be a reward.
+
+    schema: the columns of all tables.
+    """
     return not any(
         is_number_type(kind) and name.lower() not in RESERVED and not name.startswith("__") and role(name) != "metric"
         for name, kind in schema.items()

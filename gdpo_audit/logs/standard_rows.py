@@ -22,8 +22,11 @@ def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -
     and `_once` of the one that marks copies. If there are rewards, `_place` says where in the log each row stands. In a
     log of events, `_event` is the number of the event.
 
-    frame: responses, numbered in FILE and ROW. columns: what its columns hold. files: the names of the files. Raises
-    InputError that names the file, the column and the first value that does not fit.
+    frame: responses, numbered in FILE and ROW.
+    columns: what its columns hold.
+    files: the names of the files.
+
+    Raises InputError that names the file, the column and the first value that does not fit.
     """
     if columns.advantage and _holds_lists(frame.schema.get(columns.advantage)):
         frame = _per_response(frame, columns.advantage, files)
@@ -122,8 +125,10 @@ def _float(frame: pl.DataFrame, name: str) -> pl.Expr:
 def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Expr:
     """Return an expression for the steps as whole numbers; without a column of steps, the number of the file from 1.
 
-    name: the column of steps, if there is one. files: the names of the files, for errors. Raises InputError for a value
-    that is not a whole number.
+    name: the column of steps, if there is one.
+    files: the names of the files, for errors.
+
+    Raises InputError for a value that is not a whole number.
     """
     if name is None:
         return pl.col(FILE) + 1
@@ -161,7 +166,10 @@ def hash_column(frame: pl.DataFrame, name: str) -> pl.Expr:
 
 
 def as_text(name: str, kind: pl.DataType) -> pl.Expr:
-    """Return an expression for the values of a column as texts, nested ones as JSON. kind: the type of the column."""
+    """Return an expression for the values of a column as texts, nested ones as JSON.
+
+    kind: the type of the column.
+    """
     return pl.struct(name).struct.json_encode() if kind.is_nested() else pl.col(name).cast(pl.String)
 
 

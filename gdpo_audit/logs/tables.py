@@ -108,7 +108,10 @@ class Table:
         return True
 
     def _refuse(self, error: BaseException) -> NoReturn:
-        """Raise InputError for this table, whose rows cannot be read; error: the error that says why."""
+        """Raise InputError for this table, whose rows cannot be read.
+
+        error: the error that says why.
+        """
         why = reason(error)[:200]
         if self.kind != "parquet":
             refuse(self.name, "a table that can be read", why)
@@ -120,9 +123,9 @@ def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool =
     read.
 
     broken: a dict to which the number of lines that are not JSON objects is added, by the name of the file; such lines
-    are left out. If it is None, they raise InputError. texts: whether the texts of columns named in UNREAD are kept. If
-    not, each is replaced by its number of characters, written as a text such as "1234"; a Parquet file keeps its texts
-    in either case.
+        are left out. If it is None, they raise InputError.
+    texts: whether the texts of columns named in UNREAD are kept. If not, each is replaced by its number of characters,
+        written as a text such as "1234"; a Parquet file keeps its texts in either case.
     """
     kind, odd = format_of(file), {*file.odd}
     if file.run is not None and kind != "trackio":
@@ -177,7 +180,7 @@ def _read(table: pl.LazyFrame, texts: bool) -> pl.DataFrame:
     """Collect a lazy table and return its rows.
 
     texts: whether the texts of columns named in UNREAD are kept; otherwise the number of their characters, as text,
-    takes their place.
+        takes their place.
     """
     long = (name for name, kind in table.collect_schema().items() if is_unread(name, kind))
     sizes = [pl.col(name).str.len_chars().cast(pl.String) for name in long]
@@ -187,7 +190,8 @@ def _read(table: pl.LazyFrame, texts: bool) -> pl.DataFrame:
 def is_unread(name: str, kind: object, table_kind: str = "") -> bool:
     """Return whether a column holds long texts (it is named in UNREAD), in whose place their lengths may be read.
 
-    name, kind: its name and type. table_kind: the `kind` of its table, of which "parquet" and "table" keep all texts.
+    name, kind: its name and type.
+    table_kind: the `kind` of its table, of which "parquet" and "table" keep all texts.
     """
     return name.lower() in UNREAD and kind == pl.String and table_kind not in ("parquet", "table")
 
@@ -215,7 +219,10 @@ def _scan(file: LogFile) -> pl.LazyFrame:
 def _csv(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
     """Return a CSV or TSV as a table; a column is numbers or booleans if all of its values are, and texts otherwise.
 
-    A column without any value has the type Null. kind: csv or tsv. Raises InputError for broken text or records.
+    A column without any value has the type Null.
+    kind: csv or tsv.
+
+    Raises InputError for broken text or records.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     content = file.content().removeprefix(_BOM)
@@ -260,8 +267,10 @@ def _separator(text: str, kind: str) -> str:
 def _records(file: LogFile, kind: str, content: bytes, separator: str) -> Iterator[list[str]]:
     """Yield the records of a CSV or TSV as lists of texts, the names of the columns first; empty lines are left out.
 
-    kind: csv or tsv, for errors. Raises InputError for broken text, for names that `_names` refuses, for a record with
-    more or fewer values than there are columns, and, if there is one column, for an empty line before a record.
+    kind: csv or tsv, for errors.
+
+    Raises InputError for broken text, for names that `_names` refuses, for a record with more or fewer values than
+    there are columns, and, if there is one column, for an empty line before a record.
     """
     names, line, empty = list[str](), 1, False
     # The text is decoded while it is read, because the whole in a StringIO takes four bytes for each of the file's.
@@ -323,9 +332,9 @@ def _json_lines(file: LogFile, broken: dict[str, int] | None, odd: set[str], tex
     polars reads the file if it can and `broken` is None. Otherwise Python does, which takes several times as long, as
     for files with NaN, or with values of different kinds in a column.
     broken: a dict to which the number of broken lines is added, by the name of the file; these lines are left out. If
-    it is None, a broken line raises InputError.
+        it is None, a broken line raises InputError.
     texts: whether the texts of columns named in UNREAD are kept; otherwise the number of their characters, as text,
-    takes their place.
+        takes their place.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     content = file.content().removeprefix(_BOM)
@@ -340,7 +349,8 @@ def _json_lines(file: LogFile, broken: dict[str, int] | None, odd: set[str], tex
 def _mixed(schema: Mapping[str, pl.DataType], items: Sequence[dict]) -> bool:
     """Return whether one of these objects has a number where polars reads the column as text.
 
-    polars does so where other values of the column are texts. schema: the types that polars finds in the file.
+    polars does so where other values of the column are texts.
+    schema: the types that polars finds in the file.
     items: some objects of the file, as Python reads them.
     """
     texts = [name for name, kind in schema.items() if pl.String in (kind, getattr(kind, "inner", None))]
@@ -353,7 +363,7 @@ def _objects(name: str, content: bytes, broken: dict[str, int] | None) -> Iterat
 
     name: the name of the file.
     broken: a dict to which the number of lines that are not JSON objects is added at the end, by this name. If it is
-    None, the first such line raises InputError.
+        None, the first such line raises InputError.
     """
     bad = 0
     for number, line in enumerate(io.BytesIO(content), start=1):
@@ -380,8 +390,8 @@ def _objects(name: str, content: bytes, broken: dict[str, int] | None) -> Iterat
 def _json(file: LogFile, odd: set[str]) -> pl.DataFrame:
     """Return a file of JSON, which is an array of objects, as a table with a row per object.
 
-    Two other documents are read as well: a single episode of rLLM, and a trainer_state.json, which has the array as
-    its log_history. Raises InputError for anything else.
+    Two other documents are read as well: a single episode of rLLM, and a trainer_state.json, which has the array as its
+    log_history. Raises InputError for anything else.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     wanted = "an array of objects, one per response"

@@ -37,15 +37,19 @@ Texts: TypeAlias = Callable[[Collection[int]], Mapping[int, PromptAndCompletion]
 
 
 def no_texts(places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
-    """Return an empty mapping, for a log without texts. places: the responses whose texts are asked for."""
+    """Return an empty mapping, for a log without texts.
+
+    places: the responses whose texts are asked for.
+    """
     return {}
 
 
 class TextReader:
     """The reader of a log's texts, which finds none in a file that is gone or has changed since the reader was made.
 
-    tables: the tables of the log. responses: a function that takes the rows of a table and the table's number, and
-    returns a row per response, numbered in the column `ROW`.
+    tables: the tables of the log.
+    responses: a function that takes the rows of a table and the table's number, and returns a row per response,
+        numbered in the column `ROW`.
     """
 
     def __init__(self, tables: Sequence[Table], responses: Callable[[pl.LazyFrame, int], pl.LazyFrame]) -> None:
@@ -68,8 +72,9 @@ class TextReader:
     def _in_table(self, number: int, rows: Sequence[int]) -> dict[int, PromptAndCompletion]:
         """Return the texts of some rows of a table, by the place of each row in the log; {} if the table has no texts.
 
-        number: which of the log's tables it is, from 0. rows: the numbers of the wanted rows in the table, as the
-        column `ROW` holds them. A place is `number` times `ROWS_OF_A_FILE` plus the number of the row.
+        number: which of the log's tables it is, from 0.
+        rows: the numbers of the wanted rows in the table, as the column `ROW` holds them. A place is `number` times
+            `ROWS_OF_A_FILE` plus the number of the row.
         """
         whole = self._responses(self._tables[number].again(), number)
         kinds = whole.collect_schema()
@@ -95,7 +100,7 @@ def texts_in(record: Mapping[str, object]) -> PromptAndCompletion:
     """Return the prompt and the completion in the columns of a response, each cut if it is long.
 
     record: the values of these columns, by name. A column that holds prompt and completion together, such as messages,
-    counts only if no column of prompts and none of completions has a value that is not empty.
+        counts only if no column of prompts and none of completions has a value that is not empty.
 
     >>> texts_in({"question": "2 + 2?", "response": [{"role": "assistant", "content": "4"}]})
     PromptAndCompletion(prompt='2 + 2?', completion='4')

@@ -32,7 +32,9 @@ _NO_ROWS = "rows in a list, or tensors and lists with a value per response"
 def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
     """Return the rows in a file that torch.save wrote, as a table.
 
-    name: the name of the file, for errors. path: its path; None for a file that is not on this machine's disk.
+    name: the name of the file, for errors.
+    path: its path; None for a file that is not on this machine's disk.
+
     Raises InputError if `path` is None, and for a file that cannot be read, is too large or holds no rows.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
@@ -88,7 +90,9 @@ def _expect_small(name: str, path: Path) -> None:
 def _dense(value: Any, name: str) -> Any:
     """Return a tensor as a dense one that is not quantised, or as a number if it has no dimensions.
 
-    Anything but a tensor is returned unchanged. name: the name of the file, for errors.
+    Anything but a tensor is returned unchanged.
+    name: the name of the file, for errors.
+
     Raises InputError for a tensor without values, for a nested one, and for one that is too large once it is dense.
     """
     if not hasattr(value, "to_dense"):
@@ -110,8 +114,10 @@ def _rows(content: Any, where: str) -> list | None:
     The content may be a list of objects, or hold such a list under a name of `_ROWS`: these are the rows. A number
     rollout_id beside the list, which slime writes, is their step. In any other content, tensors and lists are columns
     if they have the usual length (see `_usual`), and are left out if not. A single number or text stands in every row.
-    where: the name of the file, for errors. Raises InputError if the length of a column without texts is close to the
-    usual one but not equal, because leaving it out might hide a reward, and for tensors that `_dense` refuses.
+    where: the name of the file, for errors.
+
+    Raises InputError if the length of a column without texts is close to the usual one but not equal, because leaving
+    it out might hide a reward, and for tensors that `_dense` refuses.
     """
     if isinstance(content, list) and content and all(isinstance(row, Mapping) for row in content):
         return content
@@ -146,7 +152,9 @@ def _size(value: Any) -> int | None:
 
 
 def _usual(sizes: Mapping[str, int]) -> int | None:
-    """Return how many responses a file holds; None if it has no columns. sizes: the length of each column, by name.
+    """Return how many responses a file holds; None if it has no columns.
+
+    sizes: the length of each column, by name.
 
     It is the most usual length of the columns that are called a reward, score or advantage, or, without any, of all.
     """
@@ -160,7 +168,9 @@ def _plain(value: Any, name: str, left: list[int], depth: int = 0) -> Any:
 
     left: a list of one number, which says how many values may still come and falls with each.
     depth: how many lists and objects the value stands in.
-    name: the name of the file. Raises InputError for too many values, and for values that are nested too deep.
+    name: the name of the file.
+
+    Raises InputError for too many values, and for values that are nested too deep.
     """
     if depth >= DEPTH:
         refuse(name, f"at most {DEPTH} levels of lists", "more")

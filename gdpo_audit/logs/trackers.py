@@ -36,8 +36,9 @@ def expect_one_run(where: str, names: Sequence[str]) -> None:
     """Raise InputError if the names of W&B's table files show that they come from several runs.
 
     They do if the tables were logged under several keys, or if two tables in one folder have the same number. Both are
-    parts of a file's name. where: the name of the log, for the error. names: the paths of the table files; those whose
-    names hold no number are ignored.
+    parts of a file's name.
+    where: the name of the log, for the error.
+    names: the paths of the table files; those whose names hold no number are ignored.
     """
     tables = [(name, table) for name in names if (table := WANDB_TABLE.search(name)) and table["index"]]
     keys = dict.fromkeys(map(key_of, (table for _, table in tables)))
@@ -152,7 +153,9 @@ def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
 def _rows(text: object, where: str) -> list[dict]:
     """Return the rows of the table of completions in one entry of a run; an empty list for an entry without a table.
 
-    text: the metrics of the entry, as JSON. where: the name of the table, for errors.
+    text: the metrics of the entry, as JSON.
+    where: the name of the table, for errors.
+
     Raises InputError for metrics that are not JSON, and for a table that is not a list of rows with the same columns.
     """
     text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text

@@ -38,7 +38,8 @@ def unpack(raw: BinaryIO, name: str, most: int) -> BinaryIO:
     """Return the file `raw` itself, or, if gzip packed it, a file of its unpacked bytes.
 
     Reading the unpacked bytes raises InputError if the file is damaged, or if it holds more than `most` bytes, or far
-    more than its own size. name: the name of the file, for errors.
+    more than its own size.
+    name: the name of the file, for errors.
     """
     start = raw.read(len(_GZIP))
     size = raw.seek(0, io.SEEK_END)

@@ -36,7 +36,9 @@ def verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, args
     In the log of a training run, the episodes of evaluations are left out. An episode that stands in two files is read
     once. The log tells the names and weights of the rewards. Rewards of weight 0 do not count, unless all have weight
     0. A reward whose weight changes during the run is multiplied by its weight.
-    names: all columns with their types. args: not used.
+    names: all columns with their types.
+    args: not used.
+
     Raises InputError if the tables hold no such episodes, or no reward.
     """
     traces = _Traces(names, tables[0].name)
@@ -77,7 +79,8 @@ def verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, args
 class _Traces:
     """The traces of a log's episodes: what they hold, and how each trace of a trained agent becomes a row.
 
-    names: the columns of the log with their types. where: the name of a file, for errors.
+    names: the columns of the log with their types.
+    where: the name of a file, for errors.
     """
 
     names: Schema
@@ -193,9 +196,9 @@ class _Traces:
 class _Responses:
     """The function that turns a table of episodes into the responses of the run.
 
-    again: the rows of episodes that come twice, each as the number that `place` gives it; they are left out. training:
-    whether evaluations are left out. changing: the rewards that are multiplied by their weights, because these change
-    during the run.
+    again: the rows of episodes that come twice, each as the number that `place` gives it; they are left out.
+    training: whether evaluations are left out.
+    changing: the rewards that are multiplied by their weights, because these change during the run.
     """
 
     traces: _Traces
@@ -217,7 +220,10 @@ class _Responses:
 def _logged_weights(rows: pl.DataFrame, rewards: Sequence[str], where: str) -> dict[str, list[float]]:
     """Return the different weights that each reward has in the log, by its name, in the order in which they come.
 
-    rows: the responses. where: the name of a file. Raises InputError for a weight that is not finite.
+    rows: the responses.
+    where: the name of a file.
+
+    Raises InputError for a weight that is not finite.
     """
     weights = {name: rows[_WEIGHT + name].drop_nulls().unique(maintain_order=True).to_list() for name in rewards}
     odd = [name for name, values in weights.items() if not all(map(isfinite, values))]
@@ -233,7 +239,8 @@ def _repeated_episodes(rows: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
     As prime-rl writes them, two files may hold one episode. The copy with advantages is kept, or else the first one.
     Copies have the same id, group, step and rewards. If an id comes twice in one file, ids do not tell episodes apart,
     and the series is empty.
-    rows: the responses. rewards: the columns of the rewards.
+    rows: the responses.
+    rewards: the columns of the rewards.
     """
     named = rows.filter(pl.col(_EPISODE_ID).is_not_null())
     lines = named.unique([FILE, ROW])
@@ -259,8 +266,11 @@ def _method_of(tables: Sequence[Table]) -> str | None:
 def _field(kind: object, path: Sequence[str], where: str, numbers: bool = False) -> pl.Expr:
     """Return an expression for a value in nested objects; it is null if the type has no such value.
 
-    kind: the type of the outermost object. path: the names that lead to the value.
-    where: the name of a file. Raises InputError if the value has to be a number (`numbers`) and is not.
+    kind: the type of the outermost object.
+    path: the names that lead to the value.
+    where: the name of a file.
+
+    Raises InputError if the value has to be a number (`numbers`) and is not.
     """
     value = None
     for name in path:
@@ -277,7 +287,8 @@ def _as_logged(rows: pl.DataFrame, names: Sequence[str]) -> list[str]:
 
     Columns whose first values stand in the same row stay in the given order. Columns without any value come last. The
     order has to be found anew because polars merges objects with different members in no fixed order.
-    rows: the responses. names: the columns to sort.
+    rows: the responses.
+    names: the columns to sort.
     """
     first = {name: rows[name].is_not_null().arg_max() if rows[name].count() else len(rows) for name in names}
     return sorted(names, key=lambda name: first[name] or 0)

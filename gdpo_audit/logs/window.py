@@ -14,8 +14,11 @@ Steps = tuple[int | None, int | None]  # the first and the last step; None: as f
 def validate_window(steps: object, last: object) -> tuple[Steps | None, int | None]:
     """Return the arguments `steps` and `last` of `read_run`, in whole numbers; one that is None stays None.
 
-    Raises InputError if both are given. steps: a first and a last step of at most 64 bits, in this order, of which one
-    may be None. last: a number of steps from 1 to 999,999,999. Raises InputError for anything else.
+    Raises InputError if both are given.
+    steps: a first and a last step of at most 64 bits, in this order, of which one may be None.
+    last: a number of steps from 1 to 999,999,999.
+
+    Raises InputError for anything else.
     """
     if last is not None:
         expect_count(last, "last")
@@ -37,9 +40,12 @@ def validate_window(steps: object, last: object) -> tuple[Steps | None, int | No
 def window_of(logged: pl.Series, where: str, steps: Steps | None, last: int | None) -> tuple[int, int] | None:
     """Return the first and the last logged step that are asked for; None if no steps are asked for.
 
-    logged: the steps of the log, in any order. steps: the first and the last step that are wanted; None for either end
-    leaves it open. last: how many steps at the end of the log are wanted. A step has to fit both, if both are given.
-    where: the name of the log. Raises InputError, which says what the log holds, if it has none of these steps.
+    logged: the steps of the log, in any order.
+    steps: the first and the last step that are wanted; None for either end leaves it open.
+    last: how many steps at the end of the log are wanted. A step has to fit both, if both are given.
+    where: the name of the log.
+
+    Raises InputError, which says what the log holds, if it has none of these steps.
 
     >>> window_of(pl.Series([5, 1, 2, 1, 9]), "run", None, 3), window_of(pl.Series([5, 1, 2, 9]), "run", (2, 8), None)
     ((2, 9), (2, 5))

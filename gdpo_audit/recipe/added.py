@@ -16,9 +16,11 @@ _FITS = 1e-5  # the part of the advantages that a linear function of the columns
 
 @dataclass(frozen=True)
 class Added:
-    """A column of which a multiple was added to the advantages that a recipe makes. times: the factor of the column.
+    """A column of which a multiple was added to the advantages that a recipe makes.
+
+    times: the factor of the column.
     over: "batch" or "group" if the mean of the column over each batch or group was subtracted from it first, else
-    empty.
+        empty.
     """
 
     column: str
@@ -35,9 +37,10 @@ def added_column(tables: Sequence[pl.DataFrame], rewards: Sequence[str], column:
     that; None if adding the column does not explain the advantages.
 
     A multiple of the column can only have been added if, inside each group, the advantages are a linear function of the
-    rewards and the column, in which the column has one factor for all groups. tables: the log's tables, in which the
-    column is one more reward, behind `rewards`. solve: returns the recipe that makes every advantage of the tables that
-    it is given, or None. Here it is given the tables with the column, times its factor, subtracted from the advantages.
+    rewards and the column, in which the column has one factor for all groups.
+    tables: the log's tables, in which the column is one more reward, behind `rewards`.
+    solve: returns the recipe that makes every advantage of the tables that it is given, or None. Here it is given the
+        tables with the column, times its factor, subtracted from the advantages.
     """
     table = pl.concat(tables)
     times = _common_slope(table, [*rewards, column])
@@ -79,8 +82,10 @@ def _common_slope(table: pl.DataFrame, names: Sequence[str]) -> float | None:
 
 
 def _without(table: pl.DataFrame, column: str, times: float, over: str) -> pl.DataFrame:
-    """Return the table with `times` times the column subtracted from its advantages. over: "batch" or "group" if the
-    column counts minus its mean in each batch or group, as it did when it was added; "" if it counts as it is.
+    """Return the table with `times` times the column subtracted from its advantages.
+
+    over: "batch" or "group" if the column counts minus its mean in each batch or group, as it did when it was added; ""
+        if it counts as it is.
     """
     [name] = reward_columns([column])
     value = pl.col(name)

@@ -23,8 +23,8 @@ def solve_after(
     """Return the recipe that makes every advantage of some tables, if each batch was changed once more after the
     method: whitened, or multiplied by a factor. None if there is no such recipe, or if too few batches show it.
 
-    framework: the id of the framework whose conventions are tried first. weights: one per reward, which counts if the
-    log leaves the weight of the reward open; 1 by default.
+    framework: the id of the framework whose conventions are tried first.
+    weights: one per reward, which counts if the log leaves the weight of the reward open; 1 by default.
 
     A factor comes with dynamic sampling: GDPO's batch step divides by the std of all rows of a batch. The silent
     groups, in which every advantage is 0, are dropped afterwards, so that the rows in the log have another std.
@@ -50,7 +50,8 @@ def _attempt(
 
     In the recipe, the change `after`, a key of AFTER, follows the method. The weights are the simplest round numbers
     near those that fit best. None is also the answer if the log has too few advantages to prove a recipe, or does not
-    show the weights up to one common factor. wanted: (rewards,) the weights to take where the log leaves them open.
+    show the weights up to one common factor.
+    wanted: (rewards,) the weights to take where the log leaves them open.
     """
     terms = terms_of(log, log.read(ALL_CONVENTIONS[convention]), method)
     solution = solution_of(terms, log.batches)

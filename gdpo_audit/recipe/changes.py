@@ -50,8 +50,10 @@ def recipes_by_batch(
     They do not if they explain less than three quarters of the batches in `bad`, or if so many batches stay unexplained
     that the search ends early.
 
-    recipe: that of the run. batches: the numbers of all batches, in order. bad: the numbers of those that `recipe` does
-    not explain. whole: the numbers of those that lack no rows.
+    recipe: that of the run.
+    batches: the numbers of all batches, in order.
+    bad: the numbers of those that `recipe` does not explain.
+    whole: the numbers of those that lack no rows.
 
     For each batch the last few recipes are tried, the latest first. If none of them reproduces the batch, a new one is
     solved for it, alone or together with batches before it, which then get the new one too. A batch for which that
@@ -97,8 +99,9 @@ def recipes_by_batch(
 
 
 def most_common(recipes: Sequence[Recipe]) -> Recipe:
-    """Return the recipe that occurs most often; of several that occur equally often, the one that comes last. recipes:
-    one per batch.
+    """Return the recipe that occurs most often; of several that occur equally often, the one that comes last.
+
+    recipes: one per batch.
     """
     count = Counter(recipes)
     return max(reversed(recipes), key=lambda recipe: count[recipe])

@@ -54,9 +54,10 @@ def along_direction(
 
     The last guess has the weights that fit best. If round numbers were found near them, the simplest of these come
     first. A guess is a pair of the weights and their complexity, which is larger for odder numbers.
-    solution: has a single direction, (rewards,) numbers to which the weights are proportional. wanted: (rewards,) the
-    weights to take where the log leaves them open. factor: the number that makes weights of the direction; None if the
-    log does not show it. error: the relative error of the factor.
+    solution: has a single direction, (rewards,) numbers to which the weights are proportional.
+    wanted: (rewards,) the weights to take where the log leaves them open.
+    factor: the number that makes weights of the direction; None if the log does not show it.
+    error: the relative error of the factor.
     """
     direction = solution.directions[:, 0]
     scales = [float(largest) for largest in _LARGEST]
@@ -71,8 +72,9 @@ def along_direction(
 def shows_scale(guess: Guess, solution: Solution, measured: Tensor, error: float) -> bool:
     """Return whether the log shows the scale of a guess, and not only the ratios of its weights.
 
-    solution: what the log shows of the weights, up to a common factor. measured: (rewards,) the weights with this
-    factor, which is found from the numbers that the method divided by. error: the relative error of this factor.
+    solution: what the log shows of the weights, up to a common factor.
+    measured: (rewards,) the weights with this factor, which is found from the numbers that the method divided by.
+    error: the relative error of this factor.
     """
     weights, complexity = guess
     # Where the advantages show the scale only roughly, it is trusted if several weights all come out with a single
@@ -159,8 +161,9 @@ def is_plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float,
     - eps is more than `_EPS_AT_MOST` of the std of the weighted sum.
     - The weights were fitted, and the log has no more equations than are needed to fit them.
 
-    unknown: the indices of the weights that the log does not show. eps: what the convention adds to the std. equations:
-    how many more independent equations the log gives for the weights than there are unknowns.
+    unknown: the indices of the weights that the log does not show.
+    eps: what the convention adds to the std.
+    equations: how many more independent equations the log gives for the weights than there are unknowns.
     """
     weights, complexity = guess
     if complexity == 0:
@@ -177,7 +180,8 @@ def degrees_of_freedom(log: Tensors, terms: Terms, solution: Solution) -> float:
     """Return how many independent equations a log gives for the weights, less the number of unknowns. For a large log
     they are not counted: infinity is returned.
 
-    terms: what a method multiplies by the weights and adds up on this log; solution: the weights that fit.
+    terms: what a method multiplies by the weights and adds up on this log.
+    solution: the weights that fit.
     """
     if terms.x.shape[1] > _MANY:
         return math.inf

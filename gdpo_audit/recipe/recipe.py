@@ -104,8 +104,9 @@ class Tensors:
         return half_step(self.grid, self.advantages.nan_to_num())
 
     def read(self, convention: Convention, weights: Sequence[float] | None = None) -> Batch:
-        """Return the log as a `Batch` under a convention, ready for a method. weights: one per reward, 1 each by
-        default.
+        """Return the log as a `Batch` under a convention, ready for a method.
+
+        weights: one per reward, 1 each by default.
         """
         lengths = self._batch.lengths if convention.last_step == "tokens" else None
         batch = replace(self._batch, convention=convention, lengths=lengths)
@@ -136,8 +137,10 @@ class Tensors:
 
 
 def tensors_of(table: pl.DataFrame, rewards: Sequence[str]) -> Tensors:
-    """Return the table of a run as tensors. rewards: the names of the rewards to take. The rows of a group, and those
-    of a batch, have to stand together in the table.
+    """Return the table of a run as tensors.
+
+    rewards: the names of the rewards to take. The rows of a group, and those of a batch, have to stand together in the
+        table.
 
     Without a column of advantages, all advantages are NaN. The lengths are None if they are not logged, or if one of
     them is missing or no whole number from 1 on.
@@ -196,8 +199,8 @@ def compare(log: Tensors, recipe: Recipe) -> Comparison:
 def compare_with(log: Tensors, method: str, batch: Batch, after: str = "") -> Comparison:
     """Compare the logged advantages with those that a method makes of a batch.
 
-    batch: the rewards of the log, with the convention and the weights to use. after: what changed the advantages after
-    the method, a key of AFTER; "" for no change.
+    batch: the rewards of the log, with the convention and the weights to use.
+    after: what changed the advantages after the method, a key of AFTER; "" for no change.
     """
     formula, batch = method_for(method, batch)
     steps = formula(batch)
@@ -220,7 +223,8 @@ def _after(after: str, computed: Tensor, log: Tensors) -> tuple[Tensor, Tensor]:
     by which that change multiplies each.
 
     after: the change, a key of AFTER: "whitened" gives the batch mean 0 and std 1, "factor" multiplies the batch by the
-    number that brings it nearest to the logged advantages. computed: (responses,) the advantages before the change.
+        number that brings it nearest to the logged advantages.
+    computed: (responses,) the advantages before the change.
     log: says which responses have a logged advantage; only these count in mean, std and factor.
     """
     index, there = log.batch_of_response, ~log.advantages.isnan() & computed.isfinite()
@@ -278,8 +282,9 @@ def hidden_groups(table: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
 
 
 def half_step(grid: str, x: Tensor) -> Tensor:
-    """Return how far rounding to a grid can move each of the numbers x, and a little more; 0 without a grid. grid: a
-    key of GRIDS, or "" for none.
+    """Return how far rounding to a grid can move each of the numbers x, and a little more; 0 without a grid.
+
+    grid: a key of GRIDS, or "" for none.
 
     >>> [round(half_step(grid, torch.tensor([1.0])).item(), 5) for grid in ("2 decimals", "bf16")]
     [0.005, 0.00391]

@@ -17,8 +17,9 @@ def float32_error(method: str, batch: Batch, steps: Steps) -> Tensor:
     makes it larger. It is 0 in a group whose values add up exactly, unless a step over the batch brings in the
     round-off of other groups.
 
-    method: the id of the method; steps: its computation of the advantages from `batch` in float64. The bound is (…,
-    prompts, rollouts) or (responses,), or a single 0 of the shape (1,) if all values add up exactly.
+    method: the id of the method.
+    steps: its computation of the advantages from `batch` in float64. The bound is (…, prompts, rollouts) or
+        (responses,), or a single 0 of the shape (1,) if all values add up exactly.
     """
     c, group, in_z = batch.convention, batch.group, steps.z is not None
     terms = batch.rewards if in_z else batch.weights * batch.rewards

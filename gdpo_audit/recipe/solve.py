@@ -62,8 +62,10 @@ Solved = tuple[Terms, Solution]
 
 @dataclass(frozen=True)
 class Attempt:
-    """A recipe that was tried, with weights for one method and convention. share, error: in which share of the batches
-    it reproduces the log, and with which root mean square error. complexity: about how many digits its weights have.
+    """A recipe that was tried, with weights for one method and convention.
+
+    share, error: in which share of the batches it reproduces the log, and with which root mean square error.
+    complexity: about how many digits its weights have.
     """
 
     recipe: Recipe
@@ -89,10 +91,10 @@ def solve(
     """Return the recipe that reproduces the logged advantages in the most batches of some tables, or in about as many
     with simpler weights. None if none does so in enough of them, at least a third, or if no table has advantages.
 
-    framework: the id of the framework whose conventions are tried first; an unknown id raises InputError. weights: one
-    per reward, tried first. If the weights change during the run, the recipe has those that fit the most batches. If
-    recipes with different weights make the same advantages, the weights that differ are marked as unknown, unless they
-    are the given ones.
+    framework: the id of the framework whose conventions are tried first; an unknown id raises InputError.
+    weights: one per reward, tried first. If the weights change during the run, the recipe has those that fit the most
+        batches. If recipes with different weights make the same advantages, the weights that differ are marked as
+        unknown, unless they are the given ones.
     """
     tables = [table for table in tables if "advantage" in table.columns]
     if not tables:
@@ -163,7 +165,10 @@ def same_weights(first: Recipe, second: Recipe) -> bool:
 def _search(log: Tensors, conventions: Sequence[str], given: Weights | None) -> Attempt | None:
     """Return the first attempt that reproduces the whole log exactly with simple weights. If there is none, return the
     one with the simplest weights among those that reproduce the log about as well as the best. None if none reproduces
-    enough of it. conventions: keys of ALL_CONVENTIONS, the likeliest first. given: weights to try first, or None.
+    enough of it.
+
+    conventions: keys of ALL_CONVENTIONS, the likeliest first.
+    given: weights to try first, or None.
     """
     attempts: list[Attempt] = []
     for attempt in _attempts(log, conventions, given):
@@ -178,8 +183,10 @@ def _attempts(
 ) -> Iterator[Attempt]:
     """Yield for each method and convention the best attempt with them, if it reproduces enough of the log.
 
-    conventions: keys of ALL_CONVENTIONS, the likeliest first. given: weights to try first, or None. by_chance: whether
-    to yield attempts also on a log with no more equations than unknowns, which chance alone may make fit.
+    conventions: keys of ALL_CONVENTIONS, the likeliest first.
+    given: weights to try first, or None.
+    by_chance: whether to yield attempts also on a log with no more equations than unknowns, which chance alone may make
+        fit.
     """
     few_sizes = _few_sizes(log)
     solved: dict[tuple[object, ...], Solved] = {}
@@ -205,7 +212,9 @@ def _few_sizes(log: Tensors) -> bool:
 def candidates(log: Tensors, conventions: Sequence[str]) -> Iterator[tuple[str, str, tuple[object, ...]]]:
     """Yield methods and conventions to try, the likeliest first: the id of a method, the key of a convention, and a key
     for the terms that the method adds up. A pair that computes the same as an earlier one on this log is left out, and
-    so is GDPO by tokens where the log has no lengths. conventions: keys of ALL_CONVENTIONS, the likeliest first.
+    so is GDPO by tokens where the log has no lengths.
+
+    conventions: keys of ALL_CONVENTIONS, the likeliest first.
 
     Candidates with the same third item add up the same terms, so that the weights need to be solved for only once.
     """
@@ -241,8 +250,9 @@ def _attempt(
 ) -> Attempt | None:
     """Return the attempt with the best weights for one method and convention; None if these cannot have made the log.
 
-    given: weights to try first, or None. solved: the terms of the method, and the weights that fit them. by_chance:
-    whether a fit counts that chance alone may have made, as the log has no more equations than unknowns.
+    given: weights to try first, or None.
+    solved: the terms of the method, and the weights that fit them.
+    by_chance: whether a fit counts that chance alone may have made, as the log has no more equations than unknowns.
     """
     terms, solution = solved
     batch, live = log.read(ALL_CONVENTIONS[convention]), terms.live_batches(log.batches)
@@ -290,7 +300,8 @@ def _trial_of(batch: Batch, method: str, given: Weights | None, solved: Solved, 
     """Return the weights to try with one method and convention. None if, by the logged advantages, too few units were
     divided as the method divides. Units are the groups, or the batches if the method divides over these.
 
-    given: weights to try first; None for 1 each. solved: the terms of the method and the weights solved from them;
+    given: weights to try first; None for 1 each.
+    solved: the terms of the method and the weights solved from them.
     solvable: whether weights could be solved for; if not, only `given` and weights of 1 are tried.
     """
     terms, solution = solved
@@ -315,7 +326,9 @@ def _trial_of(batch: Batch, method: str, given: Weights | None, solved: Solved, 
 def _best(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt]:
     """Return the attempts that are about as good as the best one, in their order. Such an attempt has a share of at
     least 98 % of the largest one. Its error is at most `_EXACT`, or at most `slack` times the smallest error, which
-    counts as no smaller than what the rounding of the log explains. attempts: one or more.
+    counts as no smaller than what the rounding of the log explains.
+
+    attempts: one or more.
     """
     most = max(attempt.share for attempt in attempts)
     attempts = [attempt for attempt in attempts if attempt.share >= 0.98 * most]
@@ -328,7 +341,9 @@ def _best(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt]:
 def _judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float, float]:
     """Return how well a method makes the logged advantages: in what share of the live batches it makes all of them, and
     its root mean square error in these batches. Return 0 and infinity if there are none, or if they are only some and
-    its errors there are not far below the advantages. live: (batches,) whether a batch says anything on the weights.
+    its errors there are not far below the advantages.
+
+    live: (batches,) whether a batch says anything on the weights.
     """
     comparison = compare_with(log, method, batch)
     error, index = comparison.error, log.batch_of_response
@@ -348,7 +363,10 @@ def _judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float
 def _agree(log: Tensors, chosen: Attempt, alternatives: Iterator[Attempt]) -> Recipe:
     """Return the simplest recipe that makes the logged advantages, or the chosen one if the advantages are rounded.
     Other recipes may make them too. What differs in these is marked: a weight as unknown, the scale as open, and the
-    convention as open if the advantages are rounded. chosen: the attempt that was found; alternatives: any attempts.
+    convention as open if the advantages are rounded.
+
+    chosen: the attempt that was found.
+    alternatives: any attempts.
     """
     recipe, count = chosen.recipe, len(chosen.recipe.weights)
     made_by, readings = (recipe.method, recipe.convention), [chosen]

@@ -57,12 +57,18 @@ class Terms:
     batch: Tensor  # (units,) the batch of each unit
 
     def total(self, value: Tensor) -> Tensor:
-        """Return (…, units) the sums of a value over the responses of each unit. value: (…, responses)."""
+        """Return (…, units) the sums of a value over the responses of each unit.
+
+        value: (…, responses).
+        """
         return value.new_zeros(*value.shape[:-1], len(self.batch)).index_add_(-1, self.unit, value)
 
     def mean(self, value: Tensor, trust: Tensor) -> Tensor:
         """Return (…, responses), for each response, the mean of a value over its unit (a group or a batch). Return 0
-        everywhere unless `shifted`. value: (…, responses). trust: (responses,) the weight of each in that mean.
+        everywhere unless `shifted`.
+
+        value: (…, responses).
+        trust: (responses,) the weight of each in that mean.
         """
         if not self.shifted:
             return torch.zeros_like(value)
@@ -73,7 +79,8 @@ class Terms:
         """Return the sum over all groups of how many different terms the responses of a group have. A response's term
         is a vector of one number per reward.
 
-        some: (responses,) the responses that count; group: (responses,) the group of each response.
+        some: (responses,) the responses that count.
+        group: (responses,) the group of each response.
         """
         draw = torch.rand(len(self.x), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         mark = (self.x.T @ draw * 1e6).round()[some]  # equal for equal terms
@@ -81,8 +88,9 @@ class Terms:
 
     def live_batches(self, batches: int) -> Tensor:
         """Return (batches,) whether each batch shows anything of the weights. It does if a response with a logged
-        advantage has a term other than 0 for some reward, as where that reward varies in its group. batches: the number
-        of batches.
+        advantage has a term other than 0 for some reward, as where that reward varies in its group.
+
+        batches: the number of batches.
 
         A batch also counts if the log has an advantage other than 0 where the method gives none, since values are
         missing.
@@ -95,7 +103,8 @@ def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
     """Return the terms that a method adds up. They are the z-scores of each reward if the method computes them, else
     each reward minus the mean that the method subtracts, not divided by anything.
 
-    log: the logged advantages; batch: the rewards.
+    log: the logged advantages.
+    batch: the rewards.
     """
     count, groups, logged = len(batch.rewards), log.group_of_response, log.advantages
     formula, batch = method_for(method, batch)
@@ -162,7 +171,10 @@ class Solution:
 def solution_of(terms: Terms, batches: int) -> Solution:
     """Return the weights that fit the logged advantages of the most batches, found by `_agreeing_batches` and solved
     anew from all these batches together. If no batch fits, the weights are solved from all batches in which a reward
-    varies. terms: what the method adds up; batches: how many batches there are.
+    varies.
+
+    terms: what the method adds up.
+    batches: how many batches there are.
     """
     size = (terms.x.square().sum(1) / terms.included.sum().clamp(min=1)).sqrt()
     varying = size > 0
@@ -203,8 +215,9 @@ def solution_of(terms: Terms, batches: int) -> Solution:
 def _per_reward(columns: Tensor, size: Tensor) -> Tensor:
     """Return (rewards, …) the weights that belong to terms as they are, from weights that belong to scaled terms.
 
-    columns: (varying rewards, …) the weights on terms that were divided by their `size`, without the rewards whose
-    size is 0; those get weight 0. size: (rewards,) the root mean square of each reward's terms.
+    columns: (varying rewards, …) the weights on terms that were divided by their `size`, without the rewards whose size
+        is 0; those get weight 0.
+    size: (rewards,) the root mean square of each reward's terms.
     """
     weights = size.new_zeros(len(size), columns.shape[1])
     weights[size > 0] = columns / size[size > 0, None]
@@ -236,7 +249,10 @@ class _Moments:
         return self.every.diagonal(dim1=1, dim2=2).sum(1)
 
     def summed(self, batches: Tensor) -> "_Moments":
-        """Return the sums over some batches, as if these were one batch. batches: (batches,) which of them count."""
+        """Return the sums over some batches, as if these were one batch.
+
+        batches: (batches,) which of them count.
+        """
         moments = (self.every, self.orthogonal, self.along, self.round_off, self.rounding)
         return _Moments(*(moment[batches].sum(0, keepdim=True) for moment in moments))
 
@@ -245,7 +261,8 @@ def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
     """Return, for each batch, the sums of products of terms and advantages that `_Moments` names.
 
     x: (rewards, responses) the terms of the rewards that vary, for each reward divided by the root of their mean
-    square. batches: how many batches there are.
+        square.
+    batches: how many batches there are.
     """
     k, total = len(x), terms.total
     size = total(x.square().sum(0)) / total(terms.included).clamp(min=1)
@@ -295,7 +312,8 @@ def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
     """Return (…, rewards) the direction, of length 1, of the weights that fit the logged advantages best.
 
     Under them the weighted sums are as nearly parallel to the advantages as possible: the part of their variance that
-    is orthogonal to the advantages is smallest. every, orthogonal: (…, rewards, rewards) as in `_Moments`.
+    is orthogonal to the advantages is smallest.
+    every, orthogonal: (…, rewards, rewards) as in `_Moments`.
     """
     value, vector = torch.linalg.eigh(every)
     root = value.clamp(min=0).rsqrt().masked_fill(value <= _NOTHING * value.sum(-1, keepdim=True), 0)
@@ -321,9 +339,10 @@ def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tup
 
     A unit is a group or a batch, whose sums are divided by one number. A method that divides by std plus eps shows the
     scale, as eps does not grow with the weights; one that divides by nothing shows it in the size of the advantages.
-    The factor is None and its error infinite if the divisors show no scale. solution: the weights up to a factor, of
-    which the first direction is used; terms: what the method adds up, with the logged advantages; batch: the rewards,
-    with the convention.
+    The factor is None and its error infinite if the divisors show no scale.
+    solution: the weights up to a factor, of which the first direction is used.
+    terms: what the method adds up, with the logged advantages.
+    batch: the rewards, with the convention.
     """
     direction, eps = solution.directions[:, 0], eps_of(batch.convention, method)
     total, x = terms.total, direction @ terms.x
@@ -367,9 +386,10 @@ def separate(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
     """Return (rewards,) those weights of a family, near `wanted`, whose weighted sums have the advantages' direction.
 
     solution: the family. Under all of its weights the weighted sums in each unit, a group or a batch, are parallel to
-    the logged advantages, but they may have the opposite direction. Under the result their dot product with the
-    advantages is positive in each unit; units of batches that do not fit the family do not count. If `_ROUNDS` rounds
-    find no such weights, return those of the last round. terms: what a method multiplies by the weights and adds up;
+        the logged advantages, but they may have the opposite direction. Under the result their dot product with the
+        advantages is positive in each unit; units of batches that do not fit the family do not count. If `_ROUNDS`
+        rounds find no such weights, return those of the last round.
+    terms: what a method multiplies by the weights and adds up.
     wanted: (rewards,).
     """
     along = solution.directions.T @ terms.total(terms.x * terms.a)[:, solution.batches[terms.batch]]
@@ -379,8 +399,9 @@ def separate(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
 
 def separating(columns: Tensor, start: Tensor) -> Tensor:
     """Return a vector near `start` whose dot product with every column is positive. It is moved step by step; after
-    `_ROUNDS` steps it is returned even if some products are not positive yet. columns: (numbers, columns); start and
-    result: (numbers,).
+    `_ROUNDS` steps it is returned even if some products are not positive yet.
+
+    columns: (numbers, columns); start and result: (numbers,).
     """
     y, columns = start, torch.nn.functional.normalize(columns, dim=0)
     for _ in range(_ROUNDS):

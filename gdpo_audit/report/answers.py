@@ -33,8 +33,8 @@ def data_of(f: Facts, tables: Iterable[pl.DataFrame]) -> dict[str, Any] | str:
 
     The data are the rewards of all groups of the run, or of whole batches from all over it if these are too many, and
     the setting and figures that the run had. There are none if the log lacks a reward, if the convention compares each
-    response only with the others of its group, or if a single batch is too large. tables: the tables of the run, read
-    anew.
+    response only with the others of its group, or if a single batch is too large.
+    tables: the tables of the run, read anew.
     """
     convention = ALL_CONVENTIONS[f.basis.convention]
     if f.lacks_a_reward:
@@ -105,8 +105,9 @@ def _vectors(table: pl.DataFrame, rewards: Sequence[str], tokens: bool) -> pl.Da
     Its columns are batch; group; float32, which says whether all rewards of the batch are float32 numbers; "0", "1" and
     so on, the rewards of the vector; n, how many responses of the group have the vector; and over, the weight of these
     responses in the batch step. In a batch that is not float32, rewards are rounded to `DIGITS` significant digits
-    first. tokens: whether the batch step weights responses by their tokens, so that `over` is the sum of their lengths;
-    if not, or if the batch lacks a length, `over` is n.
+    first.
+    tokens: whether the batch step weights responses by their tokens, so that `over` is the sum of their lengths; if
+        not, or if the batch lacks a length, `over` is n.
     """
     starts = starts_of(table["batch"].to_numpy())
     sizes = np.diff(starts, append=len(table))
@@ -132,7 +133,9 @@ def _written(tables: Sequence[pl.DataFrame], rewards: int) -> dict[str, Any]:
     list of groups; a group is three lists of one length: the indices of its vectors in `vectors`, how many of its
     responses have each of them, and the weight of these responses in the batch step. A group lacks the third list if it
     equals the second. `float32` says of each batch whether its rewards are float32 numbers. `groups` is the number of
-    groups. tables: what `_vectors` returns; rewards: how many rewards there are.
+    groups.
+    tables: what `_vectors` returns.
+    rewards: how many rewards there are.
     """
     rows = pl.concat(tables).with_columns(pl.col("over").cast(pl.Int64))
     numbers: dict[tuple[float | None, ...], int] = {}

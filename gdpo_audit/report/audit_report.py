@@ -45,8 +45,9 @@ class AuditReport(ReportMembers, Displayed):
     what_ran: the method that ran and whether that is certain, in sentences.
     first_step, further: what to do, in sentences: the first of them, and all others, or "" if there are none.
     caution: the words that stand before first_step where the log has too few groups to judge, with a space at their
-    end; else empty.
+        end; else empty.
     alternative: the run under another setting, where one was asked for.
+
     Raises InputError when it is made with a finding whose `row` is the number of no row of the plan.
     """
 
@@ -106,9 +107,11 @@ class AuditReport(ReportMembers, Displayed):
         """Compute the figures of the whole run under another method, other weights or another convention, beside the
         figures under the run's own.
 
-        method: as in `gdpo_core.advantages`, except papo, saw and sa_mrpo. weights: {reward: weight}; a reward without
-        one has that of the run. convention: a key of `gdpo_core.CONVENTIONS`. An argument that is not given stays as
-        the run has it. The log is read once more.
+        method: as in `gdpo_core.advantages`, except papo, saw and sa_mrpo.
+        weights: {reward: weight}; a reward without one has that of the run.
+        convention: a key of `gdpo_core.CONVENTIONS`. An argument that is not given stays as the run has it. The log is
+            read once more.
+
         Raises InputError, also where the log has changed since the audit, or the report came here without its log.
         """
         if self._facts is None:
@@ -129,18 +132,21 @@ class AuditReport(ReportMembers, Displayed):
     ) -> Forecast:
         """Forecast what the mean of each reward would have come to under another setting, with an 80 % interval.
 
-        method, weights: as in `what_if`. gate: {"reward": a, "on": b}, if reward a is to count only where b reaches
-        "threshold", by default the highest value of b. Elsewhere a is "otherwise", by default the worst value of a, or
-        0 if that is worse. steps: the number of steps over which the means are taken, by default as many as the log
-        has. Raises InputError, also for a log of fewer than 20 steps.
+        method, weights: as in `what_if`.
+        gate: {"reward": a, "on": b}, if reward a is to count only where b reaches "threshold", by default the highest
+            value of b. Elsewhere a is "otherwise", by default the worst value of a, or 0 if that is worse.
+        steps: the number of steps over which the means are taken, by default as many as the log has.
+
+        Raises InputError, also for a log of fewer than 20 steps.
         """
         return forecast_of(self.facts_with_sample("forecast"), method, weights, gate, steps)
 
     def facts_with_sample(self, asked_by: str) -> Facts:
         """Return the facts with a sample of the log, which is read once more.
 
-        asked_by: the name of what needs them, with which an error begins. Raises InputError where the report came here
-        without its log.
+        asked_by: the name of what needs them, with which an error begins.
+
+        Raises InputError where the report came here without its log.
         """
         if self._facts is None:
             made_here = "a report that gdpo_audit.audit made in this process"
@@ -213,7 +219,9 @@ class AuditReport(ReportMembers, Displayed):
         """Return the report as plain lists, numbers and text, ready for JSON; NaN and infinity become None.
 
         groups: whether the groups that show a finding best are in it, with their texts; a number lets in at most so
-        many groups of each finding, at most five, and None lets in none. Raises InputError for any other value.
+            many groups of each finding, at most five, and None lets in none.
+
+        Raises InputError for any other value.
         """
         report = {"schema": 1, "verdict": self.verdict, "source": self.source, "run": self.run, "rewards": self.rewards}
         report |= {
@@ -264,8 +272,9 @@ class AuditReport(ReportMembers, Displayed):
 
 
 def _table(rows: Sequence[object], schema: Mapping[str, Any]) -> pl.DataFrame:
-    """Return a table with a row for each of some records; schema: the members that become its columns, with their
-    types.
+    """Return a table with a row for each of some records.
+
+    schema: the members that become its columns, with their types.
     """
     return pl.DataFrame([[getattr(row, name) for name in schema] for row in rows], schema=schema, orient="row")
 
@@ -356,7 +365,10 @@ def _listed(phases: Sequence[Phase]) -> Sequence[Phase]:
 
 
 def _reward(f: Facts, k: int, steps: pl.DataFrame) -> RewardPart:
-    """Return the part of a report about the reward of index k; steps: the report's table of steps."""
+    """Return the part of a report about the reward of index k.
+
+    steps: the report's table of steps.
+    """
     sums, several = f.totals.rewards, 2 <= len(f.rewards) <= CORRELATED
     present, means = int(sums.present[k]), series_of(steps, column(MEAN, f.rewards[k]))
     first, last = quarters(means)

@@ -15,7 +15,8 @@ LEFT, TOP, BOTTOM = 36, 18, 16  # the room around the plot for the numbers, the 
 class Axes:
     """The axes of a picture: where a step and a value stand in it, in pixels.
 
-    steps, values: the two ends of the axis of steps, and of the axis of values; width, height: of the whole picture;
+    steps, values: the two ends of the axis of steps, and of the axis of values.
+    width, height: of the whole picture.
     right: what is left free on its right side.
     """
 
@@ -48,7 +49,10 @@ class Axes:
         return tag("path", kind="course", d="".join(f"M{stretch}h0" for stretch in lines))
 
     def band(self, steps: Sequence[float], series: Series, spread: float) -> Html:
-        """Draw a band around the course of a series. spread: how far the band reaches above and below each number."""
+        """Draw a band around the course of a series.
+
+        spread: how far the band reaches above and below each number.
+        """
         drawn = []
         for stretch in _stretches(steps, series):
             above = [self.point(step, value + spread) for step, value in stretch]
@@ -105,7 +109,10 @@ def _stretches(steps: Sequence[float], series: Series) -> Iterator[list[tuple[fl
 
 
 def svg(axes: Axes, aria_label: str, *content: Html) -> Html:
-    """Return a picture with this content, in the size of its axes; aria_label: what a screen reader says of it."""
+    """Return a picture with this content, in the size of its axes.
+
+    aria_label: what a screen reader says of it.
+    """
     return tag(
         "svg", *content, kind="plot", viewBox=f"0 0 {axes.width} {axes.height}", role="img", aria_label=aria_label
     )

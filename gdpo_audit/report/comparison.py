@@ -79,9 +79,10 @@ class HowMade:
 class PooledSpeed:
     """The speed at which one reward followed a push over several runs.
 
-    speed: how far the logit of the reward's rate moved in a step for a push of 1. error: the standard error of the
-    speed. between: how far the speeds of the runs differ beyond their errors, as a standard deviation. by_run: the
-    speed and its error in each run; None where a run does not tell it.
+    speed: how far the logit of the reward's rate moved in a step for a push of 1.
+    error: the standard error of the speed.
+    between: how far the speeds of the runs differ beyond their errors, as a standard deviation.
+    by_run: the speed and its error in each run; None where a run does not tell it.
     """
 
     reward: str
@@ -92,7 +93,9 @@ class PooledSpeed:
 
     def of_runs(self, runs: slice) -> tuple[float, float] | None:
         """Return the speed pooled over some of the runs, and its standard error; None where none of these runs tells
-        it. runs: the places of the runs in `by_run`.
+        it.
+
+        runs: the places of the runs in `by_run`.
         """
         known = np.array([x for x in self.by_run[runs] if x is not None])
         return pool(known[:, 0], known[:, 1])[:2] if len(known) else None
@@ -200,8 +203,9 @@ def _with_error(speed: tuple[float, float] | None) -> str:
 
 
 def _row(x: Change, unit: str) -> list[str]:
-    """Return the cells of one figure as text, in the order of the columns of `figures_table`. unit: steps or runs, over
-    which the interval is taken.
+    """Return the cells of one figure as text, in the order of the columns of `figures_table`.
+
+    unit: steps or runs, over which the interval is taken.
     """
     words = {"mean": number, "push": signed}.get(x.figure, percent)
     interval = MISSING if x.low is None else f"{words(x.low)} to {words(x.high)}"

@@ -25,8 +25,8 @@ def reward_look(k: int) -> str:
 def table(head: Sequence[object], rows: Sequence[Sequence[object]], prose: bool = False, folds: bool = True) -> Html:
     """Return a table, whose first column names the rows, in an element that scrolls if the table is wide.
 
-    prose: whether the cells hold words, else numbers. folds: whether a wide table has the cells of a row below each
-    other on a phone.
+    prose: whether the cells hold words, else numbers.
+    folds: whether a wide table has the cells of a row below each other on a phone.
     """
     wide = folds and len(head) > (2 if prose else 4)
     drawn = _html.table(head, rows, " ".join(["runs"] * prose + ["wide"] * wide), folds=wide)
@@ -43,7 +43,8 @@ def slider_ends(report: AuditReport, weights: Sequence[float]) -> tuple[float, f
 
     The range covers 0 and 1, twice each weight of the run, and about 1.2 times each other weight that the report names:
     the weights of its plan, and the weights that a finding names as large enough for no pair to be in the wrong order.
-    A weight of such a finding that is far too large to use is left out. weights: those of the run.
+    A weight of such a finding that is far too large to use is left out.
+    weights: those of the run.
     """
     named = [w for row in report.plan for w in row.weights.values()]
     for finding in report.findings:
@@ -59,8 +60,9 @@ def answers(report: AuditReport, say: Callable[[str], str] = str) -> Html:
     """Return the controls for other settings, beside the figures of the run; answers.js computes what they do.
 
     Where nothing can be computed, a sentence that says why stands in their place; for a report without its log, the
-    result is empty. say: rewrites a sentence of the audit for the place where it is shown, as the page has controls
-    where a terminal has options.
+    result is empty.
+    say: rewrites a sentence of the audit for the place where it is shown, as the page has controls where a terminal has
+        options.
     """
     data = report.answers if comparable(report) else not_comparable(report)
     if data is None:
@@ -102,7 +104,9 @@ def _reward_row(k: int, name: str, weight: float, had: Mapping[str, Any], ends: 
     """Return the cells of one reward: its name, the slider of its weight, and each figure twice, as it would be and as
     it was.
 
-    k: the index of the reward; had: the figures of the run; ends: the ends of the slider.
+    k: the index of the reward.
+    had: the figures of the run.
+    ends: the ends of the slider.
     """
     low, high = ends
     label_of = f"weight of {name}"

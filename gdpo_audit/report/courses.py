@@ -32,10 +32,12 @@ _SHIFT = "A dotted line marks the step at which the mean moved to a new level."
 class Course:
     """The course of one figure of a reward over the steps of a run, and what its picture shows beside it.
 
-    figure: what the numbers are, which is mean, push or share; heading: what stands above the picture; series: the
-    numbers, None for a step without one; spread: the std of the noise in a number; the picture draws a band as wide
-    above and below the course, and none for 0; since: the step at which the numbers move to a new level, None if they
-    do not.
+    figure: what the numbers are, which is mean, push or share.
+    heading: what stands above the picture.
+    series: the numbers, None for a step without one.
+    spread: the std of the noise in a number; the picture draws a band as wide above and below the course, and none for
+        0.
+    since: the step at which the numbers move to a new level, None if they do not.
     """
 
     figure: str
@@ -93,7 +95,10 @@ def courses_of(report: AuditReport) -> dict[str, list[Course]]:
 
 
 def course_picture(report: AuditReport, name: str, more: Html | str = "") -> Html:
-    """Draw the mean of one reward over the steps, large; empty for a log of a single step. more: stands below it."""
+    """Draw the mean of one reward over the steps, large; empty for a log of a single step.
+
+    more: stands below it.
+    """
     k = [reward["name"] for reward in report.rewards].index(name)
     steps, reward = report.steps["step"].to_list(), report.rewards[k]
     if len(steps) < 2:
@@ -132,8 +137,9 @@ def _axes(
     """Return the axes of each picture, by the index of the reward and the name of the figure: mean, push or share.
 
     All pushes have the same axes, and so have all shares. Means have the same axes if their rewards are about as large.
-    steps: the first and the last step; rewards: the courses of each reward; sizes: a number per reward, equal for
-    rewards that are about as large (see `alike`).
+    steps: the first and the last step.
+    rewards: the courses of each reward.
+    sizes: a number per reward, equal for rewards that are about as large (see `alike`).
     """
     axes = {}
     for of_figure in zip(*rewards, strict=True):
@@ -151,9 +157,13 @@ def _axes(
 
 
 def _picture(name: str, drawn: Course, axes: Axes, steps: Sequence[int], heading: Html | None = None) -> Html:
-    """Draw how one figure of a reward, such as its mean, went over the steps. name: the name of the reward; drawn: the
-    figure with its numbers; axes: of the picture; steps: the step of each number; heading: what stands above the
-    picture, by default the name of the figure and the heading of `drawn`.
+    """Draw how one figure of a reward, such as its mean, went over the steps.
+
+    name: the name of the reward.
+    drawn: the figure with its numbers.
+    axes: of the picture.
+    steps: the step of each number.
+    heading: what stands above the picture, by default the name of the figure and the heading of `drawn`.
     """
     heading = heading or tag("text", f"{drawn.figure} ", tag("tspan", drawn.heading, kind="value"), x=0, y=11)
     lines = [axes.frame()]
@@ -169,7 +179,10 @@ def _picture(name: str, drawn: Course, axes: Axes, steps: Sequence[int], heading
 
 
 def _legend(report: AuditReport, shared: bool) -> str:
-    """Return the sentences below the pictures that say what they show; shared: whether all means have the same axes."""
+    """Return the sentences below the pictures that say what they show.
+
+    shared: whether all means have the same axes.
+    """
     says = [
         "The two numbers above each plot of a mean are the means in the first and in the last quarter of the run.",
         _BAND,
@@ -215,7 +228,7 @@ def forecast_picture(forecast: Forecast, name: str, logged: pl.DataFrame | None 
     """Draw the course of one reward as it ran and as it is forecast under a setting, with its 80 % interval.
 
     logged: the steps of the report, whose means are drawn as dots; None: without dots. Where the log tells no forecast,
-    a sentence stands in place of the picture.
+        a sentence stands in place of the picture.
     """
     told, setting = forecast.rewards[name], _setting(forecast)
     if told.difference is None or told.low is None or told.high is None:
@@ -256,7 +269,9 @@ def _forecast_svg(forecast: Forecast, told: RewardForecast, means: Series | None
     """Draw the courses of a reward as it ran and as forecast, with the band of the forecast and the logged means as
     dots.
 
-    told: the forecast of the reward; means: the logged means, None for no dots; aria_label: what a screen reader says.
+    told: the forecast of the reward.
+    means: the logged means, None for no dots.
+    aria_label: what a screen reader says.
     """
     steps, (below, above) = forecast.steps, forecast_band(told)
     drawn = [*told.as_it_ran, *below, *above, *present(means or [])]

@@ -20,8 +20,8 @@ MEANING = (
 def group_tables(report: AuditReport, finding: Finding, most: int = MOST, clipped: int = 60) -> list[Table]:
     """Return tables of the groups that show a finding best, one for each group, at most `most`.
 
-    Empty where no group shows the finding. If several findings have one id, only the first of them has tables. clipped:
-    the most characters of an answer; a prompt may have three times as many.
+    Empty where no group shows the finding. If several findings have one id, only the first of them has tables.
+    clipped: the most characters of an answer; a prompt may have three times as many.
     """
     first = next(earlier for earlier in report.findings if earlier.id == finding.id)
     return _tables(report, finding.id, most, clipped) if finding is first else []
@@ -31,13 +31,18 @@ def punished_tables(report: AuditReport, most: int = 1, clipped: int = 60) -> li
     """Return tables of the groups with the most answers that are punished, which means that they are above the group's
     mean of a reward and yet get an advantage of 0 or less.
 
-    The reward is the primary one, or else the first. most: the most tables; clipped: the most characters of an answer.
+    The reward is the primary one, or else the first.
+    most: the most tables.
+    clipped: the most characters of an answer.
     """
     return _tables(report, PUNISHED, most, clipped)
 
 
 def _tables(report: AuditReport, finding: str, most: int, clipped: int) -> list[Table]:
-    """Return tables of the first groups that a report holds for a finding. finding: its id; most: the most tables;
+    """Return tables of the first groups that a report holds for a finding.
+
+    finding: its id.
+    most: the most tables.
     clipped: the most characters of an answer; a prompt may have three times as many.
     """
     groups = [group for group in report.groups if group.finding == finding]
@@ -49,8 +54,8 @@ def group_table(report: AuditReport, group: ExampleGroup, clipped: int = 60) -> 
 
     The advantages are the logged one, if there is one, and those that GRPO, GDPO and the run's method give this group
     by itself. In a group of more than MANY answers, answers with the same rewards and logged advantage share a row;
-    after ROWS rows, one row says how many are left out. clipped: the most characters of an answer; a prompt may have
-    three times as many.
+    after ROWS rows, one row says how many are left out.
+    clipped: the most characters of an answer; a prompt may have three times as many.
     """
     methods = list(dict.fromkeys(["grpo", "gdpo", group.method]))
     head = ["response", *map(one_line, group.names), *["logged"] * bool(group.logged), *(NAMES[m] for m in methods)]

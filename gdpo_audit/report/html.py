@@ -94,8 +94,9 @@ def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say
     findings, these included.
 
     Lines of configuration have a button that copies them, and a finding shows its title alone until it is opened.
-    guide: returns, for a finding, a link to where the page explains it; asks: what stands before the findings, as
-    `asking` returns it; say: rewrites a sentence of the audit for the page.
+    guide: returns, for a finding, a link to where the page explains it.
+    asks: what stands before the findings, as `asking` returns it.
+    say: rewrites a sentence of the audit for the page.
     """
     cards = []
     for finding in report.findings:
@@ -119,7 +120,8 @@ def details(report: AuditReport, say: Say = str) -> dict[str, Callable[[], Html]
 def _behind(report: AuditReport, fold: str, say: Say) -> Html:
     """Return the sections of a report that belong in one fold of the page, as HTML.
 
-    fold: the title of the fold; say: rewrites a sentence of the audit for the page.
+    fold: the title of the fold.
+    say: rewrites a sentence of the audit for the page.
     """
     behind = (section for section in sections(report) if section.fold == fold)
     return tag("div", *(_section(section, say=say) for section in behind), kind="audit")
@@ -129,7 +131,8 @@ def asking(report: AuditReport, say: Say = str) -> Html:
     """Return the controls for other settings, with the data from which `SCRIPT` computes them, as HTML.
 
     Where nothing can be computed, a sentence that says why stands in their place; for a report without its log, the
-    result is empty. say: rewrites a sentence of the audit for the place where it is shown.
+    result is empty.
+    say: rewrites a sentence of the audit for the place where it is shown.
     """
     data = report.answers if comparable(report) else None
     written = json.dumps(data, separators=(",", ":")) if isinstance(data, Mapping) else None
@@ -143,8 +146,9 @@ def what_if(w: WhatIf) -> Html:
 
 
 def _first(report: AuditReport, say: Say = str) -> Html:
-    """Return what comes first in a report: what to do, what ran, and the picture that `opening` draws. say: rewrites a
-    sentence of the audit for the page.
+    """Return what comes first in a report: what to do, what ran, and the picture that `opening` draws.
+
+    say: rewrites a sentence of the audit for the page.
     """
     further = f" {say(report.further)}" if report.further else ""
     verdict = tag("p", report.caution, tag("b", say(report.first_step)), further, kind="verdict-line")
@@ -156,8 +160,9 @@ def _section(
 ) -> Html:
     """Return one section of a report as HTML.
 
-    box: draws lines of configuration, given the lines and what they do; None draws them without a button. say: as in
-    `front`. above: the sentences on columns that stand above the section, which its tables do not repeat.
+    box: draws lines of configuration, given the lines and what they do; None draws them without a button.
+    say: as in `front`.
+    above: the sentences on columns that stand above the section, which its tables do not repeat.
     """
     box = box or (lambda lines, _: _lines(lines))
     facts = [tag("div", tag("dt", name), tag("dd", _with_lines(say(fact)))) for name, fact in section.facts.items()]
@@ -179,8 +184,8 @@ def _table(t: Table, above: Collection[str] = ()) -> Html:
     """Return a table of a report as HTML: its title, its cells, its note, and a fold that explains its columns. Columns
     of block characters, which draw courses in a terminal, are left out.
 
-    A table that is `deep` is folded on a phone. above: the sentences on columns that stand above the table and are not
-    repeated.
+    A table that is `deep` is folded on a phone.
+    above: the sentences on columns that stand above the table and are not repeated.
     """
     heading, note = tag("h3", t.title) if t.title else "", tag("p", t.note) if t.note else ""
     says = [tag("li", sentence) for sentence in t.meanings if sentence not in above]
@@ -212,8 +217,9 @@ def copy_box(lines: str, purpose: str) -> Html:
 
 
 def _findings(report: AuditReport, cards: Sequence[Html]) -> Html:
-    """Return the findings of a report under a heading that counts them; cards: the findings as HTML. Empty
-    without any.
+    """Return the findings of a report under a heading that counts them.
+
+    cards: the findings as HTML. Empty without any.
     """
     return join(tag("h3", f"Findings: {severity_counts(report)}"), *cards) if cards else Html()
 
@@ -228,7 +234,9 @@ def _name_of_figure(finding: Finding, key: str) -> str:
 
 
 def _figure(key: str, x: object) -> str:
-    """Return the value of a piece of evidence as text; key: its name.
+    """Return the value of a piece of evidence as text.
+
+    key: its name.
 
     If the name begins with `NAMED`, the value is a weight, above which no pair is in the wrong order. It is rounded up
     then, as it is in the sentence of the finding.
@@ -239,8 +247,10 @@ def _figure(key: str, x: object) -> str:
 def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Html, opened: bool = True) -> Html:
     """Return a finding as a line with its title, which opens to its message, a remedy, where to read more, its figures.
 
-    way: a link to what the page says about the finding, or the name of that place; fix: the remedy, as lines of
-    configuration; more: what stands below the figures, such as groups; opened: whether the line is open at first.
+    way: a link to what the page says about the finding, or the name of that place.
+    fix: the remedy, as lines of configuration.
+    more: what stands below the figures, such as groups.
+    opened: whether the line is open at first.
     """
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
     title = join(shape, tag("b", finding.title), " ", tag("code", finding.id))
@@ -268,8 +278,9 @@ def _groups(report: AuditReport, finding: Finding) -> Html:
 
 
 def _opened(title: str, tables: Sequence[Table], label: str) -> Html:
-    """Return a fold with tables of groups, which opens on a click; empty without tables. label: the title of the fold
-    for a screen reader.
+    """Return a fold with tables of groups, which opens on a click; empty without tables.
+
+    label: the title of the fold for a screen reader.
     """
     groups = []
     for t in tables:
@@ -283,8 +294,9 @@ def _opened(title: str, tables: Sequence[Table], label: str) -> Html:
 def document(reports: AuditReport | Sequence[AuditReport], note: str = "") -> str:
     """Return a complete HTML document with one report, or with several one below the other.
 
-    note: a text about the log that stands first, such as where it comes from. Raises InputError where there is no
-    report.
+    note: a text about the log that stands first, such as where it comes from.
+
+    Raises InputError where there is no report.
     """
     reports = [reports] if isinstance(reports, AuditReport) else list(reports)
     expect(len(reports) > 0, "reports", "at least one", "none")

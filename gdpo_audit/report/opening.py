@@ -116,7 +116,8 @@ def _bars(report: AuditReport) -> Html:
 def _bar(look: str, value: float | None, words: str, least: float) -> Html:
     """Draw a bar from 0 to a value, on an axis from `least` to 1, and write the value beside it.
 
-    look: the CSS class of the bar; words: the value in words. Without a value, or for NaN, only the axis is drawn.
+    look: the CSS class of the bar.
+    words: the value in words. Without a value, or for NaN, only the axis is drawn.
     """
     unit = 100 / (1 - least)
     zero = -least * unit

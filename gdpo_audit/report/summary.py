@@ -76,8 +76,9 @@ def source_facts(report: AuditReport) -> dict[str, str]:
 
 
 def _window(steps: Sequence[int] | None) -> str:
-    """Return in words to which steps a report is limited; empty without a limit. steps: the first and the
-    last of them.
+    """Return in words to which steps a report is limited; empty without a limit.
+
+    steps: the first and the last of them.
     """
     return "" if steps is None else f"; this report covers only steps {steps[0]} to {steps[1]}"
 
@@ -381,7 +382,9 @@ def _of_reward(reward: ByRewardPart, several: bool) -> str:
 
 def what_if_table(w: WhatIf) -> Table:
     """Return a table of the run as it was and under another setting: the method, the convention if it differs, the
-    weights that differ, and each figure under both settings. w: both settings with their figures.
+    weights that differ, and each figure under both settings.
+
+    w: both settings with their figures.
     """
     sides: list[dict[str, Any]] = [dict(w.before), dict(w.after)]
     rows = [["method", *(TITLES[side["method"]] for side in sides)]]

@@ -32,6 +32,7 @@ _COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}  # th
 
 def show(reports: Sequence[AuditReport], file: TextIO, groups: int = 0) -> None:
     """Print some reports, and with each finding at most `groups` of the groups that show it best; by default none.
+
     file: where they are printed.
     """
     console = console_of(file)
@@ -43,7 +44,10 @@ def show(reports: Sequence[AuditReport], file: TextIO, groups: int = 0) -> None:
 
 
 def show_changes(c: Changes, file: TextIO) -> None:
-    """Print what changed between runs; file: where it is printed."""
+    """Print what changed between runs.
+
+    file: where it is printed.
+    """
     console = console_of(file)
     _paragraph(console, headline(c), "bold")
     for section in changes_sections(c):
@@ -61,7 +65,7 @@ def print_report(console: Console, report: AuditReport, groups: int = 0) -> None
     findings, and then all other sections but the formulas and the limits.
 
     groups: the most groups that are printed for each finding; 0 for none. If any are, at most as many groups with
-    punished answers follow the findings: answers above the group's mean of a reward with an advantage of 0 or less.
+        punished answers follow the findings: answers above the group's mean of a reward with an advantage of 0 or less.
     """
     _paragraph(console, report.what_first, "bold")
     _paragraph(console, report.forecast_note)
@@ -192,7 +196,8 @@ def _width(table: Table, k: int) -> int:
 def _columns_that_fit(widths: Sequence[int], room: int) -> Iterator[list[int]]:
     """Yield the indices of the columns in each part into which a table is cut if it is too wide for the screen.
 
-    The first column is in every part, each other column in one, as many of them as fit. widths: those of all columns;
+    The first column is in every part, each other column in one, as many of them as fit.
+    widths: those of all columns.
     room: the width of the screen, in characters.
     """
     columns: list[int] = [0]
@@ -250,10 +255,13 @@ def _show_sample(console: Console, sample: SampleScore) -> None:
 
 
 def show_explanation(e: Explanation, prompts: Sequence[int], ties: Sequence[Sequence[int]], file: TextIO) -> None:
-    """Print every number of a computation. prompts: the number of the prompt of each response.
+    """Print every number of a computation.
+
+    prompts: the number of the prompt of each response.
 
     ties: a list for each tie with the indices, from 0, of the responses that share an advantage though their rewards
-    differ. file: where it is printed.
+        differ.
+    file: where it is printed.
     """
     console = console_of(file)
     _paragraph(console, f"{NAMES[e.method]}, convention {e.convention.name} ({e.convention.source})")
@@ -271,7 +279,10 @@ def show_explanation(e: Explanation, prompts: Sequence[int], ties: Sequence[Sequ
 
 def _notes(e: Explanation, ties: Sequence[Sequence[int]]) -> Iterator[str]:
     """Yield the lines below the tables of a computation: the mean and std of its batch step, its ties, and what its
-    formulas leave out. e: the computation; ties: for each tie, the indices of its responses.
+    formulas leave out.
+
+    e: the computation.
+    ties: for each tie, the indices of its responses.
     """
     if isinstance(e.batch_mean, float) and isinstance(e.batch_std, float):
         over = "tokens" if e.convention.last_step == "tokens" else "responses"
@@ -286,8 +297,9 @@ def _steps(e: Explanation, rows: Sequence[int], group: int) -> Table:
     """Return a table of the responses to one prompt, with a column for each step of the computation.
 
     A column that is normalised has its mean and std in two rows at the end of the table. With leave-one-out, each
-    response has a mean and std of its own in the group, which stand in more columns. rows: the indices of the
-    responses; group: the index of the prompt.
+    response has a mean and std of its own in the group, which stand in more columns.
+    rows: the indices of the responses.
+    group: the index of the prompt.
     """
     rewards = [f"r{k + 1}" for k in range(len(e.weights))]
     columns = {name: [raw(x) for x in e.rewards[rows, k].tolist()] for k, name in enumerate(rewards)}

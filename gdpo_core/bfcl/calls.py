@@ -15,8 +15,9 @@ MAX_ANSWER = 4000  # the most characters of an answer; far longer text can keep 
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a function as an answer sent it, with its arguments by name. positional: the names of the arguments
-    that were sent by position.
+    """A call of a function as an answer sent it, with its arguments by name.
+
+    positional: the names of the arguments that were sent by position.
     """
 
     function: str
@@ -33,8 +34,10 @@ def parse_calls(task: Task, answer: str) -> tuple[list[Call], str]:
     text.
 
     task: the task whose functions are called; arguments that are sent by position get their names from its
-    documentation. In an answer with other text only calls of the task's functions are found, and those that cannot be
-    read are passed over. Raises UnreadableAnswer where no call can be read, or the answer is longer than `MAX_ANSWER`.
+        documentation. In an answer with other text only calls of the task's functions are found, and those that cannot
+        be read are passed over.
+
+    Raises UnreadableAnswer where no call can be read, or the answer is longer than `MAX_ANSWER`.
     """
     if len(answer) > MAX_ANSWER:
         raise UnreadableAnswer(f"the answer has {count(len(answer), 'character')}, more than {count(MAX_ANSWER)}")

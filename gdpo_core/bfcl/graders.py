@@ -22,8 +22,10 @@ REWARDS = ("correctness", "style", "conciseness")
 
 @dataclass(frozen=True)
 class Verdict:
-    """A verdict on whether an answer earns one reward. passed: True or False, or the part of the reward that it earns,
-    from 0 to 1; reason: one sentence on why.
+    """A verdict on whether an answer earns one reward.
+
+    passed: True or False, or the part of the reward that it earns, from 0 to 1.
+    reason: one sentence on why.
     """
 
     passed: bool | float
@@ -131,7 +133,7 @@ def _wrong(task: Task, call: Call, wanted: Accepted) -> str | None:
     """Return why a call is not the wanted one, as a sentence without its full stop; None if it is.
 
     wanted: {function: {parameter: accepted values}} of the one wanted call, in which "" says that it may leave the
-    parameter out.
+        parameter out.
     """
     [(function, accepted)] = wanted.items()
     if call.function != function:
@@ -156,8 +158,9 @@ def _deletable(task: Task, function: str, name: str, value: object) -> str | Non
     """Return why one parameter can be deleted from a call without a change of its meaning; None if it cannot.
 
     It can be deleted if the function does not document it. It can also be deleted if it is not required and its value
-    is the documented default or empty. function: the function that is called; name, value: the parameter and what was
-    sent for it.
+    is the documented default or empty.
+    function: the function that is called.
+    name, value: the parameter and what was sent for it.
     """
     schema = parameters_of(task, function).get(name)
     if schema is None:

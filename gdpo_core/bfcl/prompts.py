@@ -47,8 +47,8 @@ class Choice:
     """A choice of answers: how many are drawn for each prompt, who marks them, and what correctness weighs.
 
     group_size, seed: how many answers make up the group of each prompt, and the seed with which they are drawn.
-    graders: the names of the graders that give the marks, correctness first. weight: the weight of the first mark; the
-    others weigh 1.
+    graders: the names of the graders that give the marks, correctness first.
+    weight: the weight of the first mark; the others weigh 1.
     """
 
     group_size: int = 12
@@ -85,9 +85,10 @@ def models(data: Published) -> int:
 
 @lru_cache(maxsize=16)
 def marks_of(data: Published, choice: Choice) -> Tensor:
-    """Return the marks, 0 or 1, (prompts, group_size, rewards), of the answers that are drawn for each prompt. choice:
-    how many are drawn, with which seed, and who marks them. Results are kept in memory, where each takes at most 0.2
-    MB.
+    """Return the marks, 0 or 1, (prompts, group_size, rewards), of the answers that are drawn for each prompt.
+
+    choice: how many are drawn, with which seed, and who marks them. Results are kept in memory, where each takes at
+        most 0.2 MB.
     """
     marks = data.rewards(choice.graders)
     return marks.gather(1, draw(data, choice.group_size, choice.seed)[..., None].expand(-1, -1, marks.shape[-1]))
@@ -106,7 +107,8 @@ def pushes(data: Published, choice: Choice) -> dict[str, tuple[float, ...]]:
 def ties_of(marks: Tensor, weights: Iterable[float]) -> dict[str, Collapse]:
     """Return the ties among the advantages of these marks under GRPO and under GDPO: by method, a `Collapse`.
 
-    marks: (prompts, answers, rewards); weights: one per reward.
+    marks: (prompts, answers, rewards).
+    weights: one per reward.
     """
     return {method: collapse(marks, method, weights=tuple(weights)) for method in BOTH_METHODS}
 
@@ -116,9 +118,9 @@ class Outcomes:
     """The outcome of each prompt: which of GRPO and GDPO tie answers with different marks, and, if GRPO alone does,
     whether GDPO puts a wrong one of these answers above a right one.
 
-    outcome: (prompts,) indices into OUTCOMES, where the outcomes are explained; tied: by method, the number of prompts
-    with such a tie; wrong: the number of prompts in which GDPO puts a wrong answer above a right one that GRPO ties
-    with it.
+    outcome: (prompts,) indices into OUTCOMES, where the outcomes are explained.
+    tied: by method, the number of prompts with such a tie.
+    wrong: the number of prompts in which GDPO puts a wrong answer above a right one that GRPO ties with it.
     """
 
     outcome: Tensor
@@ -136,7 +138,8 @@ def outcomes(marks: Tensor, ties: Mapping[str, Collapse]) -> Outcomes:
 
     If GRPO alone does, the outcome also says whether GDPO then orders these answers wrongly; OUTCOMES lists all
     outcomes.
-    marks: (prompts, answers, rewards) of 0 or 1; ties: by method, the `Collapse` of its advantages of these marks.
+    marks: (prompts, answers, rewards) of 0 or 1.
+    ties: by method, the `Collapse` of its advantages of these marks.
 
     >>> marks = torch.tensor([[[1, 0, 0], [0, 1, 0], [0, 0, 0], [0, 1, 1]]])
     >>> outcomes(marks, ties_of(marks, (1, 1, 1))).counts["apart"]
@@ -155,7 +158,8 @@ def _ties_and_vectors(marks: Tensor, ties: Mapping[str, Collapse]) -> tuple[dict
     """Return two things: by method, (prompts,) whether answers with different marks tie; and (prompts,) how many
     different vectors of marks the answers to each prompt have.
 
-    marks: (prompts, answers, rewards) of 0 or 1; ties: by method, the `Collapse` of its advantages of these marks.
+    marks: (prompts, answers, rewards) of 0 or 1.
+    ties: by method, the `Collapse` of its advantages of these marks.
     """
     different = (_mixes(marks)[0] > 0).sum(1)
     return {m: ties[m].level.view(marks.shape[:2]).amax(1) + 1 < different for m in BOTH_METHODS}, different
@@ -167,9 +171,10 @@ class Pairs:
     are one entry.
 
     Which answer of a pair gets the larger advantage depends on how much correctness weighs, so the pairs can be looked
-    at under any weight. prompt, count: (entries,) the number of the entry's prompt, and how many pairs the entry stands
-    for; needed: by method, (entries,) the weight of correctness above which the right answer gets the larger advantage.
-    Some methods below take `among`, (entries,) whether to count the pairs of an entry; by default all are counted.
+    at under any weight.
+    prompt, count: (entries,) the number of the entry's prompt, and how many pairs the entry stands for.
+    needed: by method, (entries,) the weight of correctness above which the right answer gets the larger advantage. Some
+        methods below take `among`, (entries,) whether to count the pairs of an entry; by default all are counted.
     """
 
     prompt: Tensor
@@ -194,8 +199,9 @@ class Pairs:
     def order(self, method: str, weight: float = 1.0, among: Tensor | None = None) -> Order:
         """Return how many pairs the method orders right, how many it ties, and how many it orders wrong.
 
-        weight: the weight of correctness under which the advantages of a pair are compared. among: (entries,) whether
-        the pairs of each entry count, by default all. An entry stands for pairs of one prompt with the same marks.
+        weight: the weight of correctness under which the advantages of a pair are compared.
+        among: (entries,) whether the pairs of each entry count, by default all. An entry stands for pairs of one prompt
+            with the same marks.
         """
         tied, wrong = self.tied(method, weight), self.needed[method] > weight + _SAME
         counted = (self.count if among is None else self.count * among).double()
@@ -205,8 +211,9 @@ class Pairs:
     def wrong(self, method: str, weight: float = 1.0, among: Tensor | None = None) -> float | None:
         """Return the share of the pairs whose wrong answer gets the larger advantage; None if there is no pair.
 
-        weight: the weight of correctness. among: (entries,) whether the pairs of each entry count, by default all. An
-        entry stands for pairs of one prompt with the same marks.
+        weight: the weight of correctness.
+        among: (entries,) whether the pairs of each entry count, by default all. An entry stands for pairs of one prompt
+            with the same marks.
         """
         order = self.order(method, weight, among)
         return order.wrong / order.pairs if order.pairs else None
@@ -215,7 +222,7 @@ class Pairs:
         """Return, for each weight of WEIGHTS, the share of the pairs in the wrong order; 0 if there is no pair.
 
         among: (entries,) whether the pairs of each entry count, by default all. An entry stands for pairs of one prompt
-        with the same marks.
+            with the same marks.
         """
         count = self.count if among is None else self.count * among
         wrong = self.needed[method][:, None] > torch.tensor(WEIGHTS, dtype=torch.float64) + _SAME
@@ -226,7 +233,7 @@ class Pairs:
         """Return the weight of correctness above which every pair is in the right order; NaN if there is no pair.
 
         among: (entries,) whether to count the pairs of an entry, a set of pairs whose answers have the same marks; by
-        default the pairs of all entries count.
+            default the pairs of all entries count.
         """
         needed = self.needed[method] if among is None else self.needed[method][among]
         return needed.max().item() if len(needed) else float("nan")
@@ -282,13 +289,18 @@ def _mixes(marks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _mix(marks: Tensor) -> Tensor:
-    """Return the mix of each answer, (…), a number whose binary digits are its marks; marks: (…, rewards)."""
+    """Return the mix of each answer, (…), a number whose binary digits are its marks.
+
+    marks: (…, rewards).
+    """
     return (marks.long() << torch.arange(marks.shape[-1] - 1, -1, -1)).sum(-1)
 
 
 def _marks(mix: Tensor, rewards: int) -> Tensor:
-    """Return the marks of each answer, (…, rewards). mix: (…) a number for each answer, whose binary digits are its
-    marks; rewards: how many marks an answer has.
+    """Return the marks of each answer, (…, rewards).
+
+    mix: (…) a number for each answer, whose binary digits are its marks.
+    rewards: how many marks an answer has.
     """
     return (mix[..., None] >> torch.arange(rewards - 1, -1, -1)) & 1
 
@@ -302,8 +314,9 @@ Range = tuple[float, float]
 class Spread:
     """Two shares, each as a pair: its lowest and its highest value over DRAWS draws of answers.
 
-    tied: by method, the share of the prompts with a tie; wrong: of GRPO's ties that GDPO breaks, the share in the wrong
-    order, None if no draw has such a broken tie; draws: the number of draws that have one.
+    tied: by method, the share of the prompts with a tie.
+    wrong: of GRPO's ties that GDPO breaks, the share in the wrong order, None if no draw has such a broken tie.
+    draws: the number of draws that have one.
     """
 
     tied: dict[str, Range]
@@ -364,9 +377,9 @@ def _range(x: Tensor) -> Range:
 class SizeShares:
     """Three shares in groups of one size.
 
-    tied: by method, the share of the prompts with a tie; tied_pairs: by method, the share of the pairs of answers with
-    different marks that tie; wrong: of the ties of GRPO that GDPO breaks, the share in the wrong order, None if there
-    are no such ties.
+    tied: by method, the share of the prompts with a tie.
+    tied_pairs: by method, the share of the pairs of answers with different marks that tie.
+    wrong: of the ties of GRPO that GDPO breaks, the share in the wrong order, None if there are no such ties.
     """
 
     tied: dict[str, float]
@@ -393,8 +406,8 @@ def by_size(data: Published, choice: Choice) -> dict[int, SizeShares]:
     often GDPO breaks a tie the wrong way.
 
     The sizes are those of SIZES below the number of models, and that number itself, at which a group holds the answers
-    of all models. For one prompt, a smaller group is part of each larger group. choice: which answers are drawn and how
-    they are marked; its own group size does not count.
+    of all models. For one prompt, a smaller group is part of each larger group.
+    choice: which answers are drawn and how they are marked; its own group size does not count.
     """
     most = len(data.models)
     return {size: size_shares(data, replace(choice, group_size=size)) for size in (*filter(most.__gt__, SIZES), most)}

@@ -20,9 +20,10 @@ _LARGEST_SEED = 2**63 - 1
 class Published:
     """Verdicts of several graders on one answer of each model to each prompt.
 
-    tasks, categories: the id and the BFCL category of each prompt; models: their names; verdicts: (prompts, models,
-    graders) of 0 or 1, int8, with the graders in the order of GRADERS. The answers to a prompt come from different
-    models, so they are no samples of one policy.
+    tasks, categories: the id and the BFCL category of each prompt.
+    models: their names.
+    verdicts: (prompts, models, graders) of 0 or 1, int8, with the graders in the order of GRADERS. The answers to a
+        prompt come from different models, so they are no samples of one policy.
     """
 
     tasks: tuple[str, ...]
@@ -33,7 +34,9 @@ class Published:
     def rewards(self, graders: Sequence[str] = REWARDS) -> Tensor:
         """Return the verdicts of these graders as rewards of 0 or 1, (prompts, models, graders), int8.
 
-        graders: names out of GRADERS. Raises InputError for any other name.
+        graders: names out of GRADERS.
+
+        Raises InputError for any other name.
 
         >>> load_published("data/bfcl_rewards.parquet").rewards(("bfcl_ast_valid", "envelope")).shape
         torch.Size([963, 71, 2])

@@ -26,8 +26,9 @@ Accepted: TypeAlias = dict[str, dict[str, list[object]]]
 class Schema(TypedDict):
     """The documentation of one parameter of a function, as BFCL writes it.
 
-    format: "date" for a text that has to be a date, YYYY-MM-DD; enum: the values, as they have to be spelled; default:
-    the value that the parameter has where a call leaves it out.
+    format: "date" for a text that has to be a date, YYYY-MM-DD.
+    enum: the values, as they have to be spelled.
+    default: the value that the parameter has where a call leaves it out.
     """
 
     type: Annotated[str, msgspec.Meta(pattern="^(string|integer|float|boolean)$")]  # the keys of TYPES
@@ -58,7 +59,9 @@ class Task:
     """A task: one request, the functions that a model may call, the accepted calls and the answers to grade.
 
     accepted: for each needed call, {function: {parameter: accepted values}}, where the value "" says that the call may
-    leave the parameter out. longest: if given, conciseness is a number, 1 for no text and 0 from so many characters on.
+        leave the parameter out.
+    longest: if given, conciseness is a number, 1 for no text and 0 from so many characters on.
+
     Raises InputError if two functions have one name, or if a required parameter or an accepted call does not fit the
     documentation.
     """
@@ -171,8 +174,8 @@ def comparable_value(value: object, schema: Schema) -> str | bool | float | None
     """Return a value as the type that its schema documents, so that values with one meaning are equal; None if it
     cannot be read as that type.
 
-    A text comes back in lower case, without spaces and the marks , . / _ * ^ and -, and a date as YYYY-MM-DD. schema:
-    its "type" is the name of the type; its "format" may be "date".
+    A text comes back in lower case, without spaces and the marks , . / _ * ^ and -, and a date as YYYY-MM-DD.
+    schema: its "type" is the name of the type; its "format" may be "date".
     """
     kind = schema["type"]
     if kind == "boolean":

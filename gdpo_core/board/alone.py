@@ -45,8 +45,8 @@ def page_of(traits: Mapping[str, Any], code: str) -> str:
     """Return the text of an HTML page that shows a board by itself and lets its drop play: dots for the answers, which
     fall onto the lines of the methods. The page offers the methods of DRAWN_BY_BROWSERS alone.
 
-    traits: what the board's widget shares with the browser, by name; code: the script of the widget, which the page
-    holds packed by gzip.
+    traits: what the board's widget shares with the browser, by name.
+    code: the script of the widget, which the page holds packed by gzip.
     """
     choices = dict(traits["choices"])
     methods = [pair for pair in choices["methods"] if pair[0] in DRAWN_BY_BROWSERS]

@@ -305,8 +305,10 @@ def _texts(given: object, name: str, n: int, each: str, noun: str) -> list[str]:
     """Return `n` texts, of which those of more than LONGEST characters are cut. In place of a text that is not given
     stands `noun` with a number, as in “answer 1”, or nothing if `noun` is "".
 
-    given: the texts, or None if there are none. name, each: words for the error: the name of the argument, and what
-    there has to be one text for. Raises InputError.
+    given: the texts, or None if there are none.
+    name, each: words for the error: the name of the argument, and what there has to be one text for.
+
+    Raises InputError.
     """
     texts = [None] * n if given is None else _list(given, name, n, "texts", each)
     return [
@@ -317,7 +319,8 @@ def _texts(given: object, name: str, n: int, each: str, noun: str) -> list[str]:
 def _reasons(given: object, many: int, width: int) -> list[list[str]]:
     """Return the reason of each mark as lists, (many, width). Raises InputError.
 
-    given: the reasons, or None, for which each is ""; many, width: the numbers of answers and rewards.
+    given: the reasons, or None, for which each is "".
+    many, width: the numbers of answers and rewards.
     """
     rows = [[""] * width] * many if given is None else _list(given, "reasons", many, "rows", "answer")
     return [_texts(row, "reasons", width, "reward", "") for row in rows]
@@ -329,8 +332,11 @@ def _right_or_wrong(
     """Return the index of the primary reward if it can tell right answers from wrong ones, which takes exactly two
     values; else None, as without a primary reward.
 
-    primary: its name, or None; names: those of all rewards; pairs: the two values of each reward, None for a reward
-    with more. Raises InputError if no reward has the name `primary`.
+    primary: its name, or None.
+    names: those of all rewards.
+    pairs: the two values of each reward, None for a reward with more.
+
+    Raises InputError if no reward has the name `primary`.
     """
     expect(primary is None or primary in names, "primary", f"one of {', '.join(names)}", repr(primary))
     k = None if primary is None else names.index(primary)
@@ -341,8 +347,11 @@ def _start(width: int, weights: ArrayLike | None, convention: gc.Convention | st
     """Return the first values of a board's controls, by the name of the trait that holds each: pays, weights,
     convention and method.
 
-    width: the number of rewards, each of which pays 1. weights: None for 1 each. convention: a key of CONVENTIONS, or
-    the convention itself. Raises InputError for an unknown convention and for weights that are no numbers.
+    width: the number of rewards, each of which pays 1.
+    weights: None for 1 each.
+    convention: a key of CONVENTIONS, or the convention itself.
+
+    Raises InputError for an unknown convention and for weights that are no numbers.
     """
     key = next((key for key, c in gc.CONVENTIONS.items() if convention in (key, c)), None)
     expect(key is not None, "convention", f"one of {', '.join(gc.CONVENTIONS)}", f"{convention!r:.80}")
@@ -363,7 +372,9 @@ def _token_counts(lengths: Sequence[int] | None, answers: Sequence[str | None]) 
 def _advantages(logged: object, many: int) -> list[str]:
     """Return logged advantages as texts with their signs, one per answer, "–" for None and NaN; [] if `logged` is None.
 
-    many: the number of answers. Raises InputError unless `logged` holds so many finite numbers, Nones or NaNs.
+    many: the number of answers.
+
+    Raises InputError unless `logged` holds so many finite numbers, Nones or NaNs.
     """
     if logged is None:
         return []
@@ -375,7 +386,7 @@ def _list(given: object, name: str, n: int, things: str, each: str) -> list:
     """Return what a caller gives in any kind of sequence as a list. Raises InputError unless it holds `n` values.
 
     name, things, each: words for the error: the name of the argument, what its values should be, such as "texts", and
-    what there has to be one of them for, such as "answer".
+        what there has to be one of them for, such as "answer".
     """
     values = list(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes) else None
     fits = values is not None and len(values) == n

@@ -22,11 +22,13 @@ Pairs = frozenset[tuple[int, int]]
 class Side:
     """The advantages of one method, with the ties, the order and the push that follow from them.
 
-    level: per answer, the rank of its advantage, 0 = lowest. ties: sets of answers that share an advantage though marks
-    in the set differ, the highest advantage first; tied: the pairs of answers that share an advantage though their
-    marks differ; by_eps: how many of these pairs would tie exactly but for an ε. wrong_order: pairs (wrong answer,
-    right answer) of which the wrong one has the larger advantage. push: how much the update raises the primary reward,
-    None where no reward is primary; shares: each reward's share of the update, None where every advantage is 0;
+    level: per answer, the rank of its advantage, 0 = lowest.
+    ties: sets of answers that share an advantage though marks in the set differ, the highest advantage first.
+    tied: the pairs of answers that share an advantage though their marks differ.
+    by_eps: how many of these pairs would tie exactly but for an ε.
+    wrong_order: pairs (wrong answer, right answer) of which the wrong one has the larger advantage.
+    push: how much the update raises the primary reward, None where no reward is primary.
+    shares: each reward's share of the update, None where every advantage is 0.
     left_out: how many answers the method drops, as GD²PO does where their rewards disagree.
     """
 
@@ -51,10 +53,12 @@ class Side:
 class Facts:
     """The facts of a state, under the method on the left (`base`) and the one on the right (`chosen`).
 
-    A pair is of two answers, given by their numbers. right: whether each answer is right, None where no reward says so;
-    pairs: all pairs (wrong answer, right answer); mixes: how many different combinations of marks the answers have.
+    A pair is of two answers, given by their numbers.
+    right: whether each answer is right, None where no reward says so.
+    pairs: all pairs (wrong answer, right answer).
+    mixes: how many different combinations of marks the answers have.
     side, pile: the method and the answers of the tie that the board outlines. The method is 0 for the left one, or 1
-    for the right one if the left one ties nothing; there are no answers if neither ties any.
+        for the right one if the left one ties nothing; there are no answers if neither ties any.
     """
 
     state: State
@@ -148,7 +152,10 @@ def facts_of(state: State, left: Result, right: Result) -> Facts:
 
 
 def tied(side: Side, pair: tuple[int, int]) -> bool:
-    """Return whether a method gives the two answers of a pair the same advantage. pair: the numbers of the answers."""
+    """Return whether a method gives the two answers of a pair the same advantage.
+
+    pair: the numbers of the answers.
+    """
     return side.level[pair[0]] == side.level[pair[1]]
 
 

@@ -122,7 +122,9 @@ def _odd(facts: Facts, answer: int) -> bool:
 
 
 def _answers(many: int, kind: str) -> str:
-    """Return words for a number of right or wrong answers; kind: "right" or "wrong".
+    """Return words for a number of right or wrong answers.
+
+    kind: "right" or "wrong".
 
     >>> _answers(1, "right"), _answers(3, "wrong")
     ('a right answer', 'three wrong answers')

@@ -14,12 +14,15 @@ from gdpo_core.ties import explain_and_collapse
 class Result:
     """The numbers of one method on one state, and the answers with different marks that it ties.
 
-    explained: each step of the computation; collapsed: what the advantages keep of the differences between rewards.
-    parts: (answers, rewards) what each reward adds to the advantage. terms: (answers, rewards) what the method adds up,
-    before the weights; sums: per answer, the weighted sum of these terms; factors: per answer, the number by which
-    GD²PO multiplies this sum, 1 under the other methods. level: per answer, the rank of its advantage, 0 = lowest.
+    explained: each step of the computation.
+    collapsed: what the advantages keep of the differences between rewards.
+    parts: (answers, rewards) what each reward adds to the advantage.
+    terms: (answers, rewards) what the method adds up, before the weights.
+    sums: per answer, the weighted sum of these terms.
+    factors: per answer, the number by which GD²PO multiplies this sum, 1 under the other methods.
+    level: per answer, the rank of its advantage, 0 = lowest.
     ties: for each advantage that answers with different marks share, the highest first, a dict with these "answers" and
-    with "mixes", how many combinations of marks they have.
+        with "mixes", how many combinations of marks they have.
     """
 
     explained: Explanation

@@ -46,12 +46,15 @@ class FoundTrap:
 class ConfigCheck:
     """The method, the rewards and the traps of a configuration, as far as it tells them without being run.
 
-    trainer, title: the trainer's id and its name in sentences; version: None where neither the caller nor the
-    configuration gives one. method, convention: their ids, None where gdpo has none for what runs or nothing tells it.
-    rewards, weights: in the order in which the trainer uses them; group_size: the answers to a prompt; groups: the
-    number of groups in a batch step; each of these four is None where it is not told. facts: sentences, by subject,
-    such as "method" or "batch". lines: lines to add to the configuration, so that the run writes a log that can be
-    audited. unread: a text for each key whose value only a run would tell.
+    trainer, title: the trainer's id and its name in sentences.
+    version: None where neither the caller nor the configuration gives one.
+    method, convention: their ids, None where gdpo has none for what runs or nothing tells it.
+    rewards, weights: in the order in which the trainer uses them.
+    group_size: the answers to a prompt.
+    groups: the number of groups in a batch step; each of these four is None where it is not told.
+    facts: sentences, by subject, such as "method" or "batch".
+    lines: lines to add to the configuration, so that the run writes a log that can be audited.
+    unread: a text for each key whose value only a run would tell.
     """
 
     files: tuple[str, ...]
@@ -90,10 +93,12 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
     """Return what a configuration will run and the traps that it holds; nothing is imported, run or fetched.
 
     configuration: the path of a file; or several paths, whose files are read together; or a mapping from the names of
-    files to their texts. YAML, JSON, shell scripts, Python programs and notebooks are read. A later file overrides an
-    earlier one, and commands and calls override files of values. trainer: NAME or NAME==VERSION; by default the
-    configuration tells it. Raises InputError if that trainer is not known, a file cannot be read, or the configuration
-    is not for exactly one trainer.
+        files to their texts. YAML, JSON, shell scripts, Python programs and notebooks are read. A later file overrides
+        an earlier one, and commands and calls override files of values.
+    trainer: NAME or NAME==VERSION; by default the configuration tells it.
+
+    Raises InputError if that trainer is not known, a file cannot be read, or the configuration is not for exactly one
+    trainer.
 
     >>> script = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=gdpo trainer.use_v1=False"
     >>> check = check_config({"train.sh": script})
@@ -136,9 +141,11 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
 def _facts(chosen: Mapping[str, Fact], fill: "_Filled", says_rewards: str, says_batch: str) -> dict[str, str]:
     """Return sentences by their titles, in this order: "rewards", "KL", "penalty", "filter", "batch" and "log".
 
-    "KL", "penalty" or "filter" is left out where no fact on it holds. chosen: by subject, a name in ABOUT, the fact on
-    it that holds; there is always one on "log". fill: a function that puts values of the configuration into a sentence.
-    says_rewards: the sentence on the rewards if no fact has one. says_batch: the one on the batch.
+    "KL", "penalty" or "filter" is left out where no fact on it holds.
+    chosen: by subject, a name in ABOUT, the fact on it that holds; there is always one on "log".
+    fill: a function that puts values of the configuration into a sentence.
+    says_rewards: the sentence on the rewards if no fact has one.
+    says_batch: the one on the batch.
     """
     sentences = {about: fill(fact.says, fact.when) for about, fact in chosen.items()}
     middle = {_TITLES[about]: says for about, says in sentences.items() if about not in ("rewards", "log")}
@@ -178,7 +185,8 @@ def _method(rules: Rules, known: Known) -> tuple[Runs | None, str]:
 def _needs(when: Sequence[Condition], known: Known) -> str:
     """Return the sentence "It cannot be told without …", with the keys of the conditions `when` whose values are open.
 
-    A value is open if only a run tells it, or if it may stand in a file that was not given. known: all entries.
+    A value is open if only a run tells it, or if it may stand in a file that was not given.
+    known: all entries.
     """
     keys = dict.fromkeys(c.key for c in when if isinstance(known.value(c.key), Unread))
     return f"It cannot be told without {listing(keys)}."
@@ -238,7 +246,8 @@ def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> t
     """Return how many groups share a batch step, and a sentence on the sizes of a group and of a batch. The number is
     None where the configuration does not tell it.
 
-    size: the number of answers to a prompt, or None; runs: the record of the rules that says what runs, or None.
+    size: the number of answers to a prompt, or None.
+    runs: the record of the rules that says what runs, or None.
     """
     sizes = f"{count(size, 'answer')} to a prompt" if size else "The number of answers to a prompt is not told"
     gdpo = runs is not None and runs.method == "gdpo"
@@ -312,8 +321,8 @@ def _traps(recognised: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
     """Yield the traps that the configuration holds, the worst first.
 
     A trap may exist in some versions of the trainer only. If the version is not known, such a trap is yielded if its
-    `if_open` is true, and with the severity info if the newest version no longer has it. fill: a function that puts
-    values of the configuration into a sentence.
+    `if_open` is true, and with the severity info if the newest version no longer has it.
+    fill: a function that puts values of the configuration into a sentence.
     """
     held = []
     for trap in recognised.rules.traps:
@@ -339,7 +348,7 @@ def _of_versions(trap: Trap) -> str:
 class _Filled:
     """A function that puts values of the configuration into a sentence.
 
-    values: from a placeholder such as "weights", which is no key of the configuration, to the text that replaces it;
+    values: from a placeholder such as "weights", which is no key of the configuration, to the text that replaces it.
     known: the configuration, whose keys with a dot are placeholders too.
     """
 

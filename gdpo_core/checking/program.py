@@ -36,8 +36,9 @@ _LONGEST = 60  # the most characters of an expression that is shown
 class _Names:
     """The names of a program, with what they stand for.
 
-    values: the expression of each name that is assigned once and not changed; functions: the names of its own functions
-    and classes and of what it imports; origins: from an imported name to the package that it comes from.
+    values: the expression of each name that is assigned once and not changed.
+    functions: the names of its own functions and classes and of what it imports.
+    origins: from an imported name to the package that it comes from.
     """
 
     values: dict[str, ast.expr]
@@ -49,8 +50,9 @@ def read_notebook(text: str, file: str) -> list[Source]:
     """Return the sources of entries in a notebook. Its code cells are read as one program, in the way of `read_python`.
 
     A cell that only writes a file, as after %%writefile, is left out (see `written_files`).
-    file: the name of the file, for errors and places. Raises InputError if the text is no notebook, or its cells are no
-    Python.
+    file: the name of the file, for errors and places.
+
+    Raises InputError if the text is no notebook, or its cells are no Python.
     """
     texts = code_cells(text, file)
     program = "\n".join("\n" * cell.count("\n") if _WRITES.match(cell) else _as_python(cell) for cell in texts)
@@ -61,7 +63,10 @@ def written_files(text: str, file: str) -> dict[str, str]:
     """Return the texts that the cells of a notebook write into files, by the names of these files.
 
     Such a cell begins with %%writefile NAME or %%file NAME. A later cell replaces what an earlier one wrote, unless it
-    appends with -a. file: the name of the notebook, for errors. Raises InputError if the text is no notebook.
+    appends with -a.
+    file: the name of the notebook, for errors.
+
+    Raises InputError if the text is no notebook.
     """
     written: dict[str, str] = {}
     for cell in code_cells(text, file):
@@ -108,9 +113,11 @@ def read_python(text: str, file: str, installed: str | None = None) -> list[Sour
     """Return a source of entries for each call that configures a trainer, and for each trainer's command in a string.
 
     A string with such a command counts because the program may hand it to a shell. The sources are in the order of
-    their lines. file: the name of the file, for errors and places; installed: the text that is searched for the
-    versions of installed packages, by default the program itself. Raises InputError, with the file and mostly the line,
-    where the text is no Python.
+    their lines.
+    file: the name of the file, for errors and places.
+    installed: the text that is searched for the versions of installed packages, by default the program itself.
+
+    Raises InputError, with the file and mostly the line, where the text is no Python.
     """
     try:
         with warnings.catch_warnings():
@@ -143,7 +150,8 @@ def _commands(nodes: list[ast.AST], file: str) -> Iterator[Source]:
     """Yield the sources of entries that stand in strings of a program: in each string with a command that runs a
     trainer, which the program may hand to a shell.
 
-    nodes: all nodes of the program's syntax tree; file: the name of the program's file, for errors and places.
+    nodes: all nodes of the program's syntax tree.
+    file: the name of the program's file, for errors and places.
     """
     inside = {id(value) for node in nodes if isinstance(node, ast.JoinedStr) for value in node.values}
     for node in nodes:
@@ -212,7 +220,8 @@ def _arguments(call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, 
     A mapping after ** gives an argument for each key that is a literal, if the program spells the mapping out;
     otherwise one key that begins with ** stands for them all. The second positional argument of a trainer counts as
     "reward_funcs".
-    names: what the names of the program stand for; file: the name of the program's file, for the places.
+    names: what the names of the program stand for.
+    file: the name of the program's file, for the places.
     """
     if (_dotted(call.func) or "").endswith("Trainer") and len(call.args) > 1:  # the first argument is the model
         yield "reward_funcs", Entry(_value(call.args[1], names, True), f"{file}:{call.args[1].lineno}")
@@ -241,8 +250,10 @@ def _given(key: str, node: ast.expr, names: _Names, file: str) -> Iterator[tuple
 def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Entry]]:
     """Yield the key and the entry of each attribute that the program assigns to a configuration after making it.
 
-    nodes: all nodes of the tree; call: the call that makes the configuration; names: what the names of the program
-    stand for; file: the name of the program's file.
+    nodes: all nodes of the tree.
+    call: the call that makes the configuration.
+    names: what the names of the program stand for.
+    file: the name of the program's file.
     """
     configs = {name for name, value in names.values.items() if value is call}
     for node in nodes if configs else ():
@@ -257,8 +268,9 @@ def _updates(nodes: list[ast.AST], call: ast.Call, file: str) -> Iterator[tuple[
     """Yield key and entry of each value that the program puts into a mapping, such as `args`, which it hands to `call`
     as **args. A value is put in by `args.update(…)` or by `args[key] = …`.
 
-    The entries are `Unread`, since only a run would tell whether the values are there. nodes: all nodes of the
-    program's tree; file: the name of the program's file.
+    The entries are `Unread`, since only a run would tell whether the values are there.
+    nodes: all nodes of the program's tree.
+    file: the name of the program's file.
     """
     mappings = {k.value.id for k in call.keywords if k.arg is None and isinstance(k.value, ast.Name)}
     for node in nodes if mappings else ():
@@ -279,8 +291,9 @@ def _updates(nodes: list[ast.AST], call: ast.Call, file: str) -> Iterator[tuple[
 def _value(node: ast.expr, names: _Names, functions: bool, depth: int = 0) -> Any:
     """Return the value that an expression spells out; `Unread` where only a run would tell it.
 
-    names: what the names of the program stand for; functions: whether the expression stands for reward functions, which
-    then become a list of their names; depth: how many names or lists led to this expression.
+    names: what the names of the program stand for.
+    functions: whether the expression stands for reward functions, which then become a list of their names.
+    depth: how many names or lists led to this expression.
     """
     if depth > _DEEPEST:
         return Unread(_written(node))
@@ -318,8 +331,8 @@ def _function(node: ast.expr, names: _Names) -> str:
     """Return the name of the reward function that an expression stands for.
 
     A function has its own name, without the module's, and a reward model that is given as text has that text.
-    `partial(f, …)` has the name of f, any other call has the name of what is called, and a lambda is "<lambda>". names:
-    what the names of the program stand for.
+    `partial(f, …)` has the name of f, any other call has the name of what is called, and a lambda is "<lambda>".
+    names: what the names of the program stand for.
     """
     if isinstance(node, ast.Constant):
         return str(node.value)

@@ -34,7 +34,9 @@ def read_files(given: Given) -> list[Source]:
     """Return the sources of entries that the files of a configuration hold, in the order of the files.
 
     given: a path or several, or texts by the names of their files. If a file that is given by its path builds on
-    another file beside it, the sources of the other file come first. Raises InputError.
+        another file beside it, the sources of the other file come first.
+
+    Raises InputError.
     """
     if isinstance(given, Mapping):
         texts = {str(name): _decoded(text, str(name)) for name, text in given.items()}
@@ -98,7 +100,8 @@ def _with_written(sources: Sequence[Source], text: str, file: str) -> list[Sourc
 
     A file counts if the ending of its name is that of a configuration, a program or a script. One that cannot be read,
     such as a file of data, is passed over. Raises its InputError if there is nothing else in the notebook.
-    sources: those of the notebook's other cells. text, file: the notebook and its name.
+    sources: those of the notebook's other cells.
+    text, file: the notebook and its name.
     """
     read: dict[str, list[Source]] = {}
     errors: list[InputError] = []
@@ -137,7 +140,8 @@ def _read_path(path: Path, depth: int) -> list[Source]:
 
     A source may build on files beside this one, whose sources are then in the list too. It keeps in `parents` only the
     names of files that were not read, because they are not there or because `_PARENTS` files already build on one
-    another. depth: how many files, each building on the next, led to this one; 0 for the file that the caller named.
+    another.
+    depth: how many files, each building on the next, led to this one; 0 for the file that the caller named.
     """
     try:
         with path.open("rb") as file:

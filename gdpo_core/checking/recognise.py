@@ -19,9 +19,10 @@ _VERSION = re.compile(r"v?\d+(\.\d+)*[\w.+-]*", re.ASCII)
 class Recognised:
     """The trainer of a configuration, its version, the rules for this trainer, and the entries of the configuration.
 
-    version: None if it is not known. known: the entries, with the trainer's defaults; a key that was renamed has its
-    newest name. parents: files on which the configuration builds and which were not given; notes: sentences on what was
-    left out, such as a second run.
+    version: None if it is not known.
+    known: the entries, with the trainer's defaults; a key that was renamed has its newest name.
+    parents: files on which the configuration builds and which were not given.
+    notes: sentences on what was left out, such as a second run.
     """
 
     framework: Framework
@@ -62,7 +63,8 @@ def recognise(sources: Sequence[Source], files: Sequence[str], asked: str | None
     out.
 
     Raises InputError if no trainer is recognised, if there are several, or if it is not the one that the caller names.
-    files: the names of the files, for errors; asked: the id of the trainer that the caller names, None if none;
+    files: the names of the files, for errors.
+    asked: the id of the trainer that the caller names, None if none.
     version: the version that the caller names, else None, which lets the configuration tell it.
     """
     strong = [_strong(source) for source in sources]

@@ -21,11 +21,14 @@ class Condition:
     the key stands for any text; it is then enough that one of the keys that fit passes the test. A key that is not in
     the configuration has its default.
 
-    holds, lacks: an entry that a list must or must not have; like, unlike: a regular expression that must or must not
-    be found in the value; above: the number that the value must exceed; repeats: whether a list must hold something
-    twice, or must not; several: whether a list must have two entries or more, or must not; longer_than: another key,
-    whose list must be shorter than that of `key`; shorter_than: another key, whose list must be longer. set: whether
-    the key must be there and not null, or must not; where it is False and the key has a *, no key may fit.
+    holds, lacks: an entry that a list must or must not have.
+    like, unlike: a regular expression that must or must not be found in the value.
+    above: the number that the value must exceed.
+    repeats: whether a list must hold something twice, or must not.
+    several: whether a list must have two entries or more, or must not.
+    longer_than: another key, whose list must be shorter than that of `key`.
+    shorter_than: another key, whose list must be longer.
+    set: whether the key must be there and not null, or must not; where it is False and the key has a *, no key may fit.
     """
 
     key: str
@@ -53,10 +56,12 @@ class Condition:
 class Runs:
     """A record on what a trainer runs where the conditions `when` hold; of several records the first that holds counts.
 
-    method: the id of the method that runs, None where it has no name here; convention: the id of the convention by
-    which it is computed, None for the paper's. says: a sentence about what runs; read_in: the place in the trainer's
-    code where it was read. stops: whether the check says no more, neither of rewards nor of groups, because what
-    runs compares no group of answers or was not read.
+    method: the id of the method that runs, None where it has no name here.
+    convention: the id of the convention by which it is computed, None for the paper's.
+    says: a sentence about what runs.
+    read_in: the place in the trainer's code where it was read.
+    stops: whether the check says no more, neither of rewards nor of groups, because what runs compares no group of
+        answers or was not read.
     """
 
     when: Sequence[Condition] = ()
@@ -71,11 +76,14 @@ class Runs:
 class Fact:
     """A sentence about a subject of a trainer, such as its filter or its log, and when it is true.
 
-    about: the subject, one of ABOUT. says: the sentence. when: the conditions under which it is true; of several facts
-    on one subject, the first whose conditions hold is used. since: the first version of the trainer of which the
-    sentence is true; until: the first version of which it is no longer true; "" means no bound. line: a line of
-    configuration with which the trainer writes a log that can be audited, "" for none. read_in: the place in the
-    trainer's code where the fact was read.
+    about: the subject, one of ABOUT.
+    says: the sentence.
+    when: the conditions under which it is true; of several facts on one subject, the first whose conditions hold is
+        used.
+    since: the first version of the trainer of which the sentence is true.
+    until: the first version of which it is no longer true; "" means no bound.
+    line: a line of configuration with which the trainer writes a log that can be audited, "" for none.
+    read_in: the place in the trainer's code where the fact was read.
     """
 
     about: str
@@ -94,9 +102,12 @@ class Fact:
 class Trap:
     """A mistake that a configuration can hold, and when it does: where all conditions `when` hold.
 
-    since: the first version with the trap; until: the first version without it; "" means no bound. if_open: whether a
-    trap with a bound is reported where the version is not known. says: what happens; line: the line of configuration to
-    write instead; read_in: the place in the trainer's code or documents where the trap was read.
+    since: the first version with the trap.
+    until: the first version without it; "" means no bound.
+    if_open: whether a trap with a bound is reported where the version is not known.
+    says: what happens.
+    line: the line of configuration to write instead.
+    read_in: the place in the trainer's code or documents where the trap was read.
     """
 
     id: str
@@ -117,22 +128,28 @@ class Trap:
 class Rules:
     """The rules on the configurations of one trainer: how they are recognised, what their keys mean, what can be wrong.
 
-    marks: regular expressions for the programs and calls that run the trainer; keys: patterns of keys that it alone
-    has; common: keys that it shares with other trainers, of which two are enough where nothing else tells the trainer;
-    packages: names under which it is installed; not_keys: patterns of keys that only its forks have, whose rules are
-    not known. own_files: regular expressions for files of the trainer itself, which hold nothing but defaults.
+    marks: regular expressions for the programs and calls that run the trainer.
+    keys: patterns of keys that it alone has.
+    common: keys that it shares with other trainers, of which two are enough where nothing else tells the trainer.
+    packages: names under which it is installed.
+    not_keys: patterns of keys that only its forks have, whose rules are not known.
+    own_files: regular expressions for files of the trainer itself, which hold nothing but defaults.
 
-    version_key: the key whose value is the trainer's version; read_version: the version in which the rules were read.
-    defaults: the values of keys that are not given; also: from an older name of a key to today's name, or from the
-    beginning of older names, with a dot at its end, to today's beginning. rewards, weights: the keys that name the
-    rewards and their weights.
+    version_key: the key whose value is the trainer's version.
+    read_version: the version in which the rules were read.
+    defaults: the values of keys that are not given.
+    also: from an older name of a key to today's name, or from the beginning of older names, with a dot at its end, to
+        today's beginning.
+    rewards, weights: the keys that name the rewards and their weights.
 
-    group_size: the key with the number of answers to a prompt; groups: the key with the number of groups that share a
-    batch step; answers: lists of keys, the product of whose values is the number of answers that share a batch step. Of
-    these lists the first counts in which all keys have known values; an unknown number of processes counts as 1.
+    group_size: the key with the number of answers to a prompt.
+    groups: the key with the number of groups that share a batch step.
+    answers: lists of keys, the product of whose values is the number of answers that share a batch step. Of these lists
+        the first counts in which all keys have known values; an unknown number of processes counts as 1.
 
-    runs: which method the trainer runs under which conditions; facts: sentences that are true under conditions; traps:
-    mistakes that a configuration can hold.
+    runs: which method the trainer runs under which conditions.
+    facts: sentences that are true under conditions.
+    traps: mistakes that a configuration can hold.
     """
 
     read_version: str = ""

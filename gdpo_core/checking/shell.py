@@ -37,7 +37,10 @@ class _Word:
 
 @dataclass
 class _Script:
-    """The variables and arrays of a script, as far as it was read. first: the number of the script's first line."""
+    """The variables and arrays of a script, as far as it was read.
+
+    first: the number of the script's first line.
+    """
 
     first: int = 1
     variables: dict[str, str] = field(default_factory=dict)
@@ -50,7 +53,8 @@ def read_shell(text: str, file: str, first: int = 1) -> list[Source]:
 
     The entries of a command are its options, its overrides (words key=value), and variables that a trainer reads itself
     (`_ENVIRONMENT`). A trainer's command inside quotes counts too.
-    file: the name of the file, for errors and places. first: the number of the script's first line in this file.
+    file: the name of the file, for errors and places.
+    first: the number of the script's first line in this file.
     """
     script = _Script(first)
     functions = [range(*_lines_of(m, text, first)) for m in islice(_FUNCTION.finditer(text), 200)]
@@ -85,7 +89,8 @@ def read_shell(text: str, file: str, first: int = 1) -> list[Source]:
 def _lines_of(head: re.Match[str], text: str, first: int) -> tuple[int, int]:
     """Return the number of the first line of a function, and the number of a line that follows its last command.
 
-    head: the match of the function's head in `text`. first: the number of the first line of `text`.
+    head: the match of the function's head in `text`.
+    first: the number of the first line of `text`.
     """
     end = re.compile(r"^\s*\}", re.MULTILINE).search(text, head.end())
     begun, ended = (text.count("\n", 0, at) for at in (head.start(), end.start() if end else len(text)))
@@ -96,7 +101,7 @@ def _parents(words: list[_Word], entries: dict[str, Entry]) -> tuple[str, ...]:
     """Return the files of values that a command names: by --config FILE, by --config-name NAME, or by a word a.yaml.
 
     words, entries: those of the command. Of several words a.yaml only the first counts. A name without the ending
-    .yaml, .yml or .json gets .yaml. A name that only a run would tell is as the script writes it, with its $.
+        .yaml, .yml or .json gets .yaml. A name that only a run would tell is as the script writes it, with its $.
     """
     named = [entries[key].value for key in ("config", "config_name") if key in entries]
     texts = [value.text if isinstance(value, Unread) else value for value in named if isinstance(value, str | Unread)]

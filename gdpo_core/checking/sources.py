@@ -52,9 +52,11 @@ def _is_huge(value: Any) -> bool:
 class Source:
     """Settings that stand together: those of a file of values, of one command of a script, or of one call of a program.
 
-    entries: by key. mark: the program or call that the entries are for, such as "python3 -m verl.trainer.main_ppo" or
-    "trl.GRPOConfig", and "" for a file of values. place: where that command or call stands, as file:line. parents:
-    names of files, or words for the arguments of a function, which may hold further entries and were not read.
+    entries: by key.
+    mark: the program or call that the entries are for, such as "python3 -m verl.trainer.main_ppo" or "trl.GRPOConfig",
+        and "" for a file of values.
+    place: where that command or call stands, as file:line.
+    parents: names of files, or words for the arguments of a function, which may hold further entries and were not read.
     packages: from the name of a package that the file installs to its version.
     """
 
@@ -82,8 +84,8 @@ def flatten(value: Mapping[Any, Any], place: str, prefix: str = "") -> Iterator[
     """Yield the key and the entry of each value in nested mappings; the key joins the keys on the way with dots. An
     empty mapping counts as a value.
 
-    place: where the outermost mapping stands, which becomes the place of every entry; prefix: a text before every
-    key.
+    place: where the outermost mapping stands, which becomes the place of every entry.
+    prefix: a text before every key.
 
     >>> [(key, entry.value) for key, entry in flatten({"a": {"b": 1}, "c": [2]}, "x:1")]
     [('a.b', 1), ('c', [2])]
@@ -99,7 +101,9 @@ def flatten(value: Mapping[Any, Any], place: str, prefix: str = "") -> Iterator[
 def collect(pairs: Iterator[tuple[str, Entry]], file: str) -> dict[str, Entry]:
     """Return the entries by key; where a key comes more than once, its last entry counts.
 
-    pairs: keys with their entries. Raises InputError that names `file` where there are too many.
+    pairs: keys with their entries.
+
+    Raises InputError that names `file` where there are too many.
     """
     entries: dict[str, Entry] = {}
     for number, (key, entry) in enumerate(pairs):

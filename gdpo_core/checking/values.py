@@ -30,7 +30,9 @@ _HOPS = 20  # how many references are followed from one key to the next
 
 
 def read_yaml(text: str, file: str) -> Source:
-    """Return the source with the entries of a YAML text; file: the name of the file, for errors and places.
+    """Return the source with the entries of a YAML text.
+
+    file: the name of the file, for errors and places.
 
     Raises InputError where the text cannot be parsed, is no mapping, or has too many values or too many inside one
     another. The error names the file, and for most faults of parsing the line.
@@ -54,8 +56,9 @@ def read_yaml(text: str, file: str) -> Source:
 
 
 def read_json(text: str, file: str) -> Source:
-    """Return the entries of a JSON text as a `Source`. file: the name of the file, with which errors and the places of
-    entries begin.
+    """Return the entries of a JSON text as a `Source`.
+
+    file: the name of the file, with which errors and the places of entries begin.
 
     Raises InputError where the text cannot be parsed, is no object, or has too many values. The error names the file,
     and for most faults of parsing the line. The lines of entries come from a parser of YAML. Where it refuses the text,
@@ -130,7 +133,8 @@ class _Reader:
     def entries(self, node: yaml.Node, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Entry]]:
         """Yield the key and the entry of each value below a mapping; the key joins the keys on the way with dots.
 
-        prefix: a text before every key; depth: how many mappings the node is in.
+        prefix: a text before every key.
+        depth: how many mappings the node is in.
         """
         for key, value in self._pairs(node, depth).values():
             name = f"{prefix}{key.value}" if isinstance(key, yaml.ScalarNode) else f"{prefix}?"

@@ -26,8 +26,8 @@ def count_groups(size: Size) -> dict[str, int]:
     """Return how many groups of one size each method tells apart, that is, how many different advantage vectors it can
     give.
 
-    The numbers are by method, in the order of NAMES. The order of the answers in a group does not count. size: the
-    number of answers and the number of marks per answer.
+    The numbers are by method, in the order of NAMES. The order of the answers in a group does not count.
+    size: the number of answers and the number of marks per answer.
     """
     return {method: gc.count_distinct(method, *size) for method in NAMES}
 
@@ -99,7 +99,9 @@ def _table(sizes: Sequence[Size], k: int, label: str, fixed: str) -> Html:
     """Return a table of how many groups each method tells apart, and how many there are, with a row per size.
 
     sizes: for each row the number of answers in a group and the number of marks per answer, one of which is the same in
-    all rows; k: the index of the number that changes, 0 for answers or 1 for marks; label: the head of its column;
+        all rows.
+    k: the index of the number that changes, 0 for answers or 1 for marks.
+    label: the head of its column.
     fixed: words for the number that stays.
     """
     rows = [[size[k], *map(count, count_groups(size).values()), count(gc.count_groups(*size))] for size in sizes]

@@ -98,8 +98,8 @@ def picture(rows: Sequence[Mapping[str, Any]]) -> Html:
     """Draw a dot per forecast: the farther right, the larger the forecast change; the higher, the larger the measured
     one.
 
-    A reader can choose a dot. So the dots are elements of HTML: the marks of a Vega chart cannot be focused. rows: as
-    `load` returns them.
+    A reader can choose a dot. So the dots are elements of HTML: the marks of a Vega chart cannot be focused.
+    rows: as `load` returns them.
     """
     drawn = points(rows)
     ends = [min(min(p["low"], p["came"]) for p in drawn), max(max(p["high"], p["came"]) for p in drawn)]
@@ -138,7 +138,8 @@ def picture(rows: Sequence[Mapping[str, Any]]) -> Html:
 def _point(p: Mapping[str, Any], at: Callable[[float], float]) -> Html:
     """Draw a dot of the picture with the interval of its forecast.
 
-    p: a dict as `points` returns it; at: turns percentage points into a place on an axis, in per cent of its length.
+    p: a dict as `points` returns it.
+    at: turns percentage points into a place on an axis, in per cent of its length.
     """
     x = at(p["difference"])
     place = f"left: {x}%; bottom: {at(p['came'])}%; --low: {round(at(p['low']) - x, 2)}; "
@@ -207,7 +208,7 @@ def curves(name: str) -> Html:
     another setting, and what was measured under that setting.
 
     name: one of `names`: the set-up, the setting and a reward, joined by "~". The reward does not matter for the
-    charts; only the note above them mentions it, as the one whose dot the reader selected.
+        charts; only the note above them mentions it, as the one whose dot the reader selected.
     """
     setup, setting, chosen = name.split("~")
     rows = [row for row in load() if (row["setup"], row["row"]) == (setup, setting)]
@@ -228,7 +229,8 @@ def _lines(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     ran, the forecast under another setting, and what was measured under that setting.
 
     A point of the measured course is the mean of five steps and of all seeds; the forecast courses have every fifth
-    step. row: a row of `load`, which names the reward and the setting.
+    step.
+    row: a row of `load`, which names the reward and the setting.
     """
     setup, setting, reward = _key(row)
     came = _runs().filter(setup=setup, row=setting, reward=reward)

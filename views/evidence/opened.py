@@ -32,8 +32,9 @@ def prompt(data: Published, choice: Choice, marks: Tensor, ties: Mapping[str, gc
     """Return one prompt as HTML: its name, its request with a right answer, sentences on its ties, and a table of its
     answers.
 
-    marks: (prompts, answers, rewards) of the drawn answers to all prompts; ties: by method, the `Collapse` of these
-    marks; name: of the prompt.
+    marks: (prompts, answers, rewards) of the drawn answers to all prompts.
+    ties: by method, the `Collapse` of these marks.
+    name: of the prompt.
     """
     number, size = data.tasks.index(name), choice.group_size
     of_one = marks[number]  # (answers, rewards)
@@ -48,7 +49,8 @@ def _kinds(choice: Choice, marks: Tensor) -> Html:
     correctness come first.
 
     A row says how many answers there are of this kind, their marks, and their advantage under GRPO and GDPO. The
-    advantages are computed as if the prompt were a batch of its own. marks: (answers, rewards) of one prompt.
+    advantages are computed as if the prompt were a batch of its own.
+    marks: (answers, rewards) of one prompt.
     """
     kinds, kind_of_answer = marks.unique(dim=0, return_inverse=True)
     given = {m: gc.advantages(marks, m, weights=choice.weights) for m in BOTH_METHODS}
@@ -66,7 +68,8 @@ def _kinds(choice: Choice, marks: Tensor) -> Html:
 def board(data: Published, choice: Choice, marks: Tensor, name: str) -> Board:
     """Return a board of the drawn answers to one prompt, each named after the model's configuration that gave it.
 
-    marks: (prompts, answers, rewards) of the drawn answers to all prompts; name: of the prompt.
+    marks: (prompts, answers, rewards) of the drawn answers to all prompts.
+    name: of the prompt.
     """
     number = data.tasks.index(name)
     models = [data.models[m] for m in draw(data, choice.group_size, choice.seed)[number].tolist()]
@@ -76,7 +79,8 @@ def board(data: Published, choice: Choice, marks: Tensor, name: str) -> Board:
 def _says(choice: Choice, marks: Tensor, level: Mapping[str, list[int]]) -> str:
     """Return the sentences on the ties of one prompt.
 
-    marks: (answers, rewards); level: by method, the rank of each answer's advantage; tied answers have one rank.
+    marks: (answers, rewards).
+    level: by method, the rank of each answer's advantage; tied answers have one rank.
     """
     mixes = len(marks.unique(dim=0))
     if mixes == 1:

@@ -24,7 +24,8 @@ def ties_and_pairs(choice: Choice, first: Pairs) -> str:
     """Return sentences on the pairs of a right and a wrong answer to one prompt: how many of GRPO's ties among them
     GDPO breaks, and how many pairs each method has in the wrong order.
 
-    choice: holds the weight of correctness. first: all such pairs.
+    choice: holds the weight of correctness.
+    first: all such pairs.
     """
     grpo, gdpo = (first.order(m, choice.weight) for m in ("grpo", "gdpo"))
     if not grpo.pairs:
@@ -45,7 +46,8 @@ def _ties_said(choice: Choice, first: Pairs) -> str:
     """Return one or two sentences on how many ties of a right and a wrong answer GRPO has, how many of them GDPO
     breaks, and in which order the broken ties end.
 
-    choice: holds the weight of correctness. first: all pairs of a right and a wrong answer to one prompt.
+    choice: holds the weight of correctness.
+    first: all pairs of a right and a wrong answer to one prompt.
     """
     tied = first.order("grpo", choice.weight).tied
     broken = first.order("gdpo", choice.weight, first.broken(choice.weight))
@@ -77,8 +79,8 @@ def title(first: Pairs) -> str:
     """Return the title of the fold: above which weight of correctness the right answer comes first in every pair, under
     GRPO and GDPO alike.
 
-    If no prompt has both a right and a wrong answer, the title says so. first: all pairs of a right and a wrong answer
-    to one prompt.
+    If no prompt has both a right and a wrong answer, the title says so.
+    first: all pairs of a right and a wrong answer to one prompt.
     """
     asked = "Which answer comes first?"
     if not first.count.sum():
@@ -93,7 +95,8 @@ def section(choice: Choice, first: Pairs) -> Html:
     """Return the sentences of `enough`, and below them charts of which answer gets the larger advantage.
 
     The first chart counts the pairs by their order at the weight of correctness in `choice`. The others draw the share
-    in the wrong order over that weight. first: all pairs of a right and a wrong answer to one prompt.
+    in the wrong order over that weight.
+    first: all pairs of a right and a wrong answer to one prompt.
     """
     drawn = [charts.who_comes_first(first_rows(choice, first)), *curves(choice, first)]
     return join(tag("div", paragraphs(enough(choice, first)), kind="says"), html.charts(drawn, "small"))
@@ -129,7 +132,7 @@ def _enough_for_all(needed: dict[str, float]) -> str:
     method.
 
     needed: by the method's title, the weight above which no pair is in the wrong order. The largest of these weights is
-    at least 1.
+        at least 1.
     """
     above = listing(f"above {up(weight)} under {name}" for name, weight in needed.items() if weight >= 1)
     always = "".join(f"; under {name} every weight from 1 on is enough" for name, w in needed.items() if w < 1)
@@ -150,9 +153,9 @@ def first_rows(choice: Choice, first: Pairs) -> list[dict]:
 
     Its keys are "of", words for the pairs that the bar counts; "method"; "order", "right", "tied" or "wrong"; and
     "share", the share of the bar's pairs that the method orders so. If GDPO breaks ties of GRPO, the first bar counts
-    those pairs. Then come a bar for GRPO and one for GDPO, of all pairs; they are left out if there is no pair. choice:
-    holds the weight of correctness at which pairs are ordered. first: all pairs of a right and a wrong answer to one
-    prompt.
+    those pairs. Then come a bar for GRPO and one for GDPO, of all pairs; they are left out if there is no pair.
+    choice: holds the weight of correctness at which pairs are ordered.
+    first: all pairs of a right and a wrong answer to one prompt.
     """
     broken = first.broken(choice.weight)
     bars = [("the {} that it breaks", "right–wrong tie", "gdpo", broken)] if broken.any() else []
@@ -185,8 +188,10 @@ def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
 
 def curves(choice: Choice, first: Pairs) -> list:
     """Return a chart for each kind of pair in `weight_rows`: the ties that GDPO breaks at equal weights, if any, and
-    all pairs. It shows the share of these pairs in the wrong order over the weight of correctness. choice: holds the
-    weight that is marked. first: all pairs of a right and a wrong answer to one prompt.
+    all pairs. It shows the share of these pairs in the wrong order over the weight of correctness.
+
+    choice: holds the weight that is marked.
+    first: all pairs of a right and a wrong answer to one prompt.
     """
     among = {BROKEN: first.broken()}
     needed = {
@@ -203,7 +208,8 @@ def weights_table(first: Pairs) -> Html:
     """Return a table of the share of pairs in the wrong order, by the weight of correctness.
 
     There is a row for each weight of PUSH_WEIGHTS, and a column for each kind of pair in `weight_rows` and each method
-    that has shares there. first: all pairs of a right and a wrong answer to one prompt.
+    that has shares there.
+    first: all pairs of a right and a wrong answer to one prompt.
     """
     columns = weight_rows(first)
     heads = [f"{m.upper()}, {counted}" for counted, lines in columns.items() for m in lines]

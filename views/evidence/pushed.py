@@ -19,8 +19,8 @@ def section(data: Published, choice: Choice, first: Pairs) -> Html:
     """Return the second question of the chapter with its answer, and a note on what a push is.
 
     The answer says which method pushes correctness more, how many ties of a right and a wrong answer GDPO breaks, and
-    how many of all such pairs each method puts in the wrong order. first: all pairs of a right and a wrong answer to
-    one prompt.
+    how many of all such pairs each method puts in the wrong order.
+    first: all pairs of a right and a wrong answer to one prompt.
     """
     says = tag("div", paragraphs(pushes_in_words(data, choice), order.ties_and_pairs(choice, first)), kind="says")
     note = tag("p", MEANING, kind="note")

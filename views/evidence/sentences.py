@@ -76,8 +76,10 @@ def unlike(data: Published, choice: Choice) -> str:
 def draws_said(choice: Choice, most: int, spread: Spread) -> str:
     """Return sentences on how far the shares of ties and of wrong orders range over many draws of answers.
 
-    choice: says how many answers are drawn from each prompt; most: how many each prompt has; spread: the lowest and
-    highest value of each share. If all answers are drawn, a sentence says that no other draw is possible.
+    choice: says how many answers are drawn from each prompt.
+    most: how many each prompt has.
+    spread: the lowest and highest value of each share. If all answers are drawn, a sentence says that no other draw is
+        possible.
     """
     if choice.group_size == most:
         return f"All {most} answers to each prompt are here, so that another draw changes nothing."
@@ -114,8 +116,11 @@ def link(
     which an address leaves out, and a program.
 
     The first two are mappings by the control's key in the address. The program is Python and prints the chapter's
-    shares. kind: the outcome whose squares are highlighted; prompt: the name of the open prompt; forecast: the name of
-    the forecast that is open, one of the picture's dots; shown_first: the one that is open before a reader chooses.
+    shares.
+    kind: the outcome whose squares are highlighted.
+    prompt: the name of the open prompt.
+    forecast: the name of the forecast that is open, one of the picture's dots.
+    shown_first: the one that is open before a reader chooses.
     """
     values = {
         "evidence-group": choice.group_size,

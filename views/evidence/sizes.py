@@ -57,7 +57,8 @@ def _says(lines: dict[str, Lines], choice: Choice) -> str:
     """Return the sentences on how the share of prompts with a tie, and that of broken ties in the wrong order, change
     with the group size.
 
-    lines: the curves that `shares` returns; choice: the graders and the weight of correctness that the reader chose.
+    lines: the curves that `shares` returns.
+    choice: the graders and the weight of correctness that the reader chose.
     """
     grpo, gdpo = (lines["prompts with a tie"][m] for m in BOTH_METHODS)
     first, last, top = min(grpo), max(grpo), max(gdpo, key=lambda size: gdpo[size])

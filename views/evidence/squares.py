@@ -57,7 +57,10 @@ def neighbours(data: Published, outcomes: Outcomes, name: str) -> tuple[str, str
 
 
 def squares(data: Published, outcomes: Outcomes, kind: str) -> Html:
-    """Draw a square per prompt, in a block per category; kind: the outcome whose squares are highlighted, or ""."""
+    """Draw a square per prompt, in a block per category.
+
+    kind: the outcome whose squares are highlighted, or "".
+    """
     happens = dict(zip(data.tasks, outcomes.outcome.tolist(), strict=True))
     category = dict(zip(data.tasks, data.categories, strict=True))
     by_category: dict[str, dict[int, list[str]]] = {}
@@ -82,7 +85,9 @@ def _block(title: str, inside: dict[int, list[str]]) -> Html:
 def _run(outcome: str, names: list[str], title: str) -> Html:
     """Draw a square for each of some prompts, which are of one category and have one outcome.
 
-    outcome: its name in OUTCOMES; names: of these prompts; title: of the category, for screen readers.
+    outcome: its name in OUTCOMES.
+    names: of these prompts.
+    title: of the category, for screen readers.
     """
     drawn = join(*(_square(name, outcome) for name in names))
     return tag("span", drawn, kind=outcome, role="group", aria_label=f"{title}: {SAID[outcome]}")
@@ -113,8 +118,9 @@ def _line(
     """Draw a line of the legend: its title, and an entry with a count for each of the outcomes `names`.
 
     The outcome "gdpo" is left out if no prompt has it. If "untied" is among `names`, a last entry counts all prompts.
-    counts: the number of prompts by outcome; texts: words for each outcome; notes: tips by outcome, for those that have
-    one.
+    counts: the number of prompts by outcome.
+    texts: words for each outcome.
+    notes: tips by outcome, for those that have one.
     """
     there = [name for name in names if counts[name] or name != "gdpo"]
     chips = [_chip(name, counts[name], texts[name], notes.get(name)) for name in there]
@@ -126,7 +132,9 @@ def _line(
 def _chip(name: str, n: int, text: str, note: str | None = None) -> Html:
     """Draw the entry of an outcome in the legend, which a reader can choose; the outcome "" stands for all prompts.
 
-    n: how many prompts have the outcome; text: words for it; note: a tip.
+    n: how many prompts have the outcome.
+    text: words for it.
+    note: a tip.
     """
     swatch = tag("span", tag("i"), kind=f"swatch {name}", aria_hidden="true") if name else ""
     inside = swatch, tag("b", count(n)), f" {text}"

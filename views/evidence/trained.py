@@ -96,7 +96,10 @@ def _surprise(experiment: Experiment, comparison: Comparison) -> str:
 
 
 def _setup(experiment: Experiment, setup: Mapping[str, Any]) -> Html:
-    """Return the charts of a set-up under its title; setup: its entry in predictions.json."""
+    """Return the charts of a set-up under its title.
+
+    setup: its entry in predictions.json.
+    """
     comparisons = [comparison for comparison in experiment.comparisons if comparison.setup == setup["name"]]
     drawn = [
         charts.trained(

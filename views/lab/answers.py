@@ -27,7 +27,8 @@ ONES = (1.0,) * len(REWARDS)
 class GradedAnswers:
     """The answers to a task, with the mark that each grader gave each answer and the grader's reason.
 
-    The answers stand in the order of GDPO's advantages, the highest first. marks, reasons: (answers, rewards).
+    The answers stand in the order of GDPO's advantages, the highest first.
+    marks, reasons: (answers, rewards).
     """
 
     answers: tuple[str, ...]
@@ -64,7 +65,8 @@ def board(task: Task, first: Task, page: Nav) -> Board:
     the address describes; otherwise it is untouched.
 
     A part of the address that does not fit the board is ignored, and `page.unread` is set, so that the page says so.
-    first: the task that is meant by an address without a task. page: the bar that keeps the address.
+    first: the task that is meant by an address without a task.
+    page: the bar that keeps the address.
     """
     sheet = grade_answers(task)
     made = Board(
@@ -113,7 +115,8 @@ def link(board: Board, task: Task, first: Task) -> tuple[dict[str, Any], Mapping
     out, and a program.
 
     The first two are mappings by the control's key in the address. The program is Python and prints the numbers of the
-    board. first: the task of an address that names no task.
+    board.
+    first: the task of an address that names no task.
     """
     return controls(task, board.state, board.why), defaults(first, task), program(board.state)
 

@@ -43,7 +43,8 @@ def sliders(page: Nav) -> mo.ui.array:
 def shelf(sliders: Sequence[object]) -> Html:
     """Return a paragraph on the books, and below it a table of sliders with a row per book and a column per rating.
 
-    The books stand for answers, and their ratings for rewards. sliders: one per rating, first all of the first book.
+    The books stand for answers, and their ratings for rewards.
+    sliders: one per rating, first all of the first book.
     """
     scales = listing([f"{name} from {low} to {high}" for name, (low, high) in SCALES.items()])
     sentence = (
@@ -99,8 +100,8 @@ def _puts_first(titles: list[str]) -> str:
 def _list(rows: list[list[float]], method: str, collapse: gc.Collapse) -> Html:
     """Return the books as a list in a method's order, each with its place, its advantage and a mark if it is tied.
 
-    rows: (books, ratings); collapse: the `Collapse` of these ratings under the method. Books of one advantage share a
-    place.
+    rows: (books, ratings).
+    collapse: the `Collapse` of these ratings under the method. Books of one advantage share a place.
     """
     advantages, level = gc.advantages(rows, method).tolist(), collapse.level.tolist()
     order = sorted(range(len(rows)), key=lambda i: (-level[i], i))

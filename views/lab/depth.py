@@ -22,8 +22,10 @@ def equations() -> str:
 def side_by_side(total: Tensor, grpo: Tensor, z: Tensor, z_total: Tensor, gdpo: Tensor) -> Html:
     """Return a table of GRPO's computation beside GDPO's, a row per answer.
 
-    total: the weighted sums of the rewards, (answers,); grpo, gdpo: the advantages, (answers,); z: the normalised
-    rewards, (answers, rewards); z_total: the weighted sums of z, (answers,).
+    total: the weighted sums of the rewards, (answers,).
+    grpo, gdpo: the advantages, (answers,).
+    z: the normalised rewards, (answers, rewards).
+    z_total: the weighted sums of z, (answers,).
     """
     rows = zip(total, grpo, z, z_total, gdpo, strict=True)
     head = ["answer", "(1) sum", "(2) GRPO", *(f"(4) z {k}" for k in range(1, len(z[0]) + 1)), "(5) sum", "(6) GDPO"]
@@ -60,7 +62,8 @@ def conventions(state: State, answer: int) -> Html:
     """Return a table of one answer's advantages, a row per convention, and sentences on the convention of the board.
 
     A row has the advantage under GRPO and that under the method beside it on the board. The sentences say what the
-    board's convention does where the paper's formulas leave a choice. answer: the answer's number, from 0.
+    board's convention does where the paper's formulas leave a choice.
+    answer: the answer's number, from 0.
     """
 
     def row(c: gc.Convention) -> list[str]:
@@ -143,7 +146,8 @@ def _second(rewards: object, method: str = "gdpo", prompt: int | None = None, be
     """Return the advantage of the second answer to a prompt under a method.
 
     rewards: (answers, rewards) if `prompt` is None, and otherwise (prompts, answers, rewards), in which case `prompt`
-    is the number of the prompt; before: whether GDPO's batch step is left out.
+        is the number of the prompt.
+    before: whether GDPO's batch step is left out.
     """
     e = gc.explain(rewards, method)
     a = e.weighted_sums if before else e.advantages

@@ -73,7 +73,8 @@ def upload() -> mo.ui.file:
 def area(files: mo.ui.file, log: Log | None) -> mo.Html:
     """Return the control for files, with the name of the log that is shown and a line that is empty at first.
 
-    nav.js writes into that line that files are too large. log: None where no log could be read.
+    nav.js writes into that line that files are too large.
+    log: None where no log could be read.
     """
     says = f"{sessions.TOO_LARGE}. The page stays as it was."
     refused = tag("p", "", kind="refused", role="alert", data_most=sessions.LARGEST, data_says=says)
@@ -85,8 +86,9 @@ def corrections(page: Nav, sample: Sample | None) -> mo.ui.dictionary:
     """Return the controls with which the reader corrects how a log is read and what its rewards weigh.
 
     They are the dropdown "framework" and a text for each key of TEXTS, such as "group_size". They have the values that
-    the address names if it is the address of this sample; otherwise they are empty. page: holds the values of the
-    address; sample: the sample that is shown, None for the reader's own files.
+    the address names if it is the address of this sample; otherwise they are empty.
+    page: holds the values of the address.
+    sample: the sample that is shown, None for the reader's own files.
     """
     here = is_linked(page, sample)
     by_id = {key or "": title for title, key in FRAMEWORKS.items()}
@@ -129,10 +131,12 @@ def address(
     default is left out of the address.
 
     The default of the sample is the first one, and that of the primary reward is the reward that is known to matter
-    most in the log. sample: the chosen sample, None for the reader's own files. The address tells nothing of the
-    latter, so the values of all controls are then None. corrected: the values of the controls of `corrections`, by
-    name. log: the log that is shown, None where none could be read. primary: the reward that the reader chose as the
-    one that matters most.
+    most in the log.
+    sample: the chosen sample, None for the reader's own files. The address tells nothing of the latter, so the values
+        of all controls are then None.
+    corrected: the values of the controls of `corrections`, by name.
+    log: the log that is shown, None where none could be read.
+    primary: the reward that the reader chose as the one that matters most.
     """
     values = {f"run-{key}": text or "" for key, text in corrected.items()}
     values |= {"run-primary": primary or NO_PRIMARY} if log else {}
@@ -152,7 +156,8 @@ def link(
     and the defaults that the address leaves out, both by control. The third is a Python program that prints the numbers
     of the report, "" without a log or a report.
 
-    sample, corrected, primary: the values of the controls; log, report: None where there are none.
+    sample, corrected, primary: the values of the controls.
+    log, report: None where there are none.
     """
     prints = program(log, report, corrected["weights"] or "") if log and report else ""
     return *address(sample, corrected, log, primary), prints

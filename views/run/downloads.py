@@ -37,7 +37,11 @@ def downloads(log: Log, report: AuditReport) -> list[tuple[str, str, Callable[[]
 
 
 def of_log(files: Mapping[str, bytes], how: Mapping) -> bytes:
-    """Return the responses of a log as CSV. files: contents by name; how: further arguments of `read_run`."""
+    """Return the responses of a log as CSV.
+
+    files: contents by name.
+    how: further arguments of `read_run`.
+    """
     return to_csv(read_run(files, **how).table)
 
 

@@ -21,9 +21,12 @@ How = tuple[tuple[str, Any], ...]  # arguments of read_run as pairs; what is not
 class Log:
     """A log that was read: a sample, or the files that a reader uploaded.
 
-    named: a line that says which log it is; how: arguments of `read_run` as pairs; sample: None for the reader's files;
-    files: the reader's files by name, None for a sample; report: that of the reader's files with no weights and no
-    primary reward, or the InputError of the audit, None for a sample.
+    named: a line that says which log it is.
+    how: arguments of `read_run` as pairs.
+    sample: None for the reader's files.
+    files: the reader's files by name, None for a sample.
+    report: that of the reader's files with no weights and no primary reward, or the InputError of the audit, None for a
+        sample.
     """
 
     run: Run
@@ -71,9 +74,12 @@ def read(sample: Sample | None, uploads: Sequence[Any] = (), **corrected: Any) -
     files.
 
     The reader's files are also audited, with no weights and no primary reward. The log then holds the report, or the
-    InputError that the audit raised. uploads: the files, objects with `name` and `contents`; corrected: what the reader
-    typed to correct how the log is read, the arguments of `parse_corrections`. Raises InputError if the log cannot be
-    read, if the files are too large together or for the server's memory, and if two of them have the same name.
+    InputError that the audit raised.
+    uploads: the files, objects with `name` and `contents`.
+    corrected: what the reader typed to correct how the log is read, the arguments of `parse_corrections`.
+
+    Raises InputError if the log cannot be read, if the files are too large together or for the server's memory, and if
+    two of them have the same name.
     """
     how = parse_corrections(**corrected)
     if sample:
@@ -97,8 +103,9 @@ def read(sample: Sample | None, uploads: Sequence[Any] = (), **corrected: Any) -
 
 @lru_cache(8)
 def _of_sample(sample: Sample, how: How) -> Log:
-    """Return the log of a sample, read once for all visitors; the last 8 logs are kept. how: the arguments of
-    `read_run` that the reader corrected, as pairs of a name and a value.
+    """Return the log of a sample, read once for all visitors; the last 8 logs are kept.
+
+    how: the arguments of `read_run` that the reader corrected, as pairs of a name and a value.
     """
     return Log(read_run(sample.files(), **arguments(how)), f"This is a sample: “{sample.title}”.", how, sample)
 
@@ -117,9 +124,11 @@ def audit_log(log: Log, primary: str | None, weights: str) -> AuditReport:
 
     The audit of a sample is made once for all visitors, and kept. The reader's files are read and audited again, in
     another process, if weights or a primary reward are given; if neither is, the report that `log` holds is returned.
-    primary: the reward that matters most, if any; weights: a text as `named_weights` reads it, "" for none. Raises
-    InputError if the text or the audit is refused. If `log` holds an InputError in place of a report, and neither
-    weights nor a primary reward are given, that error is raised.
+    primary: the reward that matters most, if any.
+    weights: a text as `named_weights` reads it, "" for none.
+
+    Raises InputError if the text or the audit is refused. If `log` holds an InputError in place of a report, and
+    neither weights nor a primary reward are given, that error is raised.
     """
     given = named_weights(weights)
     if log.sample:
@@ -138,8 +147,9 @@ def _audit_of_sample(sample: Sample, how: How, primary: str | None, weights: tup
 
 
 def program(log: Log, report: AuditReport, weights: str) -> str:
-    """Return a Python program of at most 15 lines that reads the log and prints the numbers of its report. weights: the
-    text in which the reader typed the weights, such as "style=0.5, correctness=2", or "" for none.
+    """Return a Python program of at most 15 lines that reads the log and prints the numbers of its report.
+
+    weights: the text in which the reader typed the weights, such as "style=0.5, correctness=2", or "" for none.
     """
     files = [f"data/samples/{log.sample.path}"] if log.sample else list(log.run.files)
     how = "".join(f", {key}={value!r}" for key, value in arguments(log.how).items())

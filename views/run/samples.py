@@ -11,8 +11,9 @@ REAL = "A real trainer ({}) wrote this log with a tiny random model: the log is 
 class Sample:
     """A log that comes with the page.
 
-    path: its file or folder in data/samples; source_note: sentences on where it comes from, in which text between two
-    ** is bold; primary: the reward that matters most, None if none is known.
+    path: its file or folder in data/samples.
+    source_note: sentences on where it comes from, in which text between two ** is bold.
+    primary: the reward that matters most, None if none is known.
     """
 
     title: str

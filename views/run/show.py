@@ -29,7 +29,8 @@ def progress_note(doing: str, files: Iterable[bytes]) -> None:
     """Show a line such as "Reading your files …" as the output of the cell until the cell ends; do nothing for small
     files.
 
-    doing: the first word of that line; files: the contents of the files.
+    doing: the first word of that line.
+    files: the contents of the files.
     """
     if sum(map(len, files)) > LARGE:
         mo.output.replace(show(tag("p", f"{doing} your files …", kind="whose", role="status")))

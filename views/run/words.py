@@ -64,8 +64,8 @@ def _rewards(match: re.Match[str]) -> str:
 def _given(match: re.Match[str]) -> str:
     """Return words in place of an option of the command line: the control of the page, and the option's value.
 
-    The value is left out if it is the placeholder N or if there is none. match: of the option, with the word before it
-    as its group 1 and the value as its group 2.
+    The value is left out if it is the placeholder N or if there is none.
+    match: of the option, with the word before it as its group 1 and the value as its group 2.
     """
     option = re.sub(r"^.*?--|[ =].*", "", match[0], flags=re.DOTALL)
     lead = {None: "", ": ": " in "}.get(match[1], "in ")

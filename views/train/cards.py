@@ -84,10 +84,11 @@ def sketch(setup: Setup) -> dict:
 class File(TypedDict):
     """The content of data/gallery.json.
 
-    rates: the pass rate of each reward with which the scenario of the Lab's answers starts. sketches: the dict that
-    `sketch` returns, by the scenario's id and by the comparison under which it is trained. weights: for the scenarios
-    with arms, by scenario, comparison and method, a list of pairs: one for each of WEIGHTS, and a last one for the
-    gate. A pair is the final probability of the right answer, and the epochs until it is learnt, None for never.
+    rates: the pass rate of each reward with which the scenario of the Lab's answers starts.
+    sketches: the dict that `sketch` returns, by the scenario's id and by the comparison under which it is trained.
+    weights: for the scenarios with arms, by scenario, comparison and method, a list of pairs: one for each of WEIGHTS,
+        and a last one for the gate. A pair is the final probability of the right answer, and the epochs until it is
+        learnt, None for never.
     """
 
     rates: list[float]
@@ -117,8 +118,9 @@ def link(
     them, and a program.
 
     The first two are mappings by the control's key in the address. Where both have the same value for a control, the
-    address leaves the control out. The program is Python and prints the results of the set-up. methods: GRPO, GDPO and
-    perhaps a third method; values: of the controls of the scenario, by name.
+    address leaves the control out. The program is Python and prints the results of the set-up.
+    methods: GRPO, GDPO and perhaps a third method.
+    values: of the controls of the scenario, by name.
     """
     third = methods[len(BOTH_METHODS)] if len(methods) > len(BOTH_METHODS) else ""
     names = {"train-scenario": scenario.id, "train-compare": setup.comparison, "train-method": third}
@@ -134,8 +136,9 @@ def link(
 
 
 def kind(sketch: Mapping[str, Any], arms: bool) -> str:
-    """Return the verdict on a set-up: one of VERDICTS, or one of ENDS if its policy has arms. sketch: the numbers that
-    the function `sketch` returns for it.
+    """Return the verdict on a set-up: one of VERDICTS, or one of ENDS if its policy has arms.
+
+    sketch: the numbers that the function `sketch` returns for it.
     """
     if arms:
         return verdict_on_arms(*(sketch[m]["last"] for m in BOTH_METHODS))
@@ -152,8 +155,8 @@ def label(sketch: Mapping[str, Any], arms: bool) -> str:
     in "GDPO 1.9× faster"; for three answers (arms) it says under which method the policy ends right, as in "only GDPO
     is right".
 
-    sketch: the numbers that the function `sketch` returns for the set-up; arms: whether its policy chooses an answer
-    (True) or has coins (False).
+    sketch: the numbers that the function `sketch` returns for the set-up.
+    arms: whether its policy chooses an answer (True) or has coins (False).
 
     >>> label({"grpo": {"steps": [37, 14]}, "gdpo": {"steps": [20, 20]}}, False)
     'GDPO 1.9× faster'
@@ -187,8 +190,9 @@ def _spark(sketch: Mapping[str, Any], arms: bool) -> Html:
     learnt.
 
     To have learnt is to have learnt all coins or, with arms, the right answer. The line between the epochs is left out
-    if neither method is faster, or if one never learns. A line across the picture marks LEARNT. sketch: as the function
-    `sketch` returns it; arms: whether the policy has arms.
+    if neither method is faster, or if one never learns. A line across the picture marks LEARNT.
+    sketch: as the function `sketch` returns it.
+    arms: whether the policy has arms.
     """
     low, end = min(0.6, *(min(sketch[m]["curve"]) for m in BOTH_METHODS)), sketch["epochs"][-1]
 
@@ -237,7 +241,8 @@ def sketches(scenarios: Mapping[str, Scenario], file: File, comparison: str, lab
 
     A scenario that is about another comparison alone is sketched under that one. The sketches come from `file`, which
     is as `load` returns it. Only the scenario of the Lab's answers is trained anew, if marks, pays or weights of the
-    Lab differ from those for which the file was made. lab: the state of the Lab's board.
+    Lab differ from those for which the file was made.
+    lab: the state of the Lab's board.
     """
     by_scenario = {}
     for s in scenarios.values():
@@ -257,8 +262,9 @@ def is_of_another_comparison(scenario: Scenario, comparison: str) -> bool:
 def kinds(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str) -> list[str]:
     """Return the verdict of `kind` on each set-up of coins, for example that GDPO is faster there.
 
-    Set-ups that are made for a single comparison, other than this one, are left out. shown: what `sketch` returned for
-    each scenario, by its id; comparison: a key of COMPARISONS.
+    Set-ups that are made for a single comparison, other than this one, are left out.
+    shown: what `sketch` returned for each scenario, by its id.
+    comparison: a key of COMPARISONS.
     """
     counted = [s for s in scenarios.values() if not s.setup.arms and not is_of_another_comparison(s, comparison)]
     return [kind(shown[s.id], False) for s in counted]
@@ -267,8 +273,8 @@ def kinds(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str) -
 def summary(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str, score: str | None) -> Html:
     """Return a paragraph on how the set-ups end, or, for a reader who predicts, on how many predictions were right.
 
-    shown: the sketch of each scenario, by its id; score: the sentence on the predictions, "" while nothing is
-    predicted; None for a reader who does not predict.
+    shown: the sketch of each scenario, by its id.
+    score: the sentence on the predictions, "" while nothing is predicted; None for a reader who does not predict.
     """
     if score is not None:
         return tag("p", score or "Choose a set-up and say how it ends; then its curves come.", role="status")
@@ -280,9 +286,10 @@ def summary(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str,
 def gallery(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str, guesses: Guesses | None) -> Html:
     """Return all cards, in a row per verdict. For a reader who predicts verdicts, all are in one row, which tells none.
 
-    Set-ups with arms have a row of their own in either case. shown: the sketches, by scenario. guesses: by scenario,
-    the verdict that the reader predicted, or None or "" where the reader has not predicted yet; in place of the mapping
-    it is None for a reader who does not predict at all.
+    Set-ups with arms have a row of their own in either case.
+    shown: the sketches, by scenario.
+    guesses: by scenario, the verdict that the reader predicted, or None or "" where the reader has not predicted yet;
+        in place of the mapping it is None for a reader who does not predict at all.
     """
     places: dict[str, list[Html]] = {name: [] for name in ("guessed", *ROWS)}
     for s in scenarios.values():
@@ -299,8 +306,11 @@ def _card(s: Scenario, drawn: Mapping[str, Any], comparison: str, guesses: Guess
 
     If the reader does not predict (`guesses` is None), the card has a small picture and the verdict. Otherwise it has
     no picture: it has facts about the set-up until the reader has predicted it, and then the verdict and whether the
-    prediction was right. s: the scenario; drawn: its sketch; comparison: the key of COMPARISONS under which it is
-    drawn; guesses: as in `gallery`.
+    prediction was right.
+    s: the scenario.
+    drawn: its sketch.
+    comparison: the key of COMPARISONS under which it is drawn.
+    guesses: as in `gallery`.
     """
     arms = bool(s.setup.arms)
     another_comparison = is_of_another_comparison(s, comparison)
@@ -320,8 +330,8 @@ def _card(s: Scenario, drawn: Mapping[str, Any], comparison: str, guesses: Guess
 def score(scenarios: Mapping[str, Scenario], shown: Sketches, guesses: Guesses) -> str:
     """Return a sentence on how many predictions were right; "" while nothing is predicted.
 
-    shown: the sketches, by scenario; guesses: by scenario, the predicted verdict, or None or "" where none is predicted
-    yet.
+    shown: the sketches, by scenario.
+    guesses: by scenario, the predicted verdict, or None or "" where none is predicted yet.
     """
     guessed = [s for s in scenarios.values() if guesses[s.id]]
     right = sum(kind(shown[s.id], bool(s.setup.arms)) == guesses[s.id] for s in guessed)
@@ -339,8 +349,8 @@ def weights_table(file: File, scenario: Scenario, setup: Setup) -> Html | str:
     sentences.
 
     The right answer wins if its final probability is LEARNT or more, and a wrong one if that probability is 1 − LEARNT
-    or less. The result is empty if the reader changed anything in the scenario but weights, gate and comparison. file:
-    the content of data/gallery.json, which holds these probabilities.
+    or less. The result is empty if the reader changed anything in the scenario but weights, gate and comparison.
+    file: the content of data/gallery.json, which holds these probabilities.
     """
     as_shipped = replace(scenario.setup, match_scale=setup.match_scale, weights=None, gate=None)
     if replace(setup, weights=None, gate=None) != as_shipped:
@@ -378,7 +388,8 @@ def weights_table(file: File, scenario: Scenario, setup: Setup) -> Html | str:
 def _result(p: float, here: bool) -> Html:
     """Return a cell of `weights_table`: which answer wins, and the final probability of the right answer.
 
-    p: that probability; here: whether the reader's set-up has the weight of this cell.
+    p: that probability.
+    here: whether the reader's set-up has the weight of this cell.
     """
     name, sign = ("right", "✓") if p >= LEARNT else ("wrong", "✗") if p <= 1 - LEARNT else ("open", "~")
     return tag("span", tag("b", sign), tag("small", probability(p)), kind=f"{name}{' here' if here else ''}")
@@ -388,8 +399,9 @@ def _largest(cells: Sequence[Sequence[Any]]) -> float | None:
     """Return the largest of WEIGHTS up to which the right answer wins at each weight; None if it does not win at the
     smallest.
 
-    To win, it needs a final probability of LEARNT or more. cells: a pair for each of WEIGHTS, and a last one for the
-    gate, which does not count here; the first number of a pair is that probability.
+    To win, it needs a final probability of LEARNT or more.
+    cells: a pair for each of WEIGHTS, and a last one for the gate, which does not count here; the first number of a
+        pair is that probability.
     """
     largest = None
     for weight, (p, _) in zip(reversed(WEIGHTS), reversed(cells[:-1]), strict=True):

@@ -39,7 +39,8 @@ REST = 0.05  # where rewards conflict, the start of the answer that is neither r
 def pass_rates(marks: Sequence[Sequence[float]]) -> tuple[float, ...]:
     """Return the share of answers that passes each mark, but at least 0.5 / n and at most 1 − 0.5 / n for n answers.
 
-    The shares are rounded to four decimals. marks: (answers, rewards).
+    The shares are rounded to four decimals.
+    marks: (answers, rewards).
 
     >>> pass_rates([[1, 0], [1, 0], [0, 0], [1, 0]])
     (0.75, 0.125)
@@ -132,7 +133,9 @@ def question(scenario: Scenario) -> mo.ui.radio:
 
 
 def elements(scenario: Scenario, values: Mapping[str, Any]) -> mo.ui.dictionary:
-    """Return the controls of a scenario, by name. values: their values, by name.
+    """Return the controls of a scenario, by name.
+
+    values: their values, by name.
 
     Some controls exist only in some scenarios. Starts, pays and weights are missing where they are those of the Lab.
     Scenarios with arms have a gate and no noise; those with coins have noise and no gate. "compare" exists if the
@@ -208,9 +211,10 @@ def panel(scenario: Scenario, controls: Mapping[str, Any]) -> mo.Html:
 def further(controls: Mapping[str, Any], compare: mo.ui.radio, third: mo.ui.dropdown, reset: mo.ui.button) -> mo.Html:
     """Return a line with the controls that concern all rewards, and below it a fold with those that few readers need.
 
-    controls: the elements of the scenario, by name. compare, third: the controls that `for_all` returns, of which
-    `compare` is used only if the scenario has none of its own. reset: the button that brings the values of the scenario
-    back.
+    controls: the elements of the scenario, by name.
+    compare, third: the controls that `for_all` returns, of which `compare` is used only if the scenario has none of its
+        own.
+    reset: the button that brings the values of the scenario back.
     """
     line = [controls.get("compare", compare), *(controls[name] for name in ("gate",) if name in controls)]
     few = [controls[name] for name in ("optimizer", *SIZES, *NUMBERS)] + list(controls.get("noise", []))
@@ -222,8 +226,9 @@ def setup_of(scenario: Scenario, comparison: str, values: Mapping[str, Any], lab
     """Return the `Setup` that the values of a scenario's controls describe.
 
     comparison: how the methods are compared, a key of COMPARISONS; a scenario that is about a single comparison has a
-    control of its own for it, and `values["compare"]` counts instead. values: those of the controls, by name; lab: the
-    state of the Lab's board, from which the scenario of the Lab's answers takes starts, pays and weights.
+        control of its own for it, and `values["compare"]` counts instead.
+    values: those of the controls, by name.
+    lab: the state of the Lab's board, from which the scenario of the Lab's answers takes starts, pays and weights.
     """
     if scenario.from_marks:
         starts, pays = as_coins(lab)

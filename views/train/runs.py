@@ -54,9 +54,11 @@ def limit(setup: Setup, method: str) -> Tensor:
 def each(compute: Callable[..., Any], methods: Sequence[str], p0: Sequence[float], **options: Any) -> dict[str, Any]:
     """Return what compute(method, p0, **options) gives for each method, by method.
 
-    It is computed in other processes, and once for all visitors. compute: `gdpo_core.train` or `gdpo_core.mean_field`.
-    p0, options: arguments of these two functions; p0 holds the probabilities at the start. Raises InputError, as these
-    functions do.
+    It is computed in other processes, and once for all visitors.
+    compute: `gdpo_core.train` or `gdpo_core.mean_field`.
+    p0, options: arguments of these two functions; p0 holds the probabilities at the start.
+
+    Raises InputError, as these functions do.
     """
     kept = {gc.train: run, gc.mean_field: limit}[compute]
     setup = Setup(tuple(p0), **{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()})
@@ -85,8 +87,11 @@ def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every
     limit.
 
     The keys are of (the coin's name), method (its title), epoch, median, low and high (the ends of the band over seeds)
-    and limit. Probabilities are rounded to four decimals. coins: the names; runs: by method; limits: by method, (epochs
-    + 1, coins); every: 1 for all epochs, n for every nth.
+    and limit. Probabilities are rounded to four decimals.
+    coins: the names.
+    runs: by method.
+    limits: by method, (epochs + 1, coins).
+    every: 1 for all epochs, n for every nth.
     """
     rows = []
     for m, trained in runs.items():

@@ -19,7 +19,8 @@ def result(setup: Setup, coins: Sequence[str], runs: Runs) -> Html:
     """Return the verdict on runs as a paragraph: a sentence in bold, further sentences, and one on each method besides
     GRPO and GDPO.
 
-    coins: the names of the coins or answers; runs: by method.
+    coins: the names of the coins or answers.
+    runs: by method.
     """
     head, *more = _of_arms(setup, coins, runs) if setup.arms else _of_coins(setup, coins, runs)
     under = "" if setup.comparison == "equal" else f"{UNDER[setup.comparison]}: "
@@ -76,7 +77,10 @@ def _capital(words: str) -> str:
 
 
 def _epochs(key: str, steps: float, unit: bool = False) -> Html:
-    """Return a number of epochs in the colour of the method `key`; unit: whether "epoch" or "epochs" follows."""
+    """Return a number of epochs in the colour of the method `key`.
+
+    unit: whether "epoch" or "epochs" follows.
+    """
     return join(method(key, f"{steps:g}"), f" epoch{'' if steps == 1 else 's'}" if unit else "")
 
 
@@ -113,7 +117,8 @@ def _pace(steps: Steps, every: str) -> Html:
 def _apart(steps: Steps, names: Sequence[str]) -> list[Html]:
     """Return a sentence for each coin that takes one of GRPO and GDPO clearly more epochs to learn than the other.
 
-    steps: by method, the epoch at which each coin is learnt. names: the names of the coins, in the same order.
+    steps: by method, the epoch at which each coin is learnt.
+    names: the names of the coins, in the same order.
     """
     apart = [
         (name, grpo, gdpo)
@@ -130,7 +135,8 @@ def _apart(steps: Steps, names: Sequence[str]) -> list[Html]:
 def _first(steps: Steps, every: str, epochs: int) -> Html:
     """Return a sentence on how many epochs the faster and the slower method need to learn all coins.
 
-    steps: by method, of which there are two, and the faster one has to come first; every: words for all these coins;
+    steps: by method, of which there are two, and the faster one has to come first.
+    every: words for all these coins.
     epochs: how many were trained, for a method that does not learn all.
     """
     (first, ahead), (second, behind) = steps.items()
@@ -144,8 +150,8 @@ def _loss(steps: Steps, names: Sequence[str], pays: Sequence[float]) -> Html | s
     """Return a sentence on the coins that the faster method learns clearly later than the slower one; "" if there is
     none.
 
-    steps: by method, of which there are two, and the faster one has to come first; names, pays: of the coins, in the
-    order of the epochs in `steps`.
+    steps: by method, of which there are two, and the faster one has to come first.
+    names, pays: of the coins, in the order of the epochs in `steps`.
     """
     pairs = [*zip(*steps.values(), strict=True)]
     lost = [k for k, (took, would) in enumerate(pairs) if took > would and not alike(took, would)]
@@ -194,7 +200,8 @@ def _end(p: float) -> str:
 def _of_third(setup: Setup, coins: Sequence[str], key: str, runs: Runs) -> str:
     """Return a sentence on the third method, whose id is `key`; "" if the policy has coins and none can be learnt.
 
-    The sentence follows those of `_of_coins` or `_of_arms`. coins: the names of the coins or answers.
+    The sentence follows those of `_of_coins` or `_of_arms`.
+    coins: the names of the coins or answers.
     """
     name = NAMES[key]
     if setup.arms:

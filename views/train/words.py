@@ -75,10 +75,11 @@ def counts(comparison: str, kinds: Sequence[str], arms: Sequence[Scenario], unco
     """Return sentences that say in how many of our set-ups of coins GDPO is faster, slower or no different under a
     comparison.
 
-    Set-ups that are made for one comparison only, and not for this one, do not count. comparison: a key of COMPARISONS.
-    kinds: the verdicts on the set-ups of coins that count; arms: the scenarios in which the policy chooses one of
-    several answers, of which each scenario has the same number; uncounted: the scenarios of the set-ups of coins that
-    do not count.
+    Set-ups that are made for one comparison only, and not for this one, do not count.
+    comparison: a key of COMPARISONS.
+    kinds: the verdicts on the set-ups of coins that count.
+    arms: the scenarios in which the policy chooses one of several answers, of which each scenario has the same number.
+    uncounted: the scenarios of the set-ups of coins that do not count.
     """
     faster, slower, never = (kinds.count(kind) for kind in (FASTER, SLOWER, NEITHER))
     rest = len(kinds) - faster - slower
@@ -98,8 +99,10 @@ def _dashed(set_ups: Sequence[Scenario]) -> str:
     """Return a sentence on the set-up that does not count under the chosen comparison of the methods, since it was made
     for another one; its card is dashed. "" if there is none.
 
-    set_ups: the scenario of that set-up, or none. Raises ValueError for several, for which the sentence has no plural.
-    `tests/test_train.py` makes sure that under each comparison there is at most one.
+    set_ups: the scenario of that set-up, or none.
+
+    Raises ValueError for several, for which the sentence has no plural. `tests/test_train.py` makes sure that under
+    each comparison there is at most one.
     """
     if not set_ups:
         return ""

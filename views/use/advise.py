@@ -44,9 +44,9 @@ def section(advice: Sequence[Answer], report: AuditReport | None, lab: State | N
     """Return the section "Should I?": the verdict, a line for each check in which GDPO changes something, a fold with
     the other checks, and a line that says that no normalisation puts the primary reward first.
 
-    advice: the answers of the checks. report: of the rewards that are judged; None if no run is audited, and the
-    section then says how to get a report. lab: the state of the Lab's board if its rewards are judged, None if those of
-    a run are.
+    advice: the answers of the checks.
+    report: of the rewards that are judged; None if no run is audited, and the section then says how to get a report.
+    lab: the state of the Lab's board if its rewards are judged, None if those of a run are.
     """
     heading = tag("h2", "Should I?")
     if report is None:

@@ -254,7 +254,10 @@ def _paper(number: str, title: str) -> Html:
 
 
 def _link(href: str, title: str) -> Html:
-    """Return a link that opens in a new tab. title: the text of the link."""
+    """Return a link that opens in a new tab.
+
+    title: the text of the link.
+    """
     return tag("a", title, href=href, target="_blank", rel="noreferrer")
 
 

@@ -39,7 +39,9 @@ def choice(page: Nav, key: str, label: str, titles: dict[str, str], of_run: str 
     """Return a dropdown whose values are the keys of `titles`, each shown by its title.
 
     `of_run` is chosen at first, if it is one of these keys. Otherwise it is the key that the address of the page names
-    or, if it names none, the first key. key: the name of the control in the address; label: the label on the page;
+    or, if it names none, the first key.
+    key: the name of the control in the address.
+    label: the label on the page.
     of_run: the choice that fits the reader's own run, "" for none.
     """
     linked = of_run if of_run in titles else page.given(key, list(titles), next(iter(titles)))
@@ -51,7 +53,8 @@ def link(trainer: str, gate: str, source: str, lab: State) -> tuple[dict[str, st
     leaves out, and a program.
 
     The first two are mappings by the control's key in the address. The program is Python and prints the trainer's
-    advantages. trainer, gate, source: keys of TRAINERS, GATES and SOURCES.
+    advantages.
+    trainer, gate, source: keys of TRAINERS, GATES and SOURCES.
     """
     values = {"use-framework": trainer, "use-gate": gate, "use-source": source}
     return values, UNTOUCHED, program(FRAMEWORKS[trainer], lab, gate)
@@ -74,8 +77,8 @@ def gated_rewards(gate: str) -> tuple[str, ...]:
 def rewards(lab: State, gate: str) -> list[list[float]]:
     """Return the rewards of the Lab's answers, (answers, rewards), with a gate put before some of them.
 
-    A reward behind the gate is 0 for each answer whose first reward is less than a pass pays. gate: a key of GATES,
-    which says which rewards are behind it.
+    A reward behind the gate is 0 for each answer whose first reward is less than a pass pays.
+    gate: a key of GATES, which says which rewards are behind it.
     """
     paid = gc.explain(lab.rewards).rewards
     for name in gated_rewards(gate):
@@ -93,7 +96,9 @@ def lines(framework: str, lab: State, gate: str, run: AuditReport | None = None)
     Lab.
 
     The lines for the Lab begin with a comment on what its rewards pay. If every weight of the Lab is 0, the result is a
-    single comment that says so. framework: the id of the trainer; gate: a key of GATES, which counts for the Lab alone.
+    single comment that says so.
+    framework: the id of the trainer.
+    gate: a key of GATES, which counts for the Lab alone.
     """
     if run:
         weights, of_grpo = [run.run["weights_used"][name] for name in _names(run)], run.run["method"] != "gdpo"
@@ -135,9 +140,10 @@ def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditR
     """Return the section of a trainer: its lines, how to log and to make sure that GDPO ran, and what is known of the
     trainer.
 
-    lines: the lines of configuration, as the function `lines` returns them; run: the audited run for which they are,
-    None if they are for the Lab. lab: the state of the Lab's board; gate: the gate chosen in this chapter, a key of
-    GATES, such as "none". These two count only without a run.
+    lines: the lines of configuration, as the function `lines` returns them.
+    run: the audited run for which they are, None if they are for the Lab.
+    lab: the state of the Lab's board.
+    gate: the gate chosen in this chapter, a key of GATES, such as "none". These two count only without a run.
     """
     log = _without_axolotl(config_lines.log_rewards(framework.id, _names(run)))
     return show(
@@ -165,7 +171,8 @@ def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditR
 def _shown_method(framework: Framework, lab: State) -> list[Html]:
     """Return this trainer's lines for the method that the Lab shows beside GRPO, or a sentence that none are known.
 
-    The list is empty if that method is GDPO, whose lines are shown anyway. lab: the state of the Lab's board.
+    The list is empty if that method is GDPO, whose lines are shown anyway.
+    lab: the state of the Lab's board.
     """
     name = CHOSEN_METHODS[lab.method]
     if lab.method == "gdpo":
@@ -205,7 +212,10 @@ def _own_code() -> Html:
 
 
 def _read(facts: Iterable[tuple[str, str]]) -> Html:
-    """Return a list of facts, each with where it was read. facts: pairs of a sentence and a place."""
+    """Return a list of facts, each with where it was read.
+
+    facts: pairs of a sentence and a place.
+    """
     return tag("ul", *(tag("li", says, " ", tag("small", f"Read in {read_in}.")) for says, read_in in facts))
 
 
@@ -213,8 +223,9 @@ def cases(trainers: Iterable[str] = ()) -> Html:
     """Return a table with a row per case of conformance/: the fault that it finds, what the paper's formula gives, and
     what trainers give.
 
-    “=” stands where a trainer gives what the paper's formula gives. trainers: their titles, by default all. With a
-    title that no trainer has, such as "paper", the table has only the column of the paper's formula.
+    “=” stands where a trainer gives what the paper's formula gives.
+    trainers: their titles, by default all. With a title that no trainer has, such as "paper", the table has only the
+        column of the paper's formula.
     """
     stored = json.loads((ROOT / "data" / "matrix.json").read_text(encoding="utf-8"))
     paper, *trainers_read = stored["trainers"]
@@ -289,7 +300,9 @@ def _newer(framework: Framework) -> Html | str:
 
 def _about(lab: State, gate: str) -> list[str]:
     """Return a sentence on what the Lab's pays do under GDPO, if they differ, and one on what the gate does, if there
-    is one. gate: a key of GATES.
+    is one.
+
+    gate: a key of GATES.
     """
     notes = []
     if len(set(lab.pays)) > 1:
@@ -307,7 +320,8 @@ def program(framework: Framework, lab: State, gate: str) -> str:
     """Return a Python program that prints this trainer's advantages of the Lab's answers, and how far they are from the
     paper's. It has at most 15 lines.
 
-    lab: the state of the Lab's board, with its answers' marks and the weights; gate: a key of GATES.
+    lab: the state of the Lab's board, with its answers' marks and the weights.
+    gate: a key of GATES.
     """
     c, half = framework.convention, -(-len(lab.marks) // 2)
     tokens = f", lengths={lengths(lab)}" if gc.CONVENTIONS[c].last_step == "tokens" else ""

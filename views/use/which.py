@@ -17,8 +17,9 @@ from views.train import cards
 class Case:
     """A case for a method: what the rewards are like, what shows that the method fits, and where that can be seen.
 
-    rewards, shown_by: the two halves of a text; in `shown_by`, {verdict} stands for the verdict of the scenario. at:
-    the key of a chapter; scenario: the id of a scenario, if the chapter is Train.
+    rewards, shown_by: the two halves of a text; in `shown_by`, {verdict} stands for the verdict of the scenario.
+    at: the key of a chapter.
+    scenario: the id of a scenario, if the chapter is Train.
     """
 
     rewards: str
@@ -130,15 +131,17 @@ def _pairs() -> prompts.Pairs:
 def _epochs_of_dense(coin: int) -> dict[str, int]:
     """Return in how many epochs "gdpo" and "grpo" learn a coin of the scenario `dense`, by method.
 
-    They are those of the comparison "equal", in which both methods have advantages of unit std. coin: the coin's
-    number, from 0.
+    They are those of the comparison "equal", in which both methods have advantages of unit std.
+    coin: the coin's number, from 0.
     """
     sketch = cards.load(ROOT / "data")[1]["sketches"]["dense"]["equal"]
     return {method: sketch[method]["steps"][coin] for method in ("gdpo", "grpo")}
 
 
 def _in_train(scenario: str) -> str:
-    """Return the verdict on a scenario of Train, as words of a sentence. scenario: the id of the scenario.
+    """Return the verdict on a scenario of Train, as words of a sentence.
+
+    scenario: the id of the scenario.
 
     The words are a clause, such as "GDPO is faster". Where the policy chooses among answers, they are words that can
     follow "the answer is".
