@@ -234,7 +234,7 @@ def _gate(f: Facts, gate: object) -> Gate:
     for i in (k, opens):
         differs = f.highest(i) > float(f.totals.rewards.low[i])
         expect(differs, "forecast, gate", "two rewards that differ in the log", f"{f.rewards[i]}, which has one value")
-    threshold, otherwise = asked.get("threshold", f.highest(opens)), asked.get("otherwise", f.worst(k))
+    threshold, otherwise = asked.get("threshold", f.top(opens)), asked.get("otherwise", f.worst(k))
     for name, value in (("threshold", threshold), ("otherwise", otherwise)):
         expect(is_finite(value), f"forecast, gate, {name}", "a finite number", repr(value))
     return Gate(k, opens, float(threshold), float(otherwise))
