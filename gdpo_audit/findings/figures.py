@@ -104,7 +104,7 @@ class Figures:
         in every group.
         """
         sums = self.totals.rewards
-        return ratio(sums.products[i, j], sqrt(sums.squared[i, j] * sums.squared[j, i]))
+        return ratio(sums.products[i, j], sqrt(sums.squared[i, j]) * sqrt(sums.squared[j, i]))
 
     def by_chance(self, *rewards: int) -> float:
         """Return the size up to which a correlation counts as chance. rewards: the indices of the two rewards that are

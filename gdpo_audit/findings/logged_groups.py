@@ -189,6 +189,6 @@ class LoggedGroups:
         ends = (self.values == self.low[:, None]) | (self.values == self.high[:, None]) | np.isnan(self.values)
         rates = self._rates(self.values)
         degrees = max(len(self.table) - len(self.starts), 1)
-        inside = (self.distances**2).sum(1) / degrees / self.range**2
+        inside = ((self.distances / self.range[:, None]) ** 2).sum(1) / degrees
         within = np.clip(inside / np.maximum(rates * (1 - rates), 1e-9), 0.02, 1.0)
         return DifferingGroups.for_size(np.where(ends.all(1), within, np.nan), int(np.median(self.sizes)))
