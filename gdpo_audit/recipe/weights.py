@@ -99,7 +99,7 @@ def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
         x, nothing = steps.group.value, steps.sums.isnan()
         round_off = float32_error("mo_grpo", batch, steps)
     else:
-        x = undivided_terms(method, batch)
+        x = undivided_terms(formula, batch)
         nothing = x.isnan().any(0)
         size = x.nan_to_num().square().flatten(1).mean(1).sqrt()
         alike = batch.with_weights(1 / size.masked_fill(size == 0, torch.inf))
