@@ -230,6 +230,8 @@ def test_bad_arguments_are_named(arguments, text):
 def test_what_is_no_run_is_refused():
     with pytest.raises(gc.InputError, match=r"run: expected what gdpo_audit\.read_run returns, got str"):
         audit("completions")
+    with pytest.raises(gc.InputError, match=r"run: expected what gdpo_audit\.read_run returns, got str"):
+        audit("completions", what_if={"method": "gdpo"})
 
 
 @pytest.mark.slow

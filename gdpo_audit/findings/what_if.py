@@ -70,9 +70,10 @@ class WhatIf(Displayed, Struct, frozen=True):
 
 def validate_setting(run: Run, setting: Mapping[str, Any]) -> WhatIfSetting:
     """Return the setting that a caller gives as a mapping with one or more of the keys method, weights and convention,
-    checked against a run. Raises InputError for anything else, for an unknown method, convention or reward, and for a
-    log that holds a total alone.
+    checked against a run. Raises InputError for anything else, for an unknown method, convention or reward, for a run
+    that is none, and for a log that holds a total alone.
     """
+    expect(isinstance(run, Run), "run", "what gdpo_audit.read_run returns", type(run).__name__)
     keys = ("method", "weights", "convention")
     known = isinstance(setting, Mapping) and bool(setting) and set(setting) <= set(keys)
     expect(known, "what_if", f"one or more of {', '.join(keys)}", repr(setting))
