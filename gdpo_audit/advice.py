@@ -101,9 +101,6 @@ def priority(report: AuditReport) -> str:
     )
 
 
-# --- the push decides -------------------------------------------------------------------------------------------------
-
-
 def _push(report: AuditReport) -> Answer:
     """Return the answer about the push on the primary reward. It has a headline where the verdict on GDPO must be no or
     stay open, whatever the other answers are.

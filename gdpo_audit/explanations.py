@@ -29,18 +29,19 @@ UNDONE = 2.0  # weights undo the scales if their largest ratio is at least so ma
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer to what GDPO would change in one respect, such as ties: its effect, a title, and a sentence. at,
-    scenario: the chapter of the page, and the scenario in the chapter Train, if any, that show it. headline: what the
-    verdict has to begin with; mostly empty. decides: whether the verdict goes by this respect.
+    """An answer to what GDPO would change in one respect, such as ties: its effect, which is a key of EFFECTS, a title,
+    and a sentence, in which words between two ** are bold. at, scenario: the chapter of the page, and the scenario in
+    the chapter Train, if any, that show it. headline: what the verdict has to begin with; mostly empty. decides:
+    whether the verdict goes by this respect.
     """
 
-    effect: str  # a key of EFFECTS
+    effect: str
     title: str
-    sentence: str  # what stands between two ** is bold
-    at: str  # the chapter of the page that shows it
-    scenario: str = ""  # the scenario of the chapter Train that shows it, if one does
-    headline: str = ""  # what the verdict has to begin with
-    decides: bool = False  # whether the verdict goes by this respect
+    sentence: str
+    at: str
+    scenario: str = ""
+    headline: str = ""
+    decides: bool = False
 
 
 def held(report: AuditReport, better: int) -> str:
