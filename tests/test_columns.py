@@ -258,10 +258,18 @@ def test_relations_and_correlations_of_rewards_do_not_depend_on_their_unit(scale
     assert_frame_equal(came, expected)
 
 
-@pytest.mark.parametrize("scale", [1e150, 1e300, 1e-300])
+SIZES = r"^rewards: expected numbers from 1e-100 to 1e\+100 in size"
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [1e150, 1e160, 1e300, 1.7e308 / TOTAL.max(), 1e-150, 1e-200, 1e-300])
 def test_rewards_with_squares_beyond_the_range_of_numbers_are_refused(scale):
-    with pytest.raises(gc.InputError, match=r"^rewards: expected numbers from 1e-100 to 1e\+100 in size"):
-        audited({"rewards": [*REWARDS]}, **{name: x * scale for name, x in REWARDS.items()})
+    """A log of them is read, also one with their total beside them; the audit cannot compute with them."""
+    scaled = {name: x * scale for name, x in REWARDS.items()}
+    for more in ({}, {"reward": TOTAL * scale}):
+        for options in ({}, {"rewards": [*REWARDS]}):
+            with pytest.raises(gc.InputError, match=SIZES if options else f"{SIZES}|expected columns that are clearly"):
+                audited(options, **scaled, **more)
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
