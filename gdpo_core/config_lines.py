@@ -206,13 +206,13 @@ def _identifiers(rewards: Sequence[str]) -> dict[str, str]:
     identifiers = {name: name for name in rewards if name.isidentifier() and not iskeyword(name)}
     # Python reads an identifier in the form NFKC, in which two names that look different can be equal.
     identifiers = {name: name for name in identifiers if normalize("NFKC", name) == name}
-    taken = {*identifiers}
+    used = {*identifiers}
     for name in rewards:
         if name not in identifiers:
             text = "".join(c if f"_{c}".isidentifier() else "_" for c in normalize("NFKC", name))
             text = text if text.isidentifier() else f"_{text}"
-            while iskeyword(text) or text in taken:
+            while iskeyword(text) or text in used:
                 text += "_"
             identifiers[name] = text
-            taken.add(text)
+            used.add(text)
     return {name: identifiers[name] for name in rewards}

@@ -213,8 +213,8 @@ def _of_third(setup: Setup, coins: Sequence[str], key: str, runs: Runs) -> str:
     steps = [medians(runs[key])[k] for k in judged]
     learnt = sum(epoch < inf for epoch in steps)
     if learnt < len(judged):
-        part = f": it brings {learnt or 'none'} of the {len(judged)} there" * (len(judged) > 1)
-        return f"{name} does not bring {every} to p = {LEARNT:g} within {within}{part}."
+        how_many = f": it brings {learnt or 'none'} of the {len(judged)} there" * (len(judged) > 1)
+        return f"{name} does not bring {every} to p = {LEARNT:g} within {within}{how_many}."
     if max(steps) == 0:
         return f"Nor is anything left for {name} to learn."
     return f"{name} brings {every} to p = {LEARNT:g} in {count(max(steps), 'epoch')}."
