@@ -182,12 +182,13 @@ def _exact(x: float) -> str:
 
 
 def _in_comment(name: str) -> str:
-    """Return a name on one line, with line breaks and other control characters spelled out, as it stands in a comment.
+    """Return a name on one line, as it stands in a comment: with line breaks and other control characters spelled out,
+    but for tabs, which end no comment.
 
     >>> _in_comment("two\\nlines")
     'two\\\\nlines'
     """
-    return printable(name).replace("\n", r"\n")
+    return "\t".join(map(printable, name.split("\t"))).replace("\n", r"\n")
 
 
 def _identifiers(rewards: Sequence[str]) -> dict[str, str]:
