@@ -108,9 +108,6 @@ def priority(report: AuditReport) -> str:
     )
 
 
-# --- the push decides -------------------------------------------------------------------------------------------------
-
-
 def _push(report: AuditReport) -> Answer:
     """Return the answer about the push on the primary reward. It has a headline where the push alone settles that the
     verdict on GDPO is no or stays open.

@@ -11,7 +11,7 @@ from gdpo_audit.findings.sums import Array
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.comparison import MADE, SEEDS_CLEAR, Change, Changes, HowMade, PooledSpeed, headline
 from gdpo_audit.report.summary import comparable, shown_method
-from gdpo_audit.speeds import pooled_speeds
+from gdpo_audit.speeds import pooled_speeds, reports_in
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import listing
 from gdpo_core.conventions import NAMES
@@ -32,10 +32,11 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
     Rows count only if their steps are among the rows of all runs. All rows count instead if fewer than half of the rows
     of the shortest run are shared so, or if a run has two rows for the same steps. Where rows count only if shared, two
     single runs are compared row by row: a rise or fall that both runs have in common then cancels.
-    Raises InputError for a side without a run, for a single run beside several, and for runs of one side by two
-    methods.
+
+    Raises InputError for a side that is no report and no sequence of reports, for a side without a run, for a single
+    run beside several, and for runs of one side by two methods.
     """
-    first, second = ([side] if isinstance(side, AuditReport) else list(side) for side in (a, b))
+    first, second = (reports_in(side, "changes") for side in (a, b))
     runs, several = [*first, *second], len(first) + len(second) > 2
     got = f"{len(first)} and {len(second)}"
     expect(min(len(first), len(second)) > several, "--with", "at least two runs on each side", got)

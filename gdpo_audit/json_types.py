@@ -63,6 +63,7 @@ class RunPart(TypedDict):
         list[str], Meta(description="What was done to the advantages after the method, and when they were logged.")
     ]
     logged: Annotated[int, Meta(description="Responses with an advantage.")]
+    all_zero: Annotated[bool, Meta(description="Advantages are logged, and those of all batches that count are 0.")]
     reproduced: Annotated[bool | None, Meta(description="null: nothing to compare with, or nothing but round-off.")]
     max_error: float | None
     weights_used: Annotated[dict[str, float], Meta(description="Those with which `methods` was computed.")]

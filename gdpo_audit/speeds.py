@@ -1,6 +1,7 @@
 """Pool the speeds at which rewards follow a push over several runs of one model."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,16 +12,27 @@ from gdpo_core._errors import expect
 from gdpo_core.forecasting import pool
 
 
-def pooled_speeds(reports: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
+def pooled_speeds(reports: AuditReport | Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
     """Return the speed at which each reward follows a push, pooled over the reports of several runs of one model.
 
     The runs may differ in their methods and weights. A reward whose speed no run tells is left out. Raises InputError
-    without a report, and where a log is too short for a forecast or cannot be read once more.
+    without a report, for anything but reports, and where a log is too short for a forecast or cannot be read once more.
     """
+    reports = reports_in(reports, "pooled_speeds")
     expect(len(reports) > 0, "pooled_speeds", "at least one report", "none")
     each = [fitted_speeds(report.facts_with_sample("pooled_speeds")) for report in reports]
     names = dict.fromkeys(name for of_run in each for name in of_run)
     return tuple(_pooled(name, [of_run.get(name) for of_run in each]) for name in names)
+
+
+def reports_in(given: object, name: str) -> list[AuditReport]:
+    """Return the reports that a caller gives: one report, or an iterable of several. Raises InputError for anything
+    else. name: that of the called function, with which the error begins.
+    """
+    reports: list[Any] = list(given) if isinstance(given, Iterable) else [given]
+    for report in reports:
+        expect(isinstance(report, AuditReport), name, "what gdpo_audit.audit returns", type(report).__name__)
+    return reports
 
 
 def _pooled(name: str, by_run: list[tuple[float, float] | None]) -> PooledSpeed:

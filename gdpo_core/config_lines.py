@@ -1,17 +1,20 @@
 """Lines of a trainer's configuration for a method and weights: the templates of frameworks.toml, filled in.
 
-Weights are written with six significant digits. InputError is raised for an unknown framework, for no rewards, and
-where the number of weights is not that of the rewards.
+Weights are written with six significant digits. InputError is raised for an unknown framework or method, for no
+rewards or names that are no texts, and where the number of weights is not that of the rewards.
 """
 
 import json
-import re
 from collections.abc import Sequence
 from decimal import ROUND_UP, Context
+from keyword import iskeyword
 from string import Template
+from unicodedata import normalize
 
 from gdpo_core._errors import expect, expect_count, is_finite
+from gdpo_core._words import printable
 from gdpo_core.frameworks import FRAMEWORKS
+from gdpo_core.registry import method_named
 
 
 def switch_to_gdpo(
@@ -42,7 +45,7 @@ def switch_to_gdpo(
         expect_count(group_size, "group_size")
     with_size = "" if group_size is None else Template(lines.with_size).substitute(size=group_size)
     text = Template(lines.switch_to_gdpo).substitute(_values(rewards, weights), with_size=with_size)
-    differ = of_grpo and weights is not None and len({f"{w:.6g}" for w in weights}) > 1
+    differ = of_grpo and weights is not None and len({f"{float(w):.6g}" for w in weights}) > 1
     why = "# GDPO's weights multiply normalised rewards: take out of them what made up for a reward's scale\n"
     return why * differ + text
 
@@ -61,6 +64,7 @@ def switch_to(
     >>> print(switch_to("ms_swift", ["correct", "format"], [1, 0.5], "grpo_no_std"))
     --scale_rewards none --reward_weights 1 0.5
     """
+    method_named(method)  # raises InputError for an unknown one
     if method == "gdpo":
         return switch_to_gdpo(framework, rewards, weights, of_grpo=of_grpo)
     lines = FRAMEWORKS[framework].lines
@@ -83,6 +87,7 @@ def set_weights(framework: str, rewards: Sequence[str], weights: Sequence[float]
     # compute_score: GRPO sees the score alone
     return {"score": 1 * correct + 0.5 * format, "correct": correct, "format": format}
     """
+    method_named(method)  # raises InputError for an unknown one
     lines = FRAMEWORKS[framework].lines
     line = lines.set_weights if method == "gdpo" else lines.set_grpo_weights or lines.set_weights
     return Template(line).substitute(_values(rewards, weights))
@@ -128,6 +133,7 @@ def gate(
 
     framework: a key of FRAMEWORKS.
     rewards: the names of all rewards.
+    threshold: the least value of `on` with which `reward` counts. The lines give it with all of its digits.
     otherwise: the value of `reward` wherever `on` does not reach the threshold. For a penalty `otherwise` should be its
         worst value, because 0 would be its best. The lines give `otherwise` with three significant digits, rounded away
         from 0.
@@ -139,19 +145,16 @@ def gate(
     short = short if correct >= 1 else 0.0
     """
     lines = FRAMEWORKS[framework].lines
+    identifiers = _identifiers(rewards)
     for name, value in (("reward", reward), ("on", on)):
         expect(value in rewards, name, f"one of {', '.join(rewards)}", repr(value))
     for name, number in (("threshold", threshold), ("otherwise", otherwise)):
         expect(is_finite(number), name, "a finite number", repr(number))
-    worst = float(Context(prec=3, rounding=ROUND_UP).create_decimal(f"{otherwise:.6g}")) + 0.0
-    says = f"{reward} counts only where {on} reaches {threshold:g}"
+    reached = _exact(float(threshold))
+    worst = float(Context(prec=3, rounding=ROUND_UP).create_decimal(f"{float(otherwise):.6g}")) + 0.0
+    says = f"{_in_comment(reward)} counts only where {_in_comment(on)} reaches {reached}"
     says += f"\n# {worst}: no better than its worst penalty so far" * bool(worst)
-    names = {
-        "reward": _identifier(reward),
-        "on": _identifier(on),
-        "threshold": f"{threshold:g}",
-        "otherwise": f"{worst}",
-    }
+    names = {"reward": identifiers[reward], "on": identifiers[on], "threshold": reached, "otherwise": f"{worst}"}
     numbers = {"reward_number": list(rewards).index(reward), "on_number": list(rewards).index(on)}
     return Template((lines.gate_to if worst else None) or lines.gate).substitute(names, says=says, **numbers)
 
@@ -162,20 +165,23 @@ def _values(rewards: Sequence[str], weights: Sequence[float] | None = None) -> d
     The texts are the names of the rewards and their weights, by default 1 each, in the spellings of different
     frameworks. Raises InputError.
     """
-    expect(len(rewards) > 0, "rewards", "at least one name", "none")
+    named = _identifiers(rewards)
     weights = [1.0] * len(rewards) if weights is None else weights
-    expect(len(weights) == len(rewards), "weights", f"{len(rewards)} numbers, one per reward", f"{len(weights)}")
+    weights = weights.tolist() if hasattr(weights, "tolist") else weights
+    wanted, listed = f"{len(rewards)} numbers, one per reward", isinstance(weights, Sequence)
+    expect(listed and not isinstance(weights, str), "weights", wanted, repr(weights))
+    expect(len(weights) == len(rewards), "weights", wanted, f"{len(weights)}")
     for number in weights:
         expect(is_finite(number), "weights", "finite numbers", repr(number))
-    w = [float(f"{x:.6g}") for x in weights]
-    identifiers = [_identifier(name) for name in rewards]
-    keys = [(json.dumps(name, ensure_ascii=False), _identifier(name)) for name in rewards]
+    w = [float(f"{float(x):.6g}") for x in weights]
+    identifiers = [named[name] for name in rewards]
+    keys = [(json.dumps(name, ensure_ascii=False), named[name]) for name in rewards]
     ordered = sorted(zip(rewards, w, strict=True))
     return {
-        "names": ", ".join(rewards),
+        "names": ", ".join(map(_in_comment, rewards)),
         "spaced_rewards": " ".join(rewards),
         "json_rewards": json.dumps(list(rewards), separators=(",", ":"), ensure_ascii=False),
-        "sorted_rewards": ", ".join(name for name, _ in ordered),
+        "sorted_rewards": ", ".join(_in_comment(name) for name, _ in ordered),
         "weights": f"{w}",
         "spaced_weights": " ".join(f"{x:g}" for x in w),
         "json_weights": json.dumps(w, separators=(",", ":")),
@@ -187,13 +193,48 @@ def _values(rewards: Sequence[str], weights: Sequence[float] | None = None) -> d
     }
 
 
-def _identifier(name: str) -> str:
-    """Return a name as a Python identifier, with _ in place of each character that may not stand in one.
+def _exact(x: float) -> str:
+    """Return a number as text that Python reads as just this number: with six significant digits if they are enough.
 
-    A name that would begin with a digit gets a _ before it.
-
-    >>> _identifier("my-reward"), _identifier("3rd")
-    ('my_reward', '_3rd')
+    >>> _exact(1.0), _exact(2 / 3), _exact(1000001.0)
+    ('1', '0.6666666666666666', '1000001.0')
     """
-    name = re.sub(r"\W", "_", name)
-    return name if name.isidentifier() else f"_{name}"
+    return f"{x:g}" if float(f"{x:g}") == x else repr(x)
+
+
+def _in_comment(name: str) -> str:
+    """Return a name on one line, as it stands in a comment: with line breaks and other control characters spelled out,
+    but for tabs, which end no comment.
+
+    >>> _in_comment("two\\nlines")
+    'two\\\\nlines'
+    """
+    return "\t".join(map(printable, name.split("\t"))).replace("\n", r"\n")
+
+
+def _identifiers(rewards: Sequence[str]) -> dict[str, str]:
+    """Return a dict from the name of each reward to a Python identifier for it, another one for each name.
+
+    A name that is an identifier stays as it is. Another one gets a _ in place of each character that may not stand in
+    an identifier, a _ before a digit at its beginning, and a _ at its end as long as it is a keyword of Python or the
+    identifier of another name. Raises InputError for no names, and for anything but a sequence of texts.
+
+    >>> _identifiers(["a-b", "a_b", "3rd", "class"])
+    {'a-b': 'a_b_', 'a_b': 'a_b', '3rd': '_3rd', 'class': 'class_'}
+    """
+    listed = isinstance(rewards, Sequence) and not isinstance(rewards, str)
+    expect(listed and all(isinstance(name, str) for name in rewards), "rewards", "a list of names", repr(rewards))
+    expect(len(rewards) > 0, "rewards", "at least one name", "none")
+    identifiers = {name: name for name in rewards if name.isidentifier() and not iskeyword(name)}
+    # Python reads an identifier in the form NFKC, in which two names that look different can be equal.
+    identifiers = {name: name for name in identifiers if normalize("NFKC", name) == name}
+    used = {*identifiers}
+    for name in rewards:
+        if name not in identifiers:
+            text = "".join(c if f"_{c}".isidentifier() else "_" for c in normalize("NFKC", name))
+            text = text if text.isidentifier() else f"_{text}"
+            while iskeyword(text) or text in used:
+                text += "_"
+            identifiers[name] = text
+            used.add(text)
+    return {name: identifiers[name] for name in rewards}

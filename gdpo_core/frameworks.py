@@ -155,6 +155,10 @@ class WithoutGdpo:
 class _ById(dict[str, Framework]):
     """Frameworks by their ids, where looking up an id that none has raises an InputError with the known ones."""
 
+    def __getitem__(self, key: str) -> Framework:
+        """Return the framework of this id. Raises InputError, also for a key that no dict can hold, such as a list."""
+        return super().__getitem__(key) if isinstance(key, str) else self.__missing__(key)
+
     def __missing__(self, key: str) -> Framework:
         """Raise the InputError for an id that no framework has."""
         raise InputError(f"framework: expected one of {', '.join(self)}, got {key!r}")

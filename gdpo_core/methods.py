@@ -118,7 +118,8 @@ class Method:
     """The formulas of a method: what it computes inside each group, and what it then does over the batch.
 
     `prepare` changes rewards or weights before both. `decoupled` says whether the method normalises each reward on its
-    own, and `by_order` whether it treats the first reward in another way than the rest.
+    own, `by_order` whether it treats the first reward in another way than the rest, and `centres_groups` whether it
+    subtracts the mean of each group.
     """
 
     in_groups: Callable[[Batch], Steps]
@@ -129,6 +130,8 @@ class Method:
     prepare: Callable[[Batch], Batch] | None = None
     # whether it treats the first reward in another way than the rest, so that their order matters
     by_order: bool = False
+    # whether it subtracts the mean of each group; REINFORCE++ subtracts only that of the batch
+    centres_groups: bool = True
 
     def __call__(self, batch: Batch) -> Steps:
         """Return the advantages and every intermediate result.
@@ -199,7 +202,7 @@ OF_FRAMEWORKS = {
     "grpo_batch_std": Method(_grpo_no_std, _over_batch_std),
     # A_j = (c_j − mean_B c) / std_B c, with c_j = s_j − mean_G s
     "reinforce_pp_baseline": Method(_grpo_no_std, whiten_centred),
-    "reinforce_pp": Method(_reinforce_pp, whiten),  # A_j = (s_j − mean_B s) / std_B s
+    "reinforce_pp": Method(_reinforce_pp, whiten, centres_groups=False),  # A_j = (s_j − mean_B s) / std_B s
     "max_rl": Method(_max_rl),
 }
 

@@ -9,7 +9,7 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from gdpo_core._errors import InputError
+from gdpo_core._errors import InputError, expect
 from gdpo_core._groups import Batch, Options, make_batch, with_options
 from gdpo_core._inputs import ArrayLike
 from gdpo_core._reductions import skipping_missing
@@ -54,20 +54,21 @@ def method_for(method: str, batch: Batch) -> tuple[Method, Batch]:
     return apply_convention(method_named(method), batch)
 
 
-def undivided_terms(method: str, batch: Batch) -> Tensor:
+def undivided_terms(formula: Method, batch: Batch) -> Tensor:
     """Return the terms that a method multiplies by the weights and adds up: each reward minus the means that the method
     subtracts, before anything is divided by a std.
 
     The terms have the shape of the batch's rewards. They are NaN where the convention gives no advantage, as in a group
     with a missing reward that it does not skip.
-    method: one that adds the rewards up before it divides, such as "grpo", and not GDPO or MO-GRPO, which add up
-        z-scores.
-    batch: as `method_for` returns it.
+    formula, batch: as `method_for` returns them.
+
+    Raises InputError for a method that adds up z-scores, as GDPO and MO-GRPO do.
     """
-    subtract_means = method_named("reinforce_pp" if method == "reinforce_pp" else "grpo_no_std").in_groups
+    expect(not formula.decoupled, "method", "one that adds up the rewards themselves", "one that adds up z-scores")
+    subtract_means = (METHODS["grpo_no_std"] if formula.centres_groups else formula).in_groups
     weights_of_one_reward = torch.eye(len(batch.rewards))
     x = torch.stack([subtract_means(batch.with_weights(weights)).advantages for weights in weights_of_one_reward])
-    if method != "reinforce_pp":
+    if formula.centres_groups:
         return x
     over = batch.all_responses
     return centre(x, skipping_missing(over) if bool(x.isnan().any()) else over)[1]

@@ -38,7 +38,8 @@ def report(rewards=("correctness", "format", "length"), steps=40, path="runs/a",
     source |= {"skipped_lines": 0, "skipped_files": [], "left_out": [], "notes": []}
     run = {"method": method, "convention": method and "trl", "weights": method and weights, "weights_in_turn": []}
     run |= {"weights_up_to_scale": method and False, "remarks": [], "logged": steps * 32 if method else 0}
-    run |= {"reproduced": method and True, "max_error": method and 1.2e-06, "weights_used": dict(weights)}
+    run |= {"all_zero": False, "reproduced": method and True, "max_error": method and 1.2e-06}
+    run |= {"weights_used": dict(weights)}
     run |= {"weights_from": "solved" if method else "assumed", "convention_used": "trl", "asked": None}
     of_rewards = []
     for k, name in enumerate(rewards):

@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
+from gdpo_core._groups import make_batch
+from gdpo_core.registry import ALL_METHODS, method_for, undivided_terms
 
 EACH_METHOD = pytest.mark.parametrize("method", naive.METHODS)
 DTYPES = (torch.float32, torch.float64)
@@ -280,6 +282,37 @@ def test_condition_names_what_it_cannot_use(subtests):
     check_refusals(subtests, gc.condition, {"rewards": R}, bad, shown=True)
     check_refusal(gc.condition, {"rewards": R, "reward": 0}, "on", "0")  # A reward cannot be conditioned on itself.
     check_refusal(gc.condition, {"rewards": [1, 2]}, "rewards", "shape (2,)")
+
+
+# --- the terms that are added up -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ALL_METHODS)
+def test_the_terms_of_a_method_are_rewards_minus_the_means_that_it_subtracts(name):
+    """The means are those of the groups or, where a method says that it centres no groups, that of the batch."""
+    rewards = np.random.default_rng(5).integers(0, 4, (6, 5, 3)).astype(float)
+    weights = [2.0, 0.5, -1.0]
+    formula, batch = method_for(name, make_batch(torch.tensor(rewards), weights=weights))
+    assert formula(batch).in_groups == formula.centres_groups == (name != "reinforce_pp")
+    if formula.decoupled:
+        with pytest.raises(
+            gc.InputError, match="method: expected one that adds up the rewards themselves, got one that"
+        ):
+            undivided_terms(formula, batch)
+        return
+    terms = undivided_terms(formula, batch).numpy()
+    means = rewards.mean(1, keepdims=True) if formula.centres_groups else rewards.mean((0, 1), keepdims=True)
+    assert np.moveaxis(terms, 0, -1) == pytest.approx(rewards - means, abs=1e-12)
+    # The advantages are the weighted sum of the terms, each group divided by something of its own.
+    a, s = gc.advantages(rewards, name, weights=weights).numpy(), np.tensordot(weights, terms, 1)
+    assert (
+        np.abs(a * np.linalg.norm(s, axis=1, keepdims=True) - s * np.linalg.norm(a, axis=1, keepdims=True)).max() < 1e-9
+    )
+
+
+def test_a_method_that_is_not_known_has_no_terms():
+    with pytest.raises(gc.InputError, match=r"method: expected one of grpo, .*, got 'ppo'"):
+        method_for("ppo", make_batch(R))
 
 
 # --- offsets and round-off -----------------------------------------------------------------------------------------

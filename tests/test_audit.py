@@ -20,6 +20,7 @@ from gdpo_audit.findings import thresholds as t
 from gdpo_audit.findings.findings import KINDS
 from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.logs.run import Rows, Run
+from gdpo_audit.report import summary
 from gdpo_audit.report.audit_report import report_of
 from gdpo_audit.report.meanings import COMPARED_WITH
 from gdpo_audit.report.verdict import NAME_PRIMARY
@@ -231,6 +232,8 @@ def test_bad_arguments_are_named(arguments, text):
 def test_what_is_no_run_is_refused():
     with pytest.raises(gc.InputError, match=r"run: expected what gdpo_audit\.read_run returns, got str"):
         audit("completions")
+    with pytest.raises(gc.InputError, match=r"run: expected what gdpo_audit\.read_run returns, got str"):
+        audit("completions", what_if={"method": "gdpo"})
 
 
 @pytest.mark.slow
@@ -253,6 +256,18 @@ def test_findings_and_report_read_facts_alone(monkeypatch):
     advantage[2] = advantages(rewards, "grpo_no_std", [1, 0.5, 2])[2]
     other = one(audit(made_run(rewards, advantage=advantage)), "advantages-not-reproduced")
     assert other.evidence["method_there"] == "grpo_no_std"
+
+
+def test_a_report_knows_by_itself_that_all_advantages_are_0():
+    """A sentence on what made the advantages does not depend on which findings the report has."""
+    noise = np.random.default_rng(0).normal(size=ONES.shape)
+    for advantage, all_zero, said in ((ZEROS, True, ""), (noise, False, "no known method made the logged advantages")):
+        report = audit(made_run(varied(), advantage=advantage))
+        one(report, "advantages-not-reproduced")
+        assert report.run["all_zero"] is all_zero and report.run["reproduced"] is False
+        for told in (report, dataclasses.replace(report, findings=())):
+            assert summary.none_made_it(told) == said
+    assert not audit(made_run(varied())).run["all_zero"]
 
 
 # --- each finding, in a run that has it and in one that nearly has it -------------------------------------------------

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from logs import assert_reads, found, in_form, refused
+from polars.testing import assert_frame_equal
 
 import gdpo_audit as ga
+import gdpo_core as gc
 
 STEPS, GROUPS, SIZE = 12, 4, 8
 ROWS = STEPS * GROUPS * SIZE
@@ -236,6 +238,38 @@ def test_what_others_determine_is_named_with_its_relation(last, relation):
     report = audited({"rewards": [*REWARDS, "last"]}, **REWARDS, last=last)
     assert report.source["rewards"] == [*REWARDS, "last"]
     assert found(report)["rewards-collinear"].evidence["relation"] == relation
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [1e-99, 1e-77, 1e-30, 1e77, 1e99])
+def test_relations_and_correlations_of_rewards_do_not_depend_on_their_unit(scale):
+    """The products of four rewards leave the range of float64 from 1e77 on, although the rewards themselves are far
+    from its ends.
+    """
+    last = {"last": CORRECT - 0.5 * BRIEF}
+    plain, scaled = (
+        audited({"rewards": [*REWARDS, "last"]}, **{name: x * unit for name, x in (REWARDS | last).items()})
+        for unit in (1.0, scale)
+    )
+    relation = found(scaled)["rewards-collinear"].evidence["relation"]
+    assert relation == found(plain)["rewards-collinear"].evidence["relation"] == "last = correct − 0.5 × brief"
+    expected, came = (report.steps.select(pl.col("^correlation:.*$")) for report in (plain, scaled))
+    assert len(expected.columns) == 6
+    assert_frame_equal(came, expected)
+
+
+SIZES = r"^rewards: expected numbers from 1e-100 to 1e\+100 in size"
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [1e150, 1e160, 1e300, 1.7e308 / TOTAL.max(), 1e-150, 1e-200, 1e-300])
+def test_rewards_with_squares_beyond_the_range_of_numbers_are_refused(scale):
+    """A log of them is read, also one with their total beside them; the audit cannot compute with them."""
+    scaled = {name: x * scale for name, x in REWARDS.items()}
+    for more in ({}, {"reward": TOTAL * scale}):
+        for options in ({}, {"rewards": [*REWARDS]}):
+            with pytest.raises(gc.InputError, match=SIZES if options else f"{SIZES}|expected columns that are clearly"):
+                audited(options, **scaled, **more)
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])

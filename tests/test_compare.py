@@ -13,6 +13,7 @@ from logs import gdpo
 import gdpo_audit as ga
 import gdpo_core as gc
 from gdpo_audit.compare import changes, headline
+from gdpo_audit.speeds import pooled_speeds
 from gdpo_core.intervals import half_width
 
 ROOT = Path(__file__).parent.parent
@@ -206,3 +207,16 @@ def test_sides_of_several_runs_on_the_command_line(capsys, tmp_path):
     assert made["runs_a"] == [str(path) for path in a] and made["runs_b"] == [str(path) for path in b]
     assert (made["unit"], made["paired"], made["clear_by_seed"]) == ("runs", False, 0.05)
     assert (made["schema"], made["level"]) == (1, 0.95)
+
+
+def test_what_is_no_report_is_refused(tmp_path):
+    (report,) = audits(runs_of(tmp_path / "a", [1]))
+    for odd in (np.int64(3), 3, None, "ab", report.to_dict(), [report, 1], [None], np.array([1, 2]), {"a": report}):
+        for sides in ((odd, report), (report, odd)):
+            with pytest.raises(gc.InputError, match=r"changes: expected what gdpo_audit\.audit returns, got \w+$"):
+                changes(*sides)
+        with pytest.raises(gc.InputError, match=r"pooled_speeds: expected what gdpo_audit\.audit returns, got \w+$"):
+            pooled_speeds(odd)
+    for nothing in ([], ()):
+        with pytest.raises(gc.InputError, match="expected at least two runs on each side, got 0 and 1"):
+            changes(nothing, report)

@@ -3,8 +3,11 @@
 import ast
 import functools
 import json
+import math
 import shlex
 from dataclasses import asdict
+from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 import torch
@@ -155,9 +158,43 @@ def test_without_a_penalty_the_gate_is_that_of_the_paper():
     assert scope["brief_gated"](["a", "b", "c", "d"], prompts=[]) == [0.5, 0.0, 0.9, 0.0]
 
 
+@pytest.mark.parametrize("threshold", [2 / 3, 1000001.0, 1.0, 0.5, 0.1 + 0.2, 1e-7, Fraction(2, 3), Decimal("0.7")])
+def test_a_gate_opens_at_its_threshold_and_at_no_value_below(threshold):
+    if isinstance(threshold, Decimal):  # Python counts it as no real number
+        with pytest.raises(gc.InputError, match="threshold: expected a finite number"):
+            config_lines.gate("verl", ["c", "f"], "f", "c", threshold)
+        return
+    line = config_lines.gate("verl", ["c", "f"], "f", "c", threshold, otherwise=Fraction(-1, 3))
+    for c, opened in ((float(threshold), True), (math.nextafter(float(threshold), -math.inf), False)):
+        exec(line, scope := {"c": c, "f": 5.0})
+        assert (scope["f"] == 5.0) is opened
+    assert "reaches 1\n" in config_lines.gate("verl", ["c", "f"], "f", "c", 1.0)
+
+
+def test_names_that_are_no_identifiers_make_python_that_runs():
+    names = ["class", "None", "a-b", "a_b", "a b", "x²", "two\nlines", "3rd"]
+    line = config_lines.log_rewards("verl", names).splitlines()[-1]
+    values = {"class_": 1, "None_": 2, "a_b_": 3, "a_b": 4, "a_b__": 5, "x2": 6, "two_lines": 7, "_3rd": 8}
+    exec(f"def score():\n    {line}", values)
+    assert values["score"]() == dict(zip(names, range(1, 9), strict=True)) | {"score": 36}
+    for framework in FRAMEWORKS:
+        ast.parse(config_lines.gate(framework, names, "two\nlines", "class", otherwise=-1))
+    ordered, line = (config_lines.switch_to_gdpo(framework, names) for framework in ("nemo_rl", "generic"))
+    assert r"two\nlines" in ordered and r"two\nlines" in line
+    ast.parse(line)
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [
+        (lambda: config_lines.switch_to_gdpo([], REWARDS), r"framework: expected one of trl, .*, got \[\]"),
+        (lambda: config_lines.switch_to("trl", REWARDS, WEIGHTS, "ppo"), "method: expected one of grpo, .* got 'ppo'"),
+        (lambda: config_lines.switch_to("trl", REWARDS, WEIGHTS, []), "method: expected one of grpo"),
+        (lambda: config_lines.set_weights("trl", REWARDS, WEIGHTS, None), "method: expected one of grpo"),
+        (lambda: config_lines.log_rewards("verl", (x for x in "ab")), "rewards: expected a list of names, got <gen"),
+        (lambda: config_lines.switch_to_gdpo("trl", ["a", 2]), r"rewards: expected a list of names, got \['a', 2\]"),
+        (lambda: config_lines.gate("verl", "ab", "a", "b"), "rewards: expected a list of names, got 'ab'"),
+        (lambda: config_lines.set_weights("trl", ["a"], (x for x in [1])), "weights: expected 1 numbers, one per"),
         (lambda: config_lines.switch_to_gdpo("ppo", REWARDS), "framework: expected one of trl"),
         (lambda: config_lines.switch_to_gdpo("trl", REWARDS, group_size=-1), "group_size: expected a whole number"),
         (lambda: config_lines.switch_to_gdpo("trl", []), "rewards: expected at least one name, got none"),

@@ -246,7 +246,37 @@ def test_a_recommendation_without_a_forecast_says_what_that_would_take(capsys):
         ({"steps": 2.5}, "a whole number"),
         ({"steps": True}, "a whole number"),
         ({"gate": {"reward": "a", "on": "a"}}, "forecast, gate: expected"),
-        ({"gate": "a"}, "forecast, gate: expected"),
+        *[
+            (
+                {"gate": gate},
+                r"^forecast, gate: expected \{'reward': …, 'on': …\} with a reward and another one .* a, b, got",
+            )
+            for gate in (
+                "a",
+                ["a", "b"],
+                1,
+                {},
+                {"reward": "a"},
+                {"on": "a"},
+                {"reward": "a", "on": None},
+                {"reward": "a", "on": 1},
+                {"reward": ["a"], "on": "b"},
+                {"reward": np.array(["a", "b"]), "on": "b"},
+                {"reward": "a", "on": "c"},
+            )
+        ],
+        *[
+            (
+                {"gate": {"reward": "a", "on": "b", key: 0.5}},
+                f"^forecast, gate: expected no keys but reward, on, threshold, otherwise, got {key!r}$",
+            )
+            for key in ("treshold", "fallback", "", 1, None)
+        ],
+        *[
+            ({"gate": {"reward": "a", "on": "b", key: value}}, f"^forecast, gate, {key}: expected a finite number, got")
+            for key in ("threshold", "otherwise")
+            for value in (None, "1", [1], np.nan, np.inf, np.array([1.0]))
+        ],
         ({"gate": {"reward": "a", "on": "b", "threshold": "x"}}, "forecast, gate, threshold: expected a finite number"),
         ({"gate": {"reward": "a", "on": "b", "otherwise": 10**400}}, "forecast, gate, otherwise: expected a finite"),
     ],

@@ -2,11 +2,15 @@
 enough.
 """
 
+import json
+
 import numpy as np
 import polars as pl
 import pytest
+import torch
 
 import gdpo_audit as ga
+import gdpo_core as gc
 
 STEPS, GROUPS, SIZE = 30, 8, 8
 NAMES = ("right", "style")
@@ -79,3 +83,35 @@ def test_a_log_of_few_steps_is_judged_by_its_push_alone():
     report = ga.audit(ga.read_run(log, rewards=[*NAMES]), primary="right")
     best = recommended(report)
     assert best is not None and best.forecast is None and report.recommended_forecast is None
+
+
+@pytest.mark.parametrize("worst", [0.0, -2 / 3])
+@pytest.mark.parametrize(
+    "highest", [[2 / 3], [0.7 + 0.2 + 0.1, 1.0], [0.1 + 0.2, 0.3], [1.0], [float(np.float32(2 / 3))]]
+)
+def test_a_gate_opens_at_the_highest_logged_values_wherever_its_threshold_is_read(highest, worst):
+    """Values that differ by round-off alone count as one in the sums, but a trainer compares them as they are. The
+    trial, the lines to copy, and the JSON that a forecast is asked with open at the same responses.
+    """
+    rng = np.random.default_rng(4)
+    right = (rng.random((STEPS, GROUPS, SIZE)) < 0.4) * rng.choice(highest, (STEPS, GROUPS, SIZE))
+    # The second reward is paid more often to what is wrong, and never exactly as a float32 number would be.
+    style = np.where(rng.random(right.shape) < 0.6 - 0.4 * (right > 0), 0.9 * max(highest), 0.0) + worst
+    r = np.stack([right, style], -1)
+    report = audited(r, primary="right")
+    row = next(row for row in json.loads(json.dumps(report.to_dict()))["plan"] if row["setting"]["gate"])
+    gate = row["setting"]["gate"]
+    opens = right >= gate["threshold"]
+    assert gate["threshold"] == min(highest) and (opens == (right > 0)).all()
+    gated = r.copy()
+    gated[..., 1] = np.where(opens, style, min(style.min(), 0))
+    of_gate = push(grpo(gated), r)
+    assert [*row["push"].values()] == pytest.approx(of_gate, abs=1e-3)
+    for asked in (gate, {"reward": "style", "on": "right"}):
+        told = report.forecast(gate=asked).rewards
+        assert [told[name].push for name in NAMES] == pytest.approx(of_gate, abs=1e-3)
+    there = {"rewards": torch.tensor(r.reshape(-1, 2)), "gdpo_core": gc}
+    if not worst:
+        exec(row["lines"], there)
+        assert (there["rewards"].numpy().reshape(r.shape) == gated).all()
+    assert f"{gate['threshold']}".removesuffix(".0") in row["lines"]

@@ -28,6 +28,7 @@ from gdpo_audit.recipe.recipe import (
     same_direction,
     tensors_of,
 )
+from gdpo_audit.recipe.round_off import float32_error, float32_error_of_sums
 from gdpo_audit.recipe.solve import candidates, solve
 from gdpo_core import InputError
 from gdpo_core._groups import make_batch
@@ -200,6 +201,33 @@ def test_leave_one_out_grpo_is_recognised_by_the_weights_that_are_given():
     assert solved(r, a, "nemo_rl") is None
     recipe = solved(r, a, "nemo_rl", WEIGHTS)
     assert (recipe.method, recipe.convention, recipe.weights) == ("grpo", "nemo_rl_loo", WEIGHTS)
+
+
+@pytest.mark.parametrize("convention", ["paper", "trl", "verl", "nemo_rl", "nemo_rl_loo"])
+@pytest.mark.parametrize("case", ["dense", "ragged", "missing", "exact"])
+def test_the_round_off_of_centred_sums_follows_from_the_rewards_alone(case, convention):
+    """The bound of GRPO without std needs no advantages, and float32 keeps within it."""
+    draw = np.random.default_rng(7)
+    rewards = torch.tensor(draw.integers(0, 4, (6, 5, 3)) * (1.0 if case == "exact" else 0.1))
+    rewards[draw.random((6, 5, 3)) < 0.2 * (case == "missing")] = torch.nan
+    groups = {"groups": [0] * 3 + [1] * 11 + [2] * 16} if case == "ragged" else {}
+    given = rewards.flatten(0, 1) if groups else rewards
+    options = {"weights": [1, 2, 4], "convention": ALL_CONVENTIONS[convention], **groups}
+    formula, batch = method_for("grpo_no_std", make_batch(given, **options))
+    bound = float32_error_of_sums(batch)
+    assert torch.equal(bound, float32_error("grpo_no_std", batch, formula(batch)))
+    if case == "exact":
+        assert bound.tolist() == [0]
+        return
+    assert bound.shape == given.shape[:-1]
+    if not ALL_CONVENTIONS[convention].leave_one_out and case != "missing":
+        sums = (given.numpy().astype(np.float32) * np.array([1, 2, 4], np.float32)).sum(-1)
+        exact = (given.numpy() * [1, 2, 4]).sum(-1)
+        of_group = np.array(groups.get("groups", np.arange(30) // 5)).reshape(sums.shape)
+        for g in np.unique(of_group):
+            here = of_group == g
+            off = (sums[here] - sums[here].mean()) - (exact[here] - exact[here].mean())
+            assert np.abs(off).max() <= bound.numpy()[here].max()
 
 
 def test_the_round_off_of_sums_near_a_constant_is_allowed():

@@ -93,7 +93,13 @@ PARQUET = [
     no({"a.parquet": BATCH}, "group_size: expected a whole number from 1 to .*, got 10{30}$", group_size=10**30),
     no({"a.parquet": BATCH}, "last: expected a whole number from 1 to .*, got 10{30}$", last=10**30),
     no({"a.parquet": BATCH}, "steps: expected steps of at most 64 bits, got .None, 10{30}.$", steps=(None, 10**30)),
-    no({"a.parquet": BATCH}, "rewards: expected names of columns, got 5", rewards=5),
+    *[no({"a.parquet": BATCH}, "rewards: expected names of columns, got ", rewards=rewards)
+      for rewards in (5, [], {}, {"accuracy": 1.0}, {"accuracy"}, ["accuracy", None], np.array(5), iter(["accuracy"]))],
+    no({"a.parquet": BATCH}, "rewards: expected each column once, got", rewards=["accuracy", "accuracy"]),
+    *[no({"a.parquet": BATCH}, "group: expected the name of a column, got ", group=group)
+      for group in ([], (), "", [""], [None], {"prompt"}, 5, np.array(["prompt"]))],
+    *[no({"a.parquet": BATCH}, "skip_bad: expected True or False, got ", skip_bad=odd)
+      for odd in ("yes", 1, None, pl.Series([True]))],
     no({"a.parquet": trl(prompt=None, advantage=None)}, "can be told from .* give group_size", {"group_size": 4}),
     no({"a.parquet": trl(t=pl.concat_list("step"))}, r"a\.parquet: expected", columns={"step": "t"}),
     no({"a.parquet": parquet(table(8).with_columns(step=pl.concat_list("acc")))}, "whole numbers .*'step', got List"),

@@ -22,7 +22,7 @@ from gdpo_audit.logs.names import reward_column, reward_columns
 from gdpo_audit.recipe.recipe import Recipe
 
 conventions = st.sampled_from(sorted(gc.CONVENTIONS))
-EXTREMES = ("low", "high", "max_error")  # each of one row; a break-even weight is a quotient of sums
+EXTREMES = ("low", "high", "top", "max_error")  # each of one row; a break-even weight is a quotient of sums
 
 
 def basis_for(rewards: int, weights=None, convention="paper", primary=None, recipe=None) -> Basis:
@@ -179,6 +179,7 @@ def test_the_sums_of_rewards_are_those_of_numpy(ragged):
         assert r.present[k] == len(x)
         # Of a reward, 14 digits count.
         assert (r.low[k], r.high[k]) == pytest.approx((x.min(), x.max()), rel=1e-13, abs=0)
+        assert r.top[k] == x[x > x.max() * (1 - 1e-13)].min()
         assert (r.total[k], r.scatter[k]) == near((x.sum(), ((x - x.mean()) ** 2).sum()))
         assert r.squared[k, k] == r.products[k, k] == near(np.nansum(centred(table, name) ** 2))
         sizes = table.group_by("group").agg(pl.col(name).fill_nan(None).count())[name]

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 from html import unescape
+from itertools import product
 from math import inf
 from pathlib import Path
 
@@ -129,7 +130,7 @@ def test_a_broken_scenario_is_named(tmp_path, change, told):
     ("grpo", "gdpo", "kind", "said"),
     [
         ((20, 21), (20, 20), SAME, "No clear difference: GRPO brings every coin to p = 0.9 in 21 epochs, GDPO in 20."),
-        ((20, 21), (21, 20), SAME, "Both methods bring every coin to p = 0.9 in 21 epochs."),
+        ((20, 21), (21, 20), SAME, "GRPO and GDPO both bring every coin to p = 0.9 in 21 epochs."),
         ((40, 20), (20, 20), FASTER, "GDPO brings every coin to p = 0.9 in 20 epochs, GRPO in 40."),
         ((40, 10), (20, 20), FASTER, "40. The second coin, however, takes 20 epochs instead of 10."),
         (
@@ -145,7 +146,7 @@ def test_a_broken_scenario_is_named(tmp_path, change, told):
             (None, 10),
             (None, 10),
             NEITHER,
-            "Neither method brings every coin to p = 0.9 within 100 epochs. Each b",
+            "Neither GRPO nor GDPO brings every coin to p = 0.9 within 100 epochs. Each b",
         ),
         ((None, None), (None, 10), NEITHER, "within 100 epochs. GDPO brings 1 there, GRPO 0."),
         ((4, 4), (2, 2), FASTER, "GDPO brings every coin to p = 0.9 in 2 epochs, GRPO in 4."),
@@ -165,6 +166,60 @@ def test_the_sentence_follows_from_the_medians_and_says_of_which_comparison_it_i
     assert said in sentence and not re.search(r"inf|\b1 epochs", sentence)
     named = {"equal": "", "published": "As published: ", "neither": "Without the batch step: "}
     assert sentence.startswith(named[comparison]) and words.TITLES[comparison].lower() in words.caption(setup)
+
+
+# What a sentence on a third method says, as a pattern with the figures that it names.
+BRINGS = re.compile(r"MO-GRPO brings (.+) to p = 0.9 in (\d+) epochs?\.")
+BRINGS_NOT = re.compile(
+    r"MO-GRPO does not bring (.+) to p = 0.9 within 100 epochs(?:: it brings (none|\d+) of the (\d+) there)?\."
+)
+
+
+@pytest.mark.parametrize("weights", [None, (1, 0), (0, 0), (1, 1, 0)])
+def test_the_sentences_on_three_methods_are_true_together_whichever_of_them_learn(weights):
+    """Each of three methods learns each coin at the start, soon, late or never."""
+    coins = ("first coin", "second coin", "third coin")[: len(weights or (1, 1))]
+    counted = [k for k in range(len(coins)) if (weights or (1, 1))[k]]
+    every = "every coin" if weights is None else listing([f"the {coins[k]}" for k in counted])
+    setup, seen = Setup((0.5,) * len(coins), weights=weights, epochs=100), Counter()
+
+    def run(steps):
+        reached = torch.tensor([101 if epoch is None else epoch for epoch in steps])
+        return gc.TrainingRun("any", torch.where(torch.arange(101)[:, None] >= reached, 0.95, 0.1)[None])
+
+    ways = [*product((0, 20, 60, None), repeat=max(len(counted), 1))]
+    for grpo, gdpo, mo_grpo in product(ways, repeat=3):
+        starts = [{x == 0 for x in of_coin} for of_coin in zip(grpo, gdpo, mo_grpo, strict=True)]
+        if {True, False} in starts:
+            continue  # as a coin starts at the same probability under all methods
+        of = {"grpo": grpo, "gdpo": gdpo, "mo_grpo": mo_grpo}
+        placed = {m: run([steps[counted.index(k)] if k in counted else None for k in range(len(coins))])
+                  for m, steps in of.items()}  # fmt: skip
+        said = plain(verdicts.result(setup, coins, placed))
+        if not counted:
+            assert said == "Nothing is learnt: no coin's reward counts."
+            continue
+        *_, third = re.split(r"(?<=\.) (?=[A-Z])", said)
+        if latest(mo_grpo) == 0:
+            assert "Nothing is left to learn" in said and third == "Nor is anything left for MO-GRPO to learn."
+            assert re.search(r"(every coin|the \w+ coin) starts at|and the \w+ coin start at", said)
+        elif latest(mo_grpo) is not None:
+            assert BRINGS.fullmatch(third).groups() == (every, f"{latest(mo_grpo)}")
+        else:
+            what, some, of_how_many = BRINGS_NOT.fullmatch(third).groups()
+            number = sum(epoch is not None for epoch in mo_grpo)
+            assert what == every
+            assert (some, of_how_many) == (
+                (f"{number or 'none'}", f"{len(counted)}") if len(counted) > 1 else (None, None)
+            )
+        # No sentence speaks of all methods, or of no method, but means two.
+        assert not re.search(r"(?:[Nn]either|[Bb]oth) methods?\b|No coin\b|\b0 epochs", said)
+        neither = latest(grpo) is latest(gdpo) is None
+        assert said.startswith(f"Neither GRPO nor GDPO brings {every} to p = 0.9 within 100 epochs.") == neither
+        none = neither and len(counted) > 1 and not any(epoch is not None for epoch in (*grpo, *gdpo))
+        assert ("Neither brings a single coin there." in said) == none
+        seen[neither, latest(mo_grpo) is None] += 1
+    assert len(seen) == 4 or not counted, "GRPO and GDPO, and the third method, learn all coins or do not"
 
 
 def random_setup(draw):
@@ -254,14 +309,14 @@ def test_each_sentence_of_a_verdict_holds_at_random_setups():
         pairs = [*zip(grpo, gdpo, strict=True)]
         if latest(grpo) is latest(gdpo) is None:
             there = [sum(x is not None for x in of) for of in (grpo, gdpo)]
-            assert said.startswith(f"Neither method brings {what} to p = 0.9 within {setup.epochs} epoch"), said
+            assert said.startswith(f"Neither GRPO nor GDPO brings {what} to p = 0.9 within {setup.epochs} epoch"), said
             if there[0] != there[1]:
                 assert f"GDPO brings {there[1]} there, GRPO {there[0]}." in said
             elif there[0]:
                 assert f"Each brings {there[0]} of {len(counted)} there." in said
             seen["neither"] += 1
         elif close(latest(grpo), latest(gdpo)):
-            head = "Nothing is left" if latest(grpo) == 0 == latest(gdpo) else "Both methods bring"
+            head = "Nothing is left" if latest(grpo) == 0 == latest(gdpo) else "GRPO and GDPO both bring"
             assert said.startswith(head if latest(grpo) == latest(gdpo) else "No clear difference: "), said
             assert (f"{latest(grpo)}" in said and f"{latest(gdpo)}" in said) or head == "Nothing is left"
             apart = {named[counted[k]]: pair for k, pair in enumerate(pairs) if not close(*pair)}
@@ -296,7 +351,7 @@ def test_a_coin_that_no_method_can_learn_is_told_apart_from_those_that_are_judge
     setup, coins = replace(ALL["scales"].setup, weights=(0.0, 1.0, 1.0)), ALL["scales"].coins
     said = plain(verdicts.result(setup, coins, {m: setup.train(m) for m in runs.BOTH_METHODS}))
     assert re.match(r"GDPO brings the second coin and the third coin to p = 0.9 in \d+ epochs, GRPO in \d+\.", said)
-    assert said.endswith("The reward of the first coin does not count, so neither method trains it.")
+    assert said.endswith("The reward of the first coin does not count, so no method trains it.")
 
 
 def test_the_tolerance_is_two_epochs_or_five_percent_and_no_half_as_long_again():

@@ -70,7 +70,7 @@ def test_a_reward_function_of_weight_0_keeps_its_place():
         assert [reward["name"] for reward in report.rewards] == ["digit", "vowels"]
     # At the end of the log the column may be a metric as well, but the caller knows better.
     last = {"digit": columns["digit"], "vowels": columns["vowels"], "judge": columns["judge"]}
-    assert of(last, made(last, "grpo", [1, 2, 0])).plan[1].lines == switch_to_gdpo("trl", "ab", [1, 2])
+    assert of(last, made(last, "grpo", [1, 2, 0])).plan[1].lines == switch_to_gdpo("trl", ["a", "b"], [1, 2])
 
 
 # --- rewards that follow from others ----------------------------------------------------------------------------------

@@ -100,6 +100,8 @@ def test_a_convention_that_counts_tokens_says_where_the_log_has_none(tmp_path):
     [
         ({}, r"what_if: expected one or more of method, weights, convention, got \{\}"),
         ({"method": "ppo"}, "what_if, method: expected one of grpo, .*, got 'ppo'"),
+        ({"method": np.array(["grpo", "gdpo"])}, "what_if, method: expected one of grpo, .*, got array"),
+        ({"method": ["grpo"]}, "what_if, method: expected one of grpo, .*, got .'grpo'.$"),
         ({"convention": "numpy"}, "what_if, convention: expected one of paper, trl, .*, got 'numpy'"),
         ({"weights": {"brief": 1}}, "what_if, weights: expected names of rewards: correctness_reward, .*, got 'brief'"),
         ({"weights": [0, 0, 0]}, "what_if, weights: expected one that is not 0, got 0 for every reward"),

@@ -84,6 +84,12 @@ class Figures:
     def highest(self, k: int) -> float:
         return float(self.totals.rewards.high[k])
 
+    def top(self, k: int) -> float:
+        """Return the threshold that every logged value reaches which counts as the highest one of the reward with index
+        k: the lowest such value, with all of its digits. `highest` may be a little higher, as it may be rounded.
+        """
+        return float(self.totals.rewards.top[k])
+
     def worst(self, k: int) -> float:
         """Return what a gate pays in place of the reward with index k where the gate is closed, so that the reward does
         not count: the worst value that is logged, or 0 if 0 is worse. The lowest value is the worst one; under a weight
@@ -99,7 +105,7 @@ class Figures:
         in every group.
         """
         sums = self.totals.rewards
-        return ratio(sums.products[i, j], sqrt(sums.squared[i, j] * sums.squared[j, i]))
+        return ratio(sums.products[i, j], sqrt(sums.squared[i, j]) * sqrt(sums.squared[j, i]))
 
     def by_chance(self, *rewards: int) -> float:
         """Return the size up to which a correlation counts as chance.

@@ -240,13 +240,17 @@ def _gate(f: Facts, gate: object) -> Gate:
     names = f"a reward and another one on which it depends, of {', '.join(f.rewards)}"
     asked = dict(gate) if isinstance(gate, Mapping) else {}
     reward, on = asked.get("reward"), asked.get("on")
-    given = reward in f.rewards and on in f.rewards and reward != on
+    texts = isinstance(reward, str) and isinstance(on, str)
+    given = texts and reward in f.rewards and on in f.rewards and reward != on
     expect(given, "forecast, gate", f"{{'reward': …, 'on': …}} with {names}", repr(gate))
+    keys = ("reward", "on", "threshold", "otherwise")
+    unknown = [key for key in asked if key not in keys]
+    expect(not unknown, "forecast, gate", f"no keys but {', '.join(keys)}", ", ".join(map(repr, unknown)))
     k, opens = f.rewards.index(str(reward)), f.rewards.index(str(on))
     for i in (k, opens):
         differs = f.highest(i) > float(f.totals.rewards.low[i])
         expect(differs, "forecast, gate", "two rewards that differ in the log", f"{f.rewards[i]}, which has one value")
-    threshold, otherwise = asked.get("threshold", f.highest(opens)), asked.get("otherwise", f.worst(k))
+    threshold, otherwise = asked.get("threshold", f.top(opens)), asked.get("otherwise", f.worst(k))
     for name, value in (("threshold", threshold), ("otherwise", otherwise)):
         expect(is_finite(value), f"forecast, gate, {name}", "a finite number", repr(value))
     return Gate(k, opens, float(threshold), float(otherwise))

@@ -194,6 +194,7 @@ def _reward_sums(grouped: Grouped, distance: Tensor, std: Tensor) -> RewardSums:
         scatter=scatter,
         low=low,
         high=high,
+        top=high,  # as if the rewards were not rounded
         degrees=(count - 1).clamp(min=0).long(),
         holding_groups=count > 0,
         dead_groups=std == 0,
@@ -409,7 +410,6 @@ def _logged_sums(grouped: Grouped, log: Tensors, rows: pl.DataFrame, basis: Basi
     sizes = advantages.abs().nan_to_num()
     logged_there = grouped.highest(sizes.view(shape)) * alike
     largest_error = grouped.highest(error.view(shape))
-
     wrong_in_group = grouped.count(wrong)
     return LoggedSums(
         count=grouped.count(present),

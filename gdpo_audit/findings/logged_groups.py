@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.findings.facts import Facts
+from gdpo_audit.findings.summarise import as_counted
 from gdpo_audit.findings.trials import Gate, behind, sample_of
 from gdpo_audit.logs.names import reward_column
 from gdpo_audit.recipe.recipe import starts_of, tensors_of
@@ -54,7 +55,8 @@ class LoggedGroups:
         self.range = np.where(
             self.high > self.low, self.high - self.low, np.nan
         )  # NaN: the reward is constant or missing
-        self.table = pl.concat(sample_of(f)).drop("advantage", strict=False)
+        self.logged = pl.concat(sample_of(f)).drop("advantage", strict=False)
+        self.table = as_counted(self.logged, f.rewards)
         self.starts = starts_of(self.table["group"].to_numpy())
         self.sizes = np.diff(self.starts, append=len(self.table))
         self.values = self._values(self.table)
@@ -126,7 +128,10 @@ class LoggedGroups:
         The result also holds what is needed to compute the push as the means of the rewards move: the standard
         deviations and correlations of the rewards.
         """
-        table = self.table if gate is None else self.table.with_columns(behind(gate, self.facts.rewards))
+        table, names = self.table, self.facts.rewards
+        if gate is not None:
+            # A gate opens at what is logged, as it does in a trainer, and not at what that is rounded to.
+            table = as_counted(self.logged.with_columns(behind(gate, names)), names)
         values = self.values if gate is None else self._values(table)
         sources = self.distances if gate is None else self._distances(values)
         a = np.nan_to_num(self._advantages(table, method, weights))
@@ -195,6 +200,6 @@ class LoggedGroups:
         ends = (self.values == self.low[:, None]) | (self.values == self.high[:, None]) | np.isnan(self.values)
         rates = self._rates(self.values)
         degrees = max(len(self.table) - len(self.starts), 1)
-        inside = (self.distances**2).sum(1) / degrees / self.range**2
+        inside = ((self.distances / self.range[:, None]) ** 2).sum(1) / degrees
         within = np.clip(inside / np.maximum(rates * (1 - rates), 1e-9), 0.02, 1.0)
         return DifferingGroups.for_size(np.where(ends.all(1), within, np.nan), int(np.median(self.sizes)))

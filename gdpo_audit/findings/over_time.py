@@ -65,7 +65,7 @@ def over_time(basis: Basis, batches: Sums[Array], untold: Collection[str] = ()) 
         columns[column(TIES, m)] = _ratio(method.tie_groups, method.mixed_groups)
         columns[column(SILENT, m)] = _ratio(method.silent_groups, b.groups)
     for (i, first), (j, second) in combinations(numbered, 2):
-        size = np.sqrt(sums.squared[i, j] * sums.squared[j, i])
+        size = np.sqrt(sums.squared[i, j]) * np.sqrt(sums.squared[j, i])
         columns[column(CORRELATION, first, second)] = _ratio(sums.products[i, j], size)
     return pl.DataFrame(columns).fill_nan(None)
 

@@ -291,7 +291,7 @@ def _gated(trials: Trials, ran: Setting) -> list[tuple[Setting, Trial]]:
     first, tried = f.rewards[on], list[tuple[Setting, Trial]]()
     for k, name in enumerate(f.rewards):
         if k != on and f.basis.weights[k] and f.dead(k) < 1:
-            gate = Gate(k, on, f.highest(on), f.worst(k))
+            gate = Gate(k, on, f.top(on), f.worst(k))
             do = f"Let {name} count only where {first} reaches {number(gate.threshold)}"
             title = f"{NAMES[f.method]}, {name} gated by {first}"
             tried.append(_tried(trials, title, do, Trial(f.method, f.basis.weights, gate)))

@@ -23,7 +23,8 @@ def relations_of(rewards: Sequence[str], totals: Sums[float]) -> Iterator[Relati
     """
     sums, independent = totals.rewards, list[int]()
     with np.errstate(divide="ignore", invalid="ignore"):
-        correlation = sums.products / np.sqrt(sums.squared * sums.squared.T)
+        # Each root is taken before they are multiplied, as a product of squares leaves the range of float64 sooner.
+        correlation = sums.products / (np.sqrt(sums.squared) * np.sqrt(sums.squared.T))
     varying = int(totals.groups) - sums.dead_groups
     live = [k for k in range(len(rewards)) if varying[k] >= VARYING and sums.degrees[k] > DEGREES * len(rewards)]
     for k in live:

@@ -14,6 +14,7 @@ from gdpo_audit.findings.group_sums import Grouped, sums_of_groups, token_length
 from gdpo_audit.findings.sums import (
     Array,
     Basis,
+    RewardSums,
     Sums,
     add_up,
     concat,
@@ -131,6 +132,17 @@ def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
     return fits
 
 
+def as_counted(table: pl.DataFrame, rewards: Sequence[str]) -> pl.DataFrame:
+    """Return a table of whole batches with its rewards as the sums count them: as logged in a batch in which all of
+    them are float32 numbers, else rounded to `DIGITS` significant digits.
+    """
+    starts = starts_of(table["batch"].to_numpy())
+    float32 = np.logical_and.reduceat(in_float32(table, rewards), starts)
+    kept = pl.Series(float32.repeat(np.diff(starts, append=len(table))))
+    names = reward_columns(rewards)
+    return table.with_columns(pl.when(kept).then(name).otherwise(pl.col(name).round_sig_figs(DIGITS)) for name in names)
+
+
 def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Summary:
     """Return the summary of batches that are computed together, as `_kinds` yields them.
 
@@ -148,6 +160,8 @@ def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Su
     masked = torch.from_numpy(rounded["_masked"].to_numpy().copy()) if "_masked" in rounded.columns else None
     grouped = Grouped(log.read(convention, basis.weights), starts_of(rounded["group"].to_numpy()), masked)
     groups = each(_as_array, sums_of_groups(grouped, log, rounded, basis, float32))
+    if not float32:
+        groups = replace(groups, rewards=_with_tops(groups.rewards, rows, rounded, basis.rewards, grouped.starts))
     scores = {} if basis.examples_of is None else _scores(groups, basis.examples_of, basis.primary or 0)
     held = np.zeros(len(grouped.starts), dtype=bool)
     for score in scores.values():
@@ -160,6 +174,18 @@ def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Su
         mixed=_hold_several_prompts(rows, grouped.starts),
     )
     return Summary(add_up(groups, groups.batch), of_group.filter(pl.Series(held)), rows[in_held], visits)
+
+
+def _with_tops(
+    sums: RewardSums, rows: pl.DataFrame, rounded: pl.DataFrame, rewards: Sequence[str], starts: Array
+) -> RewardSums:
+    """Return the sums of rewards that were rounded, with the logged values as `top`: in each group the lowest one that
+    was rounded to the group's highest value. rows: as logged; rounded: with rounded rewards; starts: (groups,) the
+    first row of each group.
+    """
+    logged, counted = (table.select(reward_columns(rewards)).to_numpy().T for table in (rows, rounded))
+    is_highest = counted == sums.high.repeat(np.diff(starts, append=len(rows)), axis=-1)
+    return replace(sums, top=np.minimum.reduceat(np.where(is_highest, logged, np.inf), starts, axis=-1))
 
 
 def _best(score: Array, most: int) -> Array:

@@ -16,7 +16,7 @@ Number = TypeVar("Number", Array, float)  # (batches,), or one number for all ba
 PerReward: TypeAlias = Any  # (…, rewards, batches), or (…, rewards) for all batches
 
 # The functions by which values of two batches become one, where they are not added up.
-_MERGED = {"batch": np.minimum, "step": np.minimum, "low": np.minimum, "fingerprint": np.bitwise_xor}
+_MERGED = {"batch": np.minimum, "step": np.minimum, "low": np.minimum, "top": np.minimum, "fingerprint": np.bitwise_xor}
 _MERGED |= dict.fromkeys(
     ("step_last", "high", "break_even", "max_error", "max_error_live", "largest_silent", "largest_impossible"),
     np.maximum,
@@ -85,14 +85,6 @@ class Basis:
 class RewardSums:
     """Sums, counts and extremes of the values of each reward, (rewards, batches), and sums over each pair of rewards,
     (rewards, rewards, batches).
-
-    present: responses that have the reward.
-    scatter: the squared distances from the mean of all values.
-    degrees: the degrees of freedom of the std inside groups.
-    holding_groups: groups that hold the reward.
-    dead_groups: groups in which it is constant or missing.
-    faint_groups: groups in which it is nearly constant.
-    products, squared: Σ d_i d_j and Σ d_i² of two rewards, with d the distances from the means of the groups.
     """
 
     present: PerReward  # responses that have the reward
@@ -100,6 +92,9 @@ class RewardSums:
     scatter: PerReward  # Σ of the squared distances of its values from their mean, as plain squares would lose digits
     low: PerReward  # its lowest value; infinite where no response has it
     high: PerReward  # its highest value; −infinite where no response has it
+    # The values of a reward may be rounded before they are summed up, so that several logged values count as the
+    # highest one. This is the lowest of these, with all of its digits; infinite where no response has the reward.
+    top: PerReward
     degrees: PerReward  # of freedom of the std inside groups: responses that have it, minus one per group that holds it
     holding_groups: PerReward  # groups in which a response has it
     dead_groups: PerReward  # groups in which it is constant or missing
@@ -235,8 +230,9 @@ def add_up(batches: Sums[Array], number: Array) -> Sums[Array]:
     number: (batches,) the number of each.
 
     Some fields are not added up. Numbers of batches and steps, and extremes, are replaced by the lowest or the highest
-    of them, as `_MERGED` says. Fingerprints are joined by XOR. The scatter of a reward, its sum of squared distances
-    from the mean, is taken anew around the common mean.
+    of them, as `_MERGED` says. The top of a reward becomes the lowest top of those batches that hold its highest value.
+    Fingerprints are joined by XOR. The scatter of a reward, its sum of squared distances from the mean, is taken anew
+    around the common mean.
     """
     if (number[1:] < number[:-1]).any():
         order = np.argsort(number, kind="stable")
@@ -248,7 +244,9 @@ def add_up(batches: Sums[Array], number: Array) -> Sums[Array]:
     means = [x.total / np.maximum(x.present, 1) for x in (r, sums.rewards)]
     between = r.present * (means[0] - means[1].repeat(sizes, axis=-1)) ** 2
     scatter = np.add.reduceat(r.scatter + between, starts, axis=-1)
-    return replace(sums, rewards=replace(sums.rewards, scatter=scatter))
+    tops = np.where(r.high == sums.rewards.high.repeat(sizes, axis=-1), r.top, np.inf)
+    top = np.minimum.reduceat(tops, starts, axis=-1)
+    return replace(sums, rewards=replace(sums.rewards, scatter=scatter, top=top))
 
 
 def total(batches: Sums[Array]) -> Sums[float]:

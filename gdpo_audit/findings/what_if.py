@@ -70,15 +70,17 @@ class WhatIf(Displayed, Struct, frozen=True):
 
 def validate_setting(run: Run, setting: Mapping[str, Any]) -> WhatIfSetting:
     """Return the setting that a caller gives as a mapping with one or more of the keys method, weights and convention,
-    checked against a run. Raises InputError for anything else, for an unknown method, convention or reward, and for a
-    log that holds a total alone.
+    checked against a run. Raises InputError for anything else, for an unknown method, convention or reward, for a run
+    that is none, and for a log that holds a total alone.
     """
+    expect(isinstance(run, Run), "run", "what gdpo_audit.read_run returns", type(run).__name__)
     keys = ("method", "weights", "convention")
     known = isinstance(setting, Mapping) and bool(setting) and set(setting) <= set(keys)
     expect(known, "what_if", f"one or more of {', '.join(keys)}", repr(setting))
     method, convention = setting.get("method"), setting.get("convention")
     for name, value, choices in (("method", method, TRIED_METHODS), ("convention", convention, tuple(CONVENTIONS))):
-        expect(value is None or value in choices, f"what_if, {name}", f"one of {', '.join(choices)}", repr(value))
+        fits = value is None or (isinstance(value, str) and value in choices)
+        expect(fits, f"what_if, {name}", f"one of {', '.join(choices)}", repr(value))
     expect(not run.total_only, "what_if", "a log with each reward in a column of its own", f"one total, in {run.path}")
     names = [name for name in run.columns if name in (*run.rewards, *run.without_weight)]
     return WhatIfSetting(method, weights_by_name(setting.get("weights"), names, "what_if, weights"), convention)

@@ -71,9 +71,12 @@ class ReadOptions:
                 right or (name is None and argument not in named), argument, "the name of a column", repr(name)
             )
         groups = (self.group,) if isinstance(self.group, str) else self.group
-        right = groups is None or (isinstance(groups, list | tuple) and all(isinstance(x, str) and x for x in groups))
-        refuse_unless(right and groups != (), "group", "the name of a column", repr(self.group))
+        right = groups is None or (
+            isinstance(groups, list | tuple) and len(groups) > 0 and all(isinstance(x, str) and x for x in groups)
+        )
+        refuse_unless(right, "group", "the name of a column", repr(self.group))
         groups = None if groups is None else tuple(dict.fromkeys(groups))
+        refuse_unless(isinstance(self.skip_bad, bool), "skip_bad", "True or False", repr(self.skip_bad))
         in_use = [*(reward_names(self.rewards) or ()), *named.values()]  # the length may be a reward too
         twice = next((name for what, name in named.items() if what != "length" and in_use.count(name) > 1), None)
         if twice is not None:
@@ -162,15 +165,18 @@ OfColumns = TypeVar("OfColumns", bound=Columns)
 def reward_names(rewards: Sequence[str] | str | None) -> tuple[str, ...] | None:
     """Return the rewards that the caller names, as a tuple; None if the caller names none.
 
-    Raises InputError for anything but a name or several different names.
+    Raises InputError for anything but a name or a sequence of different names: a set has no order, and the values of a
+    dict, such as weights, would not be read.
     """
     if rewards is None:
         return None
-    names = (rewards,) if isinstance(rewards, str) or not isinstance(rewards, Iterable) else tuple(rewards)
-    fits = len(names) > 0 and all(isinstance(name, str) for name in names)
+    listed = isinstance(rewards, Iterable) and not isinstance(rewards, str) and getattr(rewards, "ndim", 1) == 1
+    names = tuple(rewards) if listed else (rewards,)
+    in_order = not isinstance(rewards, set | frozenset | Mapping)
+    fits = in_order and len(names) > 0 and all(isinstance(name, str) for name in names)
     refuse_unless(fits, "rewards", "names of columns", repr(rewards))
     refuse_unless(len(set(names)) == len(names), "rewards", "each column once", repr(names))
-    return names
+    return tuple(map(str, names))
 
 
 def expect_columns(names: Iterable[str], columns: Sequence[str], where: str) -> None:

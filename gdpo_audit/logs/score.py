@@ -14,6 +14,7 @@ _SPARE = 20
 _SHOWING = 200  # the most groups that are solved one by one
 _NOTHING = 3.0  # the standard errors up to which a fitted weight is taken to be 0
 _RANK = 1e-9  # the share of a column's size up to which what others leave of it is round-off
+_RANGE = (1e-100, 1e100)  # the sizes of numbers whose squares, and products of squares and counts, are numbers too
 _DIGITS = (1, 2, 3, 4, 5, 6, 8)  # the numbers of digits to which weights are rounded, until one fits
 ROWS = 30  # the fewest rows that show a total which is not named like one
 # The share of a variance that float32's round-off makes, and the size of a weight, relative to the largest, that is 0.
@@ -41,7 +42,8 @@ def weights_of(
 ) -> Score | None:
     """Fit `score` as a weighted sum of the rewards; return the fit, or None where nothing can be fitted.
 
-    Nothing can be fitted where too few rows are complete, where no reward varies, or where `score` does not. The fit
+    Nothing can be fitted where too few rows are complete, where no reward varies, where `score` does not, or where the
+    largest number of a column that varies is so small or so large that an audit refuses it (see `_RANGE`). The fit
     holds weights only if the sum is exact and no other weights make it. They have as few digits as still make it, and
     rewards that do not vary have none.
     table: rows with these columns, and perhaps with the group of each row in GROUP_OF_ROW. With groups, a sum also
@@ -59,8 +61,10 @@ def weights_of(
     total = columns[score].to_numpy()
     order = sorted(rewards, key=lambda name: name in flags)
     values = {name: columns[name].to_numpy() for name in order}
-    values = {name: x for name, x in values.items() if len(x) and np.ptp(x) > 0}
-    if len(total) < len(values) + 2 or not values or np.ptp(total) == 0:
+    values = {name: x for name, x in values.items() if len(x) and x.min() < x.max()}
+    if len(total) < len(values) + 2 or not values or total.min() == total.max():
+        return None
+    if not all(_RANGE[0] <= np.abs(x).max() <= _RANGE[1] for x in (total, *values.values())):
         return None
     independent, dependent = _independent(values)
     x = np.stack([values[name] for name in independent], 1)  # (responses, rewards)

@@ -22,16 +22,9 @@ def float32_error(method: str, batch: Batch, steps: Steps) -> Tensor:
         (responses,), or a single 0 of the shape (1,) if all values add up exactly.
     """
     c, group, in_z = batch.convention, batch.group, steps.z is not None
-    terms = batch.rewards if in_z else batch.weights * batch.rewards
-    terms = terms.nan_to_num() if batch.missing else terms
-    rounded = (terms * GRAIN).frac_() != 0
-    if not rounded.any():
-        return terms.new_zeros(1)
-    inexact = group.total(rounded.to(terms)) > 0
-    if not in_z:  # a sum rounds at its own size, whichever of its rewards is no round number
-        inexact = inexact.any(0, keepdim=True)
-    error = ROUNDED * group.total(terms.abs()) / group.count * inexact
-    error = error if in_z else error.sum(0)
+    error = _error_of_means(batch, each=in_z)
+    if error is None:
+        return batch.rewards.new_zeros(1)
     if steps.z is not None or method in ("grpo", "max_rl"):
         std = steps.group.std
         alike = error.new_zeros(1)
@@ -51,3 +44,27 @@ def float32_error(method: str, batch: Batch, steps: Steps) -> Tensor:
         typical = (over.broadcast(over.total(error.square())) / count).sqrt()
         error = error + typical * (1 + steps.advantages.abs().nan_to_num())
     return normalised_in_float32(error, over.broadcast(steps.batch.std), c.batch_eps if in_z else c.sum_eps, count)
+
+
+def float32_error_of_sums(batch: Batch) -> Tensor:
+    """Return a bound on how far round-off may move each weighted sum of rewards, less the mean of its group, in a
+    framework that computes in float32. Its shape is that of the bound which `float32_error` returns.
+    """
+    error = _error_of_means(batch, each=False)
+    return batch.rewards.new_zeros(1) if error is None else batch.group.broadcast(error).expand(batch.rewards.shape[1:])
+
+
+def _error_of_means(batch: Batch, each: bool) -> Tensor | None:
+    """Return a bound on the round-off of the mean of each group, or None if no mean has any. each: whether the means
+    are those of each reward, with the axis of rewards first, or those of the weighted sums of the rewards.
+    """
+    group, terms = batch.group, batch.rewards if each else batch.weights * batch.rewards
+    terms = terms.nan_to_num() if batch.missing else terms
+    rounded = (terms * GRAIN).frac_() != 0
+    if not rounded.any():
+        return None
+    inexact = group.total(rounded.to(terms)) > 0
+    if not each:  # a sum rounds at its own size, whichever of its rewards is no round number
+        inexact = inexact.any(0, keepdim=True)
+    error = ROUNDED * group.total(terms.abs()) / group.count * inexact
+    return error if each else error.sum(0)

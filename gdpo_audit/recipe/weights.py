@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from gdpo_audit.recipe.recipe import TOLERANCE, Tensors
-from gdpo_audit.recipe.round_off import float32_error
+from gdpo_audit.recipe.round_off import float32_error, float32_error_of_sums
 from gdpo_core._groups import Batch
 from gdpo_core.conventions import Convention
-from gdpo_core.registry import method_for, method_named, undivided_terms
+from gdpo_core.registry import method_for, undivided_terms
 
 # The relative round-off of logged advantages; the bound of `float32_error` is about 6 times as large.
 FLOAT32 = 2e-7
@@ -113,11 +113,11 @@ def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
         x, nothing = steps.group.value, steps.sums.isnan()
         round_off = float32_error("mo_grpo", batch, steps)
     else:
-        x = undivided_terms(method, batch)
+        x = undivided_terms(formula, batch)
         nothing = x.isnan().any(0)
         size = x.nan_to_num().square().flatten(1).mean(1).sqrt()
         alike = batch.with_weights(1 / size.masked_fill(size == 0, torch.inf))
-        round_off = float32_error("grpo_no_std", alike, method_named("grpo_no_std").in_groups(alike))
+        round_off = float32_error_of_sums(alike)
     x, nothing, there = x.nan_to_num().reshape(count, -1), nothing.flatten(), logged.abs() <= _LARGEST
     unread, nothing = nothing & there & (logged.abs() > TOLERANCE), nothing | ~there
     by_group = method in BY_GROUP or (method == "gdpo" and batch.convention.last_step == "group")

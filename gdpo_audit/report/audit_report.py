@@ -332,8 +332,7 @@ def _run(f: Facts) -> RunPart:
     weights: dict[str, float | None] | None = None
     if recipe is not None:
         printed = zip(f.rewards, f.printed(recipe.weights), strict=True)
-        weights = {name: w if name in f.known_weights else None for name, w in printed}
-        weights |= without
+        weights = {**{name: w if name in f.known_weights else None for name, w in printed}, **without}
     return {
         "method": None if recipe is None else recipe.method,
         "convention": None if recipe is None or recipe.convention_open else recipe.convention,
@@ -342,6 +341,7 @@ def _run(f: Facts) -> RunPart:
         "weights_up_to_scale": None if recipe is None else recipe.up_to_scale,
         "remarks": [] if recipe is None else list(recipe.remarks),
         "logged": logged_count(f),
+        "all_zero": f.all_zero,
         "reproduced": f.reproduced,
         "max_error": error if recipe is not None and error >= 0 else None,
         "weights_used": dict(zip(f.rewards, f.printed(f.basis.weights), strict=True)) | without,

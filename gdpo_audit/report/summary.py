@@ -131,12 +131,7 @@ def none_made_it(report: AuditReport) -> str:
     """
     if report.run["method"] or report.run["reproduced"] is not False:
         return ""
-    return "" if _all_zero(report) else "no known method made the logged advantages"
-
-
-def _all_zero(report: AuditReport) -> bool:
-    """Return whether every logged advantage is 0 though the rewards differ, as a finding of the report says."""
-    return any(f.id == "advantages-not-reproduced" and "mixed_groups" in f.evidence for f in report.findings)
+    return "" if report.run["all_zero"] else "no known method made the logged advantages"
 
 
 def shown_method(report: AuditReport) -> tuple[str | None, str]:

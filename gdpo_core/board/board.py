@@ -44,7 +44,7 @@ RULES = {  # by convention, the fields that the formulas in the browser read
     | {"sum_eps": c.sum_eps, "skips": c.missing == "skipped"}
     for key, c in gc.CONVENTIONS.items()
 }
-WORTH = (
+PAY_AND_WEIGHT = (
     "What a mark pays is the reward for passing it. What it weighs is the factor by which a method multiplies this "
     "reward before it adds the rewards up. GRPO multiplies the reward as it was paid; GDPO normalises it first."
 )
@@ -160,7 +160,7 @@ class Board(anywidget.AnyWidget):
             "methods": list(map(list, CHOSEN_METHODS.items())),
             "base": BASE.upper(),
             "spelled": SPELLED,
-            "push": f"{WORTH} {SHARE} {MEANING}",
+            "push": f"{PAY_AND_WEIGHT} {SHARE} {MEANING}",
             "rules": RULES,
             "primary": self._primary,
             "lengths": list(self._lengths),

@@ -11,6 +11,7 @@ from gdpo_core.scenarios import FASTER, LEARNT, NEITHER, SAME, Setup, alike, med
 from views.train.runs import BOTH_METHODS, NAMES, Runs
 from views.train.words import UNDER, method, probability
 
+EVERY = "every coin"  # the words for all coins, where each of them can be learnt
 UNMOVED = 0.001  # a probability that moved by less counts as unmoved
 Steps = Mapping[str, Sequence[float]]  # by method, the median epoch at which each coin is learnt
 
@@ -51,12 +52,12 @@ def _of_coins(setup: Setup, coins: Sequence[str], runs: Runs) -> list[Html | str
     if not judged:
         return ["Nothing is learnt: no coin's reward counts."]
     names = [coins[k] for k in judged]
-    every = "every coin" if len(judged) == len(coins) else _named(names)
+    every = _all(judged, coins)
     steps = {m: [medians(runs[m])[k] for k in judged] for m in BOTH_METHODS}
     kind = verdict_on_coins(*steps.values())
     if kind == NEITHER:
         within = f"within {count(setup.epochs, 'epoch')}"
-        sentences = [f"Neither method brings {every} to p = {LEARNT:g} {within}.", _some(steps)]
+        sentences = [f"Neither GRPO nor GDPO brings {every} to p = {LEARNT:g} {within}.", _some(steps)]
     elif kind == SAME:
         sentences = [_pace(steps, every), *_apart(steps, names)]
     else:
@@ -65,6 +66,11 @@ def _of_coins(setup: Setup, coins: Sequence[str], runs: Runs) -> list[Html | str
         ordered = {first: steps[first], second: steps[second]}
         sentences = [_first(ordered, every, setup.epochs), _loss(ordered, names, pays)]
     return [*sentences, _left([coin for k, coin in enumerate(coins) if k not in judged])]
+
+
+def _all(judged: Sequence[int], coins: Sequence[str]) -> str:
+    """Return words for all coins that can be learnt. judged: their numbers, from 0; coins: the names of all coins."""
+    return EVERY if len(judged) == len(coins) else _named([coins[k] for k in judged])
 
 
 def _named(coins: Sequence[str]) -> str:
@@ -87,7 +93,7 @@ def _epochs(key: str, steps: float, unit: bool = False) -> Html:
 def _left(coins: Sequence[str]) -> str:
     """Return a sentence that these coins are not learnt, because their reward does not count; "" without coins."""
     them = "it" if len(coins) == 1 else "them"
-    return f"The reward of {_named(coins)} does not count, so neither method trains {them}." if coins else ""
+    return f"The reward of {_named(coins)} does not count, so no method trains {them}." if coins else ""
 
 
 def _some(steps: Steps) -> str:
@@ -95,7 +101,7 @@ def _some(steps: Steps) -> str:
     grpo, gdpo = (sum(epoch < inf for epoch in steps[m]) for m in BOTH_METHODS)
     many = len(steps["grpo"])
     if not grpo and not gdpo:
-        return "No coin gets there." if many > 1 else ""
+        return "Neither brings a single coin there." if many > 1 else ""
     return f"Each brings {grpo} of {many} there." if grpo == gdpo else f"GDPO brings {gdpo} there, GRPO {grpo}."
 
 
@@ -107,9 +113,10 @@ def _pace(steps: Steps, every: str) -> Html:
     """
     grpo, gdpo = (max(steps[m]) for m in BOTH_METHODS)
     if grpo == gdpo == 0:
-        return join(f"Nothing is left to learn: {every} starts at p = {LEARNT:g} or above.")
+        starts = "starts" if every == EVERY or len(steps["grpo"]) == 1 else "start"
+        return join(f"Nothing is left to learn: {every} {starts} at p = {LEARNT:g} or above.")
     if grpo == gdpo:
-        return join(f"Both methods bring {every} to p = {LEARNT:g} in {count(grpo, 'epoch')}.")
+        return join(f"GRPO and GDPO both bring {every} to p = {LEARNT:g} in {count(grpo, 'epoch')}.")
     first = join("GRPO brings ", every, f" to p = {LEARNT:g} in ", _epochs("grpo", grpo, True))
     return join("No clear difference: ", first, ", GDPO in ", _epochs("gdpo", gdpo), ".")
 
@@ -175,11 +182,11 @@ def _of_arms(setup: Setup, answers: Sequence[str], runs: Runs) -> list[Html | st
     last = {m: runs[m].p[:, -1].median(0).values.tolist() for m in BOTH_METHODS}
     ends = {m: answers[p.index(max(p))] if max(p) >= LEARNT else "" for m, p in last.items()}
     if all(abs(a - b) < UNMOVED for p in last.values() for a, b in zip(p, setup.p0, strict=True)):
-        head = "Nothing is learnt."
+        head = "Neither GRPO nor GDPO learns anything."
     elif not any(ends.values()):
-        head = "Neither method settles on an answer."
+        head = "Neither GRPO nor GDPO settles on an answer."
     elif ends["grpo"] == ends["gdpo"]:
-        head = f"Both methods settle on “{ends['grpo']}”."
+        head = f"GRPO and GDPO both settle on “{ends['grpo']}”."
     else:
         settles = [f"settles on “{end}”" if end else "does not settle" for end in ends.values()]
         head = f"GRPO {settles[0]}, GDPO {settles[1].removeprefix('settles ') if all(ends.values()) else settles[1]}."
@@ -210,7 +217,12 @@ def _of_third(setup: Setup, coins: Sequence[str], key: str, runs: Runs) -> str:
     judged = learnable(setup)
     if not judged:
         return ""
-    every = "every coin" if len(judged) == len(coins) else _named([coins[k] for k in judged])
-    steps = max(medians(runs[key])[k] for k in judged)
-    when = f"does not bring {every} there" if steps == inf else f"brings {every} there in {count(steps, 'epoch')}"
-    return f"{name} {when}."
+    every, within = _all(judged, coins), count(setup.epochs, "epoch")
+    steps = [medians(runs[key])[k] for k in judged]
+    learnt = sum(epoch < inf for epoch in steps)
+    if learnt < len(judged):
+        how_many = f": it brings {learnt or 'none'} of the {len(judged)} there" * (len(judged) > 1)
+        return f"{name} does not bring {every} to p = {LEARNT:g} within {within}{how_many}."
+    if max(steps) == 0:
+        return f"Nor is anything left for {name} to learn."
+    return f"{name} brings {every} to p = {LEARNT:g} in {count(max(steps), 'epoch')}."
