@@ -7,7 +7,7 @@ from math import nan, sqrt
 
 import numpy as np
 
-from gdpo_audit.findings.relations import Relation, relations_of
+from gdpo_audit.findings.relations import Relation, correlations, relations_of
 from gdpo_audit.findings.sums import Array, Basis, Sums, push_of, total
 from gdpo_audit.findings.thresholds import CHANCE
 from gdpo_core.conventions import NAMES
@@ -105,7 +105,7 @@ class Figures:
         in every group.
         """
         sums = self.totals.rewards
-        return ratio(sums.products[i, j], sqrt(sums.squared[i, j]) * sqrt(sums.squared[j, i]))
+        return float(correlations(sums.products, sums.squared, sums.squared.T)[i, j])
 
     def by_chance(self, *rewards: int) -> float:
         """Return the size up to which a correlation counts as chance.

@@ -9,6 +9,7 @@ from math import nan, sqrt
 import numpy as np
 import polars as pl
 
+from gdpo_audit.findings.relations import correlations
 from gdpo_audit.findings.sums import Array, Basis, Sums, bin_batches, push_of
 from gdpo_audit.findings.thresholds import CHANGED, CHANGED_STEPS
 
@@ -65,8 +66,8 @@ def over_time(basis: Basis, batches: Sums[Array], untold: Collection[str] = ()) 
         columns[column(TIES, m)] = _ratio(method.tie_groups, method.mixed_groups)
         columns[column(SILENT, m)] = _ratio(method.silent_groups, b.groups)
     for (i, first), (j, second) in combinations(numbered, 2):
-        size = np.sqrt(sums.squared[i, j]) * np.sqrt(sums.squared[j, i])
-        columns[column(CORRELATION, first, second)] = _ratio(sums.products[i, j], size)
+        pair = sums.products[i, j], sums.squared[i, j], sums.squared[j, i]
+        columns[column(CORRELATION, first, second)] = correlations(*pair)
     return pl.DataFrame(columns).fill_nan(None)
 
 

@@ -4,11 +4,29 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from gdpo_audit.findings.sums import Sums
+from gdpo_audit.findings.sums import Array, Sums
 from gdpo_audit.findings.thresholds import DEGREES, NO_SPREAD, VARYING
 
 # A relation is a reward and the earlier ones of which it is a weighted sum, with their weights.
 Relation = tuple[str, dict[str, float]]
+
+
+def correlations(products: Array, first: Array, second: Array) -> Array:
+    """Return the correlations of pairs of rewards inside groups; NaN where one of the two does not differ.
+
+    All three arguments are sums over responses and have one number per pair, with d the distance of a reward from its
+    mean in the group.
+    products: Σ d_i d_j.
+    first: Σ d_i².
+    second: Σ d_j².
+
+    >>> correlations(np.array([2e200, 1e-300, 0.0]), np.array([2e200, 4e-300, 0.0]), np.array([2e200, 1e-300, 1.0]))
+    array([1. , 0.5, nan])
+    """
+    # The product of two squares could leave the range of float64. Taking out powers of two changes no digit.
+    a, b = (np.frexp(squares)[1] // 2 for squares in (first, second))
+    size = np.sqrt(np.ldexp(first, -2 * a) * np.ldexp(second, -2 * b))
+    return np.divide(np.ldexp(products, -a - b), size, out=np.full(size.shape, np.nan), where=size > 0)
 
 
 def relations_of(rewards: Sequence[str], totals: Sums[float]) -> Iterator[Relation]:
@@ -22,9 +40,7 @@ def relations_of(rewards: Sequence[str], totals: Sums[float]) -> Iterator[Relati
     totals: the sums over all batches that count.
     """
     sums, independent = totals.rewards, list[int]()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # Each root is taken before they are multiplied, as a product of squares leaves the range of float64 sooner.
-        correlation = sums.products / (np.sqrt(sums.squared) * np.sqrt(sums.squared.T))
+    correlation = correlations(sums.products, sums.squared, sums.squared.T)
     varying = int(totals.groups) - sums.dead_groups
     live = [k for k in range(len(rewards)) if varying[k] >= VARYING and sums.degrees[k] > DEGREES * len(rewards)]
     for k in live:
