@@ -145,8 +145,9 @@ def lesson() -> Html:
 def footer(paper: str) -> Html:
     """Return the last line of the page: links to the paper, the code and how to cite, and the licence.
 
-    paper: the address of the paper. On a Hugging Face Space, "Code" is a link to the files of the Space; elsewhere it
-        is no link, and names app.py.
+    On a Hugging Face Space, "Code" is a link to the files of the Space. Elsewhere it is no link, and names app.py.
+
+    paper: the address of the paper.
     """
     space = os.environ.get("SPACE_ID", "")
     code = tag("a", "Code", href=f"https://huggingface.co/spaces/{space}/tree/main") if space else text("Code: app.py")
