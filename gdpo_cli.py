@@ -85,8 +85,8 @@ def _said_of(error: BaseException, debug: bool) -> tuple[int, str]:
 
 @contextmanager
 def reader_may_leave() -> Iterator[None]:
-    """Run the block. If whoever reads standard output leaves meanwhile, as `head` does, end the block without an error;
-    what is written afterwards is lost.
+    """Run the block of the `with`. If whoever reads standard output leaves meanwhile, as `head` does, end the block
+    without an error. What is written afterwards is lost.
     """
     try:
         yield

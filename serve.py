@@ -27,8 +27,8 @@ def proxies(environment: Mapping[str, str]) -> str:
     """Return, as one text, the addresses of the proxies whose header X-Forwarded-For is believed.
 
     They are the addresses in FORWARDED_ALLOW_IPS, if the operator has set it. Otherwise they are the internal addresses
-    on a Space of Hugging Face, which stands behind a proxy of its own, and elsewhere this machine alone. It is such a
-    Space if SPACE_ID is set.
+    on a Space of Hugging Face, which stands behind a proxy of its own, and elsewhere this machine alone. If SPACE_ID is
+    set, the server runs on a Space.
 
     environment: the variables of the environment, by name.
     """

@@ -69,7 +69,7 @@ def coloured(labels: alt.Chart, names: Sequence[str], **place: float) -> list[al
 def encodings(names: Sequence[str], field: str = "method:N") -> tuple[alt.Color, alt.StrokeDash, alt.Shape]:
     """Return a tuple of three encodings, colour, dash and shape, by which a chart tells methods apart.
 
-    names: titles of methods. A name that is no such title gets the grey, the dash and the shape of GRPO without std.
+    names: titles of methods. Any other name gets the grey, the dash and the shape of GRPO without std.
     field: the column with these names, and its type as Altair writes it.
     """
     looks = [LOOKS.get({name: m for m, name in NAMES.items()}.get(name, ""), GREY) for name in names]

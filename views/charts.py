@@ -31,10 +31,10 @@ def learning(
     For each method a thick line shows the median of the runs, a band their spread, and a thin line the infinite-group
     limit.
 
-    rows: as `views.train.runs.curves` returns them, for this coin alone.
+    rows: as `views.train.runs.curves` returns them, for this coin or answer alone.
     marks: a dict for each method that learns the coin, the fastest first. "method" is its title, "epoch" the epoch at
         which it learns the coin, and "learnt" the probability that counts as learnt. The epoch is also written as a
-        number above the curves, beside the upright line at the epoch "beside". "slot" says where: 0 for left of that
+        number above the curves, beside an upright line at the epoch "beside". "slot" says where: 0 for left of that
         line, 1 for right of it, and 2 for further right, behind another number.
     title: the title of the panel.
     methods: the titles of the methods.
@@ -124,8 +124,8 @@ def who_comes_first(rows: Sequence[Mapping]) -> Filled:
 
 @lru_cache(maxsize=4)
 def _bars(many: int) -> dict[str, Any]:
-    """Return the specification of `who_comes_first` with `many` bars, without their data. It is built once per number
-    of bars.
+    """Return the specification of the chart that `who_comes_first` draws with `many` bars, without data. It is built
+    once per number of bars.
     """
     y = alt.Y("bar:N", axis=None, sort=None, scale=alt.Scale(paddingInner=0.64, paddingOuter=0.32))
     x = alt.X("at:Q", axis=None, scale=alt.Scale(domain=[0, 1]))

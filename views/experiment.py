@@ -67,7 +67,7 @@ class Experiment:
     comparisons: each prediction beside what the runs showed, in the order of the predictions.
     """
 
-    runs: pl.DataFrame  # a row per set-up, method, seed and step
+    runs: pl.DataFrame
     predictions: Mapping[str, Any]
     comparisons: tuple[Comparison, ...]
 

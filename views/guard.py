@@ -46,8 +46,8 @@ def dressed(path: str, start: Message, body: bytes) -> Message:
     `start` itself is changed.
 
     An answer gets a content security policy, which in a page allows the scripts that marimo wrote into it. Two kinds of
-    answers get no policy: those with status 304, and files with a hash in their name that are sent with status 200.
-    Browsers are told to keep such a file for a year.
+    answers get no policy: answers with status 304, and files with a hash in their name that are sent with status 200.
+    Browsers are told to keep these files for a year.
 
     path: the path of the request.
     body: the first bytes of the answer's body, which in a page hold marimo's scripts.

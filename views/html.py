@@ -65,8 +65,8 @@ def callout(*sentences: str) -> Html:
 def fold(title: object, *content: object) -> Html:
     """Return content folded away under a title that opens it.
 
-    content: pieces of content, or functions without arguments that return one; such a function is called once the fold
-        is open.
+    content: pieces of content, or functions without arguments that return one. A function is called once the fold is
+        open.
 
     >>> fold("more", "a < b")
     Markup('<details class="fold"><summary>more</summary><div>a &lt; b</div></details>')

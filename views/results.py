@@ -63,5 +63,5 @@ def ahead(cells: tuple[Result, ...]) -> dict[str, list[Result]]:
 
 
 def clear(cells: Iterable[Result]) -> int:
-    """Count the cells in which either method is ahead by at least one percentage point."""
+    """Count the cells in which one of the two methods is ahead by at least one percentage point."""
     return sum(abs(cell.ahead) >= 1 - 1e-9 for cell in cells)

@@ -33,8 +33,8 @@ _context.set_forkserver_preload(["views.worker", "views.preload"])  # once, with
 def _told(name: str) -> dict[str, Any]:
     """Return what multiprocessing tells a new process of this name, without the order to import the main module.
 
-    That module is app.py, because marimo runs it as such. Each worker would import it with all of marimo: a second of
-    CPU time in place of 30 ms.
+    The main module is app.py, because marimo runs it as the main module. Each worker would import it with all of
+    marimo: a second of CPU time in place of 30 ms.
     """
     return {key: value for key, value in _all_told(name).items() if not key.startswith("init_main")}
 
@@ -146,7 +146,7 @@ def _run(pipe: Connection, function: Callable[..., Any], args: tuple) -> None:
 
 
 def _is_of_limits(error: BaseException) -> bool:
-    """Return whether an error shows that the process ran into its limits, such as that of memory.
+    """Return whether an error shows that the process ran into its limits, such as the limit of memory.
 
     Each library reports this in its own way, so the type and the message of the error decide.
     """

@@ -140,8 +140,8 @@ def picture(rows: Sequence[Mapping[str, Any]]) -> Html:
 def _point(p: Mapping[str, Any], at: Callable[[float], float]) -> Html:
     """Draw a dot of the picture with the interval of its forecast.
 
-    p: a dict as `points` returns it.
-    at: turns percentage points into a place on an axis, in per cent of its length.
+    p: the dict of the dot, as `points` returns it.
+    at: a function from percentage points to a place on an axis, in per cent of its length.
     """
     x = at(p["difference"])
     place = f"left: {x}%; bottom: {at(p['came'])}%; --low: {round(at(p['low']) - x, 2)}; "

@@ -108,10 +108,10 @@ def _says(choice: Choice, marks: Tensor, level: Mapping[str, list[int]]) -> str:
 
 
 def _none_broken(tied: int) -> str:
-    """Return a sentence on why GDPO breaks no tie of a right and a wrong answer: GRPO has no such tie, or GDPO keeps
-    them all.
+    """Return a sentence on why GDPO breaks no tie of a right and a wrong answer: GRPO ties none of these pairs, or GDPO
+    keeps all ties.
 
-    tied: how many such ties GRPO has.
+    tied: how many pairs of a right and a wrong answer GRPO ties.
     """
     if not tied:
         return "GRPO ties no right answer with a wrong one."

@@ -1,6 +1,7 @@
-"""The order of a right and a wrong answer to one prompt: which of the two gets the larger advantage, and above which
-weight of correctness the right one does. Where a function here takes `first`, it is all pairs of a right and a wrong
-answer to one prompt.
+"""The order of a right and a wrong answer to one prompt: which of the two gets the larger advantage, and how this
+depends on the weight of correctness.
+
+Where a function here takes `first`, it is all pairs of a right and a wrong answer to one prompt.
 """
 
 from math import ceil
@@ -21,8 +22,8 @@ def weights_said(choice: Choice) -> str:
 
 
 def ties_and_pairs(choice: Choice, first: Pairs) -> str:
-    """Return sentences on the pairs of a right and a wrong answer: how many of GRPO's ties GDPO breaks, and how many
-    pairs each method has in the wrong order.
+    """Return sentences on the pairs of a right and a wrong answer. They say how many of GRPO's ties GDPO breaks, and
+    how many pairs each method has in the wrong order.
 
     choice: holds the weight of correctness.
     first: all pairs of a right and a wrong answer to one prompt.
@@ -43,8 +44,8 @@ def _stand(n: int) -> str:
 
 
 def _ties_said(choice: Choice, first: Pairs) -> str:
-    """Return one or two sentences on the ties of a right and a wrong answer: how many of them GRPO has, how many GDPO
-    breaks, and how many broken ties end in the wrong order.
+    """Return one or two sentences on the ties of a right and a wrong answer. They say how many of these ties GRPO has,
+    how many GDPO breaks, and how many broken ties end in the wrong order.
 
     choice: holds the weight of correctness.
     first: all pairs of a right and a wrong answer to one prompt.
@@ -195,10 +196,11 @@ def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
 
 
 def curves(choice: Choice, first: Pairs) -> list:
-    """Return a chart for each kind of pair in `weight_rows`: one for all pairs and, before it, one for the ties that
-    GDPO breaks at equal weights, if there are any.
+    """Return a chart for each kind of pair in `weight_rows`, of the share of pairs in the wrong order over the weight
+    of correctness.
 
-    A chart shows the share of its pairs in the wrong order over the weight of correctness.
+    The first chart counts the ties that GDPO breaks at equal weights; it is left out if there are none. The last chart
+    counts all pairs.
 
     choice: holds the weight of correctness that is marked in the charts.
     first: all pairs of a right and a wrong answer to one prompt.

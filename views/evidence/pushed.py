@@ -18,8 +18,8 @@ from views.html import Html, join, paragraphs, table, tag
 def section(data: Published, choice: Choice, first: Pairs) -> Html:
     """Return the second question of the chapter with its answer, and a note on what a push is.
 
-    The answer says which method pushes correctness more. It also says how many ties of a right and a wrong answer GDPO
-    breaks, and how many pairs of a right and a wrong answer each method puts in the wrong order.
+    The answer says which method pushes correctness more, and how many ties of a right and a wrong answer GDPO breaks.
+    It also says how many pairs of a right and a wrong answer each method puts in the wrong order.
 
     choice: how answers are drawn, graded and weighed.
     first: all pairs of a right and a wrong answer to one prompt.

@@ -39,7 +39,7 @@ SAID = {
 def sort_prompts(data: Published, outcomes: Outcomes) -> list[str]:
     """Return the names of the prompts in the order of their squares: by category, then by outcome, then as in the data.
 
-    Categories stand in the order in which the data begin with them, and outcomes in that of OUTCOMES.
+    Categories stand in the order in which the data begin with them, and outcomes in the order of OUTCOMES.
     """
     kinds = list(dict.fromkeys(data.categories))
     happens = outcomes.outcome.tolist()

@@ -165,8 +165,8 @@ def limits() -> Html:
 def results_table() -> Html:
     """Return a table with a row per prediction, and below it the rule by which a prediction gets its verdict.
 
-    A row has two differences GDPO − GRPO: that of the coins, from which the prediction was made, and that of the
-    model's runs.
+    A row has the difference GDPO − GRPO twice: for the coins, from which the prediction was made, and for the model's
+    runs.
     """
     experiment = load()
     rows = [

@@ -171,7 +171,11 @@ def program(state: State) -> str:
 
 
 def choice(tasks: tuple[Task, ...], page: Nav) -> mo.ui.radio:
-    """Return the control that chooses a task, at the task that the address names, or else at the first task."""
+    """Return the control that chooses a task. At first it is at the task that the address names, or at the first task
+    if the address names none.
+
+    page: holds the values of the address.
+    """
     titles = {task.id: task.title for task in tasks}
     linked = titles[page.given("lab-task", titles, next(iter(titles)))]
     label = tag("span", "Where", kind="segments large")

@@ -67,7 +67,7 @@ def sample(page: Nav, files: Sequence[Any]) -> mo.ui.dropdown:
 
 
 def upload() -> mo.ui.file:
-    """Return the control that takes the reader's files, each of at most the size that all files together may have."""
+    """Return the control that takes the reader's files. A single file may be as large as all files together may be."""
     most = f"{sessions.LARGEST / 1e6:.0f}\u00a0MB"
     label = f"**Drop the files of your run here**, or a zip of their folder, of at most {most}."
     return mo.ui.file(multiple=True, kind="area", max_size=sessions.LARGEST, label=label)

@@ -25,17 +25,17 @@ class Log:
     named: a line that says which log it is.
     how: the arguments of `read_run` that the reader corrected, as pairs of a name and a value.
     sample: the sample, None for the reader's files.
-    files: the reader's files by name, None for a sample.
+    files: the reader's files by name, which are read again where their tables are needed; None for a sample.
     report: the report on the reader's files, made with no weights and no primary reward. If the audit failed, it is the
         audit's InputError. None for a sample.
     """
 
     run: Run
-    named: str  # a line that says which log it is
+    named: str
     how: How
-    sample: Sample | None = None  # None: the reader's own files
-    files: Mapping[str, bytes] | None = None  # the reader's files, which are read again where their tables are needed
-    report: AuditReport | InputError | None = None  # of the reader's files, with no weights and no primary reward
+    sample: Sample | None = None
+    files: Mapping[str, bytes] | None = None
+    report: AuditReport | InputError | None = None
 
     @property
     def primary(self) -> str | None:

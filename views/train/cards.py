@@ -99,10 +99,11 @@ class File(TypedDict):
 
 @lru_cache(maxsize=2)
 def load(data: Path) -> tuple[dict[str, Scenario], File]:
-    """Return the scenarios by id, and the content of gallery.json, both from the folder `data`. They are read once.
+    """Return the scenarios by id, and the content of gallery.json. The two files are in the folder `data`, and are read
+    once.
 
     Raises InputError if a file cannot be read. Raises it too if the scenarios with sketches in gallery.json are not
-    just those of scenarios.json.
+    just the scenarios in scenarios.json.
     """
     scenarios = {scenario.id: scenario for scenario in load_scenarios(data / "scenarios.json")}
     path = data / "gallery.json"
@@ -254,8 +255,8 @@ def sketches(scenarios: Mapping[str, Scenario], file: File, comparison: str, lab
     """Return the sketch of each scenario, by its id, under a comparison.
 
     A scenario that is about another comparison alone is sketched under that comparison. The scenario of the Lab's
-    answers is trained anew if marks, pays or weights of the Lab differ from those for which the file was made. All
-    other sketches come from `file`.
+    answers is trained anew if the Lab's marks, pays or weights are not the ones for which the file was made. All other
+    sketches come from `file`.
 
     file: as `load` returns it.
     comparison: a key of COMPARISONS.

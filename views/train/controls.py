@@ -51,11 +51,14 @@ def pass_rates(marks: Sequence[Sequence[float]]) -> tuple[float, ...]:
 
 
 def as_coins(lab: State) -> tuple[list[float], list[float]]:
-    """Return two lists, the starting probabilities and the pays of the coins that stand for the Lab's marks, one per
-    mark.
+    """Return two lists, one entry per mark of the Lab: the starting probabilities and the pays of the coins that stand
+    for the marks.
 
-    A mark of 0 and 1 becomes a coin that starts at its pass rate and has its pay. A mark with other values becomes a
-    coin that starts at one half, with a pay that gives the reward the same standard deviation.
+    A mark whose values are 0 and 1 becomes a coin that starts at the mark's pass rate and has the mark's pay. A mark
+    with other values becomes a coin that starts at one half, with a pay that gives the reward the same standard
+    deviation.
+
+    lab: the state of the Lab's board.
     """
     starts, pays = list(pass_rates(lab.marks)), list(lab.pays)
     for k, mark in enumerate(zip(*lab.marks, strict=True)):
@@ -142,7 +145,7 @@ def elements(scenario: Scenario, values: Mapping[str, Any]) -> mo.ui.dictionary:
     """Return the controls of a scenario, by name.
 
     Some controls exist only in some scenarios. Starts, pays and weights are missing in the scenario that takes them
-    from the Lab. Scenarios with arms have a gate and no noise; those with coins have noise and no gate. "compare"
+    from the Lab. Scenarios with arms have a gate and no noise; scenarios with coins have noise and no gate. "compare"
     exists if the scenario is about a single comparison.
 
     values: the values of the controls, by name.

@@ -32,7 +32,7 @@ def result(setup: Setup, coins: Sequence[str], runs: Runs) -> Html:
 
 
 def learnable(setup: Setup) -> list[int]:
-    """Return the numbers, from 0, of the coins that a method can learn: those whose weight and pay are not 0.
+    """Return the numbers, from 0, of the coins that a method can learn: the coins whose weight and pay are not 0.
 
     If one draw sometimes decides for all coins (`together` is above 0), all coins can be learnt as soon as one of them
     can.

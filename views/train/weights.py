@@ -1,4 +1,5 @@
 """The table of weights for the set-ups in which rewards conflict: which answer wins at each weight and with the gate.
+
 data/gallery.json holds its numbers, and a test recomputes them.
 """
 

@@ -200,8 +200,8 @@ def _known(framework: Framework) -> list[Html]:
     """Return two folds: a table of what this trainer does on each case on which trainers differ, and a list of what is
     known of the trainer.
 
-    The entry "generic" stands for all trainers without an entry. For it, the first fold has those cases for readers to
-    try on code of their own, and the second fold has what is known of these trainers.
+    The entry "generic" stands for all trainers without an entry. For it, the first fold has the same cases, for readers
+    to try on code of their own. The second fold has what is known of trainers without an entry.
     """
     if framework.id == "generic":
         return [
