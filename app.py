@@ -322,7 +322,7 @@ def train_further(comparison, controls, reset, third, train):
 @app.cell
 def train_weights(pictures, scenario, setup, train):
     # Where rewards conflict, a table says how the right answer ends at other weights of being concise.
-    show(html.div("weighed", train.cards.weights_table(pictures, scenario, setup)) if setup.arms else "")
+    show(html.div("weighed", train.weights.weights_table(pictures, scenario, setup)) if setup.arms else "")
     return
 
 

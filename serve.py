@@ -24,9 +24,13 @@ Port = Annotated[int, typer.Option(min=1, max=65535)]
 
 
 def proxies(environment: Mapping[str, str]) -> str:
-    """Return, as one text, the addresses whose header X-Forwarded-For is believed. They are those that
-    FORWARDED_ALLOW_IPS names, if the operator has set it. Otherwise, on a Space of Hugging Face (SPACE_ID is set),
-    which stands behind a proxy of its own, they are the internal addresses, and elsewhere this machine alone.
+    """Return, as one text, the addresses of the proxies whose header X-Forwarded-For is believed.
+
+    They are the addresses in FORWARDED_ALLOW_IPS, if the operator has set it. Otherwise they are the internal addresses
+    on a Space of Hugging Face, which stands behind a proxy of its own, and elsewhere this machine alone. If SPACE_ID is
+    set, the server runs on a Space.
+
+    environment: the variables of the environment, by name.
     """
     return environment.get("FORWARDED_ALLOW_IPS", "10.0.0.0/8" if "SPACE_ID" in environment else "127.0.0.1")
 
@@ -36,7 +40,7 @@ def load() -> None:
     begin.
 
     The cells' own imports then take no time. An import that fails here would fail in every session, so it ends the
-    process. Ten seconds after the imports `prepare` starts the process that draws boards.
+    process. Ten seconds after the imports, `prepare` is called, which starts the process that draws boards.
     """
     sys.setswitchinterval(0.0005)  # while this thread imports, the server's answers wait for its turns to end
     try:
@@ -64,6 +68,7 @@ def prepare() -> None:
 def main(host: str = "127.0.0.1", port: Port = 7860, base_url: str = "/") -> None:
     """Serve the page until the process is ended.
 
+    host, port: the address of this machine at which the server listens.
     base_url: the path under which a proxy shows the page.
     """
     import marimo

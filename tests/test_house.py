@@ -309,6 +309,30 @@ def test_a_docstring_begins_with_what_it_says(path):
     assert not {name: text[:60] for name, text in docstrings(path) if NO_FIRST_WORDS.match(text)}
 
 
+FILES = [*ROOT.glob("*.py"), *CORE, *VIEWS, *EXAMPLES, *TOOLS]
+DESCRIPTION = re.compile(r"(?<=[.;:)] )(\*{0,2}\w+(?:, \*{0,2}\w+)*): ")  # "name: " or "a, b: " behind a sentence
+
+
+def members(owner) -> set[str]:
+    """Return the names that a docstring may describe: the arguments of a function, or the annotated fields of a
+    class.
+    """
+    if isinstance(owner, ast.ClassDef):
+        return {ast.unparse(part.target) for part in owner.body if isinstance(part, ast.AnnAssign)}
+    return {part.arg for part in ast.walk(owner.args) if isinstance(part, ast.arg)}
+
+
+@pytest.mark.parametrize("path", FILES, ids=relative)
+def test_the_description_of_an_argument_or_field_begins_a_line(path):
+    owners = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for owner in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(owner, owners):
+            prose = (ast.get_docstring(owner) or "").partition(">>>")[0]
+            inside_lines = DESCRIPTION.findall(prose)
+            described = [names for names in inside_lines if set(re.findall(r"\w+", names)) <= members(owner)]
+            assert not described, owner.name
+
+
 @pytest.mark.parametrize("path", [*CORE, *VIEWS], ids=relative)
 def test_names_are_nouns_of_the_field(path):
     assert not bindings(path) & PRONOUNS

@@ -29,12 +29,12 @@ FOREIGN = {"v", "theme", "session_id", "access_token", "refresh_token", "file", 
 
 @dataclass(frozen=True)
 class Control:
-    """One control of the page as a parameter of its address: the default, and how a value is read from text and written
-    as text.
+    """One control of the page as a parameter of its address.
 
     default: the value that the address leaves out; None where the chapter decides it, for example from its task or
         scenario.
-    read: raises ValueError for a text that does not fit.
+    read: returns the value that a text of the address stands for; raises ValueError for a text that does not fit.
+    write: returns a value as its text in the address.
     """
 
     default: Any
@@ -46,6 +46,7 @@ def number(low: float, high: float, default: float, kind: Callable[[float], Any]
     """Return the control of one number from `low` to `high`, with its default.
 
     Reading any other text raises ValueError.
+
     kind: converts the number when it is read, for example `round`.
     """
     return Control(default, lambda text: kind(_number(text, low, high)), _short)
@@ -156,12 +157,13 @@ CONTROLS = {
 
 
 def read(params: Mapping[str, str | list[str]]) -> tuple[dict[str, Any], bool]:
-    """Return two things about the query of an address: the values that it holds, and whether any part was not
+    """Return a tuple: the values that the query of an address holds, by control, and whether any part of it was not
     understood.
 
-    The values are by control, a key of CONTROLS. A part is not understood if its key is none of CONTROLS, or if its
-    value has more than LONGEST characters or cannot be read; it is then left out of the values. Keys that other
-    programs add are skipped.
+    A control is a key of CONTROLS. A part is not understood if its key is none of them, if its value cannot be read, or
+    if its value has more than LONGEST characters. Such a part is left out of the values. Keys that other programs add
+    are skipped.
+
     params: a text or a list of texts by key; the last text of a list counts.
 
     >>> read({"lab-pays": "1_10_100", "evidence-draw": "7", "at": "lab"})
@@ -185,11 +187,12 @@ def read(params: Mapping[str, str | list[str]]) -> tuple[dict[str, Any], bool]:
 
 
 def write(values: Mapping[str, Any], untouched: Mapping[str, Any]) -> dict[str, str]:
-    """Return each value as its text in the address, by control; "" stands for a value that the address leaves out.
+    """Return each value as its text in the address, by control. The text is "" for a value that the address leaves out.
 
-    The address leaves out None, and a value that the control has while it is untouched.
+    The address leaves out None, and the value that a control has while the reader has not moved it.
+
     values: by control, a key of CONTROLS.
-    untouched: the values of untouched controls, by control, where they are not the defaults of CONTROLS.
+    untouched: by control, the value before the reader moves it, where that is not the default in CONTROLS.
 
     >>> write({"evidence-draw": 7, "evidence-group": 12, "lab-weights": (1.0, 2.5, 1.0)}, {})
     {'evidence-draw': '7', 'evidence-group': '', 'lab-weights': '1_2.5_1'}

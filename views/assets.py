@@ -1,5 +1,5 @@
-"""Compression of what the server sends. The files of marimo's front end, 7.8 MB in 300 files, are compressed only once;
-their names hold a hash of their content, so that a file of one name never changes.
+"""Compression of what the server sends. The files of marimo's front end, 7.8 MB in 300 files, are compressed only once.
+Their names hold a hash of their content, so that a file of one name never changes.
 """
 
 import re

@@ -1,5 +1,5 @@
-"""The helpers that give all charts the same look: colours, dashes and shapes of methods, fonts, axes and titles. Two
-more helpers put data into a chart.
+"""Helpers that give all charts the same look: colours, dashes and shapes of methods, fonts, axes and titles. Two more
+helpers put data into a chart.
 """
 
 import json
@@ -42,10 +42,11 @@ class Filled:
 
 
 def filled(spec: Mapping[str, Any], description: str, **rows: list[dict]) -> Filled:
-    """Return a chart of a Vega-Lite specification, with a description for screen readers and with data.
+    """Return a chart of a Vega-Lite specification, with a description and with data.
 
-    rows: tables of data, each as a list of rows; its keyword is the name by which the specification refers to the
-        table.
+    spec: the specification, which refers to each table of data by its name.
+    description: a text about the chart for screen readers.
+    rows: the tables by their names, each a list of rows.
     """
     return Filled({**spec, "description": description, "datasets": {**spec.get("datasets", {}), **rows}})
 
@@ -68,7 +69,7 @@ def coloured(labels: alt.Chart, names: Sequence[str], **place: float) -> list[al
 def encodings(names: Sequence[str], field: str = "method:N") -> tuple[alt.Color, alt.StrokeDash, alt.Shape]:
     """Return a tuple of three encodings, colour, dash and shape, by which a chart tells methods apart.
 
-    names: titles of methods; any other name gets the grey, the dash and the shape of GRPO without std.
+    names: titles of methods. Any other name gets the grey, the dash and the shape of GRPO without std.
     field: the column with these names, and its type as Altair writes it.
     """
     looks = [LOOKS.get({name: m for m, name in NAMES.items()}.get(name, ""), GREY) for name in names]

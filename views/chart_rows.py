@@ -17,8 +17,9 @@ def bars_of_pairs(rows: Sequence[Mapping]) -> tuple[dict[str, list[dict]], str]:
 
     The data have two tables. "pieces" has a row per piece, with its colour and with its start and end on the bar, from
     0 to 1. "heads" has a row per bar, with its name and its shares in words.
-    rows: a dict per piece, in the order in which they are drawn. Its keys are "method" (an id) and "of" (words for the
-        kind of pair), which together name the bar, "order" (a key of ORDERS) and "share" (from 0 to 1).
+
+    rows: a dict per piece, in the order in which pieces are drawn. "method" (an id) and "of" (words for the kind of
+        pair) name the bar; "order" is a key of ORDERS, and "share" is from 0 to 1.
     """
     drawn: dict[str, list[dict]] = {}
     for row in rows:
@@ -42,9 +43,10 @@ def bars_of_pairs(rows: Sequence[Mapping]) -> tuple[dict[str, list[dict]], str]:
 def points_of_lines(lines: Lines, now: float, labels: list[dict]) -> dict[str, list[dict]]:
     """Return the data of a chart of lines as three tables: "lines", "now" and "labels".
 
-    "lines" has a row per point, with x, method (its title) and share, rounded to four decimals. "now" has the same
-    rows, but only those at the x `now`, or a single row with that x alone where no line has a point there. "labels" are
-    as given.
+    "lines" has a row per point, with x, method (its title) and share, rounded to four decimals. "now" has the rows of
+    "lines" at the x `now`. If no line has a point there, "now" has a single row with that x alone. "labels" are
+    returned as given.
+
     lines: by method and by x, a share or a push.
     now: the x that is chosen.
     labels: the rows of the texts beside the lines.
@@ -54,11 +56,13 @@ def points_of_lines(lines: Lines, now: float, labels: list[dict]) -> dict[str, l
 
 
 def moved_apart(ends: list[dict], top: float) -> list[dict]:
-    """Return the labels of the ends of lines, from the lowest up, each moved up where it would cover the label below
-    it.
+    """Return the labels of the ends of lines, from the lowest up. A label is moved up where it would cover the label
+    below it.
 
-    ends: a row per label, whose "count" is the height at which its line ends. The rows that are returned also have
-        "at", the height at which the label stands: at least 8.5 % of `top` above the label below.
+    A row that is returned has all keys of its row in `ends`, and the key "at", the height at which the label stands.
+    That is at least 8.5 % of `top` above the label below.
+
+    ends: a row per label, whose "count" is the height at which its line ends.
     top: the height of the whole axis.
     """
     placed: list[dict] = []

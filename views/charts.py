@@ -30,16 +30,16 @@ def learning(
 
     For each method a thick line shows the median of the runs, a band their spread, and a thin line the infinite-group
     limit.
-    rows: as `views.train.runs.curves` returns them, for this coin alone.
-    title: of the panel.
-    methods: their titles.
-    upright: the title of the upright axis.
-    bottom: the probability at which that axis begins.
 
+    rows: as `views.train.runs.curves` returns them, for this coin or answer alone.
     marks: a dict for each method that learns the coin, the fastest first. "method" is its title, "epoch" the epoch at
-        which it learns the coin, and "learnt" the probability that counts as learnt. The epoch is also written above
-        the curves: at the epoch "beside", to the left of it if "slot" is 0, to its right if "slot" is 1, and further
-        right, behind another number, if "slot" is 2.
+        which it learns the coin, and "learnt" the probability that counts as learnt. The epoch is also written as a
+        number above the curves, beside an upright line at the epoch "beside". "slot" says where: 0 for left of that
+        line, 1 for right of it, and 2 for further right, behind another number.
+    title: the title of the panel.
+    methods: the titles of the methods.
+    upright: the title of the upright axis.
+    bottom: the probability at which the upright axis begins.
     """
     ends = (
         ", ".join(f"{mark['method']} after {count(mark['epoch'], 'epoch')}" for mark in marks)
@@ -112,12 +112,11 @@ def _panel(methods: tuple[str, ...], upright: str) -> dict:
 
 
 def who_comes_first(rows: Sequence[Mapping]) -> Filled:
-    """Draw bars of pairs of a right and a wrong answer, each divided into the shares in the right order, tied, and in
-    the wrong order.
+    """Draw bars of pairs of a right and a wrong answer, one bar for each method and kind of pair. A bar is divided into
+    the shares in the right order, tied, and in the wrong order.
 
-    A bar stands for a method and a kind of pair.
-    rows: a dict for each share, with the keys "method" (its id), "of" (words for the kind of pair), "order" (a key of
-        `chart_rows.ORDERS`) and "share" (from 0 to 1).
+    rows: a dict for each share. "method" is the method's id, "of" is words for the kind of pair, "order" is a key of
+        `chart_rows.ORDERS`, and "share" is from 0 to 1.
     """
     bars, description = bars_of_pairs(rows)
     return filled(_bars(len(bars["heads"])), f"{description}.", **bars)
@@ -125,8 +124,8 @@ def who_comes_first(rows: Sequence[Mapping]) -> Filled:
 
 @lru_cache(maxsize=4)
 def _bars(many: int) -> dict[str, Any]:
-    """Return the specification of `who_comes_first` with `many` bars, without their data. It is built once per number
-    of bars.
+    """Return the specification of the chart that `who_comes_first` draws with `many` bars, without data. It is built
+    once per number of bars.
     """
     y = alt.Y("bar:N", axis=None, sort=None, scale=alt.Scale(paddingInner=0.64, paddingOuter=0.32))
     x = alt.X("at:Q", axis=None, scale=alt.Scale(domain=[0, 1]))
@@ -147,12 +146,12 @@ HEAVIEST = 6.5  # the weight of correctness at which its slider ends
 
 
 def by_weight(lines: Lines, counted: str, now: float, none: Mapping[str, str]) -> Filled:
-    """Draw the share of pairs in the wrong order by the weight of correctness, a line per method, with a rule at weight
-    `now`.
+    """Draw the share of pairs in the wrong order by the weight of correctness, a line per method, with an upright rule
+    at the weight `now`.
 
-    lines: by method and by weight, that share; 1 is among the weights.
+    lines: the share, by method and by weight; 1 is among the weights.
     counted: words for the pairs.
-    none: by method, the weight above which the share is 0, as text, for a label; a method that is left out gets no
+    none: by method, the weight above which the share is 0, as a text for the label. A method that is left out gets no
         label.
     """
     most = max(share for line in lines.values() for share in line.values())
@@ -181,7 +180,8 @@ def _by_weight() -> alt.X:
 
 
 def push_by_weight(lines: Lines, now: float) -> Filled:
-    """Draw the push on correctness by the weight of correctness, on an axis from 0 to 1, with a rule at weight `now`.
+    """Draw the push on correctness by the weight of correctness, on an axis from 0 to 1, with an upright rule at the
+    weight `now`.
 
     lines: for each of two methods, the push by weight; 1 and HEAVIEST are among the weights.
     """
@@ -213,7 +213,7 @@ def _pushes(methods: tuple[str, ...]) -> dict[str, Any]:
 def by_group_size(lines: Lines, title: str, now: int) -> Filled:
     """Draw a share by the number of answers per prompt, a line per method, with an upright rule at the number `now`.
 
-    lines: by method and by group size, the share, from the smallest size to the largest.
+    lines: the share, by method and by number of answers, from the smallest number to the largest.
     title: words for the share.
     """
     sizes = list(next(iter(lines.values())))
@@ -238,10 +238,11 @@ def _shares(methods: Sequence[str], x: alt.X, top: float, axis_title: str, writt
     chosen x.
 
     The chart takes its data from the tables that `points_of_lines` returns.
-    methods: their ids.
+
+    methods: the ids of the methods.
     x: the horizontal axis.
-    axis_title: what a tooltip calls x.
     top: the end of the upright axis, which begins at 0.
+    axis_title: the name of x in a tooltip.
     written: the format of a share in a tooltip.
     """
     ticks = alt.Axis(format="%" if written.endswith("%") else "~f", values=[0, top / 2, top])
@@ -262,9 +263,10 @@ def _shares(methods: Sequence[str], x: alt.X, top: float, axis_title: str, writt
 def counts(groups: Mapping[int, Mapping[str, int]], title: str, grows: str, paper: int, top: int) -> alt.LayerChart:
     """Draw how many groups each method tells apart, by the number of rewards or by the number of answers.
 
-    groups: by that number and by method, how many groups are told apart.
+    groups: how many groups are told apart, by that number and by method.
+    title: words for what the chart shows.
     grows: words for what the number counts.
-    paper: the number at which GDPO's curve ends in the paper, where a rule stands.
+    paper: the number at which GDPO's curve ends in the paper, where an upright rule stands.
     top: the end of the upright axis.
     """
     rows = [{"size": n, "method": NAMES[m], "count": c} for n, row in groups.items() for m, c in row.items()]
@@ -294,8 +296,8 @@ def counts(groups: Mapping[int, Mapping[str, int]], title: str, grows: str, pape
 def trained(rows: Sequence[Mapping], reward: str, words: str) -> Filled:
     """Draw the pass rate of one reward by step under GRPO and GDPO: the median over seeds, and a band of quartiles.
 
-    rows: dicts with method (its title), step, median, low and high.
-    reward: its name, the title of the chart.
+    rows: dicts with method (its title), step, median, low and high, where low and high are the quartiles.
+    reward: the name of the reward, which is the title of the chart.
     words: the verdict on what was predicted, for the description.
     """
     ends = {row["method"]: f"{row['method']} {percent(row['median'])}" for row in rows}
@@ -310,9 +312,8 @@ def trained(rows: Sequence[Mapping], reward: str, words: str) -> Filled:
 
 @lru_cache(maxsize=8)
 def _rates(reward: str) -> dict[str, Any]:
-    """Return what Altair needs to draw the chart of a reward that `trained` returns, except the data.
-
-    It is a specification of Vega-Lite as a dict, which is built once per reward.
+    """Return the specification of the chart that `trained` draws for a reward, a dict of Vega-Lite without data. It is
+    built once per reward.
     """
     x = alt.X("step:Q", title="step", scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=3, format="d"))
     scale, ticks = alt.Scale(domain=[0.3, 1]), alt.Axis(format="%", values=[0.5, 0.75, 1])
@@ -334,8 +335,8 @@ def _rates(reward: str) -> dict[str, Any]:
 def speeds(rows: Sequence[Mapping]) -> alt.LayerChart:
     """Draw how fast each reward follows a push, by set-up: a dot per run and reward, with one standard error each way.
 
-    rows: a dict per run and reward, with the keys "setup", "row" (the name of the run's setting), "reward", "speed",
-        and "low" and "high", the speed less and plus its standard error.
+    rows: a dict per run and reward. Its keys are "setup", "row" (the name of the run's setting), "reward", "speed", and
+        "low" and "high", the speed less and plus its standard error.
     """
     description = f"How fast each reward follows a push: {len(rows)} speeds with their errors, by set-up."
     y = alt.Y("reward:N", title=None)
@@ -354,7 +355,7 @@ def courses(rows: Sequence[Mapping], words: str) -> Filled:
     """Draw three courses of a reward by step: its forecast for the run as it ran, its forecast under another setting,
     and its measured mean under that setting.
 
-    rows: dicts with line ("as it ran", "forecast" or "came", which is the measured one), step and rate.
+    rows: dicts with line ("as it ran", "forecast" or "came", which is the measured course), step and rate.
     words: the name of the reward, then ": ", then its forecast and what was measured.
     """
     title = {"text": words.partition(": ")[0], "subtitle": words.partition(": ")[2]}
@@ -388,8 +389,9 @@ def plain(rows: pl.DataFrame, mark: str, title: str, x: str, y: str, color: str)
     """Draw a table as bars or as lines. The largest bar is on top; the upright axis of lines reaches from 0 to 1.
 
     mark: "bar" or "line".
-    x, y, color: names of columns. For bars, y names them and x is their length; for lines, y is the height. A value of
-        `color` that is the title of a method gets that method's colour, any other grey.
+    x, y: names of columns. For bars, y names them and x is their length; for lines, y is the height.
+    color: the name of a column. A value in it that is the title of a method gets that method's colour, any other value
+        grey.
     """
     colour, _, _ = encodings(rows[color].unique(maintain_order=True).to_list(), f"{color}:N")
     upright = alt.Y(f"{y}:N", sort="-x") if mark == "bar" else alt.Y(f"{y}:Q").scale(domain=[0, 1])

@@ -1,5 +1,6 @@
-"""The ranges of two shares of the chapter Evidence over many random draws of answers: of prompts with a tie, and of
-broken ties in the wrong order. They are computed in another process, for 24 answers per prompt in half a second.
+"""The ranges of two shares of the chapter Evidence over many random draws of answers. They are the share of prompts
+with a tie, and the share of broken ties in the wrong order. They are computed in another process, which takes half a
+second for 24 answers per prompt.
 """
 
 from dataclasses import replace
@@ -16,9 +17,10 @@ PROMPTS, MODELS = 963, 71  # of the published answers
 def spread(file: Path, choice: Choice) -> Spread:
     """Return the lowest and the highest value that two shares of the chapter Evidence have over 100 draws of answers.
 
-    The first is the share of prompts with a tie, by method; the second is the share of broken ties that are in the
-    wrong order. The result is that of `gdpo_core.bfcl.prompts.spread`. It is computed in another process, and kept for
-    all visitors.
+    The first is the share of prompts with a tie, by method. The second is the share of broken ties that are in the
+    wrong order. `gdpo_core.bfcl.prompts.spread` computes them in another process, and the result is kept for all
+    visitors.
+
     file: the published verdicts.
     choice: what is chosen in Evidence, such as how many answers a draw has per prompt; its seed does not matter.
     """
@@ -31,11 +33,12 @@ def _of_any_draw(file: Path, choice: Choice) -> Spread:
 
 
 def compute(file: Path, choice: Choice) -> Spread:
-    """Compute the ranges of two shares over 100 draws, in the calling process: the share of the prompts with a tie, and
-    the share of the broken ties in the wrong order.
+    """Compute the ranges of two shares over 100 draws in the calling process. They are the share of prompts with a tie,
+    and the share of broken ties in the wrong order.
 
-    `spread` calls this in another process and keeps the results; here nothing is kept but the published verdicts, which
-    are read from `file` once.
+    `spread` calls this in another process and keeps the results. Nothing is kept here but the published verdicts.
+
+    file: the published verdicts, which are read once.
     choice: what is chosen in Evidence; its seed does not matter.
     """
     return prompts.spread(prompts.load_once(file), choice)

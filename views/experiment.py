@@ -21,8 +21,10 @@ VERDICTS = ("held", "did not hold", "no difference seen")
 
 @dataclass(frozen=True)
 class Difference:
-    """The mean of the differences of paired runs, the ends `low` and `high` of its 95 % interval, and the number of
-    pairs.
+    """The mean of the differences of paired runs, with its 95 % interval.
+
+    low, high: the ends of the interval.
+    pairs: the number of pairs of runs.
     """
 
     mean: float
@@ -41,8 +43,10 @@ class Comparison:
     """A prediction about one reward in one set-up of the small language model, and what the runs of that set-up showed.
 
     prediction: how fast GDPO learns the reward in comparison with GRPO: "faster", "slower" or "no difference".
-    coins, measured: the mean pass rate under GDPO less that under GRPO. `coins` is from a training of coins, and the
-        prediction was made from it; `measured` is from the runs of the model, over all their steps, paired by seed.
+    coins: the mean pass rate under GDPO less that under GRPO in a training of coins, from which the prediction was
+        made.
+    measured: the mean pass rate under GDPO less that under GRPO in the runs of the model, over all their steps. The
+        runs are paired by seed.
     verdict: one of VERDICTS.
     """
 
@@ -56,14 +60,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Experiment:
-    """The runs of the small language model, the predictions about them, and the comparison of each prediction with the
-    runs.
+    """The runs of the small language model, the predictions about them, and what came of each prediction.
 
     runs: a row per set-up, method, seed and step.
     predictions: the content of experiments/predictions.json.
+    comparisons: each prediction beside what the runs showed, in the order of the predictions.
     """
 
-    runs: pl.DataFrame  # a row per set-up, method, seed and step
+    runs: pl.DataFrame
     predictions: Mapping[str, Any]
     comparisons: tuple[Comparison, ...]
 
@@ -94,7 +98,7 @@ def load() -> Experiment:
 
 
 def paired_difference(first: Sequence[float], second: Sequence[float]) -> Difference:
-    """Return the mean of the differences second − first, pair by pair, with its 95 % interval by Student's t; the
+    """Return the mean of the differences second − first, pair by pair, with its 95 % interval by Student's t. The
     interval of a single pair has no width.
 
     >>> found = paired_difference([0.5, 0.6, 0.7], [0.6, 0.7, 0.9])
@@ -109,9 +113,10 @@ def paired_difference(first: Sequence[float], second: Sequence[float]) -> Differ
 def verdict(prediction: str, difference: Difference, smallest: float = SMALLEST) -> str:
     """Return the verdict on a prediction, one of VERDICTS: "held", "did not hold" or "no difference seen".
 
-    "faster" held if the whole interval of the difference is above 0, "slower" if it is below 0, and "no difference" if
-    the whole interval is nearer to 0 than `smallest`. If the prediction did not hold, the verdict is "no difference
-    seen" where the interval contains 0, and else "did not hold".
+    The prediction "faster" held if the whole interval of the difference is above 0, and "slower" if it is below 0. "no
+    difference" held if the whole interval is nearer to 0 than `smallest`. A prediction that did not hold gets the
+    verdict "no difference seen" if the interval contains 0, and otherwise "did not hold".
+
     prediction: what was said of GDPO against GRPO.
     difference: GDPO − GRPO as measured.
 
@@ -144,12 +149,14 @@ def hold(table: pl.DataFrame, predictions: Mapping[str, Any]) -> list[Comparison
 
 
 def means_by_seed(table: pl.DataFrame, setup: str, reward: str) -> pl.DataFrame:
-    """Return a table with the columns seed, grpo and gdpo: under each method, the mean of `reward` over all steps of
+    """Return a table with the columns seed, grpo and gdpo: under each method, the mean of a reward over all steps of
     the run with that seed.
 
     The table has a row for each seed with which both methods ran.
+
     table: the runs, a row per set-up, method, seed and step, with a column per reward.
     setup: the name of a set-up.
+    reward: the name of a reward.
     """
     runs = table.filter(pl.col("setup").cast(pl.String) == setup).group_by("seed", pl.col("method").cast(pl.String))
     means = runs.agg(pl.col(reward).cast(pl.Float64).mean())

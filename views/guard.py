@@ -43,12 +43,14 @@ HEADERS = {
 
 def dressed(path: str, start: Message, body: bytes) -> Message:
     """Return the start of an answer, which is its status and headers, with our headers set and unwanted ones removed.
+    `start` itself is changed.
 
     An answer gets a content security policy, which in a page allows the scripts that marimo wrote into it. Two kinds of
-    answers get none: those with status 304, and files with a hash in their name that are sent with status 200. Browsers
-    are told to keep such a file for a year.
+    answers get no policy: answers with status 304, and files with a hash in their name that are sent with status 200.
+    Browsers are told to keep these files for a year.
+
     path: the path of the request.
-    body: the first bytes of the answer's body, which in a page hold those scripts. `start` itself is changed.
+    body: the first bytes of the answer's body, which in a page hold marimo's scripts.
     """
     headers = MutableHeaders(scope=start)
     headers.update(HEADERS)
@@ -68,10 +70,12 @@ class Body:
     """The body of a request as it arrives. It is refused if it is larger than uploads may be, or if no byte comes for
     `SECONDS`.
 
-    size: the bytes that the header content-length declares; without that header, the bytes that have come so far.
-    coming: for how many bytes room is kept: for `size`, or for the largest body, BODY, if a header transfer-encoding
-    leaves the size open. most: the largest size that is not refused. late: whether no byte came for too long. whole:
-    whether all of the body has come.
+    size: how many bytes the header content-length declares; without that header, how many have come so far.
+    coming: for how many bytes room is kept. This is `size`, or the largest body, BODY, if a header transfer-encoding
+        leaves the size open.
+    most: the largest size that is not refused.
+    late: whether no byte came for too long.
+    whole: whether all of the body has come.
     """
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
@@ -131,10 +135,10 @@ class Body:
 
 
 def refused(scope: Scope) -> tuple[int, str] | None:
-    """Return the status and the reason with which a request is refused before marimo sees it; None where it may pass.
+    """Return the status and the reason with which a request is refused before marimo sees it; None if it may pass.
 
-    Refused with 404 are WebSockets other than marimo's own, requests for new notebooks, and requests for files by a
-    name that marimo does not give. Refused with 403 are WebSockets that come from another page or name no session.
+    WebSockets other than marimo's own, requests for new notebooks, and requests for files by a name that marimo does
+    not give are refused with 404. WebSockets that come from another page or name no session are refused with 403.
     """
     path, query = scope["path"], QueryParams(scope.get("query_string", b""))
     socket = scope["type"] == "websocket"
@@ -188,7 +192,7 @@ class Exchange:
         """Send a message of the app's answer to the client, with exceptions.
 
         The start of the answer is kept until the first bytes of its body are there. Nothing is sent if the body of the
-        request is refused, or if the app answers with 500 or more: `ask` then refuses the request.
+        request is refused, or if the app answers with 500 or more. In these two cases `ask` refuses the request.
         """
         if message["type"] == "http.response.start":
             self.start = message
@@ -209,10 +213,11 @@ class Exchange:
         await self.send(dressed(self.scope["path"], self.start, first))
 
     async def ask(self, app: ASGIApp) -> None:
-        """Let the app answer the request, and refuse the request in two cases.
+        """Let the app answer the request, and refuse the request in three cases.
 
-        It is refused if its body is, and if the app began an answer that was not sent: that answer had a status of 500
-        or more, or the app failed before the body of its answer. An error of the app's own, with status 500, is logged.
+        It is refused if its body is refused, and if the app began an answer with a status of 500 or more. It is also
+        refused if the app failed after the start of its answer and before the answer's body. An error of the app's own,
+        with status 500, is logged.
         """
         status = 500
         try:

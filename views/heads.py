@@ -1,7 +1,8 @@
 """Limits of the head of a request, which uvicorn does not bound: at most 64 kB, and all of it within ten seconds. A
-head that opens a WebSocket may have 100 lines of 8000 bytes.
+head that opens a WebSocket may have at most 100 lines, of at most 8000 bytes each.
 
-uvicorn's fast parser joins an endless head in quadratic time, so that one client could keep the server from all others.
+uvicorn's fast parser appends each piece of a header to the pieces before it, which takes quadratic time. So one client
+with an endless head could keep the server from all others.
 """
 
 import logging
@@ -35,8 +36,8 @@ class BoundedHeads(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse the bytes that came from the client. While the head of a request, its first line and headers, is not
-        yet complete, refuse the request with 431 if more than HEAD bytes of it have come.
+        """Parse the bytes that came from the client. Refuse the request with 431 if more than HEAD bytes of its head
+        have come and the head is not yet complete. The head is the first line and the headers.
         """
         self._last = len(data)
         self._bytes += self._last

@@ -65,8 +65,8 @@ def callout(*sentences: str) -> Html:
 def fold(title: object, *content: object) -> Html:
     """Return content folded away under a title that opens it.
 
-    content: pieces of content, or functions without arguments that return one; such a function is called once the fold
-        is open.
+    content: pieces of content, or functions without arguments that return one. A function is called once the fold is
+        open.
 
     >>> fold("more", "a < b")
     Markup('<details class="fold"><summary>more</summary><div>a &lt; b</div></details>')
@@ -145,8 +145,9 @@ def lesson() -> Html:
 def footer(paper: str) -> Html:
     """Return the last line of the page: links to the paper, the code and how to cite, and the licence.
 
-    paper: the address of the paper. On a Hugging Face Space, "Code" is a link to the files of the Space; elsewhere it
-        is no link, and names app.py.
+    On a Hugging Face Space, "Code" is a link to the files of the Space. Elsewhere it is no link, and names app.py.
+
+    paper: the address of the paper.
     """
     space = os.environ.get("SPACE_ID", "")
     code = tag("a", "Code", href=f"https://huggingface.co/spaces/{space}/tree/main") if space else text("Code: app.py")

@@ -30,10 +30,10 @@ _promised = 0  # bytes that are reserved now
 
 @contextmanager
 def reserved(size: int) -> Iterator[bool]:
-    """Reserve six times `size` bytes of memory, enough for the upload and the audit of files of that size, and yield
-    whether so much is free.
+    """Reserve six times `size` bytes of memory until the end of the `with`, and yield whether so much is free. If it is
+    not, nothing is reserved.
 
-    The memory is free again at the end of the `with`. If there is not enough, nothing is reserved.
+    Six times the size is enough for the upload and the audit of files of that size.
     """
     global _promised
     needed = COPIES * size
@@ -51,8 +51,8 @@ def reserved(size: int) -> Iterator[bool]:
 def limit() -> tuple[int, Path | None, int]:
     """Return the memory limit of this process and its children as a tuple: bytes, control group, and cgroup version.
 
-    It is the lowest limit of a control group. If none is lower than half of the machine's memory, the tuple is that
-    half, None and 0. It is found out once.
+    It is the lowest limit of a control group. If no control group has a limit below half of the machine's memory, the
+    tuple is that half, None and 0. It is found out once.
     """
     limits = [(psutil.virtual_memory().total // 2, None, 0), *_limits()]
     return min(limits, key=lambda memory_limit: memory_limit[0])
@@ -62,7 +62,7 @@ def held() -> int:
     """Return how many bytes of memory are in use.
 
     If a control group sets the limit, all that the group uses counts, except cached files that the system may drop.
-    Otherwise the server and its workers count, the workers without the memory that they share.
+    Otherwise the memory of the server and its workers counts, without what a worker shares with other processes.
     """
     _, group, version = limit()
     if group:

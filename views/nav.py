@@ -1,5 +1,5 @@
-"""The bar at the top of the page: it leads to the five chapters, keeps the state of all controls in the address, and
-offers for each chapter a program to copy that prints the numbers of the chapter.
+"""The bar at the top of the page. It leads to the five chapters and keeps the state of all controls in the address. For
+each chapter it offers a program to copy that prints the numbers of the chapter.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,11 +18,13 @@ HERE = Path(__file__).parent
 
 
 class Nav(anywidget.AnyWidget):
-    """The bar at the top of the page, which also keeps the address.
+    """The bar at the top of the page, which also keeps the address. The browser sets the traits `at` and `asked`.
 
-    The browser sets two traits. at: the chapter that is shown. asked: what the link asks for that led the reader there:
-    the values in its query, as texts by their keys, without the key "at". The arguments are params, the query of the
-    address with which the page was opened, and editing, whether the page runs in `marimo edit`.
+    at: the chapter that is shown.
+    asked: what the link by which the reader came asks for: the values in its query, as texts by their keys, without the
+        key "at".
+    params: the query of the address with which the page was opened.
+    editing: whether the page runs in `marimo edit`.
     """
 
     _esm = (HERE / "nav.js").read_text(encoding="utf-8")
@@ -59,12 +61,15 @@ class Nav(anywidget.AnyWidget):
     def given(
         self, key: str, options: Collection[Any] | None = None, default: Any = None, many: int | None = None
     ) -> Any:
-        """Return the value that the address held for a control when the page was opened, or the default.
+        """Return the value that the address held for a control when the page was opened.
 
-        The default counts where the address held no value, or one that does not fit; the latter also sets `unread`.
+        The default is returned if the address held no value, or a value that does not fit. A value that does not fit
+        also sets `unread`.
+
+        key: the key of the control in CONTROLS.
         options: the values that fit, by default all.
+        default: None for the default of the control in CONTROLS.
         many: how many numbers the value has to have, by default any.
-        default: None for the control's own in CONTROLS.
         """
         value = self._given.get(key)
         if value is not None and (options is None or value in options) and (many is None or len(value) == many):
@@ -78,9 +83,9 @@ class Nav(anywidget.AnyWidget):
         """Put the values of a chapter's controls into the address, and keep the program that prints the chapter's
         numbers.
 
-        values: the values by control, a key of CONTROLS.
-        untouched: by control, the value that it has until a reader moves it, if that is not its default in CONTROLS;
-            the address leaves such values and defaults out.
+        chapter: the key of the chapter.
+        values: the values by control, a key of CONTROLS. The address leaves out a value that the reader has not moved.
+        untouched: by control, the value before the reader moves it, where that is not the default in CONTROLS.
         program: the text of the program.
         """
         with self.hold_sync():
@@ -90,9 +95,11 @@ class Nav(anywidget.AnyWidget):
     def deed(self, name: str, done: bool) -> Html:
         """Return the line that says what a reader may try, with a tick once that has been done.
 
+        A deed that was done once stays done, and the address remembers it. When it is done for the first time, its
+        sentence in DEEDS is appended to `finished`, and nav.js shows it.
+
         name: a key of DEEDS, what may be tried.
-        done: whether the reader has done it now. A deed that was done once stays done, and the address remembers it.
-            When it is done for the first time, its sentence in DEEDS is appended to `finished`, and nav.js shows it.
+        done: whether the reader has done it now.
         """
         if done and name not in self._done:
             self._done.add(name)

@@ -14,9 +14,9 @@ SEEN = {
 def onward(chapter: str, about: str, scenario: str = "") -> Html:
     """Return a link to a chapter, or to a scenario of the chapter Train.
 
-    chapter: its key.
+    chapter: the key of the chapter.
     about: what can be seen there, which a screen reader says.
-    scenario: the scenario's id, "" for none.
+    scenario: the id of the scenario, "" for none.
 
     >>> onward("lab", "ties")
     Markup('<a class="onward" href="?at=lab" aria-label="See it in the Lab: ties">See it in the Lab</a>')

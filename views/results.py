@@ -14,7 +14,7 @@ FILE = Path(__file__).parent.parent / "data" / "paper_results.csv"
 class Result:
     """One cell of the paper's tables: a figure in percent before training, and after training with each method.
 
-    better: whether a "higher" or a "lower" figure is better.
+    better: "higher" or "lower", which of two figures is the better one.
     base: the figure before training.
     grpo, gdpo: the figures after training with that method.
     """
@@ -63,5 +63,5 @@ def ahead(cells: tuple[Result, ...]) -> dict[str, list[Result]]:
 
 
 def clear(cells: Iterable[Result]) -> int:
-    """Count the cells in which either method is ahead by at least one percentage point."""
+    """Count the cells in which one of the two methods is ahead by at least one percentage point."""
     return sum(abs(cell.ahead) >= 1 - 1e-9 for cell in cells)

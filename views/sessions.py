@@ -1,5 +1,5 @@
-"""Limits for the visitors of the server: how many bytes of files each may upload, how many names of sessions a client
-may use, and WebSockets from this page alone. A session may begin only once everything is imported.
+"""Limits for the visitors of the server: how many bytes of files each may upload, and how many names of sessions a
+client may use. WebSockets may come from this page alone. A session may begin only once everything is imported.
 
 marimo gives a session a name of six letters; anyone who guesses the name sees what its visitor has set.
 """
@@ -48,9 +48,9 @@ def _host(name: str) -> str:
 def awaited(app: ASGIApp) -> ASGIApp:
     """Return the app with a wait in front of it: a session begins only once `may_begin` is set.
 
-    Until then its WebSocket is open and silent. It is opened at once because a browser gives up waiting for it after
-    some seconds. marimo looks into torch when a session begins, and breaks if another thread has imported only half of
-    torch.
+    Until then the session's WebSocket is open and silent. It is opened at once because a browser gives up waiting for
+    it after some seconds. marimo looks into torch when a session begins, and breaks if another thread has imported only
+    half of torch.
     """
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:

@@ -26,10 +26,10 @@ def glossary() -> dict[str, str]:
 
 
 def term(name: str, shown: str = "") -> Html:
-    """Return a term as HTML, with its sentence of the glossary as a tip; a term that the glossary lacks has no tip.
+    """Return a term as HTML, with its sentence of the glossary as a tip. A term that the glossary lacks has no tip.
 
-    name: a term or another name of one in docs/glossary.md; shown: the text that stands on the page, such as a plural,
-    by default the name.
+    name: a term in docs/glossary.md, or another name of one.
+    shown: the text that stands on the page, such as a plural, by default the name.
 
     >>> term("policy", "policies")
     Markup('<dfn class="term" tabindex="0" data-tip="What is trained: the rule that gives every possible answer to a prompt its probability.">policies</dfn>')

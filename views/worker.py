@@ -33,8 +33,8 @@ _context.set_forkserver_preload(["views.worker", "views.preload"])  # once, with
 def _told(name: str) -> dict[str, Any]:
     """Return what multiprocessing tells a new process of this name, without the order to import the main module.
 
-    That module is app.py, because marimo runs it as such. Each worker would import it with all of marimo: a second of
-    CPU time in place of 30 ms.
+    The main module is app.py, because marimo runs it as the main module. Each worker would import it with all of
+    marimo: a second of CPU time in place of 30 ms.
     """
     return {key: value for key, value in _all_told(name).items() if not key.startswith("init_main")}
 
@@ -58,8 +58,8 @@ def call(function: Callable[..., Any], *args: Any) -> Any:
     """Return what the function returns for these arguments, computed in a process of its own. Of one function, at most
     two such processes run at once; further calls wait.
 
-    Raises the InputError of the function, and InputError too where the function fails otherwise, or where its process
-    dies or takes too long.
+    Raises the InputError of the function. If the function fails in another way, or its process dies or takes too long,
+    raises InputError too.
     """
     with _slots[function]:
         ours, theirs = _context.Pipe(duplex=False)
@@ -95,13 +95,14 @@ def elsewhere(function: Callable[..., Any], *args: Any) -> Any:
 def audit_upload(
     files: dict, how: dict, weights: dict | None, primary: str | None
 ) -> tuple[Run, AuditReport | InputError]:
-    """Return a tuple: the `Run` of a log without its tables, and the report, or, in its place, the InputError of the
-    audit.
+    """Return a tuple: the `Run` of a log without its tables, and the report on the log. If the audit fails, its
+    InputError stands in place of the report.
 
-    Raises InputError if the log cannot be read.
     files: contents by name.
     how: further arguments of `read_run`.
     weights, primary: arguments of `audit`.
+
+    Raises InputError if the log cannot be read.
     """
     run = read_run(files, **how)
     facts = Run(**{f.name: getattr(run, f.name) for f in fields(run) if not f.name.startswith("_")})
@@ -114,8 +115,8 @@ def audit_upload(
 def train_probabilities(setup: Setup, method: str, limit: bool) -> np.ndarray:
     """Return the probabilities of a set-up's coins or arms by epoch, trained by one method. Raises InputError.
 
-    limit: False returns the runs of all seeds, (seeds, epochs + 1, coins or arms); True returns the infinite-group
-        limit instead, (epochs + 1, coins or arms).
+    limit: False returns the runs of all seeds, (seeds, epochs + 1, coins or arms). True returns the infinite-group
+        limit in their place, (epochs + 1, coins or arms).
     """
     return (setup.mean_field(method) if limit else setup.train(method).p).numpy()
 
@@ -145,7 +146,7 @@ def _run(pipe: Connection, function: Callable[..., Any], args: tuple) -> None:
 
 
 def _is_of_limits(error: BaseException) -> bool:
-    """Return whether an error shows that the process ran into its limits, such as that of memory.
+    """Return whether an error shows that the process ran into its limits, such as the limit of memory.
 
     Each library reports this in its own way, so the type and the message of the error decide.
     """

@@ -1,5 +1,5 @@
-"""Texts at the end of the chapter Evidence: which models gave the answers that it counts, what an answer has to do for
-each of the three marks, and the way on to the next chapter.
+"""Texts at the end of the chapter Evidence: which models gave the answers that it counts, and what an answer has to do
+for each mark. A line that leads on to the next chapter is here too.
 """
 
 from gdpo_core._words import count, word

@@ -10,6 +10,7 @@ def draw(page: Nav, models: int) -> tuple[mo.ui.slider, mo.ui.number]:
     """Return two controls at the values of the address: a slider for the answers per prompt, and a field for the number
     of the draw.
 
+    page: holds the values of the address.
     models: how many answers each prompt has in all, which is the most that the slider can take.
     """
     answers = min(page.given("evidence-group"), models)

@@ -1,5 +1,5 @@
-"""The number of groups that each method tells apart, that is, to which it gives different advantages, of all groups
-that can occur.
+"""The number of groups that each method tells apart, of all groups that can occur. A method tells two groups apart if
+it gives them different advantages.
 """
 
 from collections.abc import Sequence
@@ -27,6 +27,7 @@ def count_groups(size: Size) -> dict[str, int]:
     give.
 
     The numbers are by method, in the order of NAMES. The order of the answers in a group does not count.
+
     size: the number of answers and the number of marks per answer.
     """
     return {method: gc.count_distinct(method, *size) for method in NAMES}
@@ -48,8 +49,10 @@ def section() -> Html:
 
 
 def title() -> str:
-    """Return the title of the part of the page that can be unfolded. It says how many groups ROLLOUTS answers with
-    TO_REWARDS marks each can form, and how many sets of advantages GRPO and GDPO give these groups.
+    """Return the title of the fold on how many groups a method can tell apart.
+
+    It says how many groups ROLLOUTS answers with TO_REWARDS marks each can form, and how many sets of advantages GRPO
+    and GDPO give these groups.
     """
     most = count_groups(BY_REWARDS[-1])
     groups = (
@@ -61,8 +64,8 @@ def title() -> str:
 
 
 def _ends() -> str:
-    """Return the paragraph on what it means to tell groups apart, with the numbers at the right ends of both charts of
-    `section`.
+    """Return the paragraph on what it means to tell groups apart. It gives the last numbers of the curves in the two
+    charts of `section`.
     """
     return (
         "Two groups look the same to a method if their answers get the same advantages: what differed between "
@@ -84,7 +87,7 @@ def _at(size: Size) -> str:
 
 
 def tables() -> Html:
-    """Return the numbers of both charts of `section` as two tables, with the number of all different groups of each
+    """Return the numbers of the two charts of `section` as two tables, with the number of all different groups of each
     size.
     """
     return tag(
@@ -98,10 +101,10 @@ def tables() -> Html:
 def _table(sizes: Sequence[Size], k: int, label: str, fixed: str) -> Html:
     """Return a table of how many groups each method tells apart, and how many there are, with a row per size.
 
-    sizes: for each row the number of answers in a group and the number of marks per answer, one of which is the same in
-        all rows.
+    sizes: for each row the number of answers in a group and the number of marks per answer. One of the two numbers is
+        the same in all rows.
     k: the index of the number that changes, 0 for answers or 1 for marks.
-    label: the head of its column.
+    label: the head of the column with the number that changes.
     fixed: words for the number that stays.
     """
     rows = [[size[k], *map(count, count_groups(size).values()), count(gc.count_groups(*size))] for size in sizes]

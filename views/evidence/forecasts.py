@@ -1,5 +1,5 @@
-"""Forecasts of what a setting, a method with weights and perhaps a gate, does to the rewards of the small language
-model. They were committed before training, and stand beside what training showed.
+"""Forecasts of what a setting does to the rewards of the small language model, beside what training showed. A setting
+is a method with weights and perhaps a gate. The forecasts were committed before training.
 """
 
 import json
@@ -28,8 +28,8 @@ _EVERY = 5  # a point of a curve stands for so many steps
 def load() -> list[dict[str, Any]]:
     """Return a dict for each reward of every setting that was trained, with a forecast and what was measured.
 
-    It has all keys of the forecast in experiments/forecasts.json, which was made from the first `FROM` steps of a log.
-    Three keys are added. "title" is the title of the set-up, and "came" the difference that was measured. "held" is
+    A dict has all keys of the forecast in experiments/forecasts.json, which was made from the first `FROM` steps of a
+    log. Three keys are added. "title" is the title of the set-up. "came" is the difference that was measured. "held" is
     whether "came" lies in the interval of the forecast, None where there is no interval. The files are read once.
     """
     came = what_came(pl.read_parquet(RUNS))
@@ -46,7 +46,8 @@ def _key(row: Mapping[str, Any]) -> tuple[str, str, str]:
 def held(row: Mapping[str, Any]) -> bool | None:
     """Return whether the measured change lies in the interval of the forecast; None where no forecast could be made.
 
-    row: a dict with low and high, the ends of the interval, None without a forecast, and came, the measured change.
+    row: a dict with the keys low and high, the ends of the interval, and came, the measured change. low and high are
+        None without a forecast.
     """
     return None if row["low"] is None else row["low"] <= row["came"] <= row["high"]
 
@@ -95,10 +96,11 @@ def how_many_held(rows: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
 
 
 def picture(rows: Sequence[Mapping[str, Any]]) -> Html:
-    """Draw a dot per forecast: the farther right, the larger the forecast change; the higher, the larger the measured
-    one.
+    """Draw a dot per forecast. The farther right it is, the larger the forecast change; the higher it is, the larger
+    the measured change.
 
     A reader can choose a dot. So the dots are elements of HTML: the marks of a Vega chart cannot be focused.
+
     rows: as `load` returns them.
     """
     drawn = points(rows)
@@ -138,8 +140,8 @@ def picture(rows: Sequence[Mapping[str, Any]]) -> Html:
 def _point(p: Mapping[str, Any], at: Callable[[float], float]) -> Html:
     """Draw a dot of the picture with the interval of its forecast.
 
-    p: a dict as `points` returns it.
-    at: turns percentage points into a place on an axis, in per cent of its length.
+    p: the dict of the dot, as `points` returns it.
+    at: a function from percentage points to a place on an axis, in per cent of its length.
     """
     x = at(p["difference"])
     place = f"left: {x}%; bottom: {at(p['came'])}%; --low: {round(at(p['low']) - x, 2)}; "
@@ -162,9 +164,16 @@ def widest_miss() -> str:
 def points(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return a dict for each dot of the picture. A dot stands for a row of `load`; a row without a forecast has none.
 
-    The keys are difference (the forecast change), low and high (the ends of its interval) and came (the measured
-    change), all in percentage points; id, the name of the dot; what, words for set-up, setting and reward; said, the
-    forecast and the measured change in words; and held, whether the measured change lies in the interval.
+    The keys are:
+
+    - difference, the forecast change; low and high, the ends of its interval; and came, the measured change, all in
+      percentage points
+    - id, the name of the dot
+    - what, words for set-up, setting and reward
+    - said, the forecast and the measured change in words
+    - held, whether the measured change lies in the interval
+
+    rows: as `load` returns them.
     """
     numbers = ("difference", "low", "high", "came")
     return [
@@ -180,7 +189,7 @@ def words(row: Mapping[str, Any]) -> str:
     """Return words for the forecast change of a row, with its interval, and for the measured change, in percentage
     points.
 
-    A row without a forecast is called open.
+    If the row has no forecast, the words say "open" in its place.
     """
     if row["low"] is None:
         return f"open; measured {signed(100 * row['came'], 1)}"
@@ -189,11 +198,10 @@ def words(row: Mapping[str, Any]) -> str:
 
 
 def speeds() -> list[dict[str, Any]]:
-    """Return a dict per reward and run: how fast the reward follows a push, and that speed less and plus one standard
-    error.
+    """Return a dict per reward and run: how fast the reward follows a push, with its standard error.
 
-    The keys are setup, reward, speed, low, high, and row, the name of the run's setting. A speed is how far the logit
-    of the reward's mean moves in a step at a push of 1.
+    The keys are setup, reward, speed, low and high (the speed less and plus one standard error), and row, the name of
+    the run's setting. A speed is how far the logit of the reward's mean moves in a step at a push of 1.
     """
     rows = pl.read_csv(SPEEDS).to_dicts()
     return [
@@ -204,11 +212,12 @@ def speeds() -> list[dict[str, Any]]:
 
 
 def curves(name: str) -> Html:
-    """Draw a chart for each reward with three courses: the forecast for the run left as it was, the forecast for
-    another setting, and what was measured under that setting.
+    """Draw the charts of a set-up under one setting, one chart for each reward of the set-up. A chart has three
+    courses: the forecast for the run left as it was, the forecast for the setting, and what was measured under the
+    setting.
 
-    name: one of `names`: the set-up, the setting and a reward, joined by "~". The reward does not matter for the
-        charts; only the note above them mentions it, as the one whose dot the reader selected.
+    name: one of `names`: the set-up, the setting and a reward, joined by "~". All rewards of the set-up are drawn; the
+        reward in `name` is only mentioned in the note above the charts, as the dot that the reader selected.
     """
     setup, setting, chosen = name.split("~")
     rows = [row for row in load() if (row["setup"], row["row"]) == (setup, setting)]
@@ -225,11 +234,12 @@ def curves(name: str) -> Html:
 
 
 def _lines(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the points of three courses of a reward, as `charts.courses` takes them: the forecast for the run as it
-    ran, the forecast under another setting, and what was measured under that setting.
+    """Return the points of three courses of a reward, as `charts.courses` takes them.
 
-    A point of the measured course is the mean of five steps and of all seeds; the forecast courses have every fifth
-    step.
+    The courses are the forecast for the run as it ran, the forecast under another setting, and what was measured under
+    that setting. A point of the measured course is the mean of five steps and of all seeds. A forecast course has a
+    point at every fifth step.
+
     row: a row of `load`, which names the reward and the setting.
     """
     setup, setting, reward = _key(row)
@@ -255,15 +265,15 @@ def _steps() -> int:
 
 @lru_cache(maxsize=1)
 def _runs() -> pl.DataFrame:
-    """Return what was measured, read once: a table with setup, row (the setting), seed, step, reward and the reward's
-    mean.
+    """Return what was measured, read once: a table with the columns setup, row (the setting), seed, step, reward, and
+    mean (the reward's mean).
     """
     return pl.read_parquet(RUNS).with_columns(pl.col("setup", "row", "reward").cast(pl.String))
 
 
 def speeds_fold() -> Html:
     """Return the chart of the speeds of all runs, drawn once the reader comes near. On a phone it is folded behind a
-    title, and elsewhere it is open without the title.
+    title. On other screens it is open without the title.
     """
     return _html.fold("How fast does each reward follow a push?", html.lazily(speeds_section), kind="section")
 

@@ -32,9 +32,10 @@ def prompt(data: Published, choice: Choice, marks: Tensor, ties: Mapping[str, gc
     """Return one prompt as HTML: its name, its request with a right answer, sentences on its ties, and a table of its
     answers.
 
+    choice: how answers are drawn, graded and weighed.
     marks: (prompts, answers, rewards) of the drawn answers to all prompts.
     ties: by method, the `Collapse` of these marks.
-    name: of the prompt.
+    name: the name of the prompt.
     """
     number, size = data.tasks.index(name), choice.group_size
     of_one = marks[number]  # (answers, rewards)
@@ -45,11 +46,13 @@ def prompt(data: Published, choice: Choice, marks: Tensor, ties: Mapping[str, gc
 
 
 def _kinds(choice: Choice, marks: Tensor) -> Html:
-    """Return a table with a row per kind of answer, a kind being answers with the same marks; the kinds that pass
+    """Return a table with a row per kind of answer. Answers with the same marks are one kind; the kinds that pass
     correctness come first.
 
     A row says how many answers there are of this kind, their marks, and their advantage under GRPO and GDPO. The
     advantages are computed as if the prompt were a batch of its own.
+
+    choice: holds the weights.
     marks: (answers, rewards) of one prompt.
     """
     kinds, kind_of_answer = marks.unique(dim=0, return_inverse=True)
@@ -66,10 +69,12 @@ def _kinds(choice: Choice, marks: Tensor) -> Html:
 
 
 def board(data: Published, choice: Choice, marks: Tensor, name: str) -> Board:
-    """Return a board of the drawn answers to one prompt, each named after the model's configuration that gave it.
+    """Return a board of the drawn answers to one prompt. Each answer is named after the model's configuration that gave
+    it.
 
+    choice: how answers are drawn, graded and weighed.
     marks: (prompts, answers, rewards) of the drawn answers to all prompts.
-    name: of the prompt.
+    name: the name of the prompt.
     """
     number = data.tasks.index(name)
     models = [data.models[m] for m in draw(data, choice.group_size, choice.seed)[number].tolist()]
@@ -79,7 +84,8 @@ def board(data: Published, choice: Choice, marks: Tensor, name: str) -> Board:
 def _says(choice: Choice, marks: Tensor, level: Mapping[str, list[int]]) -> str:
     """Return the sentences on the ties of one prompt.
 
-    marks: (answers, rewards).
+    choice: holds the weights.
+    marks: (answers, rewards) of the prompt.
     level: by method, the rank of each answer's advantage; tied answers have one rank.
     """
     mixes = len(marks.unique(dim=0))
@@ -102,10 +108,10 @@ def _says(choice: Choice, marks: Tensor, level: Mapping[str, list[int]]) -> str:
 
 
 def _none_broken(tied: int) -> str:
-    """Return a sentence on why GDPO breaks no tie of a right and a wrong answer: GRPO has no such tie, or GDPO keeps
-    them all.
+    """Return a sentence on why GDPO breaks no tie of a right and a wrong answer: GRPO ties none of these pairs, or GDPO
+    keeps all ties.
 
-    tied: how many such ties GRPO has.
+    tied: how many pairs of a right and a wrong answer GRPO ties.
     """
     if not tied:
         return "GRPO ties no right answer with a wrong one."

@@ -1,6 +1,7 @@
-"""The order of a right and a wrong answer: which of them gets the larger advantage, and from which weight of
-correctness on it is the right one. Where a function here takes `first`, it is all pairs of a right and a wrong answer
-to one prompt.
+"""The order of a right and a wrong answer to one prompt: which of the two gets the larger advantage, and how this
+depends on the weight of correctness.
+
+Where a function here takes `first`, it is all pairs of a right and a wrong answer to one prompt.
 """
 
 from math import ceil
@@ -21,11 +22,11 @@ def weights_said(choice: Choice) -> str:
 
 
 def ties_and_pairs(choice: Choice, first: Pairs) -> str:
-    """Return sentences on the pairs of a right and a wrong answer to one prompt: how many of GRPO's ties among them
-    GDPO breaks, and how many pairs each method has in the wrong order.
+    """Return sentences on the pairs of a right and a wrong answer. They say how many of GRPO's ties GDPO breaks, and
+    how many pairs each method has in the wrong order.
 
     choice: holds the weight of correctness.
-    first: all such pairs.
+    first: all pairs of a right and a wrong answer to one prompt.
     """
     grpo, gdpo = (first.order(m, choice.weight) for m in ("grpo", "gdpo"))
     if not grpo.pairs:
@@ -43,8 +44,8 @@ def _stand(n: int) -> str:
 
 
 def _ties_said(choice: Choice, first: Pairs) -> str:
-    """Return one or two sentences on how many ties of a right and a wrong answer GRPO has, how many of them GDPO
-    breaks, and in which order the broken ties end.
+    """Return one or two sentences on the ties of a right and a wrong answer. They say how many of these ties GRPO has,
+    how many GDPO breaks, and how many broken ties end in the wrong order.
 
     choice: holds the weight of correctness.
     first: all pairs of a right and a wrong answer to one prompt.
@@ -76,10 +77,11 @@ def _end(broken: Order) -> str:
 
 
 def title(first: Pairs) -> str:
-    """Return the title of the fold: above which weight of correctness the right answer comes first in every pair, under
-    GRPO and GDPO alike.
+    """Return the title of the fold. It names the weight of correctness above which the right answer comes first in
+    every pair, under GRPO and GDPO alike.
 
-    If no prompt has both a right and a wrong answer, the title says so.
+    If no prompt has a right and a wrong answer, the title says so.
+
     first: all pairs of a right and a wrong answer to one prompt.
     """
     asked = "Which answer comes first?"
@@ -94,8 +96,10 @@ def title(first: Pairs) -> str:
 def section(choice: Choice, first: Pairs) -> Html:
     """Return the sentences of `enough`, and below them charts of which answer gets the larger advantage.
 
-    The first chart counts the pairs by their order at the weight of correctness in `choice`. The others draw the share
-    in the wrong order over that weight.
+    The first chart counts the pairs by their order at the weight of correctness in `choice`. The other charts draw the
+    share of pairs in the wrong order over the weight of correctness.
+
+    choice: holds the weight of correctness.
     first: all pairs of a right and a wrong answer to one prompt.
     """
     drawn = [charts.who_comes_first(first_rows(choice, first)), *curves(choice, first)]
@@ -106,6 +110,7 @@ def enough(choice: Choice, first: Pairs) -> str:
     """Return sentences on the weight of correctness above which no pair is in the wrong order; "" if there are no
     pairs.
 
+    choice: holds the weight of correctness at which ties count as broken by GDPO.
     first: all pairs of a right and a wrong answer to one prompt.
     """
     pairs = int(first.count.sum())
@@ -128,11 +133,10 @@ def enough(choice: Choice, first: Pairs) -> str:
 
 
 def _enough_for_all(needed: dict[str, float]) -> str:
-    """Return the end of a sentence on the weights of correctness that put all pairs in the right order, for each
-    method.
+    """Return the end of a sentence: for each method, the weight of correctness above which all pairs are in the right
+    order.
 
-    needed: by the method's title, the weight above which no pair is in the wrong order. The largest of these weights is
-        at least 1.
+    needed: that weight by the method's title. The largest of these weights is at least 1.
     """
     above = listing(f"above {up(weight)} under {name}" for name, weight in needed.items() if weight >= 1)
     always = "".join(f"; under {name} every weight from 1 on is enough" for name, w in needed.items() if w < 1)
@@ -149,11 +153,14 @@ def up(needed: float) -> str:
 
 
 def first_rows(choice: Choice, first: Pairs) -> list[dict]:
-    """Return the rows for `charts.who_comes_first`, which draws bars of pieces. A row is a dict for one piece.
+    """Return the rows for `charts.who_comes_first`, which draws bars that are divided into pieces. A row is a dict for
+    one piece.
 
-    Its keys are "of", words for the pairs that the bar counts; "method"; "order", "right", "tied" or "wrong"; and
-    "share", the share of the bar's pairs that the method orders so. If GDPO breaks ties of GRPO, the first bar counts
-    those pairs. Then come a bar for GRPO and one for GDPO, of all pairs; they are left out if there is no pair.
+    "of" is words for the pairs that the bar counts. "method" is the id of a method. "order" is "right", "tied" or
+    "wrong", and "share" is the share of the bar's pairs that the method orders so. If GDPO breaks ties of GRPO, the
+    first bar counts these ties. Then come a bar for GRPO and one for GDPO, of all pairs. They are left out if there is
+    no pair.
+
     choice: holds the weight of correctness at which pairs are ordered.
     first: all pairs of a right and a wrong answer to one prompt.
     """
@@ -175,8 +182,10 @@ def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
     """Return the share of pairs in the wrong order, by the kind of pair, then by method, then by the weight of
     correctness.
 
-    There are two kinds. BROKEN has the pairs that GRPO ties and GDPO does not at equal weights; its shares are GDPO's
-    alone. ALL has all pairs, with shares of GDPO and GRPO. BROKEN is left out if it has no pair.
+    The kinds of pairs are two keys. BROKEN has the pairs that GRPO ties and GDPO does not at equal weights, with GDPO's
+    shares alone. It is left out if it has no pair. ALL has all pairs, with the shares of GDPO and of GRPO.
+
+    first: all pairs of a right and a wrong answer to one prompt.
     """
     drawn = {BROKEN: (("gdpo",), first.broken()), ALL: (("gdpo", "grpo"), None)}
     return {
@@ -187,10 +196,13 @@ def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
 
 
 def curves(choice: Choice, first: Pairs) -> list:
-    """Return a chart for each kind of pair in `weight_rows`: the ties that GDPO breaks at equal weights, if any, and
-    all pairs. It shows the share of these pairs in the wrong order over the weight of correctness.
+    """Return a chart for each kind of pair in `weight_rows`, of the share of pairs in the wrong order over the weight
+    of correctness.
 
-    choice: holds the weight that is marked.
+    The first chart counts the ties that GDPO breaks at equal weights; it is left out if there are none. The last chart
+    counts all pairs.
+
+    choice: holds the weight of correctness that is marked in the charts.
     first: all pairs of a right and a wrong answer to one prompt.
     """
     among = {BROKEN: first.broken()}
@@ -207,8 +219,9 @@ def curves(choice: Choice, first: Pairs) -> list:
 def weights_table(first: Pairs) -> Html:
     """Return a table of the share of pairs in the wrong order, by the weight of correctness.
 
-    There is a row for each weight of PUSH_WEIGHTS, and a column for each kind of pair in `weight_rows` and each method
-    that has shares there.
+    There is a row for each weight of PUSH_WEIGHTS. There is a column for each kind of pair in `weight_rows` and each
+    method that has shares of that kind.
+
     first: all pairs of a right and a wrong answer to one prompt.
     """
     columns = weight_rows(first)

@@ -22,7 +22,9 @@ def section() -> Html:
 
 
 def _says() -> str:
-    """Return the paragraph on how often, and by how much at most, each method is ahead."""
+    """Return the paragraph on the cells of the paper's tables. It says in how many cells each method is ahead, also
+    among the cells about right answers, and by how much at most.
+    """
     cells_by_winner, right = ahead(results()), ahead(tuple(cell for cell in results() if cell.metric in RIGHT))
     (grpo, equal, gdpo), rights = (len(cells) for cells in cells_by_winner.values()), sum(map(len, right.values()))
     largest = max(cells_by_winner["grpo"], key=lambda cell: -cell.ahead)

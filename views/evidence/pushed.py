@@ -18,8 +18,10 @@ from views.html import Html, join, paragraphs, table, tag
 def section(data: Published, choice: Choice, first: Pairs) -> Html:
     """Return the second question of the chapter with its answer, and a note on what a push is.
 
-    The answer says which method pushes correctness more, how many ties of a right and a wrong answer GDPO breaks, and
-    how many of all such pairs each method puts in the wrong order.
+    The answer says which method pushes correctness more, and how many ties of a right and a wrong answer GDPO breaks.
+    It also says how many pairs of a right and a wrong answer each method puts in the wrong order.
+
+    choice: how answers are drawn, graded and weighed.
     first: all pairs of a right and a wrong answer to one prompt.
     """
     says = tag("div", paragraphs(pushes_in_words(data, choice), order.ties_and_pairs(choice, first)), kind="says")
@@ -71,7 +73,8 @@ def curve_table(data: Published, choice: Choice) -> Html:
 def _by_weight(data: Published, choice: Choice, weights: Iterable[float]) -> dict[str, dict[float, tuple[float, ...]]]:
     """Return the push on each mark under GRPO and GDPO, by method and then by the weight of correctness.
 
-    weights: those weights; 1 has to be among them.
+    choice: how answers are drawn and graded; its own weight does not count.
+    weights: the weights of correctness; 1 has to be among them.
     """
     by_weight = {w: pushes(data, choice.weighing(w)) for w in weights}
     return {

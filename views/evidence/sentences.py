@@ -1,5 +1,5 @@
-"""Sentences of the chapter Evidence on the answers that are drawn for each prompt, the values of the chapter's controls
-for the address of the page, and the program that prints the chapter's numbers.
+"""Sentences of the chapter Evidence on the answers that are drawn for each prompt. The values of the chapter's controls
+for the address of the page, and the program that prints the chapter's numbers, are here too.
 """
 
 from functools import lru_cache
@@ -61,7 +61,7 @@ def unlike(data: Published, choice: Choice) -> str:
     """Return the end of a sentence: in how many prompts GRPO and GDPO would tie answers at the weights UNLIKE, which
     all differ.
 
-    choice: which answers are drawn and how they are graded; its own weights do not count.
+    choice: how answers are drawn and graded; its own weights do not count.
     """
     marks = marks_of(data, choice)
     grpo, gdpo = outcomes(marks, ties_of(marks, UNLIKE)).tied.values()
@@ -76,10 +76,11 @@ def unlike(data: Published, choice: Choice) -> str:
 def draws_said(choice: Choice, most: int, spread: Spread) -> str:
     """Return sentences on how far the shares of ties and of wrong orders range over many draws of answers.
 
+    If all answers are drawn, a sentence says that another draw changes nothing.
+
     choice: says how many answers are drawn from each prompt.
-    most: how many each prompt has.
-    spread: the lowest and highest value of each share. If all answers are drawn, a sentence says that no other draw is
-        possible.
+    most: how many answers each prompt has.
+    spread: the lowest and highest value of each share.
     """
     if choice.group_size == most:
         return f"All {most} answers to each prompt are here, so that another draw changes nothing."
@@ -101,7 +102,7 @@ def draws_said(choice: Choice, most: int, spread: Spread) -> str:
 
 
 def between(low: float, high: float) -> str:
-    """Return a range of shares as text in per cent, as one number where both ends are the same text.
+    """Return a range of shares as text in per cent. It is a single number if the two ends are the same text.
 
     >>> between(0.38, 0.437), between(0.0, 0.0)
     ('38–44 %', '0 %')
@@ -112,15 +113,17 @@ def between(low: float, high: float) -> str:
 def link(
     choice: Choice, kind: str, prompt: str, forecast: str, shown_first: str
 ) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """Return a tuple of what `Nav.write` needs: the values of the chapter's controls, the defaults of two of them,
-    which an address leaves out, and a program.
+    """Return a tuple of what `Nav.write` needs: the values of the chapter's controls, the values of two controls before
+    a reader moves them, and a program.
 
     The first two are mappings by the control's key in the address. The program is Python and prints the chapter's
     shares.
+
+    choice: how answers are drawn, graded and weighed.
     kind: the outcome whose squares are highlighted.
     prompt: the name of the open prompt.
     forecast: the name of the forecast that is open, one of the picture's dots.
-    shown_first: the one that is open before a reader chooses.
+    shown_first: the name of the forecast that is open before a reader chooses one.
     """
     values = {
         "evidence-group": choice.group_size,

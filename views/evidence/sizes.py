@@ -20,9 +20,11 @@ Lines = dict[str, dict[int, float]]  # by method, by group size
 def shares(sizes: Mapping[int, SizeShares]) -> dict[str, Lines]:
     """Return three shares as curves: by words for what is counted, then by method, then by group size.
 
-    In this order they are the share of prompts with a tie, the share of pairs of answers with different marks that tie,
-    and, for GDPO alone, the share of broken ties in the wrong order. The last curve leaves out sizes at which GDPO
-    breaks no tie.
+    The first is the share of prompts with a tie. The second is the share of tied pairs among the pairs of answers with
+    different marks. The third, for GDPO alone, is the share of broken ties in the wrong order; its curve leaves out the
+    sizes at which GDPO breaks no tie.
+
+    sizes: the shares by group size.
     """
     wrong = {n: size_share.wrong for n, size_share in sizes.items() if size_share.wrong is not None}
     return {
@@ -35,8 +37,8 @@ def shares(sizes: Mapping[int, SizeShares]) -> dict[str, Lines]:
 
 
 def title(data: Published, choice: Choice) -> str:
-    """Return the title of the fold: the share of prompts with a tie under each method, at equal weights, in groups of
-    the smallest, a middle and the largest size.
+    """Return the title of the fold: the share of prompts with a tie under each method, at equal weights. It gives the
+    share for groups of the smallest, a middle and the largest size.
     """
     sizes = SIZES[0], MIDDLE, len(data.models)
     tied = [size_shares(data, replace(choice.weighing(1), group_size=size)).tied for size in sizes]
@@ -54,11 +56,11 @@ def section(sizes: Mapping[int, SizeShares], choice: Choice) -> Html:
 
 
 def _says(lines: dict[str, Lines], choice: Choice) -> str:
-    """Return the sentences on how the share of prompts with a tie, and that of broken ties in the wrong order, change
-    with the group size.
+    """Return the sentences on how two shares change with the group size. They are the share of prompts with a tie, and
+    the share of broken ties in the wrong order.
 
     lines: the curves that `shares` returns.
-    choice: the graders and the weight of correctness that the reader chose.
+    choice: holds the weight of correctness that the reader chose.
     """
     grpo, gdpo = (lines["prompts with a tie"][m] for m in BOTH_METHODS)
     first, last, top = min(grpo), max(grpo), max(gdpo, key=lambda size: gdpo[size])
@@ -79,7 +81,7 @@ def _says(lines: dict[str, Lines], choice: Choice) -> str:
 
 
 def curves_table(sizes: Mapping[int, SizeShares]) -> Html:
-    """Return a table of the curves of `shares`, with a row per group size and a column per curve, which is one share
+    """Return a table of the curves of `shares`, with a row per group size and a column per curve. A curve is one share
     under one method. "–" stands where a curve leaves out a size.
     """
     lines = shares(sizes)

@@ -1,5 +1,6 @@
-"""The picture with a square per prompt. Its colour shows the prompt's outcome: which of the methods tie answers with
-different marks, and whether GDPO orders answers wrongly that GRPO ties. A legend can highlight one outcome.
+"""The picture with a square per prompt, and its legend, which can highlight one outcome. The colour of a square shows
+the prompt's outcome: which of the methods tie answers with different marks, and whether GDPO orders answers wrongly
+that GRPO ties.
 """
 
 from functools import lru_cache
@@ -38,7 +39,7 @@ SAID = {
 def sort_prompts(data: Published, outcomes: Outcomes) -> list[str]:
     """Return the names of the prompts in the order of their squares: by category, then by outcome, then as in the data.
 
-    Categories stand in the order in which the data begin with them, and outcomes in that of OUTCOMES.
+    Categories stand in the order in which the data begin with them, and outcomes in the order of OUTCOMES.
     """
     kinds = list(dict.fromkeys(data.categories))
     happens = outcomes.outcome.tolist()
@@ -47,7 +48,8 @@ def sort_prompts(data: Published, outcomes: Outcomes) -> list[str]:
 
 
 def neighbours(data: Published, outcomes: Outcomes, name: str) -> tuple[str, str]:
-    """Return the names of two prompts: those whose squares stand before and after the square of the prompt `name`.
+    """Return the names of two prompts: the one whose square stands before the square of the prompt `name`, and the one
+    whose square stands after it.
 
     After the last square comes the first, and before the first the last.
     """
@@ -59,7 +61,7 @@ def neighbours(data: Published, outcomes: Outcomes, name: str) -> tuple[str, str
 def squares(data: Published, outcomes: Outcomes, kind: str) -> Html:
     """Draw a square per prompt, in a block per category.
 
-    kind: the outcome whose squares are highlighted, or "".
+    kind: the outcome whose squares are highlighted, "" for none.
     """
     happens = dict(zip(data.tasks, outcomes.outcome.tolist(), strict=True))
     category = dict(zip(data.tasks, data.categories, strict=True))
@@ -74,6 +76,7 @@ def squares(data: Published, outcomes: Outcomes, kind: str) -> Html:
 def _block(title: str, inside: dict[int, list[str]]) -> Html:
     """Draw a square for each prompt of one category, below the title of the category.
 
+    title: the title of the category.
     inside: the names of its prompts, by the index of their outcome in OUTCOMES.
     """
     many = sum(map(len, inside.values()))
@@ -85,9 +88,9 @@ def _block(title: str, inside: dict[int, list[str]]) -> Html:
 def _run(outcome: str, names: list[str], title: str) -> Html:
     """Draw a square for each of some prompts, which are of one category and have one outcome.
 
-    outcome: its name in OUTCOMES.
-    names: of these prompts.
-    title: of the category, for screen readers.
+    outcome: the name of the outcome in OUTCOMES.
+    names: the names of the prompts.
+    title: the title of the category, for screen readers.
     """
     drawn = join(*(_square(name, outcome) for name in names))
     return tag("span", drawn, kind=outcome, role="group", aria_label=f"{title}: {SAID[outcome]}")
@@ -99,8 +102,8 @@ def _square(name: str, outcome: str) -> Html:
 
 
 def legend(outcomes: Outcomes, answers: int) -> Html:
-    """Draw the legend: a line for prompts in which GRPO ties answers, and a line for the others, with a count per
-    outcome.
+    """Draw the legend, with a count per outcome. One line is for prompts in which GRPO ties answers, and one line for
+    all other prompts.
 
     answers: how many answers are drawn for each prompt.
     """
@@ -118,9 +121,10 @@ def _line(
     """Draw a line of the legend: its title, and an entry with a count for each of the outcomes `names`.
 
     The outcome "gdpo" is left out if no prompt has it. If "untied" is among `names`, a last entry counts all prompts.
+
     counts: the number of prompts by outcome.
     texts: words for each outcome.
-    notes: tips by outcome, for those that have one.
+    notes: by outcome, the text of its tip, for the outcomes that have one.
     """
     there = [name for name in names if counts[name] or name != "gdpo"]
     chips = [_chip(name, counts[name], texts[name], notes.get(name)) for name in there]
@@ -130,11 +134,12 @@ def _line(
 
 
 def _chip(name: str, n: int, text: str, note: str | None = None) -> Html:
-    """Draw the entry of an outcome in the legend, which a reader can choose; the outcome "" stands for all prompts.
+    """Draw the entry of an outcome in the legend, which a reader can choose.
 
+    name: the outcome, "" for all prompts.
     n: how many prompts have the outcome.
-    text: words for it.
-    note: a tip.
+    text: words for the outcome.
+    note: the text of a tip, if there is one.
     """
     swatch = tag("span", tag("i"), kind=f"swatch {name}", aria_hidden="true") if name else ""
     inside = swatch, tag("b", count(n)), f" {text}"

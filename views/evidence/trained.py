@@ -118,8 +118,8 @@ def interval(comparison: Comparison) -> str:
 
 
 def _signed(x: float) -> str:
-    """Return a difference of shares as text with its sign, in percentage points with one decimal; with two if it is
-    below 0.05 points.
+    """Return a difference of shares as text with its sign, in percentage points with one decimal. A difference below
+    0.05 points has two decimals.
     """
     return signed(100 * x, 1 if abs(x) >= 0.0005 else 2)
 
@@ -132,8 +132,8 @@ def points(x: float) -> str:
 def curves(experiment: Experiment, comparison: Comparison) -> list[dict[str, Any]]:
     """Return the points of the curves of a comparison's reward: a dict per method and per STEPS successive steps.
 
-    The keys are method (its title), step (the last of these steps), median, low and high. They are the median over
-    seeds of the reward's pass rate in these steps, and its quartiles, all rounded to four decimals.
+    "method" is the title of the method, and "step" the last of these steps. "median", "low" and "high" are the median
+    and the quartiles, over seeds, of the reward's pass rate in these steps, rounded to four decimals.
     """
     rates = experiment.runs.filter(setup=comparison.setup).with_columns((pl.col("step") - 1) // STEPS * STEPS + STEPS)
     means = rates.group_by("method", "seed", "step").agg(
@@ -163,8 +163,10 @@ def limits() -> Html:
 
 
 def results_table() -> Html:
-    """Return a table with a row per prediction, and below it the rule by which a prediction gets its verdict. A row has
-    the difference GDPO − GRPO of the coins, from which the prediction was made, and that of the model's runs.
+    """Return a table with a row per prediction, and below it the rule by which a prediction gets its verdict.
+
+    A row has the difference GDPO − GRPO twice: for the coins, from which the prediction was made, and for the model's
+    runs.
     """
     experiment = load()
     rows = [

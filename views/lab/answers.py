@@ -25,10 +25,10 @@ ONES = (1.0,) * len(REWARDS)
 
 @dataclass(frozen=True)
 class GradedAnswers:
-    """The answers to a task, with the mark that each grader gave each answer and the grader's reason.
+    """The answers to a task, in the order of GDPO's advantages, the highest first.
 
-    The answers stand in the order of GDPO's advantages, the highest first.
-    marks, reasons: (answers, rewards).
+    marks: (answers, rewards), the mark that each grader gave each answer.
+    reasons: (answers, rewards), the grader's reason for each mark.
     """
 
     answers: tuple[str, ...]
@@ -47,8 +47,8 @@ class GradedAnswers:
 def grade_answers(task: Task) -> GradedAnswers:
     """Grade the answers to a task, and return them with their marks and reasons.
 
-    They stand in the order of GDPO's advantages at equal weights, the highest first; GRPO's advantages decide where
-    GDPO ties answers. The last 16 results are kept.
+    They stand in the order of GDPO's advantages at equal weights, the highest first. GRPO's advantages decide between
+    answers that GDPO ties. The last 16 results are kept.
     """
     grades = grade_all(task)
     marks = tuple(grade.vector for grade in grades)
@@ -65,6 +65,7 @@ def board(task: Task, first: Task, page: Nav) -> Board:
     the address describes; otherwise it is untouched.
 
     A part of the address that does not fit the board is ignored, and `page.unread` is set, so that the page says so.
+
     first: the task that is meant by an address without a task.
     page: the bar that keeps the address.
     """
@@ -104,8 +105,8 @@ def controls(task: Task, state: State, why: bool = False) -> dict[str, Any]:
 def defaults(first: Task, task: Task) -> Mapping[str, Any]:
     """Return the values of the controls that the address leaves out while the board shows the answers to `task`.
 
-    They are the values of the untouched board of `task`, save that the control that chooses the task has `first`: an
-    address without a task means this one.
+    They are the values of the untouched board of `task`, with one exception. The control that chooses the task has the
+    value of `first`, because an address without a task means that task.
     """
     return controls(task, grade_answers(task).state) | {"lab-task": first.id}
 
@@ -116,7 +117,9 @@ def link(board: Board, task: Task, first: Task) -> tuple[dict[str, Any], Mapping
 
     The first two are mappings by the control's key in the address. The program is Python and prints the numbers of the
     board.
-    first: the task of an address that names no task.
+
+    task: the task whose answers the board shows.
+    first: the task that is meant by an address without a task.
     """
     return controls(task, board.state, board.why), defaults(first, task), program(board.state)
 
@@ -126,8 +129,10 @@ def deeds(board: Board, task: Task) -> set[str]:
 
     "tie" is done if GDPO ties answers with different marks on the board, but ties none while all marks are as graded.
     "order" is done if the weight of correctness is not 1, there are right and wrong answers, and GDPO puts no wrong
-    answer above a right one. Neither is done if the board shows another method than GDPO. The ties and the order on the
-    board are read off its drawing, so that a flip of a mark waits for no further computation.
+    answer above a right one. Neither is done if the board shows another method than GDPO.
+
+    The ties and the order on the board are read off its drawing, so that a flip of a mark waits for no further
+    computation.
     """
     if board.method != "gdpo":
         return set()
@@ -166,7 +171,11 @@ def program(state: State) -> str:
 
 
 def choice(tasks: tuple[Task, ...], page: Nav) -> mo.ui.radio:
-    """Return the control that chooses a task, at the task that the address names, or else at the first task."""
+    """Return the control that chooses a task. At first it is at the task that the address names, or at the first task
+    if the address names none.
+
+    page: holds the values of the address.
+    """
     titles = {task.id: task.title for task in tasks}
     linked = titles[page.given("lab-task", titles, next(iter(titles)))]
     label = tag("span", "Where", kind="segments large")

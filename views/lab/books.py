@@ -44,6 +44,7 @@ def shelf(sliders: Sequence[object]) -> Html:
     """Return a paragraph on the books, and below it a table of sliders with a row per book and a column per rating.
 
     The books stand for answers, and their ratings for rewards.
+
     sliders: one per rating, first all of the first book.
     """
     scales = listing([f"{name} from {low} to {high}" for name, (low, high) in SCALES.items()])
@@ -59,10 +60,10 @@ def shelf(sliders: Sequence[object]) -> Html:
 
 
 def ranking(ratings: Sequence[float]) -> Html:
-    """Return the order of the books under GRPO beside that under GDPO, below a sentence on which books each method puts
-    first.
+    """Return the order of the books under GRPO beside the order under GDPO, below a sentence on which books each method
+    puts first.
 
-    ratings: of all books, one book after another.
+    ratings: the ratings of all books, one book after another.
     """
     rows = [list(ratings[i : i + len(SCALES)]) for i in range(0, len(ratings), len(SCALES))]
     collapses = {method: gc.collapse(rows, method) for method in RULES}
@@ -74,7 +75,7 @@ def ranking(ratings: Sequence[float]) -> Html:
 
 
 def _verdict(collapses: dict[str, gc.Collapse]) -> str:
-    """Return a sentence on which books GRPO puts first, and which GDPO does.
+    """Return a sentence on which books GRPO puts first, and which books GDPO puts first.
 
     collapses: by method, the `Collapse` of the books' ratings; GRPO has to come before GDPO.
     """
@@ -98,10 +99,11 @@ def _puts_first(titles: list[str]) -> str:
 
 
 def _list(rows: list[list[float]], method: str, collapse: gc.Collapse) -> Html:
-    """Return the books as a list in a method's order, each with its place, its advantage and a mark if it is tied.
+    """Return the books as a list in a method's order, each with its place and its advantage. Books with the same
+    advantage share a place. A book has the mark "= tie" if a book with other ratings has the same advantage.
 
     rows: (books, ratings).
-    collapse: the `Collapse` of these ratings under the method. Books of one advantage share a place.
+    collapse: the method's levels of advantage for these ratings, as `gc.collapse` returns them.
     """
     advantages, level = gc.advantages(rows, method).tolist(), collapse.level.tolist()
     order = sorted(range(len(rows)), key=lambda i: (-level[i], i))

@@ -1,5 +1,5 @@
 """The folds below the board: the formulas with a computation step by step, how answers are marked, every convention,
-and the paper's Fig. 2, which is computed with and without GDPO's batch step.
+and the paper's Fig. 2. The figure is computed with and without GDPO's batch step.
 """
 
 from functools import lru_cache
@@ -22,10 +22,10 @@ def equations() -> str:
 def side_by_side(total: Tensor, grpo: Tensor, z: Tensor, z_total: Tensor, gdpo: Tensor) -> Html:
     """Return a table of GRPO's computation beside GDPO's, a row per answer.
 
-    total: the weighted sums of the rewards, (answers,).
-    grpo, gdpo: the advantages, (answers,).
-    z: the normalised rewards, (answers, rewards).
-    z_total: the weighted sums of z, (answers,).
+    total: (answers,), the weighted sums of the rewards.
+    grpo, gdpo: (answers,), the advantages.
+    z: (answers, rewards), the normalised rewards.
+    z_total: (answers,), the weighted sums of z.
     """
     rows = zip(total, grpo, z, z_total, gdpo, strict=True)
     head = ["answer", "(1) sum", "(2) GRPO", *(f"(4) z {k}" for k in range(1, len(z[0]) + 1)), "(5) sum", "(6) GDPO"]
@@ -61,8 +61,9 @@ ONE_MARK, BOTH_MARKS = ((0, 0), (1, 0)), ((0, 0), (1, 1))  # the paper's Fig. 2:
 def conventions(state: State, answer: int) -> Html:
     """Return a table of one answer's advantages, a row per convention, and sentences on the convention of the board.
 
-    A row has the advantage under GRPO and that under the method beside it on the board. The sentences say what the
-    board's convention does where the paper's formulas leave a choice.
+    A row has the advantage under GRPO, and the advantage under the method beside GRPO on the board. The sentences say
+    what the board's convention does where the paper's formulas leave a choice.
+
     answer: the answer's number, from 0.
     """
 
@@ -114,8 +115,9 @@ def figure_two() -> Html:
     """Return a table of the advantages in the paper's Fig. 2 under GRPO and GDPO, and a paragraph on it. It is made
     once.
 
-    Each prompt of the figure has two answers: the first passes no mark, the second one mark or both. GDPO is shown
-    before its batch step and after it: with each prompt alone in its batch, and with both prompts in one.
+    Each prompt of the figure has two answers: the first passes no mark, the second one mark or both marks. GDPO is
+    shown before its batch step and after it. The batch step is shown twice: with each prompt alone in its batch, and
+    with both prompts in one batch.
     """
     both = [ONE_MARK, BOTH_MARKS]
     rows = {
@@ -145,8 +147,8 @@ def figure_two() -> Html:
 def _second(rewards: object, method: str = "gdpo", prompt: int | None = None, before: bool = False) -> float:
     """Return the advantage of the second answer to a prompt under a method.
 
-    rewards: (answers, rewards) if `prompt` is None, and otherwise (prompts, answers, rewards), in which case `prompt`
-        is the number of the prompt.
+    rewards: (answers, rewards) of one prompt, or (prompts, answers, rewards).
+    prompt: the number of the prompt, from 0, if there are several; None for one prompt.
     before: whether GDPO's batch step is left out.
     """
     e = gc.explain(rewards, method)

@@ -33,8 +33,8 @@ class Ask(anywidget.AnyWidget):
 def controls(audit: AuditReport) -> Html:
     """Return the controls with which a reader tries another setting on the run of a report.
 
-    If no other setting can be computed, a sentence that says why stands in their place. The result is empty for a
-    report without its log.
+    If no other setting can be computed, a sentence says why in their place. The result is empty for a report without
+    its log.
     """
     asks = report.asking(audit, on_page)
     return element(mo.ui.anywidget(Ask(html=f"{report.STYLE}{asks}"))) if asks else asks

@@ -54,8 +54,11 @@ FILES = (
 def sample(page: Nav, files: Sequence[Any]) -> mo.ui.dropdown:
     """Return the dropdown of the log to show: the reader's files, if there are any, and all samples.
 
-    Its value is a Sample, or None for the reader's files. If there are files, they are chosen at first; if not, the
-    sample that the address names, or else the first sample.
+    Its value is a Sample, or None for the reader's files. If there are files, they are chosen at first. If not, it is
+    the sample that the address names; if the address names none, the first sample.
+
+    page: holds the values of the address.
+    files: the files that the reader uploaded.
     """
     linked = _BY_ID[page.given("run-sample", list(_BY_ID), SAMPLES[0].id)].title
     yours = {"your files" if len(files) > 1 else "your file": None} if files else {}
@@ -64,17 +67,17 @@ def sample(page: Nav, files: Sequence[Any]) -> mo.ui.dropdown:
 
 
 def upload() -> mo.ui.file:
-    """Return the control that takes the reader's files, each of at most the size that all files together may have."""
+    """Return the control that takes the reader's files. A single file may be as large as all files together may be."""
     most = f"{sessions.LARGEST / 1e6:.0f}\u00a0MB"
     label = f"**Drop the files of your run here**, or a zip of their folder, of at most {most}."
     return mo.ui.file(multiple=True, kind="area", max_size=sessions.LARGEST, label=label)
 
 
 def area(files: mo.ui.file, log: Log | None) -> mo.Html:
-    """Return the control for files, with the name of the log that is shown and a line that is empty at first.
+    """Return the control for files, with the name of the log that is shown, and a line that is empty at first. nav.js
+    writes into that line if files are too large.
 
-    nav.js writes into that line that files are too large.
-    log: None where no log could be read.
+    log: the log that is shown, None if none could be read.
     """
     says = f"{sessions.TOO_LARGE}. The page stays as it was."
     refused = tag("p", "", kind="refused", role="alert", data_most=sessions.LARGEST, data_says=says)
@@ -85,8 +88,9 @@ def area(files: mo.ui.file, log: Log | None) -> mo.Html:
 def corrections(page: Nav, sample: Sample | None) -> mo.ui.dictionary:
     """Return the controls with which the reader corrects how a log is read and what its rewards weigh.
 
-    They are the dropdown "framework" and a text for each key of TEXTS, such as "group_size". They have the values that
-    the address names if it is the address of this sample; otherwise they are empty.
+    They are the dropdown "framework" and a text for each key of TEXTS, such as "group_size". If the address is of this
+    sample, they have the values that the address names. Otherwise they are empty.
+
     page: holds the values of the address.
     sample: the sample that is shown, None for the reader's own files.
     """
@@ -114,7 +118,10 @@ def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
     """Return the dropdown of the reward that matters most, in which the reader may also choose none.
 
     If the log is a sample and the address is of this sample, the reward that the address names is chosen at first.
-    Otherwise it is the sample's own primary reward, if it has one; for the reader's own files none is chosen.
+    Otherwise it is the sample's own primary reward, if it has one. For the reader's own files none is chosen.
+
+    page: holds the values of the address.
+    log: the log that is shown, None if none could be read.
     """
     rewards = list(log.run.rewards) if log else []
     chosen = _known(log)
@@ -127,15 +134,16 @@ def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
 def address(
     sample: Sample | None, corrected: Mapping[str, str | None], log: Log | None, primary: str | None
 ) -> tuple[dict[str, str | None], dict[str, str]]:
-    """Return two mappings by control: the values of the chapter's controls, and their defaults. A control that has its
-    default is left out of the address.
+    """Return two mappings by control: the values of the chapter's controls, and their defaults. The address leaves out
+    a control that has its default.
 
-    The default of the sample is the first one, and that of the primary reward is the reward that is known to matter
-    most in the log.
-    sample: the chosen sample, None for the reader's own files. The address tells nothing of the latter, so the values
-        of all controls are then None.
+    The default of the control for the sample is the first sample. The default of the control for the primary reward is
+    the reward that is known to matter most in the log. The address tells nothing of the reader's own files, so the
+    values of all controls are None for them.
+
+    sample: the chosen sample, None for the reader's own files.
     corrected: the values of the controls of `corrections`, by name.
-    log: the log that is shown, None where none could be read.
+    log: the log that is shown, None if none could be read.
     primary: the reward that the reader chose as the one that matters most.
     """
     values = {f"run-{key}": text or "" for key, text in corrected.items()}
@@ -152,20 +160,24 @@ def link(
     log: Log | None,
     report: AuditReport | None,
 ) -> tuple[dict[str, str | None], dict[str, str], str]:
-    """Return the three things that `Nav.write` needs. The first two come from `address`: the values of the controls,
-    and the defaults that the address leaves out, both by control. The third is a Python program that prints the numbers
-    of the report, "" without a log or a report.
+    """Return a tuple of what `Nav.write` needs: the values of the controls, the defaults that the address leaves out,
+    and a program.
 
-    sample, corrected, primary: the values of the controls.
-    log, report: None where there are none.
+    The first two are mappings by control, which `address` makes. The program is Python and prints the numbers of the
+    report; it is "" without a log or a report.
+
+    sample: the chosen sample, None for the reader's own files.
+    corrected: the values of the controls of `corrections`, by name.
+    primary: the reward that the reader chose as the one that matters most.
+    log, report: the log that is shown and the report on it, None if there is none.
     """
     prints = program(log, report, corrected["weights"] or "") if log and report else ""
     return *address(sample, corrected, log, primary), prints
 
 
 def _known(log: Log | None) -> str:
-    """Return the name of the reward that is known to matter most in a log; NO_PRIMARY if none is known or there is no
-    log.
+    """Return the name of the reward that is known to matter most in a log; NO_PRIMARY if none is known, or if there is
+    no log.
     """
     return (log.primary if log else None) or NO_PRIMARY
 

@@ -47,7 +47,7 @@ def group_view(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.a
     """Return a fold with the dropdown of the groups, and the prompt and the board of the chosen group; empty if none is
     chosen.
 
-    choice: that dropdown.
+    choice: the dropdown of the groups, whose value is the chosen group.
     drawn: the board, or a sentence on why there is none.
     """
     group = choice.value

@@ -1,5 +1,5 @@
-"""The reading and the audit of a log: of a reader's files in another process, of a sample once for all visitors. A
-program that does both is here too.
+"""The reading and the audit of a log. A reader's files are read in another process, and a sample is read once for all
+visitors. A program that reads and audits a log is here too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,24 +21,27 @@ How = tuple[tuple[str, Any], ...]  # arguments of read_run as pairs; what is not
 class Log:
     """A log that was read: a sample, or the files that a reader uploaded.
 
+    run: the log itself.
     named: a line that says which log it is.
-    how: arguments of `read_run` as pairs.
-    sample: None for the reader's files.
-    files: the reader's files by name, None for a sample.
-    report: that of the reader's files with no weights and no primary reward, or the InputError of the audit, None for a
-        sample.
+    how: the arguments of `read_run` that the reader corrected, as pairs of a name and a value.
+    sample: the sample, None for the reader's files.
+    files: the reader's files by name, which are read again where their tables are needed; None for a sample.
+    report: the report on the reader's files, made with no weights and no primary reward. If the audit failed, it is the
+        audit's InputError. None for a sample.
     """
 
     run: Run
-    named: str  # a line that says which log it is
+    named: str
     how: How
-    sample: Sample | None = None  # None: the reader's own files
-    files: Mapping[str, bytes] | None = None  # the reader's files, which are read again where their tables are needed
-    report: AuditReport | InputError | None = None  # of the reader's files, with no weights and no primary reward
+    sample: Sample | None = None
+    files: Mapping[str, bytes] | None = None
+    report: AuditReport | InputError | None = None
 
     @property
     def primary(self) -> str | None:
-        """The sample's reward that matters most; None for the reader's files, and where the log has no such reward."""
+        """The sample's reward that matters most; None for the reader's files, for a sample of which none is known, and
+        for a log that lacks this reward.
+        """
         return self.sample.primary if self.sample and self.sample.primary in self.run.rewards else None
 
 
@@ -47,8 +50,10 @@ def parse_corrections(
 ) -> How:
     """Return the arguments of `read_run` that the reader corrected, as pairs of a name and a value.
 
-    A text is what the reader typed into one control; an empty text corrects nothing. Other controls, such as the one
-    for weights, are passed over. Raises InputError for a text that cannot be read.
+    A text is what the reader typed into one control; an empty text corrects nothing. Other controls, such as the
+    control for weights, are passed over. Raises InputError for a text that cannot be read.
+
+    framework: the id of the trainer that wrote the log, None to find it out from the files.
 
     >>> parse_corrections(None, "8", "correctness, style")
     (('group_size', 8), ('rewards', ('correctness', 'style')))
@@ -70,16 +75,17 @@ def arguments(how: How) -> dict[str, Any]:
 
 
 def read(sample: Sample | None, uploads: Sequence[Any] = (), **corrected: Any) -> Log:
-    """Return the log of a sample, a run that comes with the page, or, if `sample` is None, the log in the reader's
-    files.
+    """Return the log of a sample, or, if `sample` is None, the log in the reader's files.
 
     The reader's files are also audited, with no weights and no primary reward. The log then holds the report, or the
     InputError that the audit raised.
-    uploads: the files, objects with `name` and `contents`.
+
+    sample: a log that comes with the page.
+    uploads: the reader's files, objects with `name` and `contents`.
     corrected: what the reader typed to correct how the log is read, the arguments of `parse_corrections`.
 
-    Raises InputError if the log cannot be read, if the files are too large together or for the server's memory, and if
-    two of them have the same name.
+    Raises InputError if the log cannot be read, or if two files have the same name. Raises it too if the files are
+    together too large for an upload or for the server's memory.
     """
     how = parse_corrections(**corrected)
     if sample:
@@ -123,8 +129,10 @@ def audit_log(log: Log, primary: str | None, weights: str) -> AuditReport:
     """Return the report on a log that was read, with the given weights and primary reward.
 
     The audit of a sample is made once for all visitors, and kept. The reader's files are read and audited again, in
-    another process, if weights or a primary reward are given; if neither is, the report that `log` holds is returned.
-    primary: the reward that matters most, if any.
+    another process, if weights or a primary reward are given. If neither is given, the report that `log` holds is
+    returned.
+
+    primary: the reward that matters most, None if none is chosen.
     weights: a text as `named_weights` reads it, "" for none.
 
     Raises InputError if the text or the audit is refused. If `log` holds an InputError in place of a report, and

@@ -11,8 +11,9 @@ REAL = "A real trainer ({}) wrote this log with a tiny random model: the log is 
 class Sample:
     """A log that comes with the page.
 
-    path: its file or folder in data/samples.
-    source_note: sentences on where it comes from, in which text between two ** is bold.
+    title: the name that the page shows.
+    path: the sample's file or folder in data/samples.
+    source_note: sentences on where the log comes from, in which text between two ** is bold.
     primary: the reward that matters most, None if none is known.
     """
 
@@ -33,10 +34,11 @@ class Sample:
 
 
 def _trained(title: str, path: str, method: str) -> Sample:
-    """Return the sample of a real run of our small language model, trained with TRL under `method`, the name of GRPO or
-    GDPO. The runs of both methods have the same checkpoint and seed.
+    """Return the sample of a real run of our small language model, trained with TRL. The runs of GRPO and of GDPO have
+    the same checkpoint and seed.
 
     path: the folder of the log in data/samples.
+    method: the name of the method, GRPO or GDPO.
     """
     note = (
         f"**A real run**: TRL's trainer with **{method}** on a small language model of our own. Correctness and style "

@@ -29,7 +29,7 @@ def progress_note(doing: str, files: Iterable[bytes]) -> None:
     """Show a line such as "Reading your files …" as the output of the cell until the cell ends; do nothing for small
     files.
 
-    doing: the first word of that line.
+    doing: the first word of the line.
     files: the contents of the files.
     """
     if sum(map(len, files)) > LARGE:
@@ -37,8 +37,8 @@ def progress_note(doing: str, files: Iterable[bytes]) -> None:
 
 
 def source_note(log: Log) -> mo.Html:
-    """Return the line on where a sample comes from. It is empty for the reader's own files, which the control for files
-    names.
+    """Return the line on where a sample comes from. The line is empty for the reader's own files, because the control
+    for files names them.
     """
     return show(tag("p", prose(log.sample.source_note), kind="whose")) if log.sample else show()
 
@@ -50,7 +50,7 @@ def refusal(error: InputError) -> mo.Html:
 
 def front(audit: AuditReport) -> mo.Html:
     """Return the front of a report: the verdict, what ran and a picture of it, the plan, the rewards, the controls for
-    another setting, and the findings, each folded.
+    another setting, and the findings. Each finding is folded.
     """
     drawn = report.front(audit, guide, controls(audit), on_page)
     return show(report.STYLE, tag("h2", "The report", kind="unseen"), drawn)  # its own headings begin with h3

@@ -55,7 +55,7 @@ def _rewards(match: re.Match[str]) -> str:
     """Return words in place of a row of options `--reward NAME`: the names, and the control of the page that takes
     them.
 
-    match: of the whole row in a sentence.
+    match: the match of the whole row in a sentence.
     """
     names = [name.strip("'") for name in re.findall(rf"--reward[ =]({_NAME})", match[0])]
     return f"{', '.join(names)} (in “{TEXTS['rewards'][0]}”)"
@@ -65,7 +65,8 @@ def _given(match: re.Match[str]) -> str:
     """Return words in place of an option of the command line: the control of the page, and the option's value.
 
     The value is left out if it is the placeholder N or if there is none.
-    match: of the option, with the word before it as its group 1 and the value as its group 2.
+
+    match: the match of the option, with the word before it as group 1 and the value as group 2.
     """
     option = re.sub(r"^.*?--|[ =].*", "", match[0], flags=re.DOTALL)
     lead = {None: "", ": ": " in "}.get(match[1], "in ")

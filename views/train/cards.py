@@ -1,18 +1,17 @@
-"""The cards of the set-ups, each with a small picture, and the table of weights for the set-ups in which rewards
-conflict. data/gallery.json holds the numbers of both, and a test recomputes them.
+"""The cards of the set-ups, each with a small picture. data/gallery.json holds their numbers, and a test recomputes
+them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from math import inf
 from pathlib import Path
 from typing import Any, TypedDict
 
 from gdpo_core._errors import expect
-from gdpo_core._html import Html, Row, join, prose, table, tag
+from gdpo_core._html import Html, tag
 from gdpo_core._json import read_json
-from gdpo_core._words import count, listing, number
+from gdpo_core._words import count
 from gdpo_core.board.state import State
 from gdpo_core.scenarios import (
     ENDS,
@@ -31,11 +30,10 @@ from gdpo_core.scenarios import (
 )
 from views.html import ROOT
 from views.train.controls import link_values, scenario_values, setup_of
-from views.train.runs import BOTH_METHODS, NAMES, ROOM, program, train
-from views.train.words import TITLES, counts, probability
+from views.train.runs import BOTH_METHODS, ROOM, program, train
+from views.train.words import TITLES, counts
 
 POINTS = 32  # of a small curve
-WEIGHTS = (4.0, 2.0, 1.0, 0.9, 0.5, 0.25, 0.125)  # of conciseness, in the table of weights
 ROWS = {
     "faster": f"▲ {FASTER}",
     "same": f"= {SAME}",
@@ -55,12 +53,15 @@ WIDTH, HEIGHT = 160, 22
 def sketch(setup: Setup) -> dict:
     """Train GRPO and GDPO, and return the numbers of a small picture, a sketch, as a dict.
 
-    Each method follows the coin that it learns last, or the right answer if the policy has arms. "epochs" has at most
-    POINTS epochs from 0 on. The last of them is ROOM times the epoch at which both methods have learnt what they
-    follow, but at least 8; it is the last epoch of the training if that comes sooner, or if one method never learns.
-    There is a dict per method: "steps", the median epochs at which the coins are learnt, None for never; "curve", the
-    median probability, at "epochs", of what the method follows; and "last", the final median probability of the first
-    coin or of the right answer.
+    Each method follows one thing: the coin that it learns last, or the right answer if the policy has arms.
+
+    "epochs" has at most POINTS epochs, the first of which is 0. The last is ROOM times the epoch at which both methods
+    have learnt what they follow, but at least 8. It is the last epoch of the training if that comes sooner, or if one
+    method never learns.
+
+    Under the id of each method is a dict. "steps" has the median epochs at which the coins are learnt, None for never.
+    "curve" has the median probability, at each of "epochs", of what the method follows. "last" is the final median
+    probability of the first coin or of the right answer.
     """
     runs = train(setup)
     steps = {m: medians(run) for m, run in runs.items()}
@@ -86,9 +87,9 @@ class File(TypedDict):
 
     rates: the pass rate of each reward with which the scenario of the Lab's answers starts.
     sketches: the dict that `sketch` returns, by the scenario's id and by the comparison under which it is trained.
-    weights: for the scenarios with arms, by scenario, comparison and method, a list of pairs: one for each of WEIGHTS,
-        and a last one for the gate. A pair is the final probability of the right answer, and the epochs until it is
-        learnt, None for never.
+    weights: for each scenario with arms, by comparison and by method, a list of pairs. There is a pair for each of the
+        weights `weights.WEIGHTS` of conciseness, and a last pair for the gate. A pair is the final probability of the
+        right answer, and the epochs until it is learnt, None for never.
     """
 
     rates: list[float]
@@ -98,10 +99,11 @@ class File(TypedDict):
 
 @lru_cache(maxsize=2)
 def load(data: Path) -> tuple[dict[str, Scenario], File]:
-    """Return the scenarios by id, and the content of gallery.json, both from the folder `data`. They are read once.
+    """Return the scenarios by id, and the content of gallery.json. The two files are in the folder `data`, and are read
+    once.
 
-    Raises InputError if a file cannot be read, or if the scenarios with a sketch (the numbers of a card's small
-    picture) in gallery.json are not just those of scenarios.json.
+    Raises InputError if a file cannot be read. Raises it too if the scenarios with sketches in gallery.json are not
+    just the scenarios in scenarios.json.
     """
     scenarios = {scenario.id: scenario for scenario in load_scenarios(data / "scenarios.json")}
     path = data / "gallery.json"
@@ -114,13 +116,16 @@ def load(data: Path) -> tuple[dict[str, Scenario], File]:
 def link(
     scenario: Scenario, setup: Setup, methods: Sequence[str], values: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """Return what `Nav.write` needs of the chapter Train: the values of its controls, the values before a reader moves
+    """Return a tuple of what `Nav.write` needs: the values of the chapter's controls, the values before a reader moves
     them, and a program.
 
-    The first two are mappings by the control's key in the address. Where both have the same value for a control, the
-    address leaves the control out. The program is Python and prints the results of the set-up.
+    The first two are mappings by the control's key in the address. The address leaves out a control that has the same
+    value in both. The program is Python and prints the results of the set-up.
+
+    scenario: the chosen scenario.
+    setup: the set-up that its controls describe.
     methods: GRPO, GDPO and perhaps a third method.
-    values: of the controls of the scenario, by name.
+    values: the values of the scenario's controls, by name.
     """
     third = methods[len(BOTH_METHODS)] if len(methods) > len(BOTH_METHODS) else ""
     names = {"train-scenario": scenario.id, "train-compare": setup.comparison, "train-method": third}
@@ -138,7 +143,8 @@ def link(
 def kind(sketch: Mapping[str, Any], arms: bool) -> str:
     """Return the verdict on a set-up: one of VERDICTS, or one of ENDS if its policy has arms.
 
-    sketch: the numbers that the function `sketch` returns for it.
+    sketch: the numbers that the function `sketch` returns for the set-up.
+    arms: whether its policy chooses an answer (True) or has coins (False).
     """
     if arms:
         return verdict_on_arms(*(sketch[m]["last"] for m in BOTH_METHODS))
@@ -151,9 +157,10 @@ def _never(steps: Sequence[int | None]) -> list[float]:
 
 
 def label(sketch: Mapping[str, Any], arms: bool) -> str:
-    """Return the verdict on a set-up in a few words. For coins it compares the epochs until the last one is learnt, as
-    in "GDPO 1.9× faster"; for three answers (arms) it says under which method the policy ends right, as in "only GDPO
-    is right".
+    """Return the verdict on a set-up in a few words.
+
+    For coins the words compare the epochs until the last coin is learnt, as in "GDPO 1.9× faster". For answers (arms)
+    they say under which method the policy ends right, as in "only GDPO is right".
 
     sketch: the numbers that the function `sketch` returns for the set-up.
     arms: whether its policy chooses an answer (True) or has coins (False).
@@ -175,8 +182,14 @@ def label(sketch: Mapping[str, Any], arms: bool) -> str:
 def _in_short(sketch: Mapping[str, Any], arms: bool) -> str:
     """Return the verdict on a sketch without what the title of the card's row already says, such as "faster".
 
-    For coins: "1.9×" where one method is so many times faster; "only GDPO" where the other one does not learn all
-    coins; "neither gets there"; or "" for no difference. For arms: "both", "neither", "GDPO alone" or "GRPO alone".
+    For coins it is one of four texts:
+
+    - "1.9×" if one method is so many times faster
+    - "only GDPO" if GRPO does not learn all coins, and "only GRPO" if GDPO does not
+    - "neither gets there"
+    - "" for no difference
+
+    For arms it is "both", "neither", "GDPO alone" or "GRPO alone".
     """
     ending, words = kind(sketch, arms), label(sketch, arms).split()
     if arms:
@@ -186,11 +199,13 @@ def _in_short(sketch: Mapping[str, Any], arms: bool) -> str:
 
 
 def _spark(sketch: Mapping[str, Any], arms: bool) -> Html:
-    """Draw a sketch: the curves of GRPO and GDPO over the epochs, and a line between the epochs at which the two have
-    learnt.
+    """Draw a sketch: the curves of GRPO and GDPO over the epochs, and a line across the picture at the probability
+    LEARNT.
 
-    To have learnt is to have learnt all coins or, with arms, the right answer. The line between the epochs is left out
-    if neither method is faster, or if one never learns. A line across the picture marks LEARNT.
+    A thicker piece of that line is between the epochs at which the two methods have learnt. A method has learnt once it
+    has learnt all coins or, with arms, the right answer. The piece is left out if neither method is faster, or if one
+    never learns.
+
     sketch: as the function `sketch` returns it.
     arms: whether the policy has arms.
     """
@@ -239,9 +254,12 @@ Guesses = Mapping[str, str | None]
 def sketches(scenarios: Mapping[str, Scenario], file: File, comparison: str, lab: State) -> Sketches:
     """Return the sketch of each scenario, by its id, under a comparison.
 
-    A scenario that is about another comparison alone is sketched under that one. The sketches come from `file`, which
-    is as `load` returns it. Only the scenario of the Lab's answers is trained anew, if marks, pays or weights of the
-    Lab differ from those for which the file was made.
+    A scenario that is about another comparison alone is sketched under that comparison. The scenario of the Lab's
+    answers is trained anew if the Lab's marks, pays or weights are not the ones for which the file was made. All other
+    sketches come from `file`.
+
+    file: as `load` returns it.
+    comparison: a key of COMPARISONS.
     lab: the state of the Lab's board.
     """
     by_scenario = {}
@@ -262,8 +280,9 @@ def is_of_another_comparison(scenario: Scenario, comparison: str) -> bool:
 def kinds(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str) -> list[str]:
     """Return the verdict of `kind` on each set-up of coins, for example that GDPO is faster there.
 
-    Set-ups that are made for a single comparison, other than this one, are left out.
-    shown: what `sketch` returned for each scenario, by its id.
+    Set-ups that are made for another comparison alone are left out.
+
+    shown: the sketch of each scenario, by its id.
     comparison: a key of COMPARISONS.
     """
     counted = [s for s in scenarios.values() if not s.setup.arms and not is_of_another_comparison(s, comparison)]
@@ -274,6 +293,7 @@ def summary(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str,
     """Return a paragraph on how the set-ups end, or, for a reader who predicts, on how many predictions were right.
 
     shown: the sketch of each scenario, by its id.
+    comparison: a key of COMPARISONS.
     score: the sentence on the predictions, "" while nothing is predicted; None for a reader who does not predict.
     """
     if score is not None:
@@ -284,12 +304,13 @@ def summary(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str,
 
 
 def gallery(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str, guesses: Guesses | None) -> Html:
-    """Return all cards, in a row per verdict. For a reader who predicts verdicts, all are in one row, which tells none.
+    """Return all cards, in a row per verdict. For a reader who predicts verdicts, the cards of coins are in one row,
+    which tells no verdict. The cards with arms always have a row of their own.
 
-    Set-ups with arms have a row of their own in either case.
-    shown: the sketches, by scenario.
-    guesses: by scenario, the verdict that the reader predicted, or None or "" where the reader has not predicted yet;
-        in place of the mapping it is None for a reader who does not predict at all.
+    shown: the sketch of each scenario, by its id.
+    comparison: a key of COMPARISONS.
+    guesses: by scenario, the verdict that the reader predicted, or None or "" while there is no prediction. For a
+        reader who does not predict at all, None stands in place of the mapping.
     """
     places: dict[str, list[Html]] = {name: [] for name in ("guessed", *ROWS)}
     for s in scenarios.values():
@@ -305,11 +326,12 @@ def _card(s: Scenario, drawn: Mapping[str, Any], comparison: str, guesses: Guess
     """Return the card of a set-up, with its title.
 
     If the reader does not predict (`guesses` is None), the card has a small picture and the verdict. Otherwise it has
-    no picture: it has facts about the set-up until the reader has predicted it, and then the verdict and whether the
-    prediction was right.
+    no picture. It then has facts about the set-up until the reader has predicted it, and from then on the verdict and
+    whether the prediction was right.
+
     s: the scenario.
-    drawn: its sketch.
-    comparison: the key of COMPARISONS under which it is drawn.
+    drawn: the sketch of the scenario.
+    comparison: the key of COMPARISONS that the reader chose.
     guesses: as in `gallery`.
     """
     arms = bool(s.setup.arms)
@@ -330,8 +352,8 @@ def _card(s: Scenario, drawn: Mapping[str, Any], comparison: str, guesses: Guess
 def score(scenarios: Mapping[str, Scenario], shown: Sketches, guesses: Guesses) -> str:
     """Return a sentence on how many predictions were right; "" while nothing is predicted.
 
-    shown: the sketches, by scenario.
-    guesses: by scenario, the predicted verdict, or None or "" where none is predicted yet.
+    shown: the sketch of each scenario, by its id.
+    guesses: by scenario, the predicted verdict, or None or "" while none is predicted.
     """
     guessed = [s for s in scenarios.values() if guesses[s.id]]
     right = sum(kind(shown[s.id], bool(s.setup.arms)) == guesses[s.id] for s in guessed)
@@ -339,73 +361,3 @@ def score(scenarios: Mapping[str, Scenario], shown: Sketches, guesses: Guesses) 
         return ""
     last = ", and that was the last one" if len(guessed) == len(scenarios) else ""
     return f"You were right in {right} of {count(len(guessed), 'prediction')}{last}."
-
-
-# --- the conflict ----------------------------------------------------------------------------------------------------
-
-
-def weights_table(file: File, scenario: Scenario, setup: Setup) -> Html | str:
-    """Return a table of which answer wins at each weight of conciseness and with the gate, a row per method, and
-    sentences.
-
-    The right answer wins if its final probability is LEARNT or more, and a wrong one if that probability is 1 − LEARNT
-    or less. The result is empty if the reader changed anything in the scenario but weights, gate and comparison.
-    file: the content of data/gallery.json, which holds these probabilities.
-    """
-    as_shipped = replace(scenario.setup, match_scale=setup.match_scale, weights=None, gate=None)
-    if replace(setup, weights=None, gate=None) != as_shipped:
-        return ""
-    endings = file["weights"][scenario.id][setup.comparison]
-    here = "gate" if setup.gate else (setup.weights or (1.0, 1.0))[1]
-    columns = [*WEIGHTS, "gate"]
-    rows = [
-        Row([NAMES[m], *(_result(p, column == here) for column, (p, _) in zip(columns, cells, strict=True))], m)
-        for m, cells in endings.items()
-    ]
-    need = {m: _largest(cells) for m, cells in endings.items()}
-    each = listing([f"{'none of these' if w is None else number(w)} under {NAMES[m]}" for m, w in need.items()])
-    gate = (
-        "Behind the gate the right answer wins under every method, at any weight."
-        if all(cells[-1][0] >= LEARNT for cells in endings.values())
-        else "Behind this gate the right answer does not win: an answer that is not concise pays a penalty here, and "
-        "the gate spares wrong answers this penalty."
-    )
-    sentences = (
-        f"The right answer wins if the policy gives it in the end with a probability of {LEARNT:g} or more. Of these "
-        f"weights of conciseness, the largest with which the right answer wins is **{each}**. {gate}",
-        "Normalising does not know which reward matters more. It moves the weight up to which the right answer wins, "
-        "but it does not choose the weight. A gate needs no weight to be found if the gated reward is never below 0; "
-        "otherwise let the gate set it to its worst value.",
-    )
-    caption = (
-        "Which answer wins at each weight of conciseness (correctness weighs 1): ✓ the right one, ✗ a wrong one, "
-        "~ none. Below: the final probability of the right one."
-    )
-    head = ["", *(f"{w:g}" for w in WEIGHTS), "gate"]
-    return join(table(head, rows, "ends", caption), *(tag("p", prose(sentence)) for sentence in sentences))
-
-
-def _result(p: float, here: bool) -> Html:
-    """Return a cell of `weights_table`: which answer wins, and the final probability of the right answer.
-
-    p: that probability.
-    here: whether the reader's set-up has the weight of this cell.
-    """
-    name, sign = ("right", "✓") if p >= LEARNT else ("wrong", "✗") if p <= 1 - LEARNT else ("open", "~")
-    return tag("span", tag("b", sign), tag("small", probability(p)), kind=f"{name}{' here' if here else ''}")
-
-
-def _largest(cells: Sequence[Sequence[Any]]) -> float | None:
-    """Return the largest of WEIGHTS up to which the right answer wins at each weight; None if it does not win at the
-    smallest.
-
-    To win, it needs a final probability of LEARNT or more.
-    cells: a pair for each of WEIGHTS, and a last one for the gate, which does not count here; the first number of a
-        pair is that probability.
-    """
-    largest = None
-    for weight, (p, _) in zip(reversed(WEIGHTS), reversed(cells[:-1]), strict=True):
-        if p < LEARNT:
-            break
-        largest = weight
-    return largest

@@ -40,6 +40,7 @@ def pass_rates(marks: Sequence[Sequence[float]]) -> tuple[float, ...]:
     """Return the share of answers that passes each mark, but at least 0.5 / n and at most 1 − 0.5 / n for n answers.
 
     The shares are rounded to four decimals.
+
     marks: (answers, rewards).
 
     >>> pass_rates([[1, 0], [1, 0], [0, 0], [1, 0]])
@@ -50,11 +51,14 @@ def pass_rates(marks: Sequence[Sequence[float]]) -> tuple[float, ...]:
 
 
 def as_coins(lab: State) -> tuple[list[float], list[float]]:
-    """Return two lists, the starting probabilities and the pays of the coins that stand for the Lab's marks, one per
-    mark.
+    """Return two lists, one entry per mark of the Lab: the starting probabilities and the pays of the coins that stand
+    for the marks.
 
-    A mark of 0 and 1 becomes a coin that starts at its pass rate and has its pay. A mark with other values becomes a
-    coin that starts at one half, with a pay that gives the reward the same standard deviation.
+    A mark whose values are 0 and 1 becomes a coin that starts at the mark's pass rate and has the mark's pay. A mark
+    with other values becomes a coin that starts at one half, with a pay that gives the reward the same standard
+    deviation.
+
+    lab: the state of the Lab's board.
     """
     starts, pays = list(pass_rates(lab.marks)), list(lab.pays)
     for k, mark in enumerate(zip(*lab.marks, strict=True)):
@@ -79,11 +83,13 @@ def scenario_values(scenario: Scenario) -> dict[str, Any]:
 
 
 def linked_values(scenario: Scenario, page: Nav) -> dict[str, Any]:
-    """Return the values of a scenario's controls, by name: those of the address, or the scenario's where the address
-    has none.
+    """Return the values of a scenario's controls, by name. They are the values of the address, or the scenario's own
+    where the address has none.
 
     A value of the address that a control cannot take is replaced by the scenario's value, or by the nearest value that
     the control can take.
+
+    page: holds the values of the address.
     """
     values, arms = scenario_values(scenario), bool(scenario.setup.arms)
     for name in ("start", "pays", "weights"):
@@ -108,8 +114,11 @@ def for_all(page: Nav, linked: Scenario) -> tuple[mo.ui.radio, mo.ui.dropdown]:
     """Return two controls that stay as they are when another scenario is chosen: how methods are compared, and the
     third method that is shown.
 
-    They have the values of the address. If the scenario `linked`, which the address names, is about a single
-    comparison, the first control is at "equal", because the value in the address is that scenario's own.
+    They have the values of the address. One case is different: the scenario that the address names may be about a
+    single comparison. Then the value in the address is that scenario's own, and the first control is at "equal".
+
+    page: holds the values of the address.
+    linked: the scenario that the address names.
     """
     compare = page.given("train-compare") if linked.setup.comparison == "equal" else "equal"
     titles = {title: name for name, title in TITLES.items()}
@@ -135,11 +144,11 @@ def question(scenario: Scenario) -> mo.ui.radio:
 def elements(scenario: Scenario, values: Mapping[str, Any]) -> mo.ui.dictionary:
     """Return the controls of a scenario, by name.
 
-    values: their values, by name.
+    Some controls exist only in some scenarios. Starts, pays and weights are missing in the scenario that takes them
+    from the Lab. Scenarios with arms have a gate and no noise; scenarios with coins have noise and no gate. "compare"
+    exists if the scenario is about a single comparison.
 
-    Some controls exist only in some scenarios. Starts, pays and weights are missing where they are those of the Lab.
-    Scenarios with arms have a gate and no noise; those with coins have noise and no gate. "compare" exists if the
-    scenario is about a single comparison.
+    values: the values of the controls, by name.
     """
     made: dict[str, Any] = {}
     names = rewards(scenario)
@@ -191,10 +200,10 @@ def rewards(scenario: Scenario) -> list[str]:
 
 
 def panel(scenario: Scenario, controls: Mapping[str, Any]) -> mo.Html:
-    """Return the sliders of start, pay and weight, a row per reward. The scenario of the Lab's answers has a link to
-    the Lab instead.
+    """Return the sliders of start, pay and weight, a row per reward. For the scenario that takes the Lab's answers,
+    return a sentence and a link to the Lab, without sliders.
 
-    controls: the elements of the scenario, by name.
+    controls: the controls of the scenario, by name.
     """
     if scenario.from_marks:
         link = tag("a", "Change them in the Lab →", href="?at=lab")
@@ -209,11 +218,13 @@ def panel(scenario: Scenario, controls: Mapping[str, Any]) -> mo.Html:
 
 
 def further(controls: Mapping[str, Any], compare: mo.ui.radio, third: mo.ui.dropdown, reset: mo.ui.button) -> mo.Html:
-    """Return a line with the controls that concern all rewards, and below it a fold with those that few readers need.
+    """Return a line with the controls that concern all rewards, and below it a fold with controls that few readers
+    need.
 
-    controls: the elements of the scenario, by name.
-    compare, third: the controls that `for_all` returns, of which `compare` is used only if the scenario has none of its
+    controls: the controls of the scenario, by name.
+    compare: the control, from `for_all`, of how methods are compared. It is used only if the scenario has none of its
         own.
+    third: the control, from `for_all`, of the third method.
     reset: the button that brings the values of the scenario back.
     """
     line = [controls.get("compare", compare), *(controls[name] for name in ("gate",) if name in controls)]
@@ -225,9 +236,9 @@ def further(controls: Mapping[str, Any], compare: mo.ui.radio, third: mo.ui.drop
 def setup_of(scenario: Scenario, comparison: str, values: Mapping[str, Any], lab: State) -> Setup:
     """Return the `Setup` that the values of a scenario's controls describe.
 
-    comparison: how the methods are compared, a key of COMPARISONS; a scenario that is about a single comparison has a
-        control of its own for it, and `values["compare"]` counts instead.
-    values: those of the controls, by name.
+    comparison: how the methods are compared, a key of COMPARISONS. A scenario that is about a single comparison has a
+        control of its own for it; then `values["compare"]` counts instead.
+    values: the values of the controls, by name.
     lab: the state of the Lab's board, from which the scenario of the Lab's answers takes starts, pays and weights.
     """
     if scenario.from_marks:

@@ -24,7 +24,7 @@ ROOM = 0.085  # the width of a number, as a share of the epochs
 def draw(scenario: Scenario, setup: Setup, runs: Runs, limits: Mapping[str, Tensor]) -> Html:
     """Return a chart per coin or answer, side by side, all with the same axes.
 
-    runs: by method.
+    runs: the trained runs, by method.
     limits: by method, the probabilities in the infinite-group limit, (epochs + 1, coins or answers).
     """
     rows = curves(scenario.coins, runs, limits, every=-(-setup.epochs // POINTS))
@@ -44,9 +44,10 @@ def draw(scenario: Scenario, setup: Setup, runs: Runs, limits: Mapping[str, Tens
 
 def _marks(there: Sequence[tuple[float, str]], epochs: int) -> list[dict]:
     """Return the `marks` that `charts.learning` draws: a dict per method that learns a coin. It holds the epoch at
-    which the method has learnt the coin, and where in the chart that number is written.
+    which the method has learnt the coin, and where in the chart the number of this epoch is written.
 
     The places are chosen so that a number does not stand on the upright line of another method.
+
     there: pairs of the epoch and the method's title, the fastest method first.
     epochs: how many epochs were trained.
     """
@@ -94,6 +95,7 @@ def medians_table(scenario: Scenario, setup: Setup, methods: Sequence[str]) -> m
 def curves_table(scenario: Scenario, runs: Runs, limits: Mapping[str, Tensor]) -> mo.ui.table:
     """Return a table that the reader can page through, with a row per coin, method and epoch of the curves.
 
-    runs, limits: by method, the trained runs, and the curves for infinitely large groups.
+    runs: the trained runs, by method.
+    limits: by method, the curves for infinitely large groups, (epochs + 1, coins or answers).
     """
     return mo.ui.table(curves(scenario.coins, runs, limits), selection=None, page_size=10)

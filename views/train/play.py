@@ -14,9 +14,9 @@ class Play(anywidget.AnyWidget):
     """The button that plays the curves of Train, and a counter of epochs. The curves play once when they are first
     seen, and then each time the button is pressed.
 
-    The counter shows the current epoch while they play, and the last one otherwise. The whole curves are always drawn;
-    while they play, `theme.css` hides what lies right of the current epoch. Nothing plays on a narrow screen or for a
-    reader who asked for reduced motion, and paper has the whole curves.
+    The counter shows the current epoch while the curves play, and at other times the last epoch. The whole curves are
+    always drawn. While they play, `theme.css` hides what lies right of the current epoch. Nothing plays on a narrow
+    screen, or for a reader who asked for reduced motion. On paper the curves are whole.
     """
 
     _esm = (HERE / "play.js").read_text(encoding="utf-8")

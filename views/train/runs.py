@@ -1,5 +1,5 @@
-"""Training runs and infinite-group limits, each computed once for all visitors by set-up and method. Their curves as
-rows of a table, and a program that prints their results, are here too.
+"""Training runs and infinite-group limits, each computed once for all visitors by set-up and method. The rows of a
+table of their curves, and a program that prints their results, are here too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -55,8 +55,10 @@ def each(compute: Callable[..., Any], methods: Sequence[str], p0: Sequence[float
     """Return what compute(method, p0, **options) gives for each method, by method.
 
     It is computed in other processes, and once for all visitors.
+
     compute: `gdpo_core.train` or `gdpo_core.mean_field`.
-    p0, options: arguments of these two functions; p0 holds the probabilities at the start.
+    p0: the probabilities at the start.
+    options: further arguments of these two functions.
 
     Raises InputError, as these functions do.
     """
@@ -83,14 +85,15 @@ def train(setup: Setup, methods: Sequence[str] = BOTH_METHODS) -> Runs:
 
 
 def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every: int = 1) -> list[dict]:
-    """Return a dict per method, coin or answer, and epoch: the coin's probability in the runs and in the infinite-group
-    limit.
+    """Return a dict per method, coin or answer, and epoch: the probability of the coin or answer in the runs and in the
+    infinite-group limit.
 
-    The keys are of (the coin's name), method (its title), epoch, median, low and high (the ends of the band over seeds)
-    and limit. Probabilities are rounded to four decimals.
-    coins: the names.
-    runs: by method.
-    limits: by method, (epochs + 1, coins).
+    The keys are of (the name of the coin or answer), method (its title), epoch, median, low and high (the ends of the
+    band over seeds) and limit. Probabilities are rounded to four decimals.
+
+    coins: the names of the coins or answers.
+    runs: the trained runs, by method.
+    limits: by method, the probabilities in the infinite-group limit, (epochs + 1, coins or answers).
     every: 1 for all epochs, n for every nth.
     """
     rows = []

@@ -1,5 +1,5 @@
-"""The verdict of Train on the runs that it shows, in sentences. They follow from the runs' medians over seeds, and hold
-for every set-up that a reader may choose.
+"""The verdict of Train on the runs that it shows, in sentences. The sentences follow from the runs' medians over seeds,
+and are true for every set-up that a reader may choose.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ def result(setup: Setup, coins: Sequence[str], runs: Runs) -> Html:
     GRPO and GDPO.
 
     coins: the names of the coins or answers.
-    runs: by method.
+    runs: the trained runs, by method.
     """
     head, *more = _of_arms(setup, coins, runs) if setup.arms else _of_coins(setup, coins, runs)
     under = "" if setup.comparison == "equal" else f"{UNDER[setup.comparison]}: "
@@ -33,9 +33,10 @@ def result(setup: Setup, coins: Sequence[str], runs: Runs) -> Html:
 
 
 def learnable(setup: Setup) -> list[int]:
-    """Return the numbers, from 0, of the coins that a method can learn: those whose weight and pay are not 0.
+    """Return the numbers, from 0, of the coins that a method can learn: the coins whose weight and pay are not 0.
 
-    If one draw sometimes decides for all coins (`together`), all can be learnt as soon as one of them can.
+    If one draw sometimes decides for all coins (`together` is above 0), all coins can be learnt as soon as one of them
+    can.
 
     >>> learnable(Setup((0.5, 0.5), weights=(0, 1))), learnable(Setup((0.5, 0.5), weights=(0, 1), together=0.5))
     ([1], [0, 1])
@@ -47,7 +48,11 @@ def learnable(setup: Setup) -> list[int]:
 
 
 def _of_coins(setup: Setup, coins: Sequence[str], runs: Runs) -> list[Html | str]:
-    """Return the sentences on GRPO and GDPO where the policy has coins, the bold one first."""
+    """Return the sentences on GRPO and GDPO if the policy has coins, the bold sentence first.
+
+    coins: the names of the coins.
+    runs: the trained runs, by method.
+    """
     judged = learnable(setup)
     if not judged:
         return ["Nothing is learnt: no coin's reward counts."]
@@ -85,7 +90,8 @@ def _capital(words: str) -> str:
 def _epochs(key: str, steps: float, unit: bool = False) -> Html:
     """Return a number of epochs in the colour of the method `key`.
 
-    unit: whether "epoch" or "epochs" follows.
+    steps: the number of epochs.
+    unit: whether the word "epoch" or "epochs" follows the number.
     """
     return join(method(key, f"{steps:g}"), f" epoch{'' if steps == 1 else 's'}" if unit else "")
 
@@ -97,7 +103,11 @@ def _left(coins: Sequence[str]) -> str:
 
 
 def _some(steps: Steps) -> str:
-    """Return a sentence on how many coins each method learns, if neither learns all of them; "" for a single coin."""
+    """Return a sentence on how many coins each method learns, for the case that neither method learns all coins. For a
+    single coin it is "".
+
+    steps: by method, the epoch at which each coin is learnt, infinite for never.
+    """
     grpo, gdpo = (sum(epoch < inf for epoch in steps[m]) for m in BOTH_METHODS)
     many = len(steps["grpo"])
     if not grpo and not gdpo:
@@ -109,6 +119,7 @@ def _pace(steps: Steps, every: str) -> Html:
     """Return a sentence on how many epochs each method needs to learn all coins. It is meant for methods that are about
     as fast.
 
+    steps: by method, the epoch at which each coin is learnt.
     every: words for all coins that are to be learnt.
     """
     grpo, gdpo = (max(steps[m]) for m in BOTH_METHODS)
@@ -122,7 +133,7 @@ def _pace(steps: Steps, every: str) -> Html:
 
 
 def _apart(steps: Steps, names: Sequence[str]) -> list[Html]:
-    """Return a sentence for each coin that takes one of GRPO and GDPO clearly more epochs to learn than the other.
+    """Return a sentence for each coin that clearly takes GRPO more epochs to learn than GDPO, or GDPO more than GRPO.
 
     steps: by method, the epoch at which each coin is learnt.
     names: the names of the coins, in the same order.
@@ -142,9 +153,10 @@ def _apart(steps: Steps, names: Sequence[str]) -> list[Html]:
 def _first(steps: Steps, every: str, epochs: int) -> Html:
     """Return a sentence on how many epochs the faster and the slower method need to learn all coins.
 
-    steps: by method, of which there are two, and the faster one has to come first.
+    steps: for the faster method and then for the slower one, the epoch at which each coin is learnt, infinite for
+        never.
     every: words for all these coins.
-    epochs: how many were trained, for a method that does not learn all.
+    epochs: how many epochs were trained. The sentence says so of a slower method that does not learn all coins.
     """
     (first, ahead), (second, behind) = steps.items()
     head = join(f"{NAMES[first]} brings {every} to p = {LEARNT:g} in ", _epochs(first, max(ahead), True), ", ")
@@ -154,11 +166,11 @@ def _first(steps: Steps, every: str, epochs: int) -> Html:
 
 
 def _loss(steps: Steps, names: Sequence[str], pays: Sequence[float]) -> Html | str:
-    """Return a sentence on the coins that the faster method learns clearly later than the slower one; "" if there is
+    """Return a sentence on the coins that the faster method learns clearly later than the slower one; "" if there are
     none.
 
-    steps: by method, of which there are two, and the faster one has to come first.
-    names, pays: of the coins, in the order of the epochs in `steps`.
+    steps: for the faster method and then for the slower one, the epoch at which each coin is learnt.
+    names, pays: the names and the pays of the coins, in the order of the epochs in `steps`.
     """
     pairs = [*zip(*steps.values(), strict=True)]
     lost = [k for k, (took, would) in enumerate(pairs) if took > would and not alike(took, would)]
@@ -176,8 +188,11 @@ def _loss(steps: Steps, names: Sequence[str], pays: Sequence[float]) -> Html | s
 
 
 def _of_arms(setup: Setup, answers: Sequence[str], runs: Runs) -> list[Html | str]:
-    """Return two sentences on GRPO and GDPO where the policy chooses among answers. They say on which answer each
-    method settles, for bold type, and at which probability the right answer ends.
+    """Return two sentences on GRPO and GDPO if the policy chooses among answers. The first, which is shown in bold,
+    says on which answer each method settles. The second says at which probability the right answer ends.
+
+    answers: the names of the answers, the right answer first.
+    runs: the trained runs, by method.
     """
     last = {m: runs[m].p[:, -1].median(0).values.tolist() for m in BOTH_METHODS}
     ends = {m: answers[p.index(max(p))] if max(p) >= LEARNT else "" for m, p in last.items()}
@@ -205,10 +220,12 @@ def _end(p: float) -> str:
 
 
 def _of_third(setup: Setup, coins: Sequence[str], key: str, runs: Runs) -> str:
-    """Return a sentence on the third method, whose id is `key`; "" if the policy has coins and none can be learnt.
+    """Return a sentence on the third method, to follow the sentences of `_of_coins` or `_of_arms`; "" if the policy has
+    coins and none can be learnt.
 
-    The sentence follows those of `_of_coins` or `_of_arms`.
     coins: the names of the coins or answers.
+    key: the id of the third method.
+    runs: the trained runs, by method.
     """
     name = NAMES[key]
     if setup.arms:

@@ -38,8 +38,10 @@ QUESTIONS = (  # for coins and for answers: the question, and the words of its o
 
 def headline(comparison: str, predicts: bool) -> str:
     """Return the headline of the chapter: its claim about the methods, or a question if the reader predicts first.
+    `tests/test_train.py` tests the claims on our set-ups.
 
-    comparison: how the methods are compared, a key of HEADLINES. `tests/test_train.py` tests the claims on our set-ups.
+    comparison: how the methods are compared, a key of HEADLINES.
+    predicts: whether the reader predicts first.
     """
     return PREDICT if predicts else HEADLINES[comparison]
 
@@ -75,10 +77,11 @@ def counts(comparison: str, kinds: Sequence[str], arms: Sequence[Scenario], unco
     """Return sentences that say in how many of our set-ups of coins GDPO is faster, slower or no different under a
     comparison.
 
-    Set-ups that are made for one comparison only, and not for this one, do not count.
+    A set-up that was made for another comparison alone does not count.
+
     comparison: a key of COMPARISONS.
     kinds: the verdicts on the set-ups of coins that count.
-    arms: the scenarios in which the policy chooses one of several answers, of which each scenario has the same number.
+    arms: the scenarios in which the policy chooses one of several answers. All of them have the same number of answers.
     uncounted: the scenarios of the set-ups of coins that do not count.
     """
     faster, slower, never = (kinds.count(kind) for kind in (FASTER, SLOWER, NEITHER))
@@ -96,8 +99,8 @@ def counts(comparison: str, kinds: Sequence[str], arms: Sequence[Scenario], unco
 
 
 def _dashed(set_ups: Sequence[Scenario]) -> str:
-    """Return a sentence on the set-up that does not count under the chosen comparison of the methods, since it was made
-    for another one; its card is dashed. "" if there is none.
+    """Return a sentence on the set-up that does not count under the chosen comparison, because it was made for another
+    comparison; its card is dashed. "" if there is no such set-up.
 
     set_ups: the scenario of that set-up, or none.
 

@@ -1,5 +1,5 @@
-"""The section "Should I?": the advice of `gdpo_audit.advice` on whether to use GDPO, for the Lab's rewards or for those
-of an audited run.
+"""The section "Should I?": the advice of `gdpo_audit.advice` on whether to use GDPO, for the Lab's rewards or for the
+rewards of an audited run.
 """
 
 from collections.abc import Sequence
@@ -32,21 +32,25 @@ _MARKS = {  # 14 × 14, told apart by shape
 
 @lru_cache(maxsize=64)  # a report has half a megabyte
 def report_of(lab: State, gate: str) -> AuditReport:
-    """Return the report on the Lab's answers, which are audited in another process as if they were one group of a run's
-    log.
+    """Return the report on the Lab's answers. They are audited in another process, as if they were one group of a run's
+    log. The last 64 reports are kept.
 
-    gate: a key of GATES, which says which rewards count only for right answers. The last 64 reports are kept.
+    lab: the state of the Lab's board.
+    gate: a key of GATES, which says which rewards count only for right answers.
     """
     return elsewhere(of_group, tuple(map(tuple, rewards(lab, gate))), REWARDS, lab.weights)
 
 
 def section(advice: Sequence[Answer], report: AuditReport | None, lab: State | None = None) -> mo.Html:
-    """Return the section "Should I?": the verdict, a line for each check in which GDPO changes something, a fold with
-    the other checks, and a line that says that no normalisation puts the primary reward first.
+    """Return the section "Should I?".
+
+    It has the verdict, a line for each check in which GDPO changes something, and a fold with all other checks. Its
+    last line says that no normalisation puts the primary reward first.
 
     advice: the answers of the checks.
-    report: of the rewards that are judged; None if no run is audited, and the section then says how to get a report.
-    lab: the state of the Lab's board if its rewards are judged, None if those of a run are.
+    report: the report on the rewards that are judged. None if no run is audited; the section then says how to get a
+        report.
+    lab: the state of the Lab's board if its rewards are judged, None if the rewards of a run are.
     """
     heading = tag("h2", "Should I?")
     if report is None:
@@ -62,7 +66,11 @@ def section(advice: Sequence[Answer], report: AuditReport | None, lab: State | N
 
 
 def _of_paper(lab: State) -> str:
-    """Return a note that the checks follow the paper's formulas, while the Lab shows those of another convention."""
+    """Return a note that the checks follow the paper's formulas, while the Lab shows the advantages of another
+    convention. It is meant for a Lab whose convention is not the paper's.
+
+    lab: names the convention.
+    """
     here = CONVENTIONS[lab.convention].name
     return f"These checks follow the paper's formulas. The Lab now shows those of {here}, which may differ from them."
 

@@ -49,9 +49,10 @@ def answer(text: str) -> Html:
 
 
 def _told(check: ConfigCheck) -> Html:
-    """Return the result of a check of a configuration as HTML. It has the facts of the configuration; the lines with
-    which the run writes a log that can be audited; and the traps that the configuration holds. Where it holds no trap
-    that is known, a sentence says so.
+    """Return the result of a check of a configuration as HTML.
+
+    It has the facts of the configuration, the lines with which the run writes a log that can be audited, and the traps
+    that the configuration holds. If it holds no known trap, a sentence says so.
     """
     facts = (tag("p", tag("b", name), " ", says) for name, says in check.facts.items())
     wanted = [tag("p", "These lines make a log that can be audited:")] if check.lines else []
@@ -61,8 +62,8 @@ def _told(check: ConfigCheck) -> Html:
 
 
 def _trap(trap: FoundTrap) -> Html:
-    """Return a trap of a configuration: its place there, what happens, the line to write instead, and the source of the
-    trainer that says so.
+    """Return a trap as HTML. It has the trap's severity, id and place in the configuration, what happens, and the line
+    to write instead. Its last line says where in the trainer's code or documents this was read.
     """
     where = f" {trap.place.removeprefix(PASTED).replace(':', 'line ', 1)}" * bool(trap.place)
     title = tag("h3", f"{trap.severity}: {trap.id} ", tag("small", where))

@@ -25,10 +25,10 @@ _TELLS = "ties them", "tells them apart"
 
 
 def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
-    """Yield a tuple per claim: the claim, whether it holds (TRUE, PARTLY or FALSE), what shows that, and a place to see
-    it.
+    """Yield a tuple per claim: the claim, whether it holds (TRUE, PARTLY or FALSE), what shows that, and a place where
+    a reader can see it.
 
-    The place is itself a tuple: the key of a chapter, and for the chapter Train the id of a scenario; or it is empty.
+    The place is a tuple too: (chapter,), or ("train", id of a scenario), or () for no place.
     """
     pair = [[1, 0, 1], [0, 1, 1]]
     tied, split = ([*pair, *further] for further in ([[1, 1, 0], [0, 0, 1]], [[1, 1, 0], [1, 0, 1]]))

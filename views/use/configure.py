@@ -38,10 +38,13 @@ FOLLOWS = "For the pay and the weights that **the Lab shows now**, or for **the 
 def choice(page: Nav, key: str, label: str, titles: dict[str, str], of_run: str = "") -> mo.ui.dropdown:
     """Return a dropdown whose values are the keys of `titles`, each shown by its title.
 
-    `of_run` is chosen at first, if it is one of these keys. Otherwise it is the key that the address of the page names
-    or, if it names none, the first key.
+    At first `of_run` is chosen, if it is one of these keys. Otherwise it is the key that the address of the page names
+    or, if the address names none, the first key.
+
+    page: holds the values of the address.
     key: the name of the control in the address.
     label: the label on the page.
+    titles: the titles of the choices, by key.
     of_run: the choice that fits the reader's own run, "" for none.
     """
     linked = of_run if of_run in titles else page.given(key, list(titles), next(iter(titles)))
@@ -54,7 +57,9 @@ def link(trainer: str, gate: str, source: str, lab: State) -> tuple[dict[str, st
 
     The first two are mappings by the control's key in the address. The program is Python and prints the trainer's
     advantages.
-    trainer, gate, source: keys of TRAINERS, GATES and SOURCES.
+
+    trainer, gate, source: the chosen keys of TRAINERS, GATES and SOURCES.
+    lab: the state of the Lab's board.
     """
     values = {"use-framework": trainer, "use-gate": gate, "use-source": source}
     return values, UNTOUCHED, program(FRAMEWORKS[trainer], lab, gate)
@@ -78,7 +83,9 @@ def rewards(lab: State, gate: str) -> list[list[float]]:
     """Return the rewards of the Lab's answers, (answers, rewards), with a gate put before some of them.
 
     A reward behind the gate is 0 for each answer whose first reward is less than a pass pays.
-    gate: a key of GATES, which says which rewards are behind it.
+
+    lab: the state of the Lab's board.
+    gate: a key of GATES, which says which rewards are behind the gate.
     """
     paid = gc.explain(lab.rewards).rewards
     for name in gated_rewards(gate):
@@ -92,13 +99,16 @@ def lengths(lab: State) -> list[int]:
 
 
 def lines(framework: str, lab: State, gate: str, run: AuditReport | None = None) -> str:
-    """Return the lines of configuration that switch GDPO on for the rewards of an audited run, or, without one, of the
-    Lab.
+    """Return the lines of configuration that switch GDPO on, for the rewards of an audited run or, without a run, for
+    the rewards of the Lab.
 
     The lines for the Lab begin with a comment on what its rewards pay. If every weight of the Lab is 0, the result is a
     single comment that says so.
+
     framework: the id of the trainer.
+    lab: the state of the Lab's board.
     gate: a key of GATES, which counts for the Lab alone.
+    run: the audited run, None for the Lab.
     """
     if run:
         weights, of_grpo = [run.run["weights_used"][name] for name in _names(run)], run.run["method"] != "gdpo"
@@ -141,9 +151,9 @@ def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditR
     trainer.
 
     lines: the lines of configuration, as the function `lines` returns them.
-    run: the audited run for which they are, None if they are for the Lab.
-    lab: the state of the Lab's board.
-    gate: the gate chosen in this chapter, a key of GATES, such as "none". These two count only without a run.
+    lab: the state of the Lab's board, which counts only without a run.
+    gate: the gate chosen in this chapter, a key of GATES such as "none", which counts only without a run.
+    run: the audited run for which the lines are, None if they are for the Lab.
     """
     log = _without_axolotl(config_lines.log_rewards(framework.id, _names(run)))
     return show(
@@ -172,6 +182,7 @@ def _shown_method(framework: Framework, lab: State) -> list[Html]:
     """Return this trainer's lines for the method that the Lab shows beside GRPO, or a sentence that none are known.
 
     The list is empty if that method is GDPO, whose lines are shown anyway.
+
     lab: the state of the Lab's board.
     """
     name = CHOSEN_METHODS[lab.method]
@@ -189,8 +200,8 @@ def _known(framework: Framework) -> list[Html]:
     """Return two folds: a table of what this trainer does on each case on which trainers differ, and a list of what is
     known of the trainer.
 
-    The entry "generic" stands for all trainers without an entry. Its first fold has those cases, for the reader to try
-    on code of their own, and its second fold what is known of such trainers.
+    The entry "generic" stands for all trainers without an entry. For it, the first fold has the same cases, for readers
+    to try on code of their own. The second fold has what is known of trainers without an entry.
     """
     if framework.id == "generic":
         return [
@@ -214,7 +225,7 @@ def _own_code() -> Html:
 def _read(facts: Iterable[tuple[str, str]]) -> Html:
     """Return a list of facts, each with where it was read.
 
-    facts: pairs of a sentence and a place.
+    facts: pairs of a sentence and the place where it was read.
     """
     return tag("ul", *(tag("li", says, " ", tag("small", f"Read in {read_in}.")) for says, read_in in facts))
 
@@ -224,8 +235,9 @@ def cases(trainers: Iterable[str] = ()) -> Html:
     what trainers give.
 
     “=” stands where a trainer gives what the paper's formula gives.
-    trainers: their titles, by default all. With a title that no trainer has, such as "paper", the table has only the
-        column of the paper's formula.
+
+    trainers: the titles of the trainers to show; by default all trainers are shown. Pass ["paper"], which is no
+        trainer's title, for a table with the column of the paper's formula alone.
     """
     stored = json.loads((ROOT / "data" / "matrix.json").read_text(encoding="utf-8"))
     paper, *trainers_read = stored["trainers"]
@@ -285,8 +297,8 @@ def _while_it_trains(framework: Framework) -> list[str]:
 
 
 def _version(framework: Framework) -> str:
-    """Return a trainer's title with its versions that have GDPO. For a trainer without GDPO, return what computes GDPO
-    there.
+    """Return a trainer's title with its versions that have GDPO. For a trainer without GDPO, return words for what
+    computes GDPO in its place.
     """
     first = framework.version.partition(";")[0]
     return f"{framework.title} {first}" if framework.read_in else first
@@ -299,8 +311,8 @@ def _newer(framework: Framework) -> Html | str:
 
 
 def _about(lab: State, gate: str) -> list[str]:
-    """Return a sentence on what the Lab's pays do under GDPO, if they differ, and one on what the gate does, if there
-    is one.
+    """Return sentences on the Lab: what its pays do under GDPO, if they differ, and what the gate does, if there is
+    one.
 
     gate: a key of GATES.
     """
@@ -317,8 +329,8 @@ def _about(lab: State, gate: str) -> list[str]:
 
 
 def program(framework: Framework, lab: State, gate: str) -> str:
-    """Return a Python program that prints this trainer's advantages of the Lab's answers, and how far they are from the
-    paper's. It has at most 15 lines.
+    """Return a Python program of at most 15 lines. It prints this trainer's advantages of the Lab's answers, and how
+    far they are from the advantages of the paper's formulas.
 
     lab: the state of the Lab's board, with its answers' marks and the weights.
     gate: a key of GATES.

@@ -17,7 +17,8 @@ from views.train import cards
 class Case:
     """A case for a method: what the rewards are like, what shows that the method fits, and where that can be seen.
 
-    rewards, shown_by: the two halves of a text; in `shown_by`, {verdict} stands for the verdict of the scenario.
+    rewards: the first half of a text, on what the rewards are like.
+    shown_by: the second half of the text, in which {verdict} stands for the verdict of the scenario.
     at: the key of a chapter.
     scenario: the id of a scenario, if the chapter is Train.
     """
@@ -102,10 +103,10 @@ def cases() -> list[tuple[Case, Case]]:
 
 @lru_cache(maxsize=1)
 def share_of_broken_ties_that_are_wrong() -> float:
-    """Return the share in the wrong order of those ties of a right and a wrong answer that GRPO has and GDPO breaks.
+    """Return the share of broken ties in the wrong order. A broken tie is a right and a wrong answer that GRPO ties and
+    GDPO does not. The share is 0 if there is none.
 
-    The answers are those that the chapter Evidence shows when it opens, and all marks weigh the same. The result is 0
-    if GDPO breaks no such tie.
+    The answers are those that the chapter Evidence shows when it opens, and all marks weigh the same.
     """
     pairs = _pairs()
     return pairs.wrong("gdpo", 1.0, pairs.broken()) or 0.0
@@ -113,10 +114,11 @@ def share_of_broken_ties_that_are_wrong() -> float:
 
 @lru_cache(maxsize=1)
 def weight_that_orders_broken_ties() -> str:
-    """Return as text the weight of correctness above which GDPO orders every tie of GRPO right that it breaks.
+    """Return as text the weight of correctness above which GDPO puts every tie that it breaks in the right order.
 
-    Ties are pairs of a right and a wrong answer, drawn as in the chapter Evidence before a reader changes anything, to
-    which GRPO gives one advantage at equal weights. GDPO breaks a tie if it gives them different ones.
+    A tie is a pair of a right and a wrong answer to which GRPO gives the same advantage at equal weights. GDPO breaks a
+    tie if it gives the two answers different advantages. The answers are those that the chapter Evidence shows when it
+    opens.
     """
     pairs = _pairs()
     return up(pairs.sufficient_weight("gdpo", pairs.broken()))
@@ -131,7 +133,8 @@ def _pairs() -> prompts.Pairs:
 def _epochs_of_dense(coin: int) -> dict[str, int]:
     """Return in how many epochs "gdpo" and "grpo" learn a coin of the scenario `dense`, by method.
 
-    They are those of the comparison "equal", in which both methods have advantages of unit std.
+    The comparison is "equal", in which both methods have advantages of unit std.
+
     coin: the coin's number, from 0.
     """
     sketch = cards.load(ROOT / "data")[1]["sketches"]["dense"]["equal"]
@@ -141,10 +144,10 @@ def _epochs_of_dense(coin: int) -> dict[str, int]:
 def _in_train(scenario: str) -> str:
     """Return the verdict on a scenario of Train, as words of a sentence.
 
-    scenario: the id of the scenario.
-
-    The words are a clause, such as "GDPO is faster". Where the policy chooses among answers, they are words that can
+    The words are a clause, such as "GDPO is faster". If the policy of the scenario chooses among answers, the words can
     follow "the answer is".
+
+    scenario: the id of the scenario.
     """
     verdict = cards.load(ROOT / "data")[0][scenario].verdict
     verdict = f"GDPO is {verdict.removeprefix('GDPO ')}" if verdict.startswith("GDPO ") else verdict
