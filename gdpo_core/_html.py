@@ -134,8 +134,10 @@ def table(
     head: the headings of the columns; without any the table has no head. rows: the cells of each row. A cell may be a
     `Cell`, and a row a `Row`, which gives it a CSS class. kind: the CSS class of the table; caption: a text above the
     table.
+
     over: a second line of headings, above that of `head`: a mapping from each text to the number of columns that it
     spans, from left to right. The first column is not counted: its own heading is as high as both lines.
+
     folds: whether each cell but the first of its row carries the heading of its column as the attribute `data-column`,
     so that CSS can put the cells of a row below each other.
 

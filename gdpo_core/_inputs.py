@@ -40,6 +40,7 @@ def _tensor(values: Any, name: str, expected: str) -> Tensor:
     """Return `values` as a tensor of real numbers: a tensor as it is, anything else copied into a new one.
 
     Raises InputError for a masked array, and for values that make no dense tensor of real numbers.
+
     name, expected: words of the error, the name of the argument and what it should be.
     """
     expect(not isinstance(values, np.ma.MaskedArray), name, expected, "a masked array; NaN marks what is missing")
@@ -79,6 +80,7 @@ def rewards_and_weights(
     """Return the rewards, one weight per reward, the dtype of what the caller gets back, and whether any reward is NaN.
 
     Rewards and weights come back in the dtype to compute in: at least float32, and float64 where float32 is too narrow.
+
     weights: None for a weight of 1 each.
     grouped: whether the responses have group ids, so that there is no axis of prompts.
 

@@ -153,6 +153,7 @@ def vector_ranks(rewards: Tensor, mask: Tensor) -> Tensor:
     """Return (groups, rollouts) the rank of each response's reward vector among the distinct vectors of its group.
 
     The rank is −1 where `mask` is false. Two missing rewards count as equal.
+
     rewards: (rewards, groups, rollouts).
     mask: (groups, rollouts).
     """
@@ -207,6 +208,7 @@ def count_distinct_and_tied(
     """Count distinct reward vectors and advantages, and tied pairs of responses, group by group.
 
     A tied pair has different reward vectors, but one advantage.
+
     all_blocks: the blocks of all groups.
     rewards: (rewards, responses).
     mask: (responses,) whether a response is counted.
@@ -251,6 +253,7 @@ def _ranks_and_parted(
 
     An eps hides a tie if it puts two advantages a little apart that are equal without it. The two responses of such a
     tie get one rank. The numbers of hidden ties are (groups,).
+
     present: (groups, rollouts) whether a response counts.
     advantages: (responses,) as they were computed.
     bare: (responses,) the same computed without any eps; None if no eps can hide a tie, and then all numbers are 0.

@@ -60,6 +60,7 @@ def parse_setting(text: str, argument: str) -> dict[str, Any]:
     convention=NAME and weights.REWARD=NUMBER, in any order, with commas between them.
     The name of a reward may itself hold dots, spaces, commas and "=". So a number is what follows the last "=" before a
     comma. A piece between commas that has no "=" belongs to the next piece, as the beginning of its name.
+
     argument: the name of the argument, with which InputError begins.
 
     >>> parse_setting("method=gdpo, weights.length=0.2, weights.a, b=1", "what-if")
@@ -101,6 +102,7 @@ def parse_weights(texts: Iterable[str], argument: str, wanted: str = "NAME=NUMBE
 
     A name may hold "=". Raises InputError for a text that is not written so, for a weight that is not finite or beyond
     ±1e30, and for a reward that comes twice.
+
     argument, wanted: for the error, the name of the argument, and how a text should be written.
 
     >>> parse_weights(["correct=1", "a=b=0.5"], "weight")

@@ -204,6 +204,7 @@ class _SkippingMissing(Reduction):
 
     `count` still includes responses with NaN, and `lowest` is NaN where any value is. `member` is infinite where all
     values are NaN.
+
     over: the reduction over the same responses that leaves nothing out.
     """
 

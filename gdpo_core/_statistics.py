@@ -1,4 +1,4 @@
-"""Weighted sums, and their normalisation inside groups and over the batch, of which GDPO's batch step is one kind.
+"""Weighted sums, their normalisation inside groups, and which of their values are round-off.
 
 Equal values give exactly 0 on every processor, because a mean is computed as one of the values plus the mean distance
 from it. A std, or a sum of normalised rewards, counts as round-off and becomes 0 if it is only a few units in the last
@@ -14,10 +14,8 @@ import torch
 from torch import Tensor
 
 from gdpo_core._groups import Batch
-from gdpo_core._reductions import Reduction, skipping_missing
+from gdpo_core._reductions import Reduction
 
-# By how many units in the last place the mean of many values may be wrong.
-_MEAN_UNITS = 32
 # How many units in the last place a sum may leave whose terms cancel each other.
 _CANCELLED_UNITS = 8
 # The largest tolerance for a sum whose terms cancel, relative to Σ_k |w_k|: a larger sum is never taken for 0.
@@ -142,6 +140,7 @@ def normalise_in_groups(batch: Batch, x: Tensor, eps: float, tolerance: Tensor |
 
     `deviations` says which mean and std these are. Where the std is 0, the value is 0; with leave-one-out the deviation
     then stays undivided.
+
     tolerance: the largest std of each group that is taken as 0.
     """
     in_group = deviations(batch, x, tolerance)
@@ -163,7 +162,7 @@ def normalise_sums(batch: Batch, s: Tensor) -> Normalised:
     Sums of a group that differ by round-off alone all become 0. If the convention has `mean_of_others`, the mean that
     is subtracted is that of the other rollouts.
     """
-    return with_rloo_baseline(batch, s, normalise_in_groups(batch, s, batch.convention.sum_eps, _sum_tolerance(batch)))
+    return with_rloo_baseline(batch, s, normalise_in_groups(batch, s, batch.convention.sum_eps, sum_tolerance(batch)))
 
 
 def centre_sums(batch: Batch, s: Tensor) -> Normalised:
@@ -172,7 +171,7 @@ def centre_sums(batch: Batch, s: Tensor) -> Normalised:
     The mean is that of the group. With leave-one-out, or if the convention has `mean_of_others`, it is that of the
     other rollouts. Sums of a group that differ by round-off alone all become 0.
     """
-    tolerance = _sum_tolerance(batch)
+    tolerance = sum_tolerance(batch)
     in_group = deviations(batch, s, tolerance)
     # Sums without round-off have deviation 0 already where they are equal.
     if tolerance is not None and not batch.convention.leave_one_out:
@@ -186,6 +185,7 @@ def with_rloo_baseline(batch: Batch, s: Tensor, in_group: Normalised) -> Normali
 
     Otherwise `in_group` comes back unchanged. The baseline of a rollout is the mean of the n − 1 others of its group,
     and subtracting it gives n / (n − 1) times the centred value.
+
     s: the values from which `in_group` was computed; n is how many of them a group has.
     """
     if not batch.convention.mean_of_others:
@@ -202,6 +202,7 @@ def deviations(batch: Batch, x: Tensor, tolerance: Tensor | None = None) -> Norm
     With leave-one-out, mean and std are those of the other responses in the group; else they are those of the whole
     group. If the convention's `group_of_one` is "raw", and there is no leave-one-out, a lone response keeps x, with
     mean 0 and std 1.
+
     tolerance: for each group, the largest std that counts as 0.
     """
     c, over = batch.convention, batch.each_group
@@ -267,7 +268,7 @@ def adds_exactly(terms: Tensor) -> bool:
     return bool((terms * GRAIN == (terms * GRAIN).round()).all() and terms.abs().sum() < GRAINY)
 
 
-def _sum_tolerance(batch: Batch) -> Tensor | None:
+def sum_tolerance(batch: Batch) -> Tensor | None:
     """Return, for each group, the largest std of its sums Σ_k w_k r_k that is mere round-off.
 
     It is 0 for a group in which no sum is rounded. The result is None if no sum of the whole batch is rounded.
@@ -309,86 +310,6 @@ def zero_cancelled(batch: Batch, s: Tensor, z: Normalised) -> Tensor:
         tolerance = -group.lowest(-tolerance)
     cancelled = small & (size <= tolerance)
     return s.masked_fill(group.broadcast(cancelled) & ~s.isnan(), 0)
-
-
-# --- over the batch ------------------------------------------------------------------------------------------------
-
-
-def normalise_over_batch(batch: Batch, s: Tensor) -> Normalised:
-    """Return the sums `s` = Σ_k w_k z_k after GDPO's batch step: minus their mean, divided by their std and an eps.
-
-    Mean and std are over all responses, over all tokens or over each group, as the convention says. Where they are of
-    a single sum and the convention's `group_of_one` is "nan", the result is NaN.
-    """
-    c, over = batch.convention, batch.last_step
-    mean, deviation = _centre_zero_sums(batch, s, over)
-    std = std_of(deviation, over, c.ddof)
-    if c.group_of_one == "nan":
-        std = std.masked_fill(torch.as_tensor(over.counted(s) == 1, device=s.device), torch.nan)
-    by = over.broadcast(divisor(std, c.batch_eps, c.batch_eps_to))
-    return Normalised(mean, std, deviation / by, by)
-
-
-def whiten_centred(batch: Batch, centred: Tensor) -> Normalised:
-    """Return `centred` minus its mean over the batch, divided by its std over the batch plus eps.
-
-    centred: the weighted sums less the mean of their group.
-    """
-    c, over = batch.convention, over_responses(batch)
-    mean, deviation = _centre_zero_sums(batch, centred, over)
-    std = std_of(deviation, over, c.ddof)
-    by = over.broadcast(divisor(std, c.sum_eps))
-    return Normalised(mean, std, deviation / by, by)
-
-
-def divide_by_batch_std(batch: Batch, centred: Tensor, s: Tensor) -> Normalised:
-    """Return `centred`, the sums less the mean of their group, divided by the std of the sums `s` over the batch.
-
-    The convention's eps for sums is added to that std. The result's `mean` is that of `s`, but is not subtracted.
-    """
-    c, over = batch.convention, over_responses(batch)
-    of_sums = normalise(s, over, ddof=c.ddof)
-    by = over.broadcast(divisor(of_sums.std, c.sum_eps))
-    return replace(of_sums, value=centred / by, by=by, centred=False)
-
-
-def whiten(batch: Batch, s: Tensor) -> Normalised:
-    """Return the weighted sums `s` minus their mean over all responses of the batch, divided by their std plus eps.
-
-    All values are 0 where that std is no more than round-off.
-    """
-    tolerance = _sum_tolerance(batch)
-    if tolerance is not None:  # the batch takes the largest tolerance of its groups
-        tolerance = -batch.all_responses.lowest(-(batch.group.broadcast(tolerance) + torch.zeros_like(s)))
-    c = batch.convention
-    return normalise(s, over_responses(batch), ddof=c.ddof, eps=c.sum_eps, tolerance=tolerance)
-
-
-def over_responses(batch: Batch) -> Reduction:
-    """Return the reduction over all responses of the batch, which skips NaN if the convention skips missing rewards."""
-    over = batch.all_responses
-    return skipping_missing(over) if batch.skips_missing else over
-
-
-def _centre_zero_sums(batch: Batch, s: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
-    """Return the mean of the sums `s` over the batch, and `s` minus it, where sums of exactly 0 stay 0.
-
-    The sums of each group add up to 0, so their mean over responses is exactly 0 and is not subtracted: its round-off
-    would turn zeros into tiny advantages. A mean over tokens need not be 0; it is subtracted unless it is round-off.
-    With leave-one-out, or if some group of one keeps its raw reward, the groups need not add up to 0, and the mean is
-    subtracted as computed.
-    over: the responses or tokens that the mean is taken over.
-    """
-    c = batch.convention
-    if c.leave_one_out or (c.group_of_one == "raw" and bool(torch.as_tensor(batch.group.count == 1).any())):
-        return centre(s, over)
-    if c.last_step == "tokens":
-        count = over.counted(s)
-        mean, size = over.total(s) / count, root(over.squares(s) / count)
-        mean = mean.masked_fill(mean.abs() <= _MEAN_UNITS * torch.finfo(s.dtype).eps * size, 0)
-        return mean, s - over.broadcast(mean)
-    count, mean = over.counted(s), torch.zeros_like(over.member(s))
-    return mean if isinstance(count, int) else mean.masked_fill(count == 0, torch.nan), s  # the mean of nothing is NaN
 
 
 def normalised_in_float32(error: Tensor, std: Tensor, eps: float, count: Tensor | int) -> Tensor:

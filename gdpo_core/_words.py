@@ -16,6 +16,7 @@ def percent(share: float | None, decimals: int = 0) -> str:
     """Return a share, where 1 is the whole, as text in percent.
 
     Up to round-off, only a share of 0 is written "0 %" and only a share of 1 "100 %".
+
     decimals: how many digits stand after the point, unless the share is less than 1 % away from 0 or 1.
 
     >>> percent(0.305), percent(-0.07), percent(0.0654, decimals=1), percent(1), percent(None)

@@ -31,6 +31,7 @@ def count_distinct(method: str, rollouts: int, rewards: int) -> int:
     The count is exact. Where a formula gives it, sizes go up to 1000: for GRPO with and without std, and for GDPO of
     one reward or of up to three rollouts. For GDPO of other sizes the sums are enumerated, up to about 4 × 14, 6 × 6,
     16 × 3 or 60 × 2 (rollouts × rewards).
+
     method: "grpo", "grpo_no_std" or "gdpo".
 
     Raises InputError. Source: arXiv 2601.05242, Fig. 3.
@@ -142,6 +143,7 @@ def _normalised(column: Sequence[int], unit: Sequence[int]) -> tuple[int, ...]:
     """Return a column of 0 and 1, the marks of one reward in a group, normalised by eq. 4, as integers.
 
     They are proportional to z_j = (r_j − p/G) / σ, where p of the G marks are 1: each is (G r_j − p) · unit[p].
+
     unit: the integers of `_units` for p = 0 … G.
     """
     passes = sum(column)

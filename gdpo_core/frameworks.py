@@ -23,6 +23,7 @@ class Lines:
     """Templates for lines of a framework's configuration; `config_lines` fills in $weights, $rewards and others.
 
     A template is None where the framework has no such line.
+
     switch_to_gdpo: makes a run use GDPO.
     with_size: the text for $with_size in `switch_to_gdpo`, if the group size is known.
     switch_to_other: makes a run use another method than GDPO.

@@ -17,6 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gdpo_core._batch_statistics import (
+    divide_by_batch_std,
+    normalise_over_batch,
+    over_responses,
+    whiten,
+    whiten_centred,
+)
 from gdpo_core._errors import expect, expect_index, is_finite
 from gdpo_core._groups import Batch, Options, make_batch, with_options
 from gdpo_core._inputs import ArrayLike
@@ -25,14 +32,9 @@ from gdpo_core._statistics import (
     Normalised,
     centre_sums,
     deviations,
-    divide_by_batch_std,
-    normalise_over_batch,
     normalise_rewards,
     normalise_sums,
-    over_responses,
     weighted_sum,
-    whiten,
-    whiten_centred,
     with_rloo_baseline,
     zero_cancelled,
 )

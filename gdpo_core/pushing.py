@@ -72,6 +72,7 @@ def push_of(products: Tensor, squares: Tensor, of_advantages: Tensor) -> Tensor:
     """Return the push Σ A d_k / √(Σ A² Σ d_k²) on each reward, clipped to −1 and 1; 0 where the divisor is 0.
 
     A is the advantage, d_k reward k minus its mean in the group.
+
     products: Σ A d_k.
     squares: Σ d_k².
     of_advantages: Σ A².

@@ -60,6 +60,7 @@ def undivided_terms(method: str, batch: Batch) -> Tensor:
 
     The terms have the shape of the batch's rewards. They are NaN where the convention gives no advantage, as in a group
     with a missing reward that it does not skip.
+
     method: one that adds the rewards up before it divides, such as "grpo", and not GDPO or MO-GRPO, which add up
         z-scores.
     batch: as `method_for` returns it.

@@ -113,6 +113,7 @@ def verdict_on_coins(grpo: Sequence[float], gdpo: Sequence[float]) -> str:
 
     The verdict is NEITHER if neither method learns its slowest coin, and SAME if both do about as fast (`alike`).
     Otherwise it says whether GDPO is FASTER or SLOWER.
+
     grpo, gdpo: for each coin the median epoch at which the method has learnt it, infinity if it never does.
 
     >>> verdict_on_coins([37, 14], [20, 20]), verdict_on_coins([inf, 14], [inf, 20])

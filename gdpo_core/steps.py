@@ -79,6 +79,7 @@ def _of_groups(batch: Batch, x: Tensor) -> Tensor:
     """Return a statistic of the groups in the caller's shape: one row per group, without the rollout axis.
 
     With leave-one-out the rollout axis stays, because each rollout has a statistic of its own.
+
     x: the mean or std of a `Normalised`.
     """
     per_reward = x.ndim == batch.rewards.ndim

@@ -247,6 +247,7 @@ def _disagree(batch: Batch, z: Tensor, s: Tensor) -> Tensor:
 
     It drops a rollout whose terms w_k z_k have both signs if |s| is less than THRESHOLD times Σ_k |w_k z_k|. A z that
     is missing or almost 0 has no sign.
+
     z: the normalised rewards.
     s: their weighted sums.
     """

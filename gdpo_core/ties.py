@@ -73,6 +73,7 @@ class Collapse:
         """Return which share of the pairs that differ in the `primary` reward is in the wrong order.
 
         In such a pair the response with less of that reward has the larger advantage.
+
         primary: the index of the reward. NaN where no pair of a group differs in it.
 
         Raises InputError.
@@ -87,6 +88,7 @@ class Collapse:
         """Count the pairs that differ in the `primary` reward by the order of their advantages, over all groups.
 
         A pair consists of two responses of the same group.
+
         primary: the index of the reward.
 
         Raises InputError.
@@ -230,6 +232,7 @@ def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTie
     """Return the pairs with different primary reward that `coarse` ties and `fine` does not.
 
     The result also says which of the pairs `fine` puts in the wrong order.
+
     coarse, fine: collapses of the same rewards under two methods.
     primary: the index of the reward that should decide.
 
@@ -322,6 +325,7 @@ def break_even_of(z: Tensor, lower: Tensor, higher: Tensor, reward: int, weights
     """Return (pairs,) the weight on `reward` with which the two responses of a pair have the same weighted sum.
 
     It is NaN where the response `higher` has no more of `reward` than `lower`.
+
     z: (rewards, responses) the normalised rewards, or other terms of the sums.
     lower, higher: (pairs,) the numbers of the responses.
     weights: one per reward, of which those on the other rewards count.

@@ -183,6 +183,7 @@ def train(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tra
     """Train a policy that draws outcomes b_k ~ Bernoulli(p_k) and receives the rewards scale_k · b_k.
 
     The logits move by lr · mean over the batch of A (b_k − p_k), the score-function gradient.
+
     method: a name of `advantages`.
 
     p0, scale: (rewards,) the probabilities before training, inside (0, 1), and what a 1 pays, by default 1.
@@ -274,6 +275,7 @@ def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
 
     The features are the coins or arms. Noise acts through its variance alone in this limit, so it is taken as plus or
     minus its std, equally likely.
+
     policy: the policy from which training starts.
     setup: the sizes, the optimizer and the step over the batch.
 

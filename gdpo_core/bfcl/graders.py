@@ -159,6 +159,7 @@ def _deletable(task: Task, function: str, name: str, value: object) -> str | Non
 
     It can be deleted if the function does not document it. It can also be deleted if it is not required and its value
     is the documented default or empty.
+
     function: the function that is called.
     name, value: the parameter and what was sent for it.
     """

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from gdpo_core.bfcl.graders import REWARDS
+from gdpo_core.bfcl.mixes import marks_of_mix, mix_of, mixes_of
 from gdpo_core.bfcl.published import Published, draw, load_published, shuffle_models
 from gdpo_core.pushing import push
 from gdpo_core.ties import BrokenTies, Collapse, Order, break_even_weights, broken_ties, collapse
@@ -138,6 +139,7 @@ def outcomes(marks: Tensor, ties: Mapping[str, Collapse]) -> Outcomes:
 
     If GRPO alone does, the outcome also says whether GDPO then orders these answers wrongly; OUTCOMES lists all
     outcomes.
+
     marks: (prompts, answers, rewards) of 0 or 1.
     ties: by method, the `Collapse` of its advantages of these marks.
 
@@ -161,7 +163,7 @@ def _ties_and_vectors(marks: Tensor, ties: Mapping[str, Collapse]) -> tuple[dict
     marks: (prompts, answers, rewards) of 0 or 1.
     ties: by method, the `Collapse` of its advantages of these marks.
     """
-    different = (_mixes(marks)[0] > 0).sum(1)
+    different = (mixes_of(marks)[0] > 0).sum(1)
     return {m: ties[m].level.view(marks.shape[:2]).amax(1) + 1 < different for m in BOTH_METHODS}, different
 
 
@@ -172,6 +174,7 @@ class Pairs:
 
     Which answer of a pair gets the larger advantage depends on how much correctness weighs, so the pairs can be looked
     at under any weight.
+
     prompt, count: (entries,) the number of the entry's prompt, and how many pairs the entry stands for.
     needed: by method, (entries,) the weight of correctness above which the right answer gets the larger advantage. Some
         methods below take `among`, (entries,) whether to count the pairs of an entry; by default all are counted.
@@ -262,7 +265,7 @@ def pairs(marks: Tensor) -> Pairs:
     >>> found.order("grpo"), found.order("grpo", weight=3)
     (Order(right=0, tied=2, wrong=1), Order(right=3, tied=0, wrong=0))
     """
-    count, response, passed = _mixes(marks)
+    count, response, passed = mixes_of(marks)
     there, right = count > 0, passed[:, 0] > 0
     prompt, wrong, better = (there[:, :, None] & there[:, None, :] & ~right[:, None] & right).nonzero(as_tuple=True)
     lower, higher = response[prompt, wrong], response[prompt, better]
@@ -270,39 +273,6 @@ def pairs(marks: Tensor) -> Pairs:
     # GRPO adds the marks up, so correctness has to weigh as much as the other marks by which the wrong answer is ahead.
     ahead = (passed[wrong, 1:].sum(1) - passed[better, 1:].sum(1)).double()
     return Pairs(prompt, count[prompt, wrong] * count[prompt, better], {"grpo": ahead, "gdpo": needed})
-
-
-def _mixes(marks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return how often each mix of marks comes, an answer that has it, and its marks.
-
-    A mix is a number whose binary digits are the marks. The result is three tensors:
-    - (prompts, mixes) how many answers to the prompt have the mix.
-    - (prompts, mixes) the number of an answer to the prompt with the mix, 0 if none has it; all answers to all prompts
-      are numbered together.
-    - (mixes, rewards) the marks of the mix.
-    """
-    prompts, size, rewards = marks.shape
-    mix = _mix(marks)
-    count = torch.zeros(prompts, 2**rewards, dtype=torch.int64).scatter_add_(1, mix, torch.ones_like(mix))
-    number = torch.arange(prompts * size).reshape(prompts, size)
-    return count, torch.zeros_like(count).scatter_(1, mix, number), _marks(torch.arange(2**rewards), rewards)
-
-
-def _mix(marks: Tensor) -> Tensor:
-    """Return the mix of each answer, (…), a number whose binary digits are its marks.
-
-    marks: (…, rewards).
-    """
-    return (marks.long() << torch.arange(marks.shape[-1] - 1, -1, -1)).sum(-1)
-
-
-def _marks(mix: Tensor, rewards: int) -> Tensor:
-    """Return the marks of each answer, (…, rewards).
-
-    mix: (…) a number for each answer, whose binary digits are its marks.
-    rewards: how many marks an answer has.
-    """
-    return (mix[..., None] >> torch.arange(rewards - 1, -1, -1)) & 1
 
 
 # --- other draws and other sizes -------------------------------------------------------------------------------------
@@ -332,7 +302,7 @@ def spread(data: Published, choice: Choice) -> Spread:
     of the choice. The ties of groups that hold the same mixes of marks, each equally often, are the same, so they are
     computed once.
     """
-    chosen = (1 << _BITS * _mix(data.rewards(choice.graders)))[None].expand(DRAWS, -1, -1)  # (draws, prompts, models)
+    chosen = (1 << _BITS * mix_of(data.rewards(choice.graders)))[None].expand(DRAWS, -1, -1)  # (draws, prompts, models)
     orders = other_orders(len(data.tasks), len(data.models))
     counted = chosen.gather(2, orders[..., : choice.group_size].long()).sum(2)  # each 7 bits count one mix
     kinds, kind = counted.unique(return_inverse=True)
@@ -340,7 +310,7 @@ def spread(data: Published, choice: Choice) -> Spread:
     mixes = torch.arange(2**rewards)
     count = (kinds[:, None] >> _BITS * mixes) & 2**_BITS - 1
     groups = mixes.expand(len(kinds), -1).flatten().repeat_interleave(count.flatten())
-    marks = _marks(groups.view(len(kinds), choice.group_size), rewards)
+    marks = marks_of_mix(groups.view(len(kinds), choice.group_size), rewards)
     tied, _ = _ties_and_vectors(marks, ties_of(marks, choice.weights))
     first = pairs(marks)
 
@@ -407,6 +377,7 @@ def by_size(data: Published, choice: Choice) -> dict[int, SizeShares]:
 
     The sizes are those of SIZES below the number of models, and that number itself, at which a group holds the answers
     of all models. For one prompt, a smaller group is part of each larger group.
+
     choice: which answers are drawn and how they are marked; its own group size does not count.
     """
     most = len(data.models)

@@ -175,6 +175,7 @@ def comparable_value(value: object, schema: Schema) -> str | bool | float | None
     cannot be read as that type.
 
     A text comes back in lower case, without spaces and the marks , . / _ * ^ and -, and a date as YYYY-MM-DD.
+
     schema: its "type" is the name of the type; its "format" may be "date".
     """
     kind = schema["type"]

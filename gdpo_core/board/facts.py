@@ -54,6 +54,7 @@ class Facts:
     """The facts of a state, under the method on the left (`base`) and the one on the right (`chosen`).
 
     A pair is of two answers, given by their numbers.
+
     right: whether each answer is right, None where no reward says so.
     pairs: all pairs (wrong answer, right answer).
     mixes: how many different combinations of marks the answers have.

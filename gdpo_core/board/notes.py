@@ -54,6 +54,7 @@ def _clusters(answers: tuple[int, ...], a: tuple[float, ...]) -> list[list[int]]
     """Return the numbers of answers in lists, one for each cluster on a line of advantages, the lowest first.
 
     Clusters lie more than APART_ON_A_LINE apart.
+
     a: the advantages of all answers of the group.
     """
     ordered = sorted(answers, key=lambda i: a[i])

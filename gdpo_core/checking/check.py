@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite, prod
-from string import Template
 from typing import Any, TypeGuard
 
 from gdpo_core._json import jsonable
 from gdpo_core._words import clip, count, listing, one_line, printable
 from gdpo_core.checking.evaluate import Known, in_force
+from gdpo_core.checking.filling import Filled, values_of
 from gdpo_core.checking.reading import Given, names_of, read_files
 from gdpo_core.checking.recognise import Recognised, parse_trainer, recognise
 from gdpo_core.checking.rules import ABOUT, Condition, Fact, Rules, Runs, Severity, Trap
@@ -20,10 +20,6 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 _PROCESSES = "num_processes"  # the key of the number of processes, which a configuration often does not give
 _TITLES = {"rewards": "rewards", "kl": "KL", "penalty": "penalty", "filter": "filter", "log": "log"}
 _NAMED = 8  # how many keys that cannot be read are named
-
-
-class _Sentence(Template):
-    braceidpattern = r"[A-Za-z_][\w.]*"  # in braces a placeholder may be a key of the configuration, with dots
 
 
 @dataclass(frozen=True)
@@ -108,7 +104,7 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
     asked, version = parse_trainer(trainer)
     recognised = recognise(read_files(configuration), names_of(configuration), asked, version)
     rules, known = recognised.rules, recognised.known
-    fill = _Filled(_values(rules, known), known)
+    fill = Filled(values_of(rules, known), known)
     runs, says_method = _method(rules, known)
     told = runs is None or not runs.stops
     rewards, weights = _rewards(rules, known, runs) if told else (None, None)
@@ -138,10 +134,11 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
     )
 
 
-def _facts(chosen: Mapping[str, Fact], fill: "_Filled", says_rewards: str, says_batch: str) -> dict[str, str]:
+def _facts(chosen: Mapping[str, Fact], fill: Filled, says_rewards: str, says_batch: str) -> dict[str, str]:
     """Return sentences by their titles, in this order: "rewards", "KL", "penalty", "filter", "batch" and "log".
 
     "KL", "penalty" or "filter" is left out where no fact on it holds.
+
     chosen: by subject, a name in ABOUT, the fact on it that holds; there is always one on "log".
     fill: a function that puts values of the configuration into a sentence.
     says_rewards: the sentence on the rewards if no fact has one.
@@ -173,7 +170,7 @@ def _method(rules: Rules, known: Known) -> tuple[Runs | None, str]:
         if holds is None:
             return None, _needs(runs.when, known)
         if holds:
-            filled = _Filled({}, known)(runs.says, runs.when)
+            filled = Filled({}, known)(runs.says, runs.when)
             if runs.method is None:
                 return runs, filled
             convention = ALL_CONVENTIONS[runs.convention or "paper"]
@@ -186,6 +183,7 @@ def _needs(when: Sequence[Condition], known: Known) -> str:
     """Return the sentence "It cannot be told without …", with the keys of the conditions `when` whose values are open.
 
     A value is open if only a run tells it, or if it may stand in a file that was not given.
+
     known: all entries.
     """
     keys = dict.fromkeys(c.key for c in when if isinstance(known.value(c.key), Unread))
@@ -317,11 +315,12 @@ def _says_trainer(recognised: Recognised) -> str:
 # --- traps -----------------------------------------------------------------------------------------------------------
 
 
-def _traps(recognised: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
+def _traps(recognised: Recognised, fill: Filled) -> Iterator[FoundTrap]:
     """Yield the traps that the configuration holds, the worst first.
 
     A trap may exist in some versions of the trainer only. If the version is not known, such a trap is yielded if its
     `if_open` is true, and with the severity info if the newest version no longer has it.
+
     fill: a function that puts values of the configuration into a sentence.
     """
     held = []
@@ -343,48 +342,6 @@ def _of_versions(trap: Trap) -> str:
     """Return the sentence on which versions have a trap, for a configuration without a version."""
     bounds = [f"from {trap.since} on"] * bool(trap.since) + [f"before {trap.until}"] * bool(trap.until)
     return f" This holds {listing(bounds)}; no version is given."
-
-
-class _Filled:
-    """A function that puts values of the configuration into a sentence.
-
-    values: from a placeholder such as "weights", which is no key of the configuration, to the text that replaces it.
-    known: the configuration, whose keys with a dot are placeholders too.
-    """
-
-    def __init__(self, values: dict[str, str], known: Known) -> None:
-        self.values, self.known = values, known
-
-    def __call__(self, text: str, when: Sequence[Condition]) -> str:
-        """Return a text with its placeholders replaced: ${a.b} by the value of the key a.b, $value by the value of the
-        first condition's key, and those in `values` by their texts. Any other placeholder stays.
-
-        when: the conditions of the fact, the trap or the other rule that the text belongs to.
-        """
-        template = _Sentence(text)
-        values = self.values | ({"value": _written(self.known.value(when[0].key))} if when else {})
-        keys = {name: _written(self.known.value(name)) for name in template.get_identifiers() if "." in name}
-        return template.safe_substitute(values | keys)
-
-
-def _written(value: Any) -> str:
-    return clip(value.text if isinstance(value, Unread) else str(value))
-
-
-def _values(rules: Rules, known: Known) -> dict[str, str]:
-    names, weights = (known.values(key) if key else None for key in (rules.rewards, rules.weights))
-    n, w = (len(x) if isinstance(x, list) else 0 for x in (names, weights))
-    # The weights that are there go to the first rewards, in the order in which the trainers assign them. A reward
-    # without a weight gets 1.
-    fitting = [*(weights[:n] if isinstance(weights, list) else []), *[1.0] * (n - w)]
-    return {
-        "reward_count": count(n, "reward"),
-        "weight_count": count(w, "weight"),
-        "weights": listing(f"{x}" for x in weights) if isinstance(weights, list) else "",
-        "surplus": listing(map(str, weights[n:])) if isinstance(weights, list) else "",
-        "fitting": f"[{', '.join(map(str, fitting))}]",
-        "spaced_fitting": " ".join(f"{x:g}" if isinstance(x, float) else str(x) for x in fitting),
-    }
 
 
 def _unread(rules: Rules, known: Known) -> Iterator[str]:

@@ -50,6 +50,7 @@ def read_notebook(text: str, file: str) -> list[Source]:
     """Return the sources of entries in a notebook. Its code cells are read as one program, in the way of `read_python`.
 
     A cell that only writes a file, as after %%writefile, is left out (see `written_files`).
+
     file: the name of the file, for errors and places.
 
     Raises InputError if the text is no notebook, or its cells are no Python.
@@ -64,6 +65,7 @@ def written_files(text: str, file: str) -> dict[str, str]:
 
     Such a cell begins with %%writefile NAME or %%file NAME. A later cell replaces what an earlier one wrote, unless it
     appends with -a.
+
     file: the name of the notebook, for errors.
 
     Raises InputError if the text is no notebook.
@@ -114,6 +116,7 @@ def read_python(text: str, file: str, installed: str | None = None) -> list[Sour
 
     A string with such a command counts because the program may hand it to a shell. The sources are in the order of
     their lines.
+
     file: the name of the file, for errors and places.
     installed: the text that is searched for the versions of installed packages, by default the program itself.
 
@@ -220,6 +223,7 @@ def _arguments(call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, 
     A mapping after ** gives an argument for each key that is a literal, if the program spells the mapping out;
     otherwise one key that begins with ** stands for them all. The second positional argument of a trainer counts as
     "reward_funcs".
+
     names: what the names of the program stand for.
     file: the name of the program's file, for the places.
     """
@@ -269,6 +273,7 @@ def _updates(nodes: list[ast.AST], call: ast.Call, file: str) -> Iterator[tuple[
     as **args. A value is put in by `args.update(…)` or by `args[key] = …`.
 
     The entries are `Unread`, since only a run would tell whether the values are there.
+
     nodes: all nodes of the program's tree.
     file: the name of the program's file.
     """
@@ -332,6 +337,7 @@ def _function(node: ast.expr, names: _Names) -> str:
 
     A function has its own name, without the module's, and a reward model that is given as text has that text.
     `partial(f, …)` has the name of f, any other call has the name of what is called, and a lambda is "<lambda>".
+
     names: what the names of the program stand for.
     """
     if isinstance(node, ast.Constant):

@@ -100,6 +100,7 @@ def _with_written(sources: Sequence[Source], text: str, file: str) -> list[Sourc
 
     A file counts if the ending of its name is that of a configuration, a program or a script. One that cannot be read,
     such as a file of data, is passed over. Raises its InputError if there is nothing else in the notebook.
+
     sources: those of the notebook's other cells.
     text, file: the notebook and its name.
     """
@@ -141,6 +142,7 @@ def _read_path(path: Path, depth: int) -> list[Source]:
     A source may build on files beside this one, whose sources are then in the list too. It keeps in `parents` only the
     names of files that were not read, because they are not there or because `_PARENTS` files already build on one
     another.
+
     depth: how many files, each building on the next, led to this one; 0 for the file that the caller named.
     """
     try:

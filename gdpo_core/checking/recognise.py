@@ -63,6 +63,7 @@ def recognise(sources: Sequence[Source], files: Sequence[str], asked: str | None
     out.
 
     Raises InputError if no trainer is recognised, if there are several, or if it is not the one that the caller names.
+
     files: the names of the files, for errors.
     asked: the id of the trainer that the caller names, None if none.
     version: the version that the caller names, else None, which lets the configuration tell it.
