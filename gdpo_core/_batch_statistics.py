@@ -76,12 +76,12 @@ def over_responses(batch: Batch) -> Reduction:
 def _centre_zero_sums(batch: Batch, s: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
     """Return the mean of the sums `s` over the batch, and `s` minus it, where sums of exactly 0 stay 0.
 
-    The sums of each group add up to 0, so their mean over responses is exactly 0 and is not subtracted: its round-off
-    would turn zeros into tiny advantages. A mean over tokens need not be 0; it is subtracted unless it is round-off.
-    With leave-one-out, or if some group of one keeps its raw reward, the groups need not add up to 0, and the mean is
-    subtracted as computed.
+    The sums of each group add up to 0, so their mean over responses is exactly 0. It is not subtracted, since its
+    round-off would turn zeros into tiny advantages. A mean over tokens need not be 0; it is subtracted unless it is
+    round-off. In two cases the groups need not add up to 0: with leave-one-out, and if some group of one keeps its raw
+    reward. The mean is then subtracted as computed.
 
-    over: the responses or tokens that the mean is taken over.
+    over: the reduction over the responses or tokens over which the mean is taken.
     """
     c = batch.convention
     if c.leave_one_out or (c.group_of_one == "raw" and bool(torch.as_tensor(batch.group.count == 1).any())):

@@ -154,8 +154,8 @@ def make_batch(
     """Return a `Batch` of the rewards and options that a caller gave, after checking them. Raises InputError.
 
     rewards, weights, groups, lengths, convention: as in `grpo`.
-    batches: for each group, the id of the batch to which it belongs; None if all responses are one batch. The groups
-        are in the order of the prompts, or in that of `Batch.group_ids` if `groups` is given.
+    batches: for each group, the id of the batch to which it belongs; None if all responses are one batch. The ids stand
+        in the order of the prompts, or in that of `Batch.group_ids` if `groups` is given.
     """
     expect(isinstance(convention, Convention), "convention", "a gdpo_core.Convention", repr(convention))
     r, w, dtype, missing = rewards_and_weights(rewards, weights, grouped=groups is not None)
@@ -202,9 +202,9 @@ def _over_batches(batches: Groups, groups: int, x: Tensor, index: Tensor | None)
 def batch_of(x: Tensor, weights: Tensor, *, exact: bool = False) -> Batch:
     """Return complete and finite rewards as a `Batch` under the paper's convention, without checking them.
 
-    x: (rewards, …, rollouts, prompts), since statistics along the last axis but one are several times as fast as along
-        the last.
-    weights: (rewards, 1, …), with one axis for each of x.
+    x: (rewards, …, rollouts, prompts). The rollouts stand on the last axis but one because statistics along that axis
+        are several times as fast as along the last.
+    weights: (rewards, 1, …), with as many axes as x.
     exact: whether weighted sums of the rewards are known to be without round-off.
     """
     return Batch(

@@ -1,9 +1,9 @@
 """Weighted sums, their normalisation inside groups, and which of their values are round-off.
 
 Equal values give exactly 0 on every processor, because a mean is computed as one of the values plus the mean distance
-from it. A std, or a sum of normalised rewards, counts as round-off and becomes 0 if it is only a few units in the last
-place of the numbers from which it was computed. Numbers that float32 adds up exactly have no round-off, so nothing is
-tolerated there.
+from it. A std, or a sum of normalised rewards, becomes 0 if it is no more than round-off. It is round-off if it is only
+a few units in the last place of the numbers from which it was computed. Numbers that float32 adds up exactly have no
+round-off, so nothing is tolerated there. `_batch_statistics.py` has the normalisation over the batch.
 """
 
 from dataclasses import dataclass, replace
@@ -31,9 +31,13 @@ ROUNDED = 3 * torch.finfo(torch.float32).eps
 class Normalised:
     """Values after normalisation, with the mean and the standard deviation that normalised them.
 
-    In `mean` and `std` the axes over which they were taken stay, with length 1; where groups are given by ids, the last
-    axis has one value per group. With leave-one-out each response has a mean and a std of its own, those of the other
-    rollouts of its group. `by` is what the deviations were divided by; `centred` says whether `mean` was subtracted.
+    In `mean` and `std` the axes over which they were taken stay, with length 1. If groups are given by ids, the last
+    axis has one value per group. With leave-one-out each response has a mean and a std of its own, taken over the other
+    rollouts of its group.
+
+    value: the normalised values.
+    by: what the deviations from the mean were divided by.
+    centred: whether `mean` was subtracted.
     """
 
     mean: Tensor
@@ -54,8 +58,8 @@ def normalise(
 ) -> Normalised:
     """Return mean, std and (x − mean) / (std + eps) as `Normalised`, where equal values give exactly 0.
 
-    over: the responses over which mean and std are taken.
-    ddof: what is subtracted from their number in the std.
+    over: the reduction over the responses over which mean and std are taken.
+    ddof: the sum of squares in the std is divided by the number of responses minus `ddof`.
     eps_to: "std", or "variance" for the divisor √(std² + eps).
     tolerance: the largest std that is taken as 0.
     """
@@ -70,8 +74,8 @@ def normalise(
 def centre(x: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
     """Return the mean of x over the responses of `over`, and each value minus that mean.
 
-    The mean is one of the values plus the mean distance from it: equal values have distance 0, so that a constant
-    leaves no round-off, which a division would blow up.
+    The mean is one of the values plus the mean distance from it. Equal values have distance 0. So a constant leaves no
+    round-off, which a division would blow up.
     """
     start = over.member(x)
     distance = x - over.broadcast(start)
@@ -82,8 +86,8 @@ def centre(x: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
 def std_of(deviation: Tensor, over: Reduction, ddof: int) -> Tensor:
     """Return a standard deviation, given the values minus their mean; 0 for a single value, whatever ddof is.
 
-    over: the responses that share a mean. The sum of squares is divided by the number of values minus ddof, or by 1
-        where that is less.
+    over: the reduction (each group, or the batch) with which the mean was taken.
+    ddof: the sum of squares is divided by the number of values minus `ddof`, or by 1 where that is less.
     """
     degrees = over.counted(deviation) - ddof
     degrees = max(degrees, 1) if isinstance(degrees, int) else degrees.masked_fill(degrees <= 0, 1)
@@ -141,7 +145,7 @@ def normalise_in_groups(batch: Batch, x: Tensor, eps: float, tolerance: Tensor |
     `deviations` says which mean and std these are. Where the std is 0, the value is 0; with leave-one-out the deviation
     then stays undivided.
 
-    tolerance: the largest std of each group that is taken as 0.
+    tolerance: for each group, the largest std that is taken as 0.
     """
     in_group = deviations(batch, x, tolerance)
     if batch.convention.leave_one_out:  # nothing is divided where the other rollouts agree
@@ -183,10 +187,10 @@ def centre_sums(batch: Batch, s: Tensor) -> Normalised:
 def with_rloo_baseline(batch: Batch, s: Tensor, in_group: Normalised) -> Normalised:
     """Return `in_group` with RLOO's baseline subtracted in place of the mean, if the convention has `mean_of_others`.
 
-    Otherwise `in_group` comes back unchanged. The baseline of a rollout is the mean of the n − 1 others of its group,
-    and subtracting it gives n / (n − 1) times the centred value.
+    Otherwise `in_group` comes back unchanged. In a group of n rollouts, the baseline of a rollout is the mean of the n
+    − 1 others. To subtract it gives n / (n − 1) times the centred value.
 
-    s: the values from which `in_group` was computed; n is how many of them a group has.
+    s: the values from which `in_group` was computed.
     """
     if not batch.convention.mean_of_others:
         return in_group
@@ -199,9 +203,9 @@ def with_rloo_baseline(batch: Batch, s: Tensor, in_group: Normalised) -> Normali
 def deviations(batch: Batch, x: Tensor, tolerance: Tensor | None = None) -> Normalised:
     """Return x minus the mean of its group, undivided, together with that mean and the std.
 
-    With leave-one-out, mean and std are those of the other responses in the group; else they are those of the whole
-    group. If the convention's `group_of_one` is "raw", and there is no leave-one-out, a lone response keeps x, with
-    mean 0 and std 1.
+    With leave-one-out, mean and std are taken over the other responses in the group; otherwise over the whole group. If
+    the convention's `group_of_one` is "raw", and there is no leave-one-out, a lone response keeps x, with mean 0 and
+    std 1.
 
     tolerance: for each group, the largest std that counts as 0.
     """
@@ -225,11 +229,14 @@ def _leave_one_out(
 ) -> Normalised:
     """Return each value minus the mean of the others in its group, undivided, with the mean and std of those others.
 
-    over: the responses of each group.
-    mean, deviation: the mean of the whole group and x minus it, from `centre`.
-    ddof: the squares in the others' std are divided by their number minus ddof.
-    tolerance: by group, the largest std that is taken as 0. With n values, c_j = x_j − mean and S = Σ c²: the others'
-        mean is mean − c_j / (n − 1), and their sum of squared deviations is S − c_j² n / (n − 1).
+    With n values, c_j = x_j − mean and S = Σ c², the mean of the others is mean − c_j / (n − 1). Their sum of squared
+    deviations is S − c_j² n / (n − 1).
+
+    over: the reduction over the responses of each group.
+    mean: the mean of the whole group, from `centre`.
+    deviation: x minus this mean, from `centre`.
+    ddof: the squares in the others' std are divided by their number minus `ddof`.
+    tolerance: for each group, the largest std that is taken as 0.
     """
     n = over.broadcast(torch.as_tensor(over.count, dtype=x.dtype, device=x.device))
     remaining = n - 1
@@ -291,8 +298,9 @@ def sum_tolerance(batch: Batch) -> Tensor | None:
 def zero_cancelled(batch: Batch, s: Tensor, z: Normalised) -> Tensor:
     """Return the sums `s` = Σ_k w_k z_k, set to exactly 0 in the groups in which the normalised rewards cancel out.
 
-    z: the normalised rewards, with the means and stds of their groups. A group counts as cancelled if the root mean
-        square of its sums is no more than round-off.
+    A group counts as cancelled if the root mean square of its sums is no more than round-off.
+
+    z: the normalised rewards, with the means and stds of their groups.
     """
     group = batch.each_group
     size = root(group.squares(s) / group.count)
@@ -315,10 +323,11 @@ def zero_cancelled(batch: Batch, s: Tensor, z: Normalised) -> Tensor:
 def normalised_in_float32(error: Tensor, std: Tensor, eps: float, count: Tensor | int) -> Tensor:
     """Return a bound on the error of (x − mean) / (std + eps) in float32.
 
-    error: a bound on that of x − mean.
+    The normalised values of `count` responses stay below √count, so the bound is at most √count. It is 0 where std +
+    eps is 0, since nothing is divided there.
 
-    count: how many responses are normalised together. Their normalised values stay below √count, so the bound is at
-        most √count. It is 0 where std + eps is 0, since nothing is divided there.
+    error: a bound on the error of x − mean.
+    count: how many responses are normalised together.
 
     >>> normalised_in_float32(torch.tensor([0.01, 1.0, 1.0]), torch.tensor([0.5, 1e-9, 0.0]), 0.0, 4)
     tensor([0.0200, 2.0000, 0.0000])

@@ -42,7 +42,7 @@ class DifferingGroups:
     A rate is a mean from 0 to 1, as in `Course`.
 
     logits: (points,) the logits of some rates, equally spaced.
-    shares: (K, points) the share of groups at each of them.
+    shares: (K, points) the share of groups at each of these rates.
     """
 
     logits: Array
@@ -55,7 +55,7 @@ class DifferingGroups:
         Each group is taken to have a rate of its own, at which its responses pass. These rates are beta-distributed
         around the reward's rate in all groups.
 
-        within: (K,) the part of each reward's variance that lies inside groups; where it is NaN, the reward is taken to
+        within: (K,) the part of each reward's variance that lies inside groups. If it is NaN, the reward is taken to
             differ in every group.
         """
         logits = np.linspace(-9, 9, 73)
@@ -72,8 +72,10 @@ class DifferingGroups:
         """Return (…, K) the share of groups in which each of K rewards takes different values, by the logit of its
         rate.
 
-        logits: (…, K) one per reward. Between the points of `self.logits` the share is interpolated; beyond the first
-            and the last point it stays as it is there.
+        Between the points of `self.logits` the share is interpolated. Beyond the first and the last point it stays as
+        it is there.
+
+        logits: (…, K) one per reward.
         """
         place = np.clip((logits - self.logits[0]) / (self.logits[1] - self.logits[0]), 0, len(self.logits) - 1.001)
         low = place.astype(int)
@@ -98,21 +100,22 @@ def _all_equal(rates: Array, within: float, size: int) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class Pushes:
-    """The push of a setting on each of K rewards, as a function of the rates of the rewards. The rate of a reward is
-    its mean as a part of the way from its least value, 0, to its largest, 1.
+    """The push of a setting on each of K rewards, as a function of the rates of the rewards.
 
-    The source of a reward is the reward itself, or its gated value if it is gated; a weight multiplies the source,
-    which is normalised first if `decoupled`.
+    The rate of a reward is its mean as a part of the way from its least value, 0, to its largest, 1. The source of a
+    reward is the reward itself, or its gated value if it is gated. A weight multiplies the source, which is normalised
+    first if `decoupled`.
 
     course: the rates of the rewards in the log.
     measured: (K,) the push on the logged groups.
-    weights: (K,).
+    weights: (K,) the weight of each source.
+    decoupled: whether each source is normalised by itself, as under GDPO.
     spread: (K,) the standard deviation of each source inside groups.
     sources: (K, K) the correlations of the sources inside groups.
-    cross: (K, K) those of each source (rows) with each reward (columns).
+    cross: (K, K) the correlations of each source (rows) with each reward (columns).
     differing: the share of groups in which a reward takes different values.
-    gate: (k, j, c), if reward k counts only where reward j is passed; the rate of its gated value is c × rate k × rate
-        j.
+    gate: (k, j, c) if reward k counts only where reward j is passed; None without a gate. The rate of the gated value
+        is c × rate k × rate j.
     """
 
     course: Course
@@ -144,8 +147,9 @@ class Pushes:
 
     @cached_property
     def _variance(self) -> Array:
-        """The mean of rate (1 − rate) over the steps of the log, (K,), for the rate of each source: of a reward, or of
-        its gated value if it is gated. It is at least 1e-9.
+        """The mean of rate (1 − rate) over the steps of the log for the rate of each source, (K,); at least 1e-9.
+
+        The rate of a source is the rate of a reward, or of its gated value if it is gated.
         """
         rates = self._rates(self.course.logits)
         return np.maximum((rates * (1 - rates)).mean(0), 1e-9)
@@ -179,8 +183,8 @@ class Pushes:
 def _smooth(time: Array, rates: Array) -> Array:
     """Return (T,) the logits of a smooth course through the rates of one reward.
 
-    The course is the parabola in time that comes nearest to the rates, clipped to 0.01 and 0.99; with fewer than three
-    rates it is a line or a constant.
+    The course is the parabola in time that comes nearest to the rates; with fewer than three rates it is a line or a
+    constant. It is clipped to 0.01 and 0.99.
 
     time: (T,) as in `Course`.
     rates: (T,), where NaN is left out.

@@ -1,9 +1,9 @@
 """Forecasts of the means of rewards under another setting, from how they moved under the setting that ran.
 
-Price's equation: an update moves the mean of a reward by the covariance of advantage and reward inside groups. On the
-scale of logits each reward follows its push, the correlation of advantage and reward, at a speed of its own, which
-depends on the learner and the reward. `fit_speeds` estimates the speeds from the run itself, and `integrate` computes
-how the rewards would follow another push.
+Price's equation: an update moves the mean of a reward by the covariance of advantage and reward inside groups. The push
+on a reward is the correlation of advantage and reward. On the scale of logits each reward follows its push at a speed
+of its own, which depends on the learner and the reward. `fit_speeds` estimates the speeds from the run itself, and
+`integrate` computes how the rewards would follow another push.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,8 @@ class Speeds:
     """The speed at which each of K rewards follows its push, in logits per step for a push of 1, with its uncertainty.
 
     start: (K,) the logit of each reward at the first step.
-    fitted, error: (K,) the speed fitted to each reward alone, and its standard error.
+    fitted: (K,) the speed fitted to each reward alone.
+    error: (K,) the standard error of this speed.
     slope: (K,) by how much the start is lower if the speed is taken to be higher by 1.
     grid: (points,) speeds that are possible.
     chance: (K, points) for each reward, the probability of each speed in `grid`. It follows from the speeds fitted to
@@ -68,7 +69,7 @@ class Speeds:
 
         The distribution is `chance`.
 
-        probability: (draws, K) those parts, from 0 to 1: 0.5 gives the median speed.
+        probability: (draws, K) these parts, from 0 to 1: 0.5 gives the median speed.
         """
         cumulated = self.chance.cumsum(1) - self.chance / 2
         columns = [np.interp(probability[:, k], cumulated[k], self.grid) for k in range(len(self.start))]
@@ -97,9 +98,9 @@ def damping(logits: Array) -> Array:
 def fit_speeds(course: Course, pushes: Pushes) -> Speeds:
     """Return the speed at which each reward of a run follows its push, fitted to the run's course.
 
-    The fit is a logistic regression of each reward's rate on its push, which is damped (`damping`) and summed over the
-    steps so far. As the pushes depend on the rates, the regression is repeated a few times, each time with the pushes
-    that belong to the rates fitted before.
+    The fit is a logistic regression of each reward's rate on its push. The push is damped (`damping`) and summed over
+    the steps so far. As the pushes depend on the rates, the regression is repeated a few times, each time with the
+    pushes that belong to the rates fitted before.
 
     course: the rates of the rewards in the run.
     pushes: the pushes of the setting that ran.
@@ -123,12 +124,11 @@ def _regress(driven: Array, rates: Array, dispersion: float) -> tuple[float, flo
     """Fit logit(rate) = start + speed × driven; return start, speed, the standard error of the speed, and slope.
 
     The slope says how the start that fits best depends on the speed: by how much it is lower if the speed is higher by
-    1.
+    1. The standard error is computed from `dispersion` or from the variance of the residuals, whichever is larger.
 
     driven: (T,) for each step the sum of the damped pushes on one reward since the first step.
     rates: (T,) the rates of this reward, where NaN is left out.
-    dispersion: the variance of its rate, as in `Course`. The standard error is computed from this variance or from that
-        of the residuals, whichever is larger.
+    dispersion: the variance of its rate, as in `Course`.
     """
     there = ~np.isnan(rates)
     x, y = driven[there], rates[there]
@@ -153,9 +153,10 @@ def _together(speed: Array, error: Array) -> tuple[Array, Array]:
     """Return (points,) a grid of speeds, and (K, points) the probability that each reward has each of these speeds.
 
     The logarithms of the speeds of a run's rewards are taken as normally distributed around one centre. Where that
-    centre lies is estimated for each reward from the speeds of the others and from a wide prior on it.
+    centre lies is estimated for each reward from the speeds of the other rewards and from a wide prior on the centre.
 
-    speed, error: (K,) the speed that was fitted to each reward alone, and its standard error.
+    speed: (K,) the speed that was fitted to each reward alone.
+    error: (K,) its standard error.
     """
     top = max(float((np.maximum(speed, 0) + 4 * error)[np.isfinite(error)].max(initial=0)), 1e-3)
     grid = np.geomspace(min(1e-5, top * 1e-4), max(1.0, top), 400)
@@ -177,8 +178,9 @@ def _together(speed: Array, error: Array) -> tuple[Array, Array]:
 
 
 def times_of(steps: int) -> Array:
-    """Return the times, from step 0 to `steps`, at which a forecast computes the rewards' rates: every step up to 200,
-    and from there on steps with ever larger gaps between them.
+    """Return the times, from step 0 to `steps`, at which a forecast computes the rewards' rates.
+
+    They are every step up to 200. From there on the gaps between them become ever larger.
     """
     times = list(range(min(steps, _STEPS_EACH) + 1))
     while times[-1] < steps:
@@ -190,10 +192,12 @@ def integrate(pushes: Pushes, start: Array, speeds: Array, times: Array) -> Arra
     """Return (times, draws, K) the rates of K rewards at each of these times, as they follow the pushes.
 
     In a step, a logit moves by speed × push × `damping`. It is computed in one go from each time to the next, so times
-    have to lie close together; logits stay from −12 to 12.
+    have to lie close together. Logits stay from −12 to 12.
 
+    pushes: the pushes on the rewards, as a function of their rates.
     start: (draws, K) the logits at the first time.
     speeds: (draws, K) in logits per step for a push of 1 at a rate of one half.
+    times: (times,) in steps.
     """
     logits, rates = start, []
     for gap in np.diff(times, append=times[-1]):
@@ -205,9 +209,11 @@ def integrate(pushes: Pushes, start: Array, speeds: Array, times: Array) -> Arra
 def pool(speeds: Array, errors: Array) -> tuple[float, float, float]:
     """Return the speed of one reward over several runs, its standard error, and the spread between the runs.
 
-    speeds, errors: the speed in each run, and its standard error. The spread is the standard deviation by which the
-        runs differ beyond their errors. A run counts the more, the smaller its own error and the spread are
-        (DerSimonian and Laird, 1986).
+    The spread is the standard deviation by which the runs differ beyond their errors. A run counts the more, the
+    smaller its own error and the spread are (DerSimonian and Laird, 1986).
+
+    speeds: the speed in each run.
+    errors: its standard error in each run.
 
     >>> [round(x, 4) for x in pool(np.array([0.03, 0.05]), np.array([0.001, 0.001]))]
     [0.04, 0.01, 0.0141]

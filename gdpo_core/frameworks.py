@@ -27,10 +27,13 @@ class Lines:
     switch_to_gdpo: makes a run use GDPO.
     with_size: the text for $with_size in `switch_to_gdpo`, if the group size is known.
     switch_to_other: makes a run use another method than GDPO.
-    options: by method, the text for $option in `switch_to_other`. A method without such a text cannot be set; if
+    options: by method, the text for $option in `switch_to_other`. A method without such a text cannot be set. If
         options is None, the text is the method's name.
     set_weights: sets the weights.
     set_grpo_weights: sets the weights of the methods other than GDPO; if None, `set_weights` does.
+    log_every_step: makes the log hold every step.
+    log_rewards: makes the log hold each reward and not only their total.
+    log_whole_groups: makes the log hold every response of a group.
     gate: makes a reward count only where another one is passed.
     gate_to: does so if the reward gets another value than 0 elsewhere; if None, `gate` does.
     """
@@ -135,11 +138,13 @@ class Framework:
 class WithoutGdpo:
     """A trainer without GDPO: the formula that it uses instead, which was read in its code and not run.
 
-    method, convention: those of the formula.
-    says: a sentence on it.
-    read_in, read_on: where and when it was read.
-    cells: from the name of a case in conformance/ to a text on what the trainer does there, for the cases in which it
-        does not follow the formula.
+    method: the id of the method of this formula.
+    convention: the convention of this formula.
+    says: a sentence on the formula.
+    read_in: the place where it was read.
+    read_on: the day on which it was read.
+    cells: by the name of a case in conformance/, a text on what the trainer does there. Only cases in which the trainer
+        does not follow the formula are in it.
 
     >>> WITHOUT_GDPO["Tinker"].method
     'grpo_no_std'

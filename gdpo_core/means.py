@@ -2,15 +2,17 @@
 
 A log of means does not say which answers were compared with which, so it does not tell the exact share. The bounds here
 hold for every way to put the answers into groups. Let x_k be reward k's term in each answer's sum, less the mean of its
-group: w_k (r_k − mean_G r_k), or w_k z_k under GDPO. Let R be the sum of the other terms, and a = |x_k|, b = |R| and
-t = |x_k + R| the lengths of these vectors over the answers of the step. The share of reward k is
+group: w_k (r_k − mean_G r_k), or w_k z_k under GDPO. Let R be the sum of the other terms. The lengths of these vectors
+over the answers of the step are a = |x_k|, b = |R| and t = |x_k + R|. The share of reward k is
 
   share_k = ⟨x_k, x_k + R⟩ / t² = 1/2 + (a² − b²) / 2t²
 
-under GRPO without std and under GDPO. Each of a, b and t lies between bounds of its own, and no side of the triangle is
-longer than the other two together. Under GRPO, Σ A² is the same, but for the eps, in every group whose advantages are
-not all 0, so that a reward makes no more of the update than what it can make in the groups in which it varies. The
-convention is TRL's, as TRL writes such logs. No reward may be missing.
+under GRPO without std and under GDPO. Each of a, b and t lies between bounds of its own, which `term_lengths.py`
+computes, and no side of the triangle is longer than the other two together.
+
+Under GRPO, Σ A² is the same, but for the eps, in every group whose advantages are not all 0. So a reward makes no more
+of the update than what it can make in the groups in which it varies. The convention is TRL's, as TRL writes such logs.
+No reward may be missing.
 """
 
 from dataclasses import dataclass
@@ -42,8 +44,9 @@ class Shares:
 def bound_shares(s: Scalars, method: str) -> Shares:
     """Return bounds of each reward's share of the update at each step, under a method of `conventions.COMPARED`.
 
-    s: what a log tells of each step, such as the means and stds of the rewards, from which the bounds follow. Where
-        nothing bounds a share, its bounds are infinite.
+    Where nothing bounds a share, its bounds are infinite.
+
+    s: what a log tells of each step, such as the means and stds of the rewards, from which the bounds follow.
 
     >>> one = np.array([[0.25, 0.5]])
     >>> s = Scalars(4, 1, (1, 1), ((0, 1), (0, 1)), one, one * np.nan, np.array([0.5]), np.array([0.0]))
@@ -70,10 +73,10 @@ def _largest(low: Array, high: Array, sides: Sides | None) -> Array:
     A share is certainly the largest if its lower bound is above the upper bounds of all others. It is so, too, if the
     length a_k = |x_k| of the reward's term is certainly more than the lengths of all other terms together. Proof: let
     `rest` be the sum of the terms of all rewards but k and l. Then share_k − share_l has the sign of ⟨x_k − x_l, x_k +
-    x_l + rest⟩, which is at least (a_k + a_l) (a_k − a_l − |rest|).
+    x_l + rest⟩. This is at least (a_k + a_l) (a_k − a_l − |rest|).
 
-    low, high: (steps, rewards) bounds of the shares.
-    sides: bounds on the lengths, None to compare the shares alone.
+    low, high: (steps, rewards) the lower and the upper bounds of the shares.
+    sides: bounds on the lengths; None to compare the shares alone.
     """
     count = low.shape[1]
     of_others = np.array([np.delete(high, k, 1).max(1, initial=-np.inf) for k in range(count)]).T
@@ -89,7 +92,7 @@ def _by_triangle(sides: Sides) -> tuple[Array, Array]:
     Three vectors are the sides of a triangle: the reward's term, the sum of the other terms, and the sum of all. Bounds
     on their lengths bound the share.
 
-    sides: these bounds.
+    sides: the bounds on the lengths.
     """
     low, high = np.empty_like(sides.low), np.empty_like(sides.low)
     for k in range(low.shape[1]):
@@ -108,13 +111,15 @@ def _by_triangle(sides: Sides) -> tuple[Array, Array]:
 def _highest(a: tuple[Array, Array], b: tuple[Array, Array], t: tuple[Array, Array]) -> Array:
     """Return (steps,) the highest share of the update that a reward can have, given bounds on three lengths.
 
-    a, b, t: the least and the greatest length of the reward's term, of the sum of the other terms, and of the whole
-        sum, each (steps,). The three lengths are the sides of a triangle, and the share is 1/2 + (a² − b²) / 2t².
-
-    The result is infinite where t may be 0.
+    The three lengths are the sides of a triangle, and the share is 1/2 + (a² − b²) / 2t². The result is infinite where
+    t may be 0.
 
     For a given t the share is highest with the longest a that closes a triangle, and then the shortest b. Between the
     values of t that are tried here it is monotone, so one of them has the highest of all.
+
+    a: the least and the greatest length of the reward's term, each (steps,).
+    b: the least and the greatest length of the sum of the other terms, each (steps,).
+    t: the least and the greatest length of the whole sum, each (steps,).
     """
     best = np.full(len(a[0]), -np.inf)
     for try_at in (t[0], t[1], np.abs(a[1] - b[0]), a[1] + b[0], a[1] - b[1]):
@@ -135,9 +140,10 @@ def _by_groups(s: Scalars, sides: Sides) -> tuple[Array, Array]:
 
     A reward's share of the update is the mean of its shares in the groups whose weighted sums differ. These groups
     would count equally, but the eps makes a group with a small std count less. A reward that alone varies in a group
-    makes all of the update there, and one that does not vary makes nothing of it.
+    makes all of the update there. A reward that does not vary makes nothing of it.
 
-    sides: `varies_high` alone is used, the largest number of groups in which each reward can vary.
+    s: what the log tells of each step.
+    sides: bounds, of which `varies_high` alone is used, the largest number of groups in which each reward can vary.
     """
     least, most = _of_one_group(s, "grpo")
     grain = grain_of(s)
@@ -157,11 +163,11 @@ def _by_groups(s: Scalars, sides: Sides) -> tuple[Array, Array]:
 
 
 def _of_one_group(s: Scalars, method: str) -> tuple[Array, Array]:
-    """Return two arrays, each (rewards,): the lowest and the highest share of a group's update that each reward can
-    have.
+    """Return the lowest and the highest share of a group's update that each reward can have, each (rewards,).
 
-    The lowest shares are all −∞ and the highest all ∞ if nothing can be said: if any reward has more than two values,
-    if there are too many kinds of groups to look at each, or if no kind of group has advantages other than 0.
+    If nothing can be said, the lowest shares are all −∞ and the highest all ∞. This is so if any reward has more than
+    two values, or if there are too many kinds of groups to look at each. It is so, too, if no kind of group has
+    advantages other than 0.
     """
     if any(v is None for v in s.values):
         return np.full(len(s.values), -np.inf), np.full(len(s.values), np.inf)
@@ -174,12 +180,12 @@ def _of_one_group(s: Scalars, method: str) -> tuple[Array, Array]:
 def _kinds_of_group(n: int, terms: tuple[float, ...], spans: tuple[float, ...] | None) -> tuple[Array, Array]:
     """Return the lowest and the highest share of a group's update that each reward can have, each (rewards,).
 
-    They are taken over all possible groups of n answers, each of which passes or fails each reward.
+    They are taken over all possible groups of n answers, each of which passes or fails each reward. The lowest shares
+    are −∞ and the highest ∞ if there are too many kinds of groups, or if no kind has advantages other than 0.
 
     terms: for each reward its weight times the distance of its two values.
-    spans: these distances alone, which GDPO needs for the stds of the rewards; None for other methods, which divide a
-        whole group by one number. The lowest shares are −∞ and the highest ∞ if there are too many kinds of groups, or
-        if no kind has advantages other than 0.
+    spans: these distances alone, which GDPO needs for the stds of the rewards. None for other methods, which divide a
+        whole group by one number.
     """
     k = len(terms)
     without = np.full(k, -np.inf), np.full(k, np.inf)

@@ -24,8 +24,9 @@ ALL_METHODS = METHODS | OF_FRAMEWORKS | OF_SUCCESSORS
 def advantages(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> Tensor:
     """Return the advantages of the method of this name; rewards, options and errors are those of `grpo`.
 
-    method: "grpo", "grpo_no_std", "gdpo", "grpo_batch_std" (GRPO divided by the std of the sums over the batch, in TRL
-        and ms-swift `scale_rewards="batch"`), "reinforce_pp_baseline", "reinforce_pp", "max_rl" or a key of SUCCESSORS.
+    method: "grpo", "grpo_no_std", "gdpo", "grpo_batch_std", "reinforce_pp_baseline", "reinforce_pp", "max_rl" or a key
+        of SUCCESSORS. "grpo_batch_std" is GRPO divided by the std of the sums over the batch, as with
+        `scale_rewards="batch"` in TRL and ms-swift.
 
     >>> advantages([[1], [0]], "grpo_no_std").tolist()
     [0.5, -0.5]
@@ -55,14 +56,13 @@ def method_for(method: str, batch: Batch) -> tuple[Method, Batch]:
 
 
 def undivided_terms(method: str, batch: Batch) -> Tensor:
-    """Return the terms that a method multiplies by the weights and adds up: each reward minus the means that the method
-    subtracts, before anything is divided by a std.
+    """Return the terms that a method multiplies by the weights and adds up, before anything is divided by a std.
 
-    The terms have the shape of the batch's rewards. They are NaN where the convention gives no advantage, as in a group
-    with a missing reward that it does not skip.
+    A term is a reward minus the means that the method subtracts. The terms have the shape of the batch's rewards. They
+    are NaN where the convention gives no advantage, as in a group with a missing reward that it does not skip.
 
-    method: one that adds the rewards up before it divides, such as "grpo", and not GDPO or MO-GRPO, which add up
-        z-scores.
+    method: a method that adds the rewards up before it divides, such as "grpo". GDPO and MO-GRPO, which add up
+        z-scores, are none.
     batch: as `method_for` returns it.
     """
     subtract_means = method_named("reinforce_pp" if method == "reinforce_pp" else "grpo_no_std").in_groups

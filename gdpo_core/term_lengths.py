@@ -21,12 +21,20 @@ _SLACK = 1e-4  # the relative error of a sum of squares that comes from float32 
 
 @dataclass(frozen=True)
 class Scalars:
-    """The numbers of each step in a log that holds means of rewards but no answers. A step is a batch of `groups`
-    groups of `size` answers.
+    """The numbers of each step in a log that holds means of rewards but no answers.
 
+    A step is a batch of `groups` groups of `size` answers.
+
+    size: the number of answers in a group.
+    groups: the number of groups in a step.
+    weights: one per reward.
     values: the two values, lower and higher, of each reward that takes only two, and None for any other reward.
-    silent: the share of groups in which the weighted sum is the same for all answers, as TRL's `frac_reward_zero_std`
-        has it under GRPO; NaN where it is not known.
+    means: (steps, rewards) the mean of each reward.
+    stds: (steps, rewards) the std of each reward, with n − 1; NaN where it is not known. It is used for rewards with
+        more than two values alone.
+    total_std: (steps,) the std of the weighted sum; NaN where it is not known.
+    silent: (steps,) the share of groups in which the weighted sum is the same for all answers; NaN where it is not
+        known. TRL logs it as `frac_reward_zero_std` under GRPO.
     """
 
     size: int
@@ -85,14 +93,14 @@ def length_of_rest(x: Array) -> Array:
 
 
 def sides_of(s: Scalars, method: str, weights: Array) -> Sides:
-    """Return the least and the greatest value that three things can have at each step: the length |x_k| of each
-    reward's term, the length |Σ_k x_k| of the sum of all terms, and the number of groups in which each reward varies.
+    """Return, for each step, bounds on three things: their least and their greatest value.
 
-    x_k has a number per answer of the step: the term of reward k in the answer's weighted sum, less the mean of its
-    group.
+    The first is the length |x_k| of each reward's term. The second is the length |Σ_k x_k| of the sum of all terms. The
+    third is the number of groups in which each reward varies. Here x_k has a number per answer of the step: the term of
+    reward k in the answer's weighted sum, less the mean of its group.
 
     s: the means and other numbers that the log has.
-    method: the one that makes the sum.
+    method: the method that makes the sum.
     weights: (steps, rewards) the weight of each reward at each step.
     """
     varies_low, varies_high = _varying(s)
@@ -119,8 +127,8 @@ def _varying(s: Scalars) -> tuple[Array, Array]:
     """Return the least and the greatest number of groups in which each reward can vary, each (steps, rewards).
 
     For a reward with two values the least number is 0 if the number of its passes is a multiple of the group size,
-    since all groups may then be constant; otherwise it is 1. The greatest number is that of its passes, of its failures
-    or of the groups, whichever is least: a group in which the reward varies needs a pass and a failure.
+    since all groups may then be constant. Otherwise it is 1. A group in which the reward varies needs a pass and a
+    failure. So the greatest number is the number of passes, of failures or of groups, whichever is least.
 
     For a reward with more values the least number is 0, and the greatest is the number of groups. If the step is a
     single group, both are 1. Both are 0 where the reward's std is 0.
@@ -137,16 +145,17 @@ def _varying(s: Scalars) -> tuple[Array, Array]:
 def _inside(s: Scalars, weights: Array) -> tuple[Array, Array]:
     """Return the least and the greatest length that w_k (r_k − mean_G r_k) can have in a step, each (steps, rewards).
 
-    The length is the root of the sum of squares over all answers of the step. w_k is the weight of reward k, r_k are
-    its values, and mean_G r_k is their mean in each group.
+    The length is the root of the sum of squares over all answers of the step. Here w_k is the weight of reward k, and
+    r_k are its values, whose mean in each group is mean_G r_k.
+
+    For a reward with the values 0 and 1, a group of n answers of which m pass has Σ (r − mean)² = m (n − m) / n. This
+    is concave in m. So its sum over the groups is least if the passes fill whole groups and the remaining ones are in a
+    single group. It is greatest if the passes are spread evenly.
+
+    For a reward with more than two values its std is used. In a step of N answers the length is at least 0 and at most
+    |w| std √(N − 1). If all answers of a step are one group, it is exactly |w| std √(N − 1).
 
     weights: (steps, rewards).
-
-    For a reward with the values 0 and 1, a group of n answers of which m pass has Σ (r − mean)² = m (n − m) / n. As a
-    function of m this is concave. So its sum over the groups is least where the passes fill whole groups and those that
-    remain are in a single group, and greatest where the passes are spread evenly. For a reward with more than two
-    values its std is used: in a step of N answers the length is at least 0 and at most |w| std √(N − 1). Where all
-    answers of a step are one group, the length is the latter.
     """
     n, passes = s.size, np.nan_to_num(s.passes)
     rest, each, more = passes % n, passes // s.groups, passes % s.groups
@@ -178,8 +187,10 @@ def grain_of(s: Scalars) -> float:
 def count_teaching(s: Scalars) -> Array:
     """Return (steps,) the number of groups in which the weighted sums differ, so that not every advantage is 0.
 
-    NaN where it is not known. The logged share of groups with std 0 tells it, but only if float32 adds up the sums
-    exactly. Otherwise the std of equal sums may be round-off in place of 0.
+    The number follows from the logged share of groups with std 0, but only if float32 holds all sums exactly
+    (`grain_of`). Otherwise the std of equal sums may be round-off and not 0, so the result is NaN.
+
+    s: what the log tells of each step.
     """
     exact = grain_of(s) * GRAIN % 1 == 0 and grain_of(s) > 0
     return np.round(s.groups * (1 - s.silent)) if exact else np.full(len(s.means), np.nan)

@@ -182,26 +182,34 @@ with_options = shows_keywords_of(Setup, TrainingOptions.__annotations__)
 def train(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> TrainingRun:
     """Train a policy that draws outcomes b_k ~ Bernoulli(p_k) and receives the rewards scale_k · b_k.
 
-    The logits move by lr · mean over the batch of A (b_k − p_k), the score-function gradient.
+    The logits move by lr · mean over the batch of A (b_k − p_k), the score-function gradient. The same seed gives the
+    same bits; no global generator is touched. The equations are those of arXiv 2601.05242.
 
     method: a name of `advantages`.
-
-    p0, scale: (rewards,) the probabilities before training, inside (0, 1), and what a 1 pays, by default 1.
+    p0: (coins,) the probabilities before training, inside (0, 1).
+    scale: (rewards,) what a 1 pays, by default 1.
     arms: (arms, rewards), what each of several answers pays, times the scale. The policy is then a softmax that gives
-    one of them: p0 is (arms,) and sums to 1, gates are between rewards, as in `condition`, and there is no noise.
-    weights: one per reward, including those of noise alone, by default 1.
-    prompts, rollouts: how many prompts an epoch has, which is one step, and how many answers are drawn for each.
-    seeds: how many runs there are; seed: the number that fixes the draws of all of them.
-    optimizer: "sgd", or "adam" on the same gradient; lr: its learning rate.
-    match_scale: how advantages are normalised over the batch, after the groups. True: those of every method are brought
-    to unit std, so that one learning rate suits all. "published": each method takes the step of its paper, which is eq.
-    6 for GDPO and none for GRPO. False: no method takes a step over the batch, as in many demos of GDPO.
-    noise: the std of normal noise per reward; entries beyond those of p0 are rewards of noise alone, without a coin.
+        one of them: p0 is (arms,) and sums to 1, gates are between rewards, as in `condition`, and there is no noise.
+    weights: one per reward, including rewards of noise alone, by default 1.
+    prompts: how many prompts an epoch has. An epoch is one step.
+    rollouts: how many answers are drawn for each prompt.
+    epochs: how many epochs a run has.
+    seeds: how many runs there are.
+    seed: the number that fixes the draws of all runs.
+    optimizer: "sgd", or "adam" on the same gradient.
+    lr: the learning rate of the optimizer.
+    match_scale: how advantages are normalised over the batch, after the groups. True: the advantages of every method
+        are brought to unit std, so that one learning rate suits all. "published": each method takes the step of its
+        paper, which is eq. 6 for GDPO and none for GRPO. False: no method takes a step over the batch, as in many demos
+        of GDPO.
+    noise: the std of normal noise per reward. Entries beyond the number of coins are rewards of noise alone, without a
+        coin.
     gate: (reward, on), or several such pairs; the reward counts only where the coin `on` fell on 1 (eq. 8).
     together: for coins alone, a share of the answers in which a single draw decides for all coins: if a coin falls on 1
-    there, so do all likelier ones. The logits move as above, which is then no longer the gradient of one distribution.
-    The same seed gives the same bits; no global generator is touched. Raises InputError, also for a run that diverges.
-    The equations are those of arXiv 2601.05242.
+        there, so do all likelier ones. The logits move as above, which is then no longer the gradient of one
+        distribution.
+
+    Raises InputError, also for a run that diverges.
 
     >>> train("gdpo", [0.5, 0.5], epochs=3, seeds=2).p.shape
     torch.Size([2, 4, 2])
@@ -218,9 +226,11 @@ def mean_field(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -
     """Return p at each epoch in the infinite-group limit of `train`, (epochs + 1, coins or arms).
 
     It is computed from the formulas, without draws. Arguments and errors are as in `train`, but the numbers of prompts,
-    rollouts and seeds change nothing, and an error is raised if coins and noisy rewards have too many outcomes. With
-    v = p (1 − p), coins with scales c and weights w, and all other options at their defaults, the logits move by lr
-    times w_k c_k v_k / √(Σ w_j² c_j² v_j) under GRPO, and lr times w_k √v_k / √(Σ w_j²) under GDPO.
+    rollouts and seeds change nothing. An error is also raised if coins and noisy rewards have too many outcomes.
+
+    For coins with scales c and weights w, and all other options at their defaults, the formulas are short. With v = p
+    (1 − p), the logits move by lr times w_k c_k v_k / √(Σ w_j² c_j² v_j) under GRPO, and by lr times w_k √v_k / √(Σ
+    w_j²) under GDPO.
 
     >>> [round(p, 3) for p in mean_field("grpo", [0.5, 0.5], scale=[1, 3], epochs=30)[-1].tolist()]
     [0.931, 0.98]

@@ -33,9 +33,11 @@ def parse_calls(task: Task, answer: str) -> tuple[list[Call], str]:
     """Return the calls of an answer, and words for what is wrong with the text around them, "" if there is no such
     text.
 
-    task: the task whose functions are called; arguments that are sent by position get their names from its
-        documentation. In an answer with other text only calls of the task's functions are found, and those that cannot
-        be read are passed over.
+    In an answer with other text only calls of the task's functions are found, and calls that cannot be read are passed
+    over.
+
+    task: the task whose functions are called. Arguments that are sent by position get their names from its
+        documentation.
 
     Raises UnreadableAnswer where no call can be read, or the answer is longer than `MAX_ANSWER`.
     """

@@ -7,11 +7,13 @@ from torch import Tensor
 def mixes_of(marks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return how often each mix of marks comes, an answer that has it, and its marks.
 
-    A mix is a number whose binary digits are the marks. The result is three tensors:
-    - (prompts, mixes) how many answers to the prompt have the mix.
-    - (prompts, mixes) the number of an answer to the prompt with the mix, 0 if none has it; all answers to all prompts
-      are numbered together.
+    A mix is a number whose binary digits are the marks of an answer. The result is three tensors:
+    - (prompts, mixes) how many answers to the prompt have the mix;
+    - (prompts, mixes) the number of an answer to the prompt with the mix, 0 if none has it. All answers to all prompts
+      are numbered together;
     - (mixes, rewards) the marks of the mix.
+
+    marks: (prompts, answers, rewards) of 0 or 1.
     """
     prompts, size, rewards = marks.shape
     mix = mix_of(marks)
@@ -23,7 +25,7 @@ def mixes_of(marks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def mix_of(marks: Tensor) -> Tensor:
     """Return the mix of each answer, (…), a number whose binary digits are its marks.
 
-    marks: (…, rewards).
+    marks: (…, rewards) of 0 or 1.
     """
     return (marks.long() << torch.arange(marks.shape[-1] - 1, -1, -1)).sum(-1)
 

@@ -36,11 +36,13 @@ def group_of(rewards: ArrayLike) -> list[list[float]]:
 
 
 def texts_of(given: object, name: str, n: int, each: str, noun: str) -> list[str]:
-    """Return `n` texts, of which those of more than LONGEST characters are cut. In place of a text that is not given
-    stands `noun` with a number, as in “answer 1”, or nothing if `noun` is "".
+    """Return `n` texts, of which those of more than LONGEST characters are cut.
 
-    given: the texts, or None if there are none.
-    name, each: words for the error: the name of the argument, and what there has to be one text for.
+    In place of a text that is not given stands `noun` with a number, as in “answer 1”, or nothing if `noun` is "".
+
+    given: the texts, or None if there are none. A text in it may be None, too.
+    name: the name of the argument, for an error.
+    each: the word for what there has to be one text for, such as "answer", for an error.
 
     Raises InputError.
     """
@@ -51,10 +53,15 @@ def texts_of(given: object, name: str, n: int, each: str, noun: str) -> list[str
 
 
 def reasons_of(given: object, many: int, width: int) -> list[list[str]]:
-    """Return the reason of each mark as lists, (many, width). Raises InputError.
+    """Return the reason of each mark as lists, (many, width).
 
-    given: the reasons, or None, for which each is "".
-    many, width: the numbers of answers and rewards.
+    A reason that is None becomes "", and one of more than LONGEST characters is cut.
+
+    given: the reasons, or None, for which each reason is "".
+    many: the number of answers.
+    width: the number of rewards.
+
+    Raises InputError.
     """
     rows = [[""] * width] * many if given is None else list_of(given, "reasons", many, "rows", "answer")
     return [texts_of(row, "reasons", width, "reward", "") for row in rows]
@@ -63,12 +70,13 @@ def reasons_of(given: object, many: int, width: int) -> list[list[str]]:
 def right_or_wrong(
     primary: str | None, names: Sequence[str], pairs: Sequence[tuple[float, float] | None]
 ) -> int | None:
-    """Return the index of the primary reward if it can tell right answers from wrong ones, which takes exactly two
-    values; else None, as without a primary reward.
+    """Return the index of the primary reward if it can tell right answers from wrong ones; else None.
+
+    It can if it takes exactly two values. Without a primary reward the result is None, too.
 
     primary: its name, or None.
-    names: those of all rewards.
-    pairs: the two values of each reward, None for a reward with more.
+    names: the names of all rewards.
+    pairs: the two values of each reward, None for a reward with more values.
 
     Raises InputError if no reward has the name `primary`.
     """
@@ -78,12 +86,14 @@ def right_or_wrong(
 
 
 def start_of(width: int, weights: ArrayLike | None, convention: gc.Convention | str, method: str) -> dict[str, Any]:
-    """Return the first values of a board's controls, by the name of the trait that holds each: pays, weights,
-    convention and method.
+    """Return the first values of a board's controls, by the name of the trait that holds each.
+
+    The traits are pays, weights, convention and method.
 
     width: the number of rewards, each of which pays 1.
-    weights: None for 1 each.
+    weights: one number per reward; None for 1 each.
     convention: a key of CONVENTIONS, or the convention itself.
+    method: the id of the method on the right.
 
     Raises InputError for an unknown convention and for weights that are no numbers.
     """
@@ -104,7 +114,9 @@ def token_counts_of(lengths: Sequence[int] | None, answers: Sequence[str | None]
 
 
 def advantages_of(logged: object, many: int) -> list[str]:
-    """Return logged advantages as texts with their signs, one per answer, "–" for None and NaN; [] if `logged` is None.
+    """Return logged advantages as texts with their signs, one per answer; [] if `logged` is None.
+
+    The text is "–" for an advantage that is None or NaN.
 
     many: the number of answers.
 
@@ -119,8 +131,9 @@ def advantages_of(logged: object, many: int) -> list[str]:
 def list_of(given: object, name: str, n: int, things: str, each: str) -> list:
     """Return what a caller gives in any kind of sequence as a list. Raises InputError unless it holds `n` values.
 
-    name, things, each: words for the error: the name of the argument, what its values should be, such as "texts", and
-        what there has to be one of them for, such as "answer".
+    name: the name of the argument, for the error.
+    things: the word for what its values should be, such as "texts", for the error.
+    each: the word for what there has to be one value for, such as "answer", for the error.
     """
     values = list(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes) else None
     fits = values is not None and len(values) == n

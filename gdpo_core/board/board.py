@@ -67,20 +67,26 @@ SET_BY_BROWSERS = {*SET_BY_READERS, "why", "active"}  # a browser may set these 
 class Board(anywidget.AnyWidget):
     """A widget with answers, their rewards, and what two methods make of them, computed anew when a trait is set.
 
-    rewards: (answers, rewards) finite numbers. A reward with two values, 0 and another or one and its negative, is
-        flipped by a toggle; any other is set in a field.
-    answers: their texts; names: those of the rewards; reasons: (answers, rewards) why each reward is as it is.
-    weights: one per reward, 1 each by default; convention: one of gdpo_core.CONVENTIONS, or its key.
+    rewards: (answers, rewards) finite numbers. A reward whose values are 0 and one other number, or a number and its
+        negative, is flipped by a toggle. Any other reward is set in a field.
+    answers: the texts of the answers.
+    names: the names of the rewards.
+    reasons: (answers, rewards) why each reward is as it is.
+    weights: one per reward, 1 each by default.
+    convention: one of gdpo_core.CONVENTIONS, or its key.
     method: the method on the right, beside GRPO on the left: "gdpo", "grpo_no_std" or a key of SUCCESSORS but "papo".
     editable: whether what the board shows can be changed by hand.
-    labels: short names of the rewards, which stand over the columns; primary: the name of the reward that tells right
-        answers from wrong ones.
-    lengths: the tokens of each answer, by default its characters; logged: the advantages that a run logged.
+    labels: short names of the rewards, which stand over the columns.
+    primary: the name of the reward that tells right answers from wrong ones.
+    lengths: the number of tokens of each answer, by default its number of characters.
+    logged: the advantages that a run logged.
     drop: whether each answer also stands above the board as a dot on each method's line.
 
     The traits marks, pays, weights, convention and method can be set later; `marks` are the rewards and `pays` what a
     mark of 1 pays. The trait `drawing` then holds what is drawn. With marimo, `mo.ui.anywidget(Board(…))` reruns the
-    cells that name it. Raises InputError for arguments that do not fit; a trait that is set to what does not fit raises
+    cells that name it.
+
+    Raises InputError for arguments that do not fit; a trait that is set to what does not fit raises
     traitlets.TraitError.
 
     >>> board = Board([[1, 1], [1, 0], [0, 1]], names=["right", "short"])

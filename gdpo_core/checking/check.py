@@ -42,14 +42,19 @@ class FoundTrap:
 class ConfigCheck:
     """The method, the rewards and the traps of a configuration, as far as it tells them without being run.
 
-    trainer, title: the trainer's id and its name in sentences.
-    version: None where neither the caller nor the configuration gives one.
-    method, convention: their ids, None where gdpo has none for what runs or nothing tells it.
-    rewards, weights: in the order in which the trainer uses them.
-    group_size: the answers to a prompt.
-    groups: the number of groups in a batch step; each of these four is None where it is not told.
+    files: the names of the configuration's files.
+    trainer: the trainer's id.
+    title: the trainer's name in sentences.
+    version: the trainer's version; None where neither the caller nor the configuration gives one.
+    method, convention: the ids of the method and the convention that run. None where gdpo has no id for them, or
+        nothing tells them.
+    rewards: the names of the rewards, in the order in which the trainer uses them; None where they are not told.
+    weights: their weights, in the same order; None where they are not told.
+    group_size: the number of answers to a prompt; None where it is not told.
+    groups: the number of groups in a batch step; None where it is not told.
     facts: sentences, by subject, such as "method" or "batch".
     lines: lines to add to the configuration, so that the run writes a log that can be audited.
+    traps: the traps that the configuration holds, the worst first.
     unread: a text for each key whose value only a run would tell.
     """
 
@@ -88,9 +93,11 @@ class ConfigCheck:
 def check_config(configuration: Given, trainer: str | None = None) -> ConfigCheck:
     """Return what a configuration will run and the traps that it holds; nothing is imported, run or fetched.
 
+    YAML, JSON, shell scripts, Python programs and notebooks are read. A later file overrides an earlier one, and
+    commands and calls override files of values.
+
     configuration: the path of a file; or several paths, whose files are read together; or a mapping from the names of
-        files to their texts. YAML, JSON, shell scripts, Python programs and notebooks are read. A later file overrides
-        an earlier one, and commands and calls override files of values.
+        files to their texts.
     trainer: NAME or NAME==VERSION; by default the configuration tells it.
 
     Raises InputError if that trainer is not known, a file cannot be read, or the configuration is not for exactly one
@@ -142,7 +149,7 @@ def _facts(chosen: Mapping[str, Fact], fill: Filled, says_rewards: str, says_bat
     chosen: by subject, a name in ABOUT, the fact on it that holds; there is always one on "log".
     fill: a function that puts values of the configuration into a sentence.
     says_rewards: the sentence on the rewards if no fact has one.
-    says_batch: the one on the batch.
+    says_batch: the sentence on the batch.
     """
     sentences = {about: fill(fact.says, fact.when) for about, fact in chosen.items()}
     middle = {_TITLES[about]: says for about, says in sentences.items() if about not in ("rewards", "log")}
@@ -184,7 +191,7 @@ def _needs(when: Sequence[Condition], known: Known) -> str:
 
     A value is open if only a run tells it, or if it may stand in a file that was not given.
 
-    known: all entries.
+    known: the entries of the configuration.
     """
     keys = dict.fromkeys(c.key for c in when if isinstance(known.value(c.key), Unread))
     return f"It cannot be told without {listing(keys)}."
@@ -194,8 +201,12 @@ def _rewards(rules: Rules, known: Known, runs: Runs | None) -> tuple[tuple[str, 
     """Return the names of the rewards and their weights, in the order in which the trainer uses them.
 
     Each is None where the configuration does not tell it, but weights that are not given are 1 for each named reward.
-    Weights beyond the number of the names are left out; there may also be fewer. Both are None if a method other than
-    GDPO runs, as `runs` says, and a fact in the rules says what this method gets in place of the rewards.
+    Weights beyond the number of the names are left out; there may also be fewer.
+
+    Under some methods the trainer uses something else in place of the rewards, and a fact in the rules says what. If
+    such a fact holds and what runs is not GDPO, names and weights are both None.
+
+    runs: the record of the rules that says what runs, or None.
     """
     fact = _fact(rules, known, "rewards")
     names, weights = (known.values(key) if key else None for key in (rules.rewards, rules.weights))
@@ -241,8 +252,9 @@ def _whole(value: Any) -> int | None:
 
 
 def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> tuple[int | None, str]:
-    """Return how many groups share a batch step, and a sentence on the sizes of a group and of a batch. The number is
-    None where the configuration does not tell it.
+    """Return how many groups share a batch step, and a sentence on the sizes of a group and of a batch.
+
+    The number is None where the configuration does not tell it.
 
     size: the number of answers to a prompt, or None.
     runs: the record of the rules that says what runs, or None.
@@ -318,8 +330,8 @@ def _says_trainer(recognised: Recognised) -> str:
 def _traps(recognised: Recognised, fill: Filled) -> Iterator[FoundTrap]:
     """Yield the traps that the configuration holds, the worst first.
 
-    A trap may exist in some versions of the trainer only. If the version is not known, such a trap is yielded if its
-    `if_open` is true, and with the severity info if the newest version no longer has it.
+    A trap may exist in some versions of the trainer only. If the version is not known, such a trap is yielded only if
+    its `if_open` is true. Its severity is then info if the newest version no longer has it.
 
     fill: a function that puts values of the configuration into a sentence.
     """

@@ -14,10 +14,10 @@ _WORDS = {"true": True, "false": False}
 class Known:
     """The entries of a configuration as its trainer sees them.
 
-    entries: by today's names of the keys.
+    entries: the entries by key, with today's names of the keys.
     defaults: the values of keys that are not given.
-    complete: whether every file on which the configuration builds was given; otherwise the value of a key that is
-        missing cannot be told.
+    complete: whether every file on which the configuration builds was given. If not, the value of a missing key cannot
+        be told.
     version: the version of the trainer, None where it is not known.
     """
 

@@ -17,7 +17,7 @@ class _Sentence(Template):
 class Filled:
     """A function that puts values of the configuration into a sentence.
 
-    values: from a placeholder such as "weights", which is no key of the configuration, to the text that replaces it.
+    values: for each placeholder that is no key of the configuration, such as "weights", the text that replaces it.
     known: the configuration, whose keys with a dot are placeholders too.
     """
 
@@ -25,8 +25,10 @@ class Filled:
         self.values, self.known = values, known
 
     def __call__(self, text: str, when: Sequence[Condition]) -> str:
-        """Return a text with its placeholders replaced: ${a.b} by the value of the key a.b, $value by the value of the
-        first condition's key, and those in `values` by their texts. Any other placeholder stays.
+        """Return a text with its placeholders replaced.
+
+        ${a.b} is replaced by the value of the key a.b, $value by the value of the first condition's key, and a
+        placeholder in `values` by its text. Any other placeholder stays.
 
         when: the conditions of the fact, the trap or the other rule that the text belongs to.
         """

@@ -58,11 +58,12 @@ def read_yaml(text: str, file: str) -> Source:
 def read_json(text: str, file: str) -> Source:
     """Return the entries of a JSON text as a `Source`.
 
+    The lines of entries come from a parser of YAML. If it refuses the text, the place of an entry is the file alone.
+
     file: the name of the file, with which errors and the places of entries begin.
 
     Raises InputError where the text cannot be parsed, is no object, or has too many values. The error names the file,
-    and for most faults of parsing the line. The lines of entries come from a parser of YAML. Where it refuses the text,
-    the place of an entry is the file alone.
+    and for most faults of parsing the line.
     """
     try:
         value = json.loads(text)
