@@ -45,9 +45,12 @@ def whiten_centred(batch: Batch, centred: Tensor) -> Normalised:
 
 
 def divide_by_batch_std(batch: Batch, centred: Tensor, s: Tensor) -> Normalised:
-    """Return `centred`, the sums less the mean of their group, divided by the std of the sums `s` over the batch.
+    """Return `centred`, divided by the std of the weighted sums `s` over the batch.
 
-    The convention's eps for sums is added to that std. The result's `mean` is that of `s`, but is not subtracted.
+    The convention's eps for sums is added to that std. The `mean` of the result is the mean of `s`, which is not
+    subtracted.
+
+    centred: the sums `s` less the mean of their group.
     """
     c, over = batch.convention, over_responses(batch)
     of_sums = normalise(s, over, ddof=c.ddof)

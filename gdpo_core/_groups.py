@@ -78,7 +78,7 @@ class Batch:
     def last_step(self) -> Reduction:
         """The reduction of GDPO's batch step: over all responses, all tokens or each group, as the convention says.
 
-        Where this `Batch` holds several batches, "all" means those of each batch. The reduction skips missing rewards
+        Where this `Batch` holds several batches, each of them is taken by itself. The reduction skips missing rewards
         where `skips_missing` is true. Raises InputError where the convention averages over tokens and the batch has no
         lengths.
         """
@@ -104,11 +104,11 @@ class Batch:
         return replace(self, rewards=self.rewards.nan_to_num(nan=0.0), missing=False)
 
     def pieces(self) -> Iterator["Batch"]:
-        """Yield the batch in pieces of whole groups, in order. A piece is small enough for the cache of a processor, or
-        it is a single group.
+        """Yield the batch in pieces of whole groups, in order.
 
-        Only the rewards are cut; every piece keeps the other fields of the whole batch. A small batch, a batch with
-        group ids and one on a GPU are a single piece.
+        A piece is small enough for the cache of a processor, or it is a single group. Only the rewards are cut; every
+        piece keeps the other fields of the whole batch. A small batch, a batch with group ids and a batch on a GPU are
+        a single piece.
         """
         if self.index is not None or self.rewards.numel() <= _PIECE or self.rewards.is_cuda:
             yield self
@@ -219,8 +219,9 @@ def batch_of(x: Tensor, weights: Tensor, *, exact: bool = False) -> Batch:
 
 
 class Options(TypedDict, total=False):
-    """The keyword arguments of `grpo`, whose docstring explains each. Other public functions that compute advantages,
-    such as `gdpo`, `explain`, `collapse` and `push`, take them too.
+    """The keyword arguments of `grpo`, whose docstring explains each.
+
+    Other public functions that compute advantages, such as `gdpo`, `explain`, `collapse` and `push`, take them too.
     """
 
     weights: ArrayLike | None

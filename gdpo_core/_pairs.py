@@ -328,9 +328,11 @@ def count_orders(all_blocks: list[Block], primary: Tensor, level: Mapping[str, T
 
 
 def _joined(first: Tensor, second: Tensor) -> Tensor:
-    """Return the ranks by `first` and, where those are equal, by `second`; −1 where either of the two is −1.
+    """Return (groups, rollouts) the ranks by `first` and, where two of them are equal, by `second`.
 
-    All are (groups, rollouts).
+    The rank is −1 where either of the two is −1.
+
+    first, second: (groups, rollouts) ranks.
     """
     both = (first * (first.shape[1] + 1) + second).double()
     return ranks(both.masked_fill_((first < 0) | (second < 0), torch.nan))
@@ -349,7 +351,7 @@ def _apart(rank: Tensor, reward: Tensor) -> Tensor:
 def _swapped(reward: Tensor, rank: Tensor) -> Tensor:
     """Return (groups,) the number of pairs in which the response of lower `reward` has the higher `rank`.
 
-    Both are ranks, (groups, rollouts); a response with −1 in either is left out.
+    reward, rank: (groups, rollouts) ranks; a response with −1 in one of them is left out.
     """
     more = reward.shape[1] + 1
     # A response that is left out gets the largest number of all: it stands last and is in no inverted pair.

@@ -125,8 +125,8 @@ def root(x: Tensor) -> Tensor:
 def weighted_sum(batch: Batch, x: Tensor) -> Tensor:
     """Return Σ_k w_k x_k, summed over the first axis of x.
 
-    A missing reward adds nothing if the convention skips missing rewards; otherwise it makes the sum NaN. Where
-    they are skipped, the sum of a response without any reward is NaN, or 0 if the convention counts such responses.
+    A missing reward adds nothing if the convention skips missing rewards; otherwise it makes the sum NaN. If they are
+    skipped, the sum of a response without any reward is NaN, or 0 if the convention counts such a response.
     """
     skips = batch.skips_missing
     terms = batch.weights * x
@@ -163,8 +163,8 @@ def normalise_rewards(batch: Batch) -> Normalised:
 def normalise_sums(batch: Batch, s: Tensor) -> Normalised:
     """Return the weighted sums `s` of the raw rewards, normalised inside their group as GRPO does.
 
-    Sums of a group that differ by round-off alone all become 0. If the convention has `mean_of_others`, the mean that
-    is subtracted is that of the other rollouts.
+    Sums of a group that differ by round-off alone all become 0. If the convention has `mean_of_others`, the mean of the
+    other rollouts is subtracted in place of the group's.
     """
     return with_rloo_baseline(batch, s, normalise_in_groups(batch, s, batch.convention.sum_eps, sum_tolerance(batch)))
 
@@ -172,8 +172,8 @@ def normalise_sums(batch: Batch, s: Tensor) -> Normalised:
 def centre_sums(batch: Batch, s: Tensor) -> Normalised:
     """Return the weighted sums `s` of the raw rewards minus a mean, undivided, with the std of each group.
 
-    The mean is that of the group. With leave-one-out, or if the convention has `mean_of_others`, it is that of the
-    other rollouts. Sums of a group that differ by round-off alone all become 0.
+    The mean is taken over the group. With leave-one-out, or if the convention has `mean_of_others`, it is taken over
+    the other rollouts of the group. Sums of a group that differ by round-off alone all become 0.
     """
     tolerance = sum_tolerance(batch)
     in_group = deviations(batch, s, tolerance)
@@ -270,7 +270,8 @@ def _leave_one_out(
 
 def adds_exactly(terms: Tensor) -> bool:
     """Return whether it is certain that every sum of some of these numbers is exact, without rounding, in float32 too.
-    Other numbers may have exact sums as well.
+
+    If the result is False, the sums may be exact all the same.
     """
     return bool((terms * GRAIN == (terms * GRAIN).round()).all() and terms.abs().sum() < GRAINY)
 

@@ -46,8 +46,9 @@ def percent(share: float | None, decimals: int = 0) -> str:
 
 
 def number(x: float | None, digits: int = 4) -> str:
-    """Return a number as text with `digits` significant digits; an int with all of its digits and with commas. None,
-    NaN and infinity become a dash.
+    """Return a number as text with `digits` significant digits; an int with all of its digits and with commas.
+
+    None, NaN and infinity become a dash.
 
     >>> number(0.123456), number(-2.0), number(12345), number(1.2e-06), number(0.123456, digits=2), number(None)
     ('0.1235', '−2', '12,345', '1.2e-06', '0.12', '–')

@@ -91,8 +91,9 @@ def group_advantages(rewards: ArrayLike, method: str = "gdpo", *, convention: Co
 def _no_std(rollouts: int, rewards: int) -> int:
     """Count the distinct advantage vectors of GRPO without std; the order of the rollouts does not count.
 
-    A vector comes from the sorted sums s_1 ≤ … ≤ s_G of the rollouts, each from 0 to K, and all such lists are
-    possible. Lists that differ by a constant have one vector, so only those with s_1 = 0 are counted.
+    A vector comes from the sorted sums s_1 ≤ … ≤ s_G of the rollouts, each from 0 to K, where K is the number of
+    rewards. All such lists are possible. Lists that differ by a constant have one vector, so only lists with s_1 = 0
+    are counted.
     """
     return comb(rollouts + rewards - 1, rewards)
 
@@ -116,13 +117,14 @@ def _gdpo(rollouts: int, rewards: int) -> int:
     """Count the distinct advantage vectors of GDPO, where vectors that differ only in their order count once.
 
     An advantage vector is a sum of K columns, one per reward, each a normalised column of marks. The sums are collected
-    column by column and sorted; nothing is lost by that, because a column in any other order is a column too. A
+    column by column and sorted. Nothing is lost by that, because a column in any other order is a column too. A
     constant column adds 0, so what K − 1 columns reach, K columns reach too. So only sums that are new can lead to
     further ones.
 
-    In two cases the count is that of GRPO without std: with one reward, where both have a vector of zeros and one
-    vector for each number of passes in between, and with up to three rollouts, where σ is the same wherever it is not
-    0. Raises InputError where there are too many sums.
+    In two cases the count is that of GRPO without std. With one reward, both have a vector of zeros and one vector for
+    each number of passes in between. With up to three rollouts, σ is the same wherever it is not 0.
+
+    Raises InputError where there are too many sums.
     """
     if rewards == 1 or rollouts <= 3:
         return _no_std(rollouts, rewards)

@@ -87,8 +87,10 @@ class DifferingGroups:
 def _all_equal(rates: Array, within: float, size: int) -> Array:
     """Return (points,) the probability that all responses of a group pass a reward.
 
-    rates: (points,) the mean rate over groups, whose own rates are beta-distributed around it.
-    within: the part of the variance that lies inside groups.
+    Each group has a rate of its own; these rates are beta-distributed around the mean rate.
+
+    rates: (points,) the mean rate over groups.
+    within: the part of the reward's variance that lies inside groups.
     size: how many responses a group has.
     """
     between = max(1 - within, 0.0)
@@ -140,8 +142,9 @@ class Pushes:
 
     @cached_property
     def _offset(self) -> Array:
-        """A constant per reward, (K,), that makes the formula agree with the log: artanh of the measured push, minus
-        the mean of `_formula` over the logged steps.
+        """A constant per reward, (K,), that makes the formula agree with the log.
+
+        It is the artanh of the measured push, minus the mean of `_formula` over the logged steps.
         """
         return np.arctanh(np.clip(self.measured, -0.999, 0.999)) - self._formula(self.course.logits).mean(0)
 
@@ -155,8 +158,9 @@ class Pushes:
         return np.maximum((rates * (1 - rates)).mean(0), 1e-9)
 
     def _rates(self, logits: Array) -> Array:
-        """Return (…, K) the rate of each reward at these logits, (…, K); for a gated reward, the rate of its gated
-        value.
+        """Return (…, K) the rate of each reward at these logits; for a gated reward, the rate of its gated value.
+
+        logits: (…, K) one per reward.
         """
         rates = 1 / (1 + np.exp(-logits))
         if self.gate is not None:

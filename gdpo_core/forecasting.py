@@ -76,10 +76,12 @@ class Speeds:
         return np.stack(columns, axis=1)
 
     def starts(self, speeds: Array) -> Array:
-        """Return (draws, K) the logits of the rewards at the first step, one for each of the speeds, (draws, K).
+        """Return (draws, K) the logits of the rewards at the first step, one for each of the speeds.
 
         A higher speed gives a lower start, by `slope`. A speed that lies more than 3 standard errors above the fitted
-        one counts as if it lay 3 above.
+        speed counts as if it lay 3 above.
+
+        speeds: (draws, K).
         """
         return self.start - self.slope * (np.minimum(speeds, self.fitted + 3 * self.error) - self.fitted)
 

@@ -198,9 +198,9 @@ READABLE = tuple(f.id for f in FRAMEWORKS.values() if not f.read_as)  # the fram
 def framework_named(name: object) -> str:
     """Return the id under which the logs of a framework are read, given its name.
 
-    The name is an id or an alias of a framework. The result is the id of that framework or, if its log looks like that
-    of another one (`read_as`), the other's id. Case does not matter, and a hyphen or a blank in the name counts as an
-    underscore. Raises InputError for a name that is not known.
+    The name is an id or an alias of a framework. The result is the id of that framework or, if its log looks like the
+    log of another framework (`read_as`), the id of the other one. Case does not matter, and a hyphen or a blank in the
+    name counts as an underscore. Raises InputError for a name that is not known.
 
     >>> framework_named("MS-Swift"), framework_named("axolotl")
     ('ms_swift', 'trl')

@@ -32,13 +32,15 @@ _FAR, _ROUNDED = 100.0, 1e-6  # a share beyond ±_FAR is widened by its relative
 class Shares:
     """The lowest and the highest share of the update that each reward can have at each step.
 
-    `largest` is the index of the reward that has the largest share however the answers are put into groups; −1 where
-    the bounds do not tell.
+    low: (steps, rewards) the lowest shares.
+    high: (steps, rewards) the highest shares.
+    largest: (steps,) the index of the reward that has the largest share however the answers are put into groups; −1
+        where the bounds do not tell.
     """
 
-    low: Array  # (steps, rewards)
-    high: Array  # (steps, rewards)
-    largest: Array  # (steps,) the index of the reward whose share is the largest in any grouping, or −1
+    low: Array
+    high: Array
+    largest: Array
 
 
 def bound_shares(s: Scalars, method: str) -> Shares:

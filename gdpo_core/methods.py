@@ -119,8 +119,11 @@ def over_batch(batch: Batch, s: Tensor) -> Normalised:
 class Method:
     """The formulas of a method: what it computes inside each group, and what it then does over the batch.
 
-    `prepare` changes rewards or weights before both. `decoupled` says whether the method normalises each reward on its
-    own, and `by_order` whether it treats the first reward in another way than the rest.
+    in_groups: computes all steps inside the groups.
+    over_batch: normalises the advantages over the batch; None if the method has no step over the batch.
+    decoupled: whether the method normalises each reward on its own.
+    prepare: changes rewards or weights before everything else; None if nothing is changed.
+    by_order: whether the method treats the first reward in another way than the rest.
     """
 
     in_groups: Callable[[Batch], Steps]

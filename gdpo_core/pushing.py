@@ -20,17 +20,18 @@ MEANING = (
 
 @with_options
 def push(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> tuple[float, ...]:
-    """Return how much the update raises each reward, from −1 to 1, whichever reward is the cause; one number per
-    reward.
+    """Return how much the update raises each reward, from −1 to 1, whichever reward is the cause.
 
     The push is the correlation of advantage and reward inside groups. With d_k = r_k − mean_G r_k the push on reward k
     is Σ A d_k / √(Σ A² Σ d_k²) over all responses that have an advantage. At 1 the advantage follows this reward
-    exactly, near 0 the update hardly moves the reward, and below 0 it tends to lower the reward. A missing reward is
-    left out of its mean, of Σ A d_k and of Σ d_k². The push is 0 where the reward is constant in every group, and where
-    every advantage is 0. Arguments and errors are those of `advantages`.
+    exactly, near 0 the update hardly moves the reward, and below 0 it tends to lower the reward.
+
+    A missing reward is left out of its mean, of Σ A d_k and of Σ d_k². The push is 0 where the reward is constant in
+    every group, and where every advantage is 0. The result has one number per reward. Arguments and errors are those of
+    `advantages`.
 
     Source: Price's equation, by which selection changes the mean of a trait by its covariance with fitness, as told by
-        Frank, Natural selection IV, J. Evol. Biol. 25 (2012). A policy gradient selects answers by their advantage.
+    Frank, Natural selection IV, J. Evol. Biol. 25 (2012). A policy gradient selects answers by their advantage.
 
     >>> [round(x, 2) for x in push([[1, 0], [0, 0], [1, 0], [0, 10]], "grpo")]
     [-0.49, 0.99]

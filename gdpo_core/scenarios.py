@@ -129,7 +129,8 @@ def verdict_on_coins(grpo: Sequence[float], gdpo: Sequence[float]) -> str:
 def verdict_on_arms(grpo: float, gdpo: float) -> str:
     """Return one of ENDS, which says under which methods the right answer's probability reaches LEARNT.
 
-    grpo, gdpo: that probability after the last epoch under each method, the median over seeds.
+    grpo: that probability after the last epoch under GRPO, the median over seeds.
+    gdpo: the same under GDPO.
 
     >>> verdict_on_arms(0.3, 0.99)
     'right under GDPO alone'

@@ -105,6 +105,8 @@ def _of_batch(batch: Batch, x: Tensor) -> float | Tensor:
 def _rewards_last(batch: Batch, x: Tensor) -> Tensor:
     """Return a tensor with the axis of rewards last, in the dtype that the caller gets back.
 
-    x: (rewards, …); the axis of prompts is left out if the caller gave a single prompt without one.
+    The axis of prompts is left out if the caller gave a single prompt without one.
+
+    x: (rewards, …).
     """
     return batch.to_caller(x).movedim(0, -1).contiguous()

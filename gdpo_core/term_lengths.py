@@ -41,10 +41,10 @@ class Scalars:
     groups: int
     weights: Sequence[float]
     values: Sequence[tuple[float, float] | None]
-    means: Array  # (steps, rewards)
-    stds: Array  # (steps, rewards), with n − 1, used for more than two values alone; NaN where it is not known
-    total_std: Array  # (steps,) the std of the weighted sum; NaN where it is not known
-    silent: Array  # (steps,)
+    means: Array
+    stds: Array
+    total_std: Array
+    silent: Array
 
     @property
     def gaps(self) -> Array:
@@ -71,21 +71,25 @@ class Sides:
     """Bounds on the lengths of the rewards' terms in a step, and on the number of groups in which each reward varies.
 
     x_k, a vector with a number for each answer of the step, is the term of reward k in the weighted sum, less the mean
-    of its group. Its length |x_k| lies between low and high, and the length |Σ_k x_k| between sum_low and sum_high.
-    Reward k varies in at least varies_low and at most varies_high groups.
+    of its group.
+
+    low, high: (steps, rewards) the least and the greatest length |x_k|.
+    sum_low, sum_high: (steps,) the least and the greatest length |Σ_k x_k|.
+    varies_low, varies_high: (steps, rewards) the least and the greatest number of groups in which reward k varies.
     """
 
-    low: Array  # (steps, rewards)
+    low: Array
     high: Array
-    sum_low: Array  # (steps,)
+    sum_low: Array
     sum_high: Array
-    varies_low: Array  # (steps, rewards)
+    varies_low: Array
     varies_high: Array
 
 
 def length_of_rest(x: Array) -> Array:
-    """Return, for each reward, the sum of x over all other rewards, (steps, rewards); infinite where x is infinite for
-    one of these others.
+    """Return (steps, rewards) for each reward the sum of x over all other rewards.
+
+    The sum is infinite where x is infinite for one of the other rewards.
 
     x: (steps, rewards), such as bounds on lengths or on shares.
     """
@@ -126,9 +130,9 @@ def sides_of(s: Scalars, method: str, weights: Array) -> Sides:
 def _varying(s: Scalars) -> tuple[Array, Array]:
     """Return the least and the greatest number of groups in which each reward can vary, each (steps, rewards).
 
-    For a reward with two values the least number is 0 if the number of its passes is a multiple of the group size,
-    since all groups may then be constant. Otherwise it is 1. A group in which the reward varies needs a pass and a
-    failure. So the greatest number is the number of passes, of failures or of groups, whichever is least.
+    For a reward with two values the least number is 0 if the number of its passes is a multiple of the group size. All
+    groups may then be constant. Otherwise it is 1. A group in which the reward varies needs a pass and a failure. So
+    the greatest number is the number of passes, of failures or of groups, whichever is least.
 
     For a reward with more values the least number is 0, and the greatest is the number of groups. If the step is a
     single group, both are 1. Both are 0 where the reward's std is 0.
@@ -169,12 +173,11 @@ def _inside(s: Scalars, weights: Array) -> tuple[Array, Array]:
 
 
 def grain_of(s: Scalars) -> float:
-    """Return the grain of a log: the largest number of which each reward's gap is a whole multiple. Two weighted sums
-    of rewards are equal, or differ by the grain or more.
+    """Return the grain of a log: the largest number of which each reward's gap is a whole multiple.
 
-    A gap is the distance between a reward's two values times the size of its weight. Only the smallest gap other than
-    0, divided by 1 to 64, is tried. The result is 0 where none of these numbers fits, or where a reward has more than
-    two values.
+    A gap is the distance between a reward's two values times the size of its weight. So two weighted sums of rewards
+    are equal, or differ by the grain or more. Only the smallest gap other than 0, divided by 1 to 64, is tried. The
+    result is 0 where none of these numbers fits, or where a reward has more than two values.
     """
     gaps = s.gaps[s.gaps > 0] if not np.isnan(s.gaps).any() else np.array([])
     for divisor in range(1, 65):
@@ -199,10 +202,10 @@ def count_teaching(s: Scalars) -> Array:
 def _smallest_sum(s: Scalars) -> Array:
     """Return (steps,) a lower bound on the length of the weighted sums minus the mean of their group.
 
-    The length is the root of the sum of squares over all answers of a step. `grain_of` returns a number of which all
-    differences between sums are whole multiples. Divided by it, the sums differ by whole numbers, as counts of passes
-    do, so the bound is found as that in `_inside`. Where it is known in how many groups the sums differ, that can raise
-    the bound. The bound is 0 where `grain_of` finds no such number.
+    The length is the root of the sum of squares over all answers of a step. All differences between sums are whole
+    multiples of the log's grain (`grain_of`). Divided by the grain, the sums differ by whole numbers, as counts of
+    passes do. So the bound is found in the way of `_inside`. Where it is known in how many groups the sums differ, that
+    can raise the bound. The bound is 0 where the log has no grain.
     """
     grain = grain_of(s)
     if grain == 0:

@@ -222,8 +222,11 @@ def update_sums(batch: Batch, steps: Steps, a: Tensor, over: Reduction) -> tuple
 class BrokenTies:
     """The pairs of responses with different primary reward that one method ties and another one does not.
 
-    Each response is given by its number among all responses. `inverted` says whether the method that breaks the tie
-    puts the pair in the wrong order.
+    Each response is given by its number among all responses.
+
+    lower: (pairs,) the response with the lower primary reward.
+    higher: (pairs,) the response with the higher primary reward.
+    inverted: (pairs,) whether the method that breaks the tie puts the pair in the wrong order.
     """
 
     lower: Tensor  # (pairs,) the response with the lower primary reward

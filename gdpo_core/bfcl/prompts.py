@@ -69,15 +69,18 @@ class Choice:
 
 @lru_cache(maxsize=2)
 def load_once(path: str | Path) -> Published:
-    """Return the published verdicts of a file. Those of the last two paths are kept in memory, so that a file is not
-    read anew. Raises the errors of `load_published`.
+    """Return the published verdicts of a file.
+
+    Those of the last two paths are kept in memory, so that a file is not read anew. Raises the errors of
+    `load_published`.
     """
     return load_published(path)
 
 
 def models(data: Published) -> int:
-    """Return the number of models in the data. A model that is there both with and without native function calling
-    counts once.
+    """Return the number of models in the data.
+
+    A model that is there both with and without native function calling counts once.
 
     >>> models(load_published("data/bfcl_rewards.parquet"))
     50
@@ -335,11 +338,10 @@ def spread(data: Published, choice: Choice) -> Spread:
 
 @lru_cache(maxsize=1)
 def other_orders(prompts: int, models: int) -> Tensor:
-    """Return the numbers of the models in random orders, (DRAWS, prompts, models), with the seeds from 0 on. The first
-    ones of an order make up the prompt's group.
+    """Return the numbers of the models in random orders, (DRAWS, prompts, models), with the seeds from 0 on.
 
-    For the published answers the result takes 7 MB, and computing it takes a third of a second. The last result is
-    kept.
+    The first numbers of an order make up the prompt's group. For the published answers the result takes 7 MB, and
+    computing it takes a third of a second. The last result is kept.
 
     >>> other_orders(2, 71).shape
     torch.Size([100, 2, 71])

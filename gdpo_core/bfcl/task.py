@@ -162,8 +162,9 @@ def type_error(value: object, schema: Schema) -> str | None:
 
 
 def spelling_error(value: object, schema: Schema) -> str | None:
-    """Return in what a value differs from its documented spelling, an enum or a date as YYYY-MM-DD, as the end of a
-    sentence; None if it fits.
+    """Return in what a value differs from its documented spelling, as the end of a sentence; None if it fits.
+
+    The documentation can fix the spelling by an enum, or by the format of a date, YYYY-MM-DD.
     """
     if "enum" in schema and value not in schema["enum"]:
         return f"is not spelled like {' or '.join(map(show, schema['enum']))}"

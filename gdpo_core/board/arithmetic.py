@@ -59,8 +59,9 @@ def _line(side: Result, terms: list[float], total: float, share: float, mean: fl
 
 
 def _plain(x: float) -> str:
-    """Return a number as text with up to three decimals. A number below 0.01 in size has three significant digits
-    instead.
+    """Return a number as text with up to three decimals.
+
+    A number below 0.01 in size has three significant digits instead.
     """
     return number(round(x, 3), 6) if abs(x) >= 0.01 else number(x, 3)
 

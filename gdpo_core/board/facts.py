@@ -89,8 +89,7 @@ class Facts:
 
     @cached_property
     def factor(self) -> float | None:
-        """The number by which the advantages of the method on the left are multiplied to give those of the one on the
-        right.
+        """The number by which the left-hand method's advantages are multiplied to give the right-hand method's.
 
         None where they are not proportional, and where a method gives every answer 0.
         """
@@ -139,7 +138,8 @@ class Facts:
 def facts_of(state: State, left: Result, right: Result) -> Facts:
     """Return what each method ties, orders and raises in a state of the board.
 
-    left, right: the results of the method on the left of the board and of that on the right.
+    left: the result of the method on the left of the board.
+    right: the result of the method on the right.
     """
     passed = state.right
     pairs = frozenset(

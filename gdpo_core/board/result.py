@@ -45,8 +45,9 @@ class Result:
 
 @lru_cache(maxsize=512)
 def compute(state: State, method: str) -> Result:
-    """Return the numbers of a method, from the marks to the advantages and ties, for a state of the board. Raises
-    InputError where the convention does not define the method. Results are kept for later calls.
+    """Return the numbers of a method, from the marks to the advantages and ties, for a state of the board.
+
+    Results are kept for later calls. Raises InputError where the convention does not define the method.
     """
     convention = gc.CONVENTIONS[state.convention]
     given: dict[str, Any] = {"weights": state.weights, "convention": convention}

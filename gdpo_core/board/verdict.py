@@ -115,8 +115,7 @@ def _told_apart(facts: Facts) -> str:
 
 
 def _levels(facts: Facts) -> str:
-    """Return a sentence on how many different advantages each method gives to the combinations of marks that the
-    answers have.
+    """Return a sentence on how many different advantages each method gives to the answers' combinations of marks.
 
     If the method on the left gives fewer, and all marks are passes and fails of equal pay and weight, the sentence
     first says that they are.
@@ -136,8 +135,9 @@ def _levels(facts: Facts) -> str:
 
 
 def _tied_answers(facts: Facts) -> str:
-    """Return words for the number of answers in the tie that the board outlines, such as "three answers". If both right
-    and wrong answers are among them, the words say how many of each.
+    """Return words for the number of answers in the tie that the board outlines, such as "three answers".
+
+    If both right and wrong answers are among them, the words say how many of each.
     """
     right = sum(facts.right[i] for i in facts.pile) if facts.right else 0
     wrong = len(facts.pile) - right

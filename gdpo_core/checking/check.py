@@ -26,6 +26,10 @@ _NAMED = 8  # how many keys that cannot be read are named
 class FoundTrap:
     """A trap that a configuration holds: what happens, and the line of configuration to write instead.
 
+    id: the name of the trap.
+    severity: one of "error", "warning" and "info".
+    says: what happens.
+    line: the line of configuration to write instead.
     place: where the key that makes the trap stands in the configuration, as file:line; "" where it stands nowhere.
     read_in: the place in the trainer's code or documents where the trap was read.
     """
@@ -157,8 +161,10 @@ def _facts(chosen: Mapping[str, Fact], fill: Filled, says_rewards: str, says_bat
 
 
 def _notes(unread: Sequence[str], recognised: Recognised) -> dict[str, str]:
-    """Return notes on a configuration by their keys. "not read" names the keys in `unread`, whose values only a run
-    would tell. "note" says what of the configuration was left out. A key is missing where there is nothing to say.
+    """Return notes on a configuration by their keys.
+
+    "not read" names the keys in `unread`, whose values only a run would tell. "note" says what of the configuration was
+    left out. A key is missing where there is nothing to say.
     """
     notes = {}
     if unread:
@@ -282,8 +288,8 @@ def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> t
 def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
     """Return two things: the number of answers in a batch, and whether it is the number of one process alone.
 
-    The second is true if the configuration tells all that is multiplied but the number of processes. The result is
-    (None, False) if more than this number is not told.
+    The second is true if the configuration tells every factor of the number but the number of processes. If more
+    factors are not told, the result is (None, False).
     """
     for keys in rules.answers:
         values = {key: _whole(known.value(key)) for key in keys}
@@ -357,8 +363,9 @@ def _of_versions(trap: Trap) -> str:
 
 
 def _unread(rules: Rules, known: Known) -> Iterator[str]:
-    """Yield a text "key = expression (file:line)" for each key of the configuration on which a rule depends, and whose
-    value only a run would tell.
+    """Yield a text "key = expression (file:line)" for each key that matters and whose value only a run would tell.
+
+    A key matters if a rule depends on it.
     """
     records: Sequence[Runs | Fact | Trap] = (*rules.runs, *rules.facts, *rules.traps)
     bearing = {c.key for record in records for c in record.when}

@@ -99,8 +99,9 @@ def _test(value: Any, c: Condition, known: Known) -> bool | None:
 
 
 def same(value: Any, expected: Any) -> bool:
-    """Return whether two values of a configuration mean the same. The case of a text does not matter, and "true" is
-    True, while a truth value is never the same as a number.
+    """Return whether two values of a configuration mean the same.
+
+    The case of a text does not matter, and "true" is True. A truth value is never the same as a number.
 
     >>> same("GDPO", "gdpo"), same("False", False), same(1, True), same(1, 1.0)
     (True, True, False, True)

@@ -201,8 +201,8 @@ def _names(nodes: list[ast.AST]) -> _Names:
 def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
     """Yield each name to which a node of the tree assigns a value, with the expression of the value.
 
-    Some values cannot be followed, such as that of a loop's variable or of a list that a call changes. Their name is
-    yielded twice with None, because a name that is yielded more than once counts as changed.
+    Some values cannot be followed, such as the value of a loop's variable or of a list that a call changes. Their name
+    is yielded twice with None, because a name that is yielded more than once counts as changed.
     """
     if isinstance(node, ast.Assign):
         yield from ((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))

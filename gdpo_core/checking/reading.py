@@ -69,8 +69,9 @@ def read_text(text: str, file: str) -> list[Source]:
 
 
 def _reader_of(text: str) -> Callable[[str, str], list[Source]]:
-    """Return the function that reads a text, chosen by what the text looks like: JSON, a notebook, a script, a program
-    or YAML.
+    """Return the function that reads a text, chosen by what the text looks like.
+
+    It can look like JSON, a notebook, a script, a program or YAML.
     """
     begun = text.lstrip()[:1]
     if begun == "{":
@@ -83,8 +84,8 @@ def _reader_of(text: str) -> Callable[[str, str], list[Source]]:
 
 
 def _with_commands(source: Source) -> list[Source]:
-    """Return the source of a file of values, followed by a source for each trainer's command that is among these values
-    as text.
+    """Return the source of a file of values, followed by a source for each trainer's command that stands in a value as
+    text.
 
     Files that start jobs on a cluster hold such commands.
     """

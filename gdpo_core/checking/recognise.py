@@ -126,8 +126,9 @@ def name_of(path: str) -> str:
 
 
 def _today(key: str, rules: Rules) -> str:
-    """Return the name that a key has today. It is the key itself, unless the key, or the section that it begins with,
-    has been renamed since.
+    """Return the name that a key has today.
+
+    It is the key itself, unless the key, or the section that it begins with, has been renamed since.
     """
     for old, new in rules.also.items():
         if key == old or (old.endswith(".") and key.startswith(old)):
@@ -136,8 +137,9 @@ def _today(key: str, rules: Rules) -> str:
 
 
 def _version(rules: Rules, sources: Sequence[Source], entries: Mapping[str, Entry]) -> str | None:
-    """Return the version of the trainer that a configuration names, or else the one that its script installs; None
-    where neither tells one.
+    """Return the version of the trainer that a configuration names, or else the version that its script installs.
+
+    The result is None where the configuration tells no version.
 
     entries: the entries of all sources by key; an entry with an older name of a key stands under today's name.
     """

@@ -124,8 +124,9 @@ def _numbers(value: Any) -> Any:
 
 
 class _Reader:
-    """A reader of the nodes of a YAML file. It counts them and refuses too many, since aliases let a short file stand
-    for any number of nodes.
+    """A reader of the nodes of a YAML file.
+
+    It counts them and refuses too many, since aliases let a short file stand for any number of nodes.
     """
 
     def __init__(self, file: str) -> None:
@@ -201,10 +202,10 @@ def _parents(entries: dict[str, Entry]) -> tuple[str, ...]:
 
 
 def _resolved(entries: dict[str, Entry]) -> dict[str, Entry]:
-    """Return the entries after references were followed: a value that is nothing but ${key} becomes the value of that
-    key.
+    """Return the entries after references were followed.
 
-    A reference that leads to no readable value stays as it is.
+    A value that is nothing but ${key} is a reference; it becomes the value of that key. A reference that leads to no
+    readable value stays as it is.
     """
 
     def follow(entry: Entry) -> Entry:
