@@ -222,7 +222,10 @@ def shows_keywords_of(target: Callable, names: Iterable[str]) -> Callable[[_Func
     passed_on = [parameters_of_target[name].replace(kind=Parameter.KEYWORD_ONLY) for name in names]
 
     def decorate(function: _Function) -> _Function:
-        """Return the function with the signature that `help` is to show."""
+        """Return the function with the signature that `help` is to show.
+
+        The named keywords of the outer function's `target` stand in it in place of `**options`.
+        """
         parameters = [p for p in signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
         vars(function)["__signature__"] = signature(function).replace(parameters=[*parameters, *passed_on])
         return function

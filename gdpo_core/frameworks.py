@@ -213,6 +213,6 @@ def framework_named(name: object) -> str:
 
 
 def readable_with_writers() -> list[str]:
-    """Return the ids of READABLE, each with those of other frameworks that write the same logs: "trl (axolotl)"."""
+    """Return the ids of READABLE, each with the other frameworks that write the same logs: "trl (axolotl)"."""
     writers = {key: [f.id for f in FRAMEWORKS.values() if f.read_as == key] for key in READABLE}
     return [f"{key} ({', '.join(same)})" if same else key for key, same in writers.items()]

@@ -1,4 +1,4 @@
-"""The registry of methods by name: those of the paper, those that frameworks offer besides, and those of other papers.
+"""The registry of methods by name: the paper's, the ones that frameworks offer besides, and those of other papers.
 
 The functions compute with a method by its name: its advantages, with and without eps, and the terms that it adds up.
 """

@@ -384,8 +384,8 @@ def size_shares(data: Published, choice: Choice) -> SizeShares:
 def by_size(data: Published, choice: Choice) -> dict[int, SizeShares]:
     """Return, by group size, how often groups have ties, and how often GDPO breaks a tie the wrong way.
 
-    The sizes are those of SIZES below the number of models, and that number itself, at which a group holds the answers
-    of all models. For one prompt, a smaller group is part of each larger group.
+    The sizes are the numbers in SIZES below the number of models, and the number of models itself, at which a group
+    holds the answers of all models. For one prompt, a smaller group is part of each larger group.
 
     choice: which answers are drawn and how they are marked; its own group size does not count.
     """

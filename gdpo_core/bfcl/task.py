@@ -41,7 +41,12 @@ class Schema(TypedDict):
 
 
 class Parameters(TypedDict):
-    """The documentation of the parameters of one function, by name, and the names of those that a call must send."""
+    """The documentation of the parameters of one function.
+
+    type: the JSON type of the whole, as BFCL writes it.
+    properties: the documentation of each parameter, by its name.
+    required: the names of the parameters that a call must send.
+    """
 
     type: Text
     properties: dict[str, Schema]

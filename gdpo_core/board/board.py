@@ -223,9 +223,9 @@ class Board(anywidget.AnyWidget):
     def to_html(self) -> str:
         """Return the text of an HTML page that shows this board without network: marks flip, and the drop plays.
 
-        The page has GRPO, GRPO without std and GDPO under every convention. Its headline and verdict are those of the
-        state that the board shows now, and are left out in any other state. Raises InputError where the board shows
-        another method.
+        The page has GRPO, GRPO without std and GDPO under every convention. It shows the headline and verdict of the
+        state that the board shows now, and none in any other state. Raises InputError where the board shows another
+        method.
 
         >>> Board([[1, 1], [1, 0], [0, 1]]).to_html().startswith("<!doctype html>")
         True

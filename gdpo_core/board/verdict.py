@@ -266,8 +266,8 @@ def _alone(facts: Facts) -> str:
     """Return a sentence on a mark in which one answer differs from all others, under a convention with leave-one-out.
 
     The others agree, so they have no spread by which this mark could be divided. The sentence is about the first reward
-    with a weight in which there is such a mark. It is empty under other conventions, for methods that do not normalise
-    each reward, and where no answer has such a mark.
+    with a weight in which one answer differs so. It is empty under other conventions, for methods that do not normalise
+    each reward, and where no answer differs so.
     """
     state = facts.state
     if not CONVENTIONS[state.convention].leave_one_out or not method_named(state.method).decoupled:

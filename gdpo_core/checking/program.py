@@ -64,8 +64,8 @@ def read_notebook(text: str, file: str) -> list[Source]:
 def written_files(text: str, file: str) -> dict[str, str]:
     """Return the texts that the cells of a notebook write into files, by the names of these files.
 
-    Such a cell begins with %%writefile NAME or %%file NAME. A later cell replaces what an earlier one wrote, unless it
-    appends with -a.
+    A cell writes a file if it begins with %%writefile NAME or %%file NAME. A later cell replaces what an earlier one
+    wrote. With the option -a it appends to it.
 
     file: the name of the notebook, for errors.
 

@@ -98,7 +98,7 @@ def _with_commands(source: Source) -> list[Source]:
 
 
 def _with_written(sources: Sequence[Source], text: str, file: str) -> list[Source]:
-    """Return the sources of a notebook together with those of the files that its cells write, which stand before them.
+    """Return the sources of a notebook, and before them the sources of the files that its cells write.
 
     A file counts if the ending of its name is the ending of a configuration, a program or a script. A file that cannot
     be read, such as a file of data, is passed over.

@@ -50,7 +50,7 @@ def _is_huge(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Source:
-    """Settings that stand together: those of a file of values, of one command of a script, or of one call of a program.
+    """Settings that stand together in one file of values, one command of a script, or one call of a program.
 
     file: the name of the file.
     entries: the entries by key.

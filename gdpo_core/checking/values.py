@@ -192,8 +192,8 @@ def _expect_shallow(text: str, file: str) -> None:
 def _parents(entries: dict[str, Entry]) -> tuple[str, ...]:
     """Return the YAML files that NeMo-RL's key `defaults` names, one or a list; () without that key.
 
-    Entries whose names do not end like those of YAML files, as in Hydra's list of groups, are left out: they belong to
-    the trainer's package.
+    Entries whose names do not end as the name of a YAML file does are left out. Hydra's list of groups has such
+    entries, which belong to the trainer's package.
     """
     given = entries.get("defaults")
     named = given.value if given else None
