@@ -1,7 +1,8 @@
 """The public functions of the core: GRPO, GDPO and related methods, as training frameworks compute them.
 
-The functions compute advantages, explain each step of a computation, tell which responses the advantages no longer tell
-apart, count how many different advantages are possible, train small policies, and check configurations of trainers.
+The functions compute advantages and explain each step of a computation. They tell which responses the advantages no
+longer tell apart, and count how many different advantages are possible. They also train small policies, and check
+configurations of trainers.
 """
 
 from gdpo_core._errors import InputError

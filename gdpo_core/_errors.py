@@ -79,7 +79,8 @@ def expect_count(value: object, name: str, most: int = _LARGEST_COUNT) -> None:
 def expect_index(value: object, count: int, name: str, things: str) -> None:
     """Raise InputError unless `value` is an index of `count` things; negative indices count from the end.
 
-    name, things: words for the error, the name of the argument and the plural of what is counted.
+    name: the name of the argument, for the error.
+    things: the plural of what is counted, such as "rewards", for the error.
 
     >>> expect_index(3, 3, "primary", "rewards")
     Traceback (most recent call last):

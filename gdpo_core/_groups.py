@@ -78,7 +78,7 @@ class Batch:
     def last_step(self) -> Reduction:
         """The reduction of GDPO's batch step: over all responses, all tokens or each group, as the convention says.
 
-        Where this `Batch` holds several batches, "all" means those of each batch. The reduction skips missing rewards
+        Where this `Batch` holds several batches, each of them is taken by itself. The reduction skips missing rewards
         where `skips_missing` is true. Raises InputError where the convention averages over tokens and the batch has no
         lengths.
         """
@@ -104,11 +104,11 @@ class Batch:
         return replace(self, rewards=self.rewards.nan_to_num(nan=0.0), missing=False)
 
     def pieces(self) -> Iterator["Batch"]:
-        """Yield the batch in pieces of whole groups, in order. A piece is small enough for the cache of a processor, or
-        it is a single group.
+        """Yield the batch in pieces of whole groups, in order.
 
-        Only the rewards are cut; every piece keeps the other fields of the whole batch. A small batch, a batch with
-        group ids and one on a GPU are a single piece.
+        A piece is small enough for the cache of a processor, or it is a single group. Only the rewards are cut; every
+        piece keeps the other fields of the whole batch. A small batch, a batch with group ids and a batch on a GPU are
+        a single piece.
         """
         if self.index is not None or self.rewards.numel() <= _PIECE or self.rewards.is_cuda:
             yield self
@@ -154,8 +154,8 @@ def make_batch(
     """Return a `Batch` of the rewards and options that a caller gave, after checking them. Raises InputError.
 
     rewards, weights, groups, lengths, convention: as in `grpo`.
-    batches: for each group, the id of the batch to which it belongs; None if all responses are one batch. The groups
-        are in the order of the prompts, or in that of `Batch.group_ids` if `groups` is given.
+    batches: for each group, the id of the batch to which it belongs; None if all responses are one batch. The ids stand
+        in the order of the prompts, or in that of `Batch.group_ids` if `groups` is given.
     """
     expect(isinstance(convention, Convention), "convention", "a gdpo_core.Convention", repr(convention))
     r, w, dtype, missing = rewards_and_weights(rewards, weights, grouped=groups is not None)
@@ -202,9 +202,9 @@ def _over_batches(batches: Groups, groups: int, x: Tensor, index: Tensor | None)
 def batch_of(x: Tensor, weights: Tensor, *, exact: bool = False) -> Batch:
     """Return complete and finite rewards as a `Batch` under the paper's convention, without checking them.
 
-    x: (rewards, …, rollouts, prompts), since statistics along the last axis but one are several times as fast as along
-        the last.
-    weights: (rewards, 1, …), with one axis for each of x.
+    x: (rewards, …, rollouts, prompts). The rollouts stand on the last axis but one because statistics along that axis
+        are several times as fast as along the last.
+    weights: (rewards, 1, …), with as many axes as x.
     exact: whether weighted sums of the rewards are known to be without round-off.
     """
     return Batch(
@@ -219,8 +219,9 @@ def batch_of(x: Tensor, weights: Tensor, *, exact: bool = False) -> Batch:
 
 
 class Options(TypedDict, total=False):
-    """The keyword arguments of `grpo`, whose docstring explains each. Other public functions that compute advantages,
-    such as `gdpo`, `explain`, `collapse` and `push`, take them too.
+    """The keyword arguments of `grpo`, whose docstring explains each.
+
+    Other public functions that compute advantages, such as `gdpo`, `explain`, `collapse` and `push`, take them too.
     """
 
     weights: ArrayLike | None

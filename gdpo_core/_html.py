@@ -23,8 +23,8 @@ _EMPTY = frozenset({"br", "circle", "input", "line", "meta", "path", "rect"})  #
 def text(x: object) -> Html:
     """Return anything as HTML: `Html` unchanged, all else as text, escaped and with control characters spelled out.
 
-    A hyphen that begins the text, before a digit, becomes a minus sign, and the blank between a digit and a percent
-    sign becomes a no-break space, which keeps both on one line.
+    If the text begins with a hyphen before a digit, the hyphen becomes a minus sign. The blank between a digit and a
+    percent sign becomes a no-break space, which keeps both on one line.
 
     >>> text("<b> & 5 %"), text(Html("<b>5 %</b>")), text("-3\\x1b")
     (Markup('&lt;b&gt; &amp; 5\\xa0%'), Markup('<b>5 %</b>'), Markup('−3\\\\x1b'))
@@ -60,9 +60,11 @@ def join(*content: object) -> Html:
 def tag(name: str, /, *content: object, kind: str = "", **attributes: object) -> Html:
     """Return the HTML element `name` with this content; content that is not `Html` is escaped.
 
+    An element that has no content in HTML, such as `br`, drops `content`.
+
     kind: the CSS class of the element, if any.
     attributes: its other attributes, whose values are escaped. An attribute whose value is None is left out, and `_` in
-        the name of an attribute becomes `-`. An element that has no content in HTML, such as `br`, drops `content`.
+        the name of an attribute becomes `-`.
 
     >>> tag("p", "a < b", kind="says", aria_label='"', id=None)
     Markup('<p class="says" aria-label="&quot;">a &lt; b</p>')
@@ -131,13 +133,14 @@ def table(
 ) -> Html:
     """Return an HTML table, in which the first cell of each row is a heading that names the row.
 
-    head: the headings of the columns; without any the table has no head. rows: the cells of each row. A cell may be a
-    `Cell`, and a row a `Row`, which gives it a CSS class. kind: the CSS class of the table; caption: a text above the
-    table.
-    over: a second line of headings, above that of `head`: a mapping from each text to the number of columns that it
-    spans, from left to right. The first column is not counted: its own heading is as high as both lines.
+    head: the headings of the columns; if there are none, the table has no head.
+    rows: the cells of each row. A cell may be a `Cell`, and a row a `Row`, which gives it a CSS class.
+    kind: the CSS class of the table.
+    caption: a text above the table.
+    over: a second line of headings, above the headings in `head`: for each text, the number of columns that it spans,
+        from left to right. The first column is not counted: its own heading is as high as both lines.
     folds: whether each cell but the first of its row carries the heading of its column as the attribute `data-column`,
-    so that CSS can put the cells of a row below each other.
+        so that CSS can put the cells of a row below each other.
 
     >>> table(["", "a"], [["b", 1]])
     Markup('<table><thead><tr><td></td><th scope="col">a</th></tr></thead><tbody><tr><th scope="row">b</th><td>1</td></tr></tbody></table>')
@@ -177,8 +180,8 @@ def _cell(name: str, cell: object, scope: str | None = None, column: object = No
 
     name: the tag, th or td.
     cell: the content, or a `Cell`.
-    scope: whether a th is the heading of a "row" or a "col".
-    column: the heading of the cell's column, which the cell carries as `data-column`.
+    scope: whether a th is the heading of a "row" or a "col"; None for a td.
+    column: the heading of the cell's column, which the cell carries as `data-column`; None for no such attribute.
     """
     content = _content(cell)
     if not isinstance(content, Html) and "\n" in str(content):  # HTML would show a line break of a text as a blank
@@ -202,8 +205,8 @@ def fold(
     """Return an HTML fold: a title, and below it content that a click on the title shows or hides.
 
     kind: the CSS class.
-    opened: whether the content is shown to begin with.
-    label: the title for screen readers, where it differs from `title`.
+    opened: whether the content is shown at first.
+    label: the title for screen readers, if it differs from `title`.
     name: the id of the element.
 
     >>> fold("more", "a < b")

@@ -39,8 +39,10 @@ def numbers(values: ArrayLike, name: str) -> Tensor:
 def _tensor(values: Any, name: str, expected: str) -> Tensor:
     """Return `values` as a tensor of real numbers: a tensor as it is, anything else copied into a new one.
 
+    name: the name of the argument, with which an error begins.
+    expected: words for what the argument should be, for the error.
+
     Raises InputError for a masked array, and for values that make no dense tensor of real numbers.
-    name, expected: words of the error, the name of the argument and what it should be.
     """
     expect(not isinstance(values, np.ma.MaskedArray), name, expected, "a masked array; NaN marks what is missing")
     if not isinstance(values, Tensor):
@@ -78,7 +80,9 @@ def rewards_and_weights(
 ) -> tuple[Tensor, Tensor, torch.dtype, bool]:
     """Return the rewards, one weight per reward, the dtype of what the caller gets back, and whether any reward is NaN.
 
-    Rewards and weights come back in the dtype to compute in: at least float32, and float64 where float32 is too narrow.
+    Rewards and weights come back in the dtype to compute in. This is at least float32, and float64 where float32 is too
+    narrow.
+
     weights: None for a weight of 1 each.
     grouped: whether the responses have group ids, so that there is no axis of prompts.
 
@@ -112,10 +116,11 @@ def weights_by_name(weights: object, rewards: Sequence[str], name: str = "weight
 
     weights: a mapping, which may leave rewards out; or one number per reward, in the order of `rewards`; or None, for
         which the dict is empty.
+    rewards: the names of the rewards.
     name: the name of the argument, with which InputError begins.
 
-    Raises InputError for a number of weights other than that of the rewards, for a name that is not in `rewards`, and
-    for a weight that is not finite or, unless it is 0, not between 1e-100 and 1e100 in size.
+    Raises InputError if there are not as many numbers as rewards, or if a name is not in `rewards`. It is raised, too,
+    for a weight that is not finite, and for a weight other than 0 whose size is not between 1e-100 and 1e100.
 
     >>> weights_by_name({"b": 2}, ["a", "b"]), weights_by_name([1, 2], ["a", "b"]), weights_by_name(None, ["a", "b"])
     ({'b': 2.0}, {'a': 1.0, 'b': 2.0}, {})
@@ -140,7 +145,7 @@ def width(sizes: list[float], dtype: torch.dtype, name: str) -> torch.dtype:
 
     sizes: absolute values that the computation meets; zeros among them do not matter.
     dtype: float32 or float64.
-    name: the name of the argument that has these sizes.
+    name: the name of the argument that has these sizes, for the error.
 
     Raises InputError where their squares leave the range of float64 too.
     """
@@ -170,12 +175,15 @@ def group_numbers(
 ) -> tuple[Tensor, tuple]:
     """Return (count,) the number of the group to which each response belongs, from 0, and a tuple of the groups' ids.
 
-    groups: an id per response. The number of a group is the place of its id in the tuple. The tuple of an array of
-        numbers is sorted; otherwise the ids stand in the order in which they first appear.
+    The number of a group is the place of its id in the tuple. If the ids are an array of numbers, the tuple is sorted.
+    Otherwise the ids stand in the order in which they first appear. Batches of groups are numbered in the same way;
+    `name` and `thing` then say so in errors.
+
+    groups: an id per response.
     count: how many responses there are.
     device: where the numbers are to be.
-    name, thing: words for InputError, the name of the argument and what has one id each, since batches of groups are
-        numbered in the same way.
+    name: the name of the argument, for InputError.
+    thing: the word for what has one id each, for InputError.
 
     >>> group_numbers(["b", "a", "b"], 3, "cpu")
     (tensor([0, 1, 0]), ('b', 'a'))
@@ -214,7 +222,10 @@ def shows_keywords_of(target: Callable, names: Iterable[str]) -> Callable[[_Func
     passed_on = [parameters_of_target[name].replace(kind=Parameter.KEYWORD_ONLY) for name in names]
 
     def decorate(function: _Function) -> _Function:
-        """Return the function with the signature that `help` is to show."""
+        """Return the function with the signature that `help` is to show.
+
+        The named keywords of the outer function's `target` stand in it in place of `**options`.
+        """
         parameters = [p for p in signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
         vars(function)["__signature__"] = signature(function).replace(parameters=[*parameters, *passed_on])
         return function

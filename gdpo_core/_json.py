@@ -34,9 +34,9 @@ def read_json(path: str | Path, kind: type[T]) -> T:
 def as_type(value: object, kind: type[T], name: str) -> T:
     """Return a value that was read from JSON as a value of the type `kind`.
 
-    name: what the value is called.
+    name: what the value is called in an error.
 
-    Raises InputError that begins with that name and the path to the faulty entry.
+    Raises InputError that begins with this name and the path to the faulty entry.
 
     >>> as_type({"p0": [0.5, "half"]}, dict[str, list[float]], "train")
     Traceback (most recent call last):

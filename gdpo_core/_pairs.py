@@ -3,6 +3,7 @@
 Two advantages of a group count as one if both of these conditions hold:
 - computed without any eps, they are equal up to round-off (`tie_tolerance`);
 - computed with the eps, they are less than `APART` times the group's largest advantage apart.
+
 The first condition looks past an eps. Added to the stds of rewards on different scales, an eps moves tied advantages a
 few ten-thousandths apart, which no optimiser feels. The second condition parts advantages that an eps moves farther
 apart. Where no eps can part ties, there is one condition: the advantages are equal up to round-off. Pairs are counted
@@ -24,13 +25,13 @@ APART = 0.005
 
 
 def tie_tolerance(rewards: torch.dtype) -> float:
-    """Return the largest distance at which two advantages of a group count as equal, divided by the largest absolute
-    advantage of the group.
+    """Return the largest distance at which two advantages of a group count as equal.
 
-    rewards: the dtype in which the rewards were given. Advantages are compared in float64, so only the round-off of the
-        rewards themselves has to be tolerated.
+    The distance is relative to the largest absolute advantage of the group. It is 1e-9 for float64, 1e-6 for float32
+    and 1e-3 for any other dtype. Advantages are compared in float64, so only the round-off of the rewards themselves
+    has to be tolerated.
 
-    The result is 1e-9 for float64, 1e-6 for float32 and 1e-3 for any other dtype.
+    rewards: the dtype in which the rewards were given.
     """
     return {torch.float64: 1e-9, torch.float32: 1e-6}.get(rewards, 1e-3)
 
@@ -72,12 +73,12 @@ class Block:
 def blocks(index: Tensor, rollouts: int | None = None) -> Iterator[Block]:
     """Yield blocks that together hold every group.
 
-    index: (responses,) the number of each response's group.
+    Without `rollouts` there is a block for groups of 1 response, one for 2, one for 3 or 4, one for 5 to 8, and so on.
+    So no short group is padded to the length of a long one. A block without groups is left out.
 
+    index: (responses,) the number of each response's group.
     rollouts: the size of every group, if all have the same size and their responses stand one group after the other.
-        All groups are then one block. Without it there is a block for groups of 1 response, one for 2, one for 3 or 4,
-        one for 5 to 8, and so on. So no short group is padded to the length of a long one. A block without groups is
-        left out.
+        All groups are then one block.
     """
     if rollouts is not None:
         yield Block(torch.arange(len(index) // rollouts, device=index.device), rollouts, None)
@@ -104,8 +105,9 @@ def blocks_of(batch: Batch) -> list[Block]:
 def ranks(x: Tensor, same: Tensor | float = 0.0) -> Tensor:
     """Return the rank of each value among the distinct values of its group, 0 the lowest; −1 where x is NaN.
 
-    x: (groups, rollouts). Two values that are neighbours in ascending order have one rank if they are at most `same`
-        apart.
+    Two values that are neighbours in ascending order have one rank if they are at most `same` apart.
+
+    x: (groups, rollouts).
     same: one number, or (groups, 1).
 
     >>> ranks(torch.tensor([[0.5, 2.0, 0.5, torch.nan]])).tolist()
@@ -120,12 +122,13 @@ def ranks(x: Tensor, same: Tensor | float = 0.0) -> Tensor:
 def ranks_despite_eps(x: Tensor, bare: Tensor, same: float) -> Tensor:
     """Return the ranks of advantages as `ranks` does, but with one rank for values that differ only because of an eps.
 
-    x, bare: (groups, rollouts) the advantages as they were computed, and computed without any eps.
-    same: how far apart round-off may put equal values, relative to the largest of the group.
+    To find which values share a rank, the values that are equal in `bare` are put in ascending order of x. Two
+    neighbours in this order share a rank if their distance in x is less than `APART` times the largest of the group.
+    Values that share a rank get the rank of the lowest of them.
 
-    To find which values share a rank, those that are equal in `bare` are put in ascending order of x. Two neighbours in
-    this order share a rank if their distance in x is less than `APART` times the largest of the group. Values that
-    share a rank get the rank of the lowest of them.
+    x: (groups, rollouts) the advantages as they were computed.
+    bare: (groups, rollouts) the advantages computed without any eps.
+    same: how far apart round-off may put equal values, relative to the largest of the group.
 
     >>> ranks_despite_eps(torch.tensor([[-1.3541, 1.0, -1.3537]]), torch.tensor([[-1.35, 1.0, -1.35]]), 1e-6).tolist()
     [[0, 1, 0]]
@@ -142,9 +145,9 @@ def ranks_despite_eps(x: Tensor, bare: Tensor, same: float) -> Tensor:
 def _largest(x: Tensor) -> Tensor:
     """Return (groups, 1) the largest absolute value in each group, where NaN is left out.
 
-    x: (groups, rollouts). Infinity counts as the largest float.
+    Infinity counts as the largest float. The result is 0 for a group in which all values are NaN.
 
-    The result is 0 for a group in which all values are NaN.
+    x: (groups, rollouts).
     """
     return x.abs().nan_to_num_(nan=0.0).amax(1, keepdim=True)
 
@@ -153,6 +156,7 @@ def vector_ranks(rewards: Tensor, mask: Tensor) -> Tensor:
     """Return (groups, rollouts) the rank of each response's reward vector among the distinct vectors of its group.
 
     The rank is −1 where `mask` is false. Two missing rewards count as equal.
+
     rewards: (rewards, groups, rollouts).
     mask: (groups, rollouts).
     """
@@ -207,11 +211,12 @@ def count_distinct_and_tied(
     """Count distinct reward vectors and advantages, and tied pairs of responses, group by group.
 
     A tied pair has different reward vectors, but one advantage.
+
     all_blocks: the blocks of all groups.
     rewards: (rewards, responses).
     mask: (responses,) whether a response is counted.
-    advantages: by method, (responses,), where NaN has no rank.
-    bare: by method, the advantages computed without any eps, only for the methods under which an eps can part ties.
+    advantages: by method, (responses,) the advantages. An advantage that is NaN is not counted.
+    bare: by method, the advantages computed without any eps. Only methods under which an eps can part ties are in it.
     same: how far apart round-off may put equal advantages, relative to the largest of the group.
     """
     groups = sum(len(block.groups) for block in all_blocks)
@@ -247,13 +252,16 @@ def count_distinct_and_tied(
 def _ranks_and_parted(
     block: Block, present: Tensor, advantages: Tensor, bare: Tensor | None, same: float
 ) -> tuple[Tensor, Tensor]:
-    """Return the ranks of a block's advantages, (groups, rollouts), and how many ties in each group an eps hides.
+    """Return the ranks of a block's advantages, (groups, rollouts), and how many ties in each group an eps hides,
+    (groups,).
 
     An eps hides a tie if it puts two advantages a little apart that are equal without it. The two responses of such a
-    tie get one rank. The numbers of hidden ties are (groups,).
+    tie get one rank.
+
     present: (groups, rollouts) whether a response counts.
     advantages: (responses,) as they were computed.
-    bare: (responses,) the same computed without any eps; None if no eps can hide a tie, and then all numbers are 0.
+    bare: (responses,) the same computed without any eps; None if no eps can hide a tie, and then all numbers of ties
+        are 0.
     same: how far apart round-off may put equal advantages, relative to the largest of the group.
     """
     x = block.pad(advantages, torch.nan).masked_fill(~present, torch.nan)
@@ -267,10 +275,10 @@ def _ranks_and_parted(
 def inversions(x: Tensor) -> Tensor:
     """Return (groups,) the number of pairs i < j with x_i > x_j.
 
-    x: (groups, rollouts) whole numbers.
-
-    They are counted in a merge sort: wherever two sorted halves merge, every value of the left half moves back by one
+    They are counted in a merge sort. Wherever two sorted halves merge, each value of the left half moves back by one
     place for each smaller value of the right half.
+
+    x: (groups, rollouts) whole numbers.
 
     >>> inversions(torch.tensor([[0, 1, 2], [2, 1, 1]])).tolist()
     [0, 2]
@@ -303,7 +311,7 @@ def count_orders(all_blocks: list[Block], primary: Tensor, level: Mapping[str, T
     """Count, group by group, the pairs that differ in the primary reward, and which of them tie or are in wrong order.
 
     all_blocks: the blocks of all groups.
-    primary: (responses,) the reward that should decide, where a response with NaN is left out.
+    primary: (responses,) the reward that should decide. A response whose reward is NaN is left out.
     level: by method, (responses,) the rank of each advantage in its group, 0 the lowest. A response of rank −1 is in no
         tied and no inverted pair, but its pairs are still among all pairs.
     """
@@ -320,9 +328,11 @@ def count_orders(all_blocks: list[Block], primary: Tensor, level: Mapping[str, T
 
 
 def _joined(first: Tensor, second: Tensor) -> Tensor:
-    """Return the ranks by `first` and, where those are equal, by `second`; −1 where either of the two is −1.
+    """Return (groups, rollouts) the ranks by `first` and, where two of them are equal, by `second`.
 
-    All are (groups, rollouts).
+    The rank is −1 where either of the two is −1.
+
+    first, second: (groups, rollouts) ranks.
     """
     both = (first * (first.shape[1] + 1) + second).double()
     return ranks(both.masked_fill_((first < 0) | (second < 0), torch.nan))
@@ -331,8 +341,9 @@ def _joined(first: Tensor, second: Tensor) -> Tensor:
 def _apart(rank: Tensor, reward: Tensor) -> Tensor:
     """Return (groups,) the number of pairs of responses with equal `rank` but different `reward`.
 
-    rank, reward: (groups, rollouts) a whole number per response, such as the rank of its advantage in the group; −1 for
-        a response that is not counted. Where `reward` is −1, `rank` must be −1 too.
+    rank: (groups, rollouts) a whole number per response, such as the rank of its advantage in the group; −1 for a
+        response that is not counted.
+    reward: (groups, rollouts) a whole number per response. Where it is −1, `rank` must be −1 too.
     """
     return equal_pairs(rank) - equal_pairs(_joined(rank, reward))
 
@@ -340,7 +351,7 @@ def _apart(rank: Tensor, reward: Tensor) -> Tensor:
 def _swapped(reward: Tensor, rank: Tensor) -> Tensor:
     """Return (groups,) the number of pairs in which the response of lower `reward` has the higher `rank`.
 
-    Both are ranks, (groups, rollouts); a response with −1 in either is left out.
+    reward, rank: (groups, rollouts) ranks; a response with −1 in one of them is left out.
     """
     more = reward.shape[1] + 1
     # A response that is left out gets the largest number of all: it stands last and is in no inverted pair.

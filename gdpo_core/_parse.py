@@ -60,6 +60,7 @@ def parse_setting(text: str, argument: str) -> dict[str, Any]:
     convention=NAME and weights.REWARD=NUMBER, in any order, with commas between them.
     The name of a reward may itself hold dots, spaces, commas and "=". So a number is what follows the last "=" before a
     comma. A piece between commas that has no "=" belongs to the next piece, as the beginning of its name.
+
     argument: the name of the argument, with which InputError begins.
 
     >>> parse_setting("method=gdpo, weights.length=0.2, weights.a, b=1", "what-if")
@@ -85,7 +86,8 @@ def parse_setting(text: str, argument: str) -> dict[str, Any]:
 def parse_named(text: str, argument: str, wanted: str = "NAME=NUMBER") -> dict[str, float]:
     """Return a dict from name to number out of one text, NAME=NUMBER with commas between several.
 
-    argument, wanted: words for errors: the name of the argument, and how each pair should be written.
+    argument: the name of the argument, for errors.
+    wanted: how each pair should be written, for errors.
 
     Raises InputError for a pair that `parse_weights` refuses.
 
@@ -99,9 +101,13 @@ def parse_named(text: str, argument: str, wanted: str = "NAME=NUMBER") -> dict[s
 def parse_weights(texts: Iterable[str], argument: str, wanted: str = "NAME=NUMBER") -> dict[str, float]:
     """Return a dict from the name of a reward to its weight out of several texts, each NAME=NUMBER.
 
-    A name may hold "=". Raises InputError for a text that is not written so, for a weight that is not finite or beyond
-    ±1e30, and for a reward that comes twice.
-    argument, wanted: for the error, the name of the argument, and how a text should be written.
+    A name may hold "=".
+
+    argument: the name of the argument, for errors.
+    wanted: how a text should be written, for errors.
+
+    Raises InputError for a text that is not written so, for a weight that is not finite or beyond ±1e30, and for a
+    reward that comes twice.
 
     >>> parse_weights(["correct=1", "a=b=0.5"], "weight")
     {'correct': 1.0, 'a=b': 0.5}

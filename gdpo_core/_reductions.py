@@ -199,11 +199,11 @@ class _Weighted(Reduction):
 
 @dataclass(frozen=True, eq=False)
 class _SkippingMissing(Reduction):
-    """A reduction that leaves NaN out of sums, of the number `counted`, and of the values from which `member` picks
-    one.
+    """A reduction that leaves NaN out, as `skipping_missing` makes it.
 
-    `count` still includes responses with NaN, and `lowest` is NaN where any value is. `member` is infinite where all
-    values are NaN.
+    NaN is left out of sums, of the number `counted`, and of the values from which `member` picks one. But `count` still
+    includes responses with NaN, and `lowest` is NaN where any value is. `member` is infinite where all values are NaN.
+
     over: the reduction over the same responses that leaves nothing out.
     """
 
@@ -253,7 +253,7 @@ def over_batches_of_prompts(batch_of: Tensor, batches: int, rollouts: int) -> Re
     """Return the reduction over the responses of each batch, where a prompt belongs to one batch with all its rollouts.
 
     batch_of: (prompts,) the number of each prompt's batch, from 0.
-    batches: how many there are.
+    batches: how many batches there are.
     rollouts: how many responses each prompt has.
     """
     return _OverBatchesOfPrompts(_OverIds(batch_of, batches), rollouts)

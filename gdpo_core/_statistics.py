@@ -1,9 +1,9 @@
-"""Weighted sums, and their normalisation inside groups and over the batch, of which GDPO's batch step is one kind.
+"""Weighted sums, their normalisation inside groups, and which of their values are round-off.
 
 Equal values give exactly 0 on every processor, because a mean is computed as one of the values plus the mean distance
-from it. A std, or a sum of normalised rewards, counts as round-off and becomes 0 if it is only a few units in the last
-place of the numbers from which it was computed. Numbers that float32 adds up exactly have no round-off, so nothing is
-tolerated there.
+from it. A std, or a sum of normalised rewards, becomes 0 if it is no more than round-off. It is round-off if it is only
+a few units in the last place of the numbers from which it was computed. Numbers that float32 adds up exactly have no
+round-off, so nothing is tolerated there. `_batch_statistics.py` has the normalisation over the batch.
 """
 
 from dataclasses import dataclass, replace
@@ -14,10 +14,8 @@ import torch
 from torch import Tensor
 
 from gdpo_core._groups import Batch
-from gdpo_core._reductions import Reduction, skipping_missing
+from gdpo_core._reductions import Reduction
 
-# By how many units in the last place the mean of many values may be wrong.
-_MEAN_UNITS = 32
 # How many units in the last place a sum may leave whose terms cancel each other.
 _CANCELLED_UNITS = 8
 # The largest tolerance for a sum whose terms cancel, relative to Σ_k |w_k|: a larger sum is never taken for 0.
@@ -33,9 +31,13 @@ ROUNDED = 3 * torch.finfo(torch.float32).eps
 class Normalised:
     """Values after normalisation, with the mean and the standard deviation that normalised them.
 
-    In `mean` and `std` the axes over which they were taken stay, with length 1; where groups are given by ids, the last
-    axis has one value per group. With leave-one-out each response has a mean and a std of its own, those of the other
-    rollouts of its group. `by` is what the deviations were divided by; `centred` says whether `mean` was subtracted.
+    In `mean` and `std` the axes over which they were taken stay, with length 1. If groups are given by ids, the last
+    axis has one value per group. With leave-one-out each response has a mean and a std of its own, taken over the other
+    rollouts of its group.
+
+    value: the normalised values.
+    by: what the deviations from the mean were divided by.
+    centred: whether `mean` was subtracted.
     """
 
     mean: Tensor
@@ -56,8 +58,8 @@ def normalise(
 ) -> Normalised:
     """Return mean, std and (x − mean) / (std + eps) as `Normalised`, where equal values give exactly 0.
 
-    over: the responses over which mean and std are taken.
-    ddof: what is subtracted from their number in the std.
+    over: the reduction over the responses over which mean and std are taken.
+    ddof: the sum of squares in the std is divided by the number of responses minus `ddof`.
     eps_to: "std", or "variance" for the divisor √(std² + eps).
     tolerance: the largest std that is taken as 0.
     """
@@ -72,8 +74,8 @@ def normalise(
 def centre(x: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
     """Return the mean of x over the responses of `over`, and each value minus that mean.
 
-    The mean is one of the values plus the mean distance from it: equal values have distance 0, so that a constant
-    leaves no round-off, which a division would blow up.
+    The mean is one of the values plus the mean distance from it. Equal values have distance 0. So a constant leaves no
+    round-off, which a division would blow up.
     """
     start = over.member(x)
     distance = x - over.broadcast(start)
@@ -84,8 +86,8 @@ def centre(x: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
 def std_of(deviation: Tensor, over: Reduction, ddof: int) -> Tensor:
     """Return a standard deviation, given the values minus their mean; 0 for a single value, whatever ddof is.
 
-    over: the responses that share a mean. The sum of squares is divided by the number of values minus ddof, or by 1
-        where that is less.
+    over: the reduction (each group, or the batch) with which the mean was taken.
+    ddof: the sum of squares is divided by the number of values minus `ddof`, or by 1 where that is less.
     """
     degrees = over.counted(deviation) - ddof
     degrees = max(degrees, 1) if isinstance(degrees, int) else degrees.masked_fill(degrees <= 0, 1)
@@ -123,8 +125,8 @@ def root(x: Tensor) -> Tensor:
 def weighted_sum(batch: Batch, x: Tensor) -> Tensor:
     """Return Σ_k w_k x_k, summed over the first axis of x.
 
-    A missing reward adds nothing if the convention skips missing rewards; otherwise it makes the sum NaN. Where
-    they are skipped, the sum of a response without any reward is NaN, or 0 if the convention counts such responses.
+    A missing reward adds nothing if the convention skips missing rewards; otherwise it makes the sum NaN. If they are
+    skipped, the sum of a response without any reward is NaN, or 0 if the convention counts such a response.
     """
     skips = batch.skips_missing
     terms = batch.weights * x
@@ -142,7 +144,8 @@ def normalise_in_groups(batch: Batch, x: Tensor, eps: float, tolerance: Tensor |
 
     `deviations` says which mean and std these are. Where the std is 0, the value is 0; with leave-one-out the deviation
     then stays undivided.
-    tolerance: the largest std of each group that is taken as 0.
+
+    tolerance: for each group, the largest std that is taken as 0.
     """
     in_group = deviations(batch, x, tolerance)
     if batch.convention.leave_one_out:  # nothing is divided where the other rollouts agree
@@ -160,19 +163,19 @@ def normalise_rewards(batch: Batch) -> Normalised:
 def normalise_sums(batch: Batch, s: Tensor) -> Normalised:
     """Return the weighted sums `s` of the raw rewards, normalised inside their group as GRPO does.
 
-    Sums of a group that differ by round-off alone all become 0. If the convention has `mean_of_others`, the mean that
-    is subtracted is that of the other rollouts.
+    Sums of a group that differ by round-off alone all become 0. If the convention has `mean_of_others`, the mean of the
+    other rollouts is subtracted in place of the group's.
     """
-    return with_rloo_baseline(batch, s, normalise_in_groups(batch, s, batch.convention.sum_eps, _sum_tolerance(batch)))
+    return with_rloo_baseline(batch, s, normalise_in_groups(batch, s, batch.convention.sum_eps, sum_tolerance(batch)))
 
 
 def centre_sums(batch: Batch, s: Tensor) -> Normalised:
     """Return the weighted sums `s` of the raw rewards minus a mean, undivided, with the std of each group.
 
-    The mean is that of the group. With leave-one-out, or if the convention has `mean_of_others`, it is that of the
-    other rollouts. Sums of a group that differ by round-off alone all become 0.
+    The mean is taken over the group. With leave-one-out, or if the convention has `mean_of_others`, it is taken over
+    the other rollouts of the group. Sums of a group that differ by round-off alone all become 0.
     """
-    tolerance = _sum_tolerance(batch)
+    tolerance = sum_tolerance(batch)
     in_group = deviations(batch, s, tolerance)
     # Sums without round-off have deviation 0 already where they are equal.
     if tolerance is not None and not batch.convention.leave_one_out:
@@ -184,9 +187,10 @@ def centre_sums(batch: Batch, s: Tensor) -> Normalised:
 def with_rloo_baseline(batch: Batch, s: Tensor, in_group: Normalised) -> Normalised:
     """Return `in_group` with RLOO's baseline subtracted in place of the mean, if the convention has `mean_of_others`.
 
-    Otherwise `in_group` comes back unchanged. The baseline of a rollout is the mean of the n − 1 others of its group,
-    and subtracting it gives n / (n − 1) times the centred value.
-    s: the values from which `in_group` was computed; n is how many of them a group has.
+    Otherwise `in_group` comes back unchanged. In a group of n rollouts, the baseline of a rollout is the mean of the n
+    − 1 others. To subtract it gives n / (n − 1) times the centred value.
+
+    s: the values from which `in_group` was computed.
     """
     if not batch.convention.mean_of_others:
         return in_group
@@ -199,9 +203,10 @@ def with_rloo_baseline(batch: Batch, s: Tensor, in_group: Normalised) -> Normali
 def deviations(batch: Batch, x: Tensor, tolerance: Tensor | None = None) -> Normalised:
     """Return x minus the mean of its group, undivided, together with that mean and the std.
 
-    With leave-one-out, mean and std are those of the other responses in the group; else they are those of the whole
-    group. If the convention's `group_of_one` is "raw", and there is no leave-one-out, a lone response keeps x, with
-    mean 0 and std 1.
+    With leave-one-out, mean and std are taken over the other responses in the group; otherwise over the whole group. If
+    the convention's `group_of_one` is "raw", and there is no leave-one-out, a lone response keeps x, with mean 0 and
+    std 1.
+
     tolerance: for each group, the largest std that counts as 0.
     """
     c, over = batch.convention, batch.each_group
@@ -224,11 +229,14 @@ def _leave_one_out(
 ) -> Normalised:
     """Return each value minus the mean of the others in its group, undivided, with the mean and std of those others.
 
-    over: the responses of each group.
-    mean, deviation: the mean of the whole group and x minus it, from `centre`.
-    ddof: the squares in the others' std are divided by their number minus ddof.
-    tolerance: by group, the largest std that is taken as 0. With n values, c_j = x_j − mean and S = Σ c²: the others'
-        mean is mean − c_j / (n − 1), and their sum of squared deviations is S − c_j² n / (n − 1).
+    With n values, c_j = x_j − mean and S = Σ c², the mean of the others is mean − c_j / (n − 1). Their sum of squared
+    deviations is S − c_j² n / (n − 1).
+
+    over: the reduction over the responses of each group.
+    mean: the mean of the whole group, from `centre`.
+    deviation: x minus this mean, from `centre`.
+    ddof: the squares in the others' std are divided by their number minus `ddof`.
+    tolerance: for each group, the largest std that is taken as 0.
     """
     n = over.broadcast(torch.as_tensor(over.count, dtype=x.dtype, device=x.device))
     remaining = n - 1
@@ -262,12 +270,13 @@ def _leave_one_out(
 
 def adds_exactly(terms: Tensor) -> bool:
     """Return whether it is certain that every sum of some of these numbers is exact, without rounding, in float32 too.
-    Other numbers may have exact sums as well.
+
+    If the result is False, the sums may be exact all the same.
     """
     return bool((terms * GRAIN == (terms * GRAIN).round()).all() and terms.abs().sum() < GRAINY)
 
 
-def _sum_tolerance(batch: Batch) -> Tensor | None:
+def sum_tolerance(batch: Batch) -> Tensor | None:
     """Return, for each group, the largest std of its sums Σ_k w_k r_k that is mere round-off.
 
     It is 0 for a group in which no sum is rounded. The result is None if no sum of the whole batch is rounded.
@@ -290,8 +299,9 @@ def _sum_tolerance(batch: Batch) -> Tensor | None:
 def zero_cancelled(batch: Batch, s: Tensor, z: Normalised) -> Tensor:
     """Return the sums `s` = Σ_k w_k z_k, set to exactly 0 in the groups in which the normalised rewards cancel out.
 
-    z: the normalised rewards, with the means and stds of their groups. A group counts as cancelled if the root mean
-        square of its sums is no more than round-off.
+    A group counts as cancelled if the root mean square of its sums is no more than round-off.
+
+    z: the normalised rewards, with the means and stds of their groups.
     """
     group = batch.each_group
     size = root(group.squares(s) / group.count)
@@ -311,93 +321,14 @@ def zero_cancelled(batch: Batch, s: Tensor, z: Normalised) -> Tensor:
     return s.masked_fill(group.broadcast(cancelled) & ~s.isnan(), 0)
 
 
-# --- over the batch ------------------------------------------------------------------------------------------------
-
-
-def normalise_over_batch(batch: Batch, s: Tensor) -> Normalised:
-    """Return the sums `s` = Σ_k w_k z_k after GDPO's batch step: minus their mean, divided by their std and an eps.
-
-    Mean and std are over all responses, over all tokens or over each group, as the convention says. Where they are of
-    a single sum and the convention's `group_of_one` is "nan", the result is NaN.
-    """
-    c, over = batch.convention, batch.last_step
-    mean, deviation = _centre_zero_sums(batch, s, over)
-    std = std_of(deviation, over, c.ddof)
-    if c.group_of_one == "nan":
-        std = std.masked_fill(torch.as_tensor(over.counted(s) == 1, device=s.device), torch.nan)
-    by = over.broadcast(divisor(std, c.batch_eps, c.batch_eps_to))
-    return Normalised(mean, std, deviation / by, by)
-
-
-def whiten_centred(batch: Batch, centred: Tensor) -> Normalised:
-    """Return `centred` minus its mean over the batch, divided by its std over the batch plus eps.
-
-    centred: the weighted sums less the mean of their group.
-    """
-    c, over = batch.convention, over_responses(batch)
-    mean, deviation = _centre_zero_sums(batch, centred, over)
-    std = std_of(deviation, over, c.ddof)
-    by = over.broadcast(divisor(std, c.sum_eps))
-    return Normalised(mean, std, deviation / by, by)
-
-
-def divide_by_batch_std(batch: Batch, centred: Tensor, s: Tensor) -> Normalised:
-    """Return `centred`, the sums less the mean of their group, divided by the std of the sums `s` over the batch.
-
-    The convention's eps for sums is added to that std. The result's `mean` is that of `s`, but is not subtracted.
-    """
-    c, over = batch.convention, over_responses(batch)
-    of_sums = normalise(s, over, ddof=c.ddof)
-    by = over.broadcast(divisor(of_sums.std, c.sum_eps))
-    return replace(of_sums, value=centred / by, by=by, centred=False)
-
-
-def whiten(batch: Batch, s: Tensor) -> Normalised:
-    """Return the weighted sums `s` minus their mean over all responses of the batch, divided by their std plus eps.
-
-    All values are 0 where that std is no more than round-off.
-    """
-    tolerance = _sum_tolerance(batch)
-    if tolerance is not None:  # the batch takes the largest tolerance of its groups
-        tolerance = -batch.all_responses.lowest(-(batch.group.broadcast(tolerance) + torch.zeros_like(s)))
-    c = batch.convention
-    return normalise(s, over_responses(batch), ddof=c.ddof, eps=c.sum_eps, tolerance=tolerance)
-
-
-def over_responses(batch: Batch) -> Reduction:
-    """Return the reduction over all responses of the batch, which skips NaN if the convention skips missing rewards."""
-    over = batch.all_responses
-    return skipping_missing(over) if batch.skips_missing else over
-
-
-def _centre_zero_sums(batch: Batch, s: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
-    """Return the mean of the sums `s` over the batch, and `s` minus it, where sums of exactly 0 stay 0.
-
-    The sums of each group add up to 0, so their mean over responses is exactly 0 and is not subtracted: its round-off
-    would turn zeros into tiny advantages. A mean over tokens need not be 0; it is subtracted unless it is round-off.
-    With leave-one-out, or if some group of one keeps its raw reward, the groups need not add up to 0, and the mean is
-    subtracted as computed.
-    over: the responses or tokens that the mean is taken over.
-    """
-    c = batch.convention
-    if c.leave_one_out or (c.group_of_one == "raw" and bool(torch.as_tensor(batch.group.count == 1).any())):
-        return centre(s, over)
-    if c.last_step == "tokens":
-        count = over.counted(s)
-        mean, size = over.total(s) / count, root(over.squares(s) / count)
-        mean = mean.masked_fill(mean.abs() <= _MEAN_UNITS * torch.finfo(s.dtype).eps * size, 0)
-        return mean, s - over.broadcast(mean)
-    count, mean = over.counted(s), torch.zeros_like(over.member(s))
-    return mean if isinstance(count, int) else mean.masked_fill(count == 0, torch.nan), s  # the mean of nothing is NaN
-
-
 def normalised_in_float32(error: Tensor, std: Tensor, eps: float, count: Tensor | int) -> Tensor:
     """Return a bound on the error of (x − mean) / (std + eps) in float32.
 
-    error: a bound on that of x − mean.
+    The normalised values of `count` responses stay below √count, so the bound is at most √count. It is 0 where std +
+    eps is 0, since nothing is divided there.
 
-    count: how many responses are normalised together. Their normalised values stay below √count, so the bound is at
-        most √count. It is 0 where std + eps is 0, since nothing is divided there.
+    error: a bound on the error of x − mean.
+    count: how many responses are normalised together.
 
     >>> normalised_in_float32(torch.tensor([0.01, 1.0, 1.0]), torch.tensor([0.5, 1e-9, 0.0]), 0.0, 4)
     tensor([0.0200, 2.0000, 0.0000])

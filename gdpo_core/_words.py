@@ -13,10 +13,11 @@ MISSING = "–"
 
 
 def percent(share: float | None, decimals: int = 0) -> str:
-    """Return a share, where 1 is the whole, as text in percent.
+    """Return a share, where 1 is the whole, as text in percent; "–" for None, NaN and infinity.
 
     Up to round-off, only a share of 0 is written "0 %" and only a share of 1 "100 %".
-    decimals: how many digits stand after the point, unless the share is less than 1 % away from 0 or 1.
+
+    decimals: how many digits stand after the point. For a share less than 1 % away from 0 or 1 it is at least one.
 
     >>> percent(0.305), percent(-0.07), percent(0.0654, decimals=1), percent(1), percent(None)
     ('30 %', '−7 %', '6.5 %', '100 %', '–')
@@ -45,8 +46,9 @@ def percent(share: float | None, decimals: int = 0) -> str:
 
 
 def number(x: float | None, digits: int = 4) -> str:
-    """Return a number as text with `digits` significant digits; an int with all of its digits and with commas. None,
-    NaN and infinity become a dash.
+    """Return a number as text with `digits` significant digits; an int with all of its digits and with commas.
+
+    None, NaN and infinity become a dash.
 
     >>> number(0.123456), number(-2.0), number(12345), number(1.2e-06), number(0.123456, digits=2), number(None)
     ('0.1235', '−2', '12,345', '1.2e-06', '0.12', '–')
@@ -156,8 +158,9 @@ _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", 
 def listing(items: Iterable[object], link: str = "and", most: int | None = None) -> str:
     """Return items as a list in a sentence, with `link` before the last one, or commas alone if `link` is empty.
 
-    most: how many items are named if there are too many; the rest is then only counted. Without items the list is
-        "none".
+    Without items the list is "none".
+
+    most: how many items are named if there are too many; the rest is then only counted. None to name all.
 
     >>> listing(["a"]), listing("abc"), listing("abc", "or"), listing("abc", link=""), listing([])
     ('a', 'a, b and c', 'a, b or c', 'a, b, c', 'none')

@@ -31,6 +31,7 @@ def count_distinct(method: str, rollouts: int, rewards: int) -> int:
     The count is exact. Where a formula gives it, sizes go up to 1000: for GRPO with and without std, and for GDPO of
     one reward or of up to three rollouts. For GDPO of other sizes the sums are enumerated, up to about 4 × 14, 6 × 6,
     16 × 3 or 60 × 2 (rollouts × rewards).
+
     method: "grpo", "grpo_no_std" or "gdpo".
 
     Raises InputError. Source: arXiv 2601.05242, Fig. 3.
@@ -56,9 +57,10 @@ def count_groups(rollouts: int, rewards: int) -> int:
 
 
 def enumerate_groups(rollouts: int, rewards: int) -> Tensor:
-    """Return every different group, (groups, rollouts, rewards), with the rollouts of each in ascending order.
+    """Return every different group of rewards of 0 and 1, (groups, rollouts, rewards).
 
-    There are as many as `count_groups` says. Raises InputError where they are too many to list.
+    The rollouts of each group are in ascending order. There are as many groups as `count_groups` says. Raises
+    InputError where they are too many to list.
 
     >>> enumerate_groups(2, 1).tolist()
     [[[0.0], [0.0]], [[0.0], [1.0]], [[1.0], [1.0]]]
@@ -69,11 +71,12 @@ def enumerate_groups(rollouts: int, rewards: int) -> Tensor:
 
 
 def group_advantages(rewards: ArrayLike, method: str = "gdpo", *, convention: Convention = PAPER) -> Tensor:
-    """Return the advantages before any step over the batch, which depend on nothing but the group.
+    """Return the advantages before any step over the batch, (prompts, rollouts) or (rollouts,).
+
+    They depend on nothing but the group.
 
     rewards: as in `grpo`, without group ids: (prompts, rollouts, rewards) or (rollouts, rewards); every weight is 1.
-    method: as in `advantages`, but neither "saw" nor "sa_mrpo", whose weights depend on the whole batch. Returns
-        (prompts, rollouts) or (rollouts,).
+    method: as in `advantages`, but neither "saw" nor "sa_mrpo", whose weights depend on the whole batch.
 
     Raises InputError. Source: arXiv 2601.05242, eq. 4 and 5.
 
@@ -88,8 +91,9 @@ def group_advantages(rewards: ArrayLike, method: str = "gdpo", *, convention: Co
 def _no_std(rollouts: int, rewards: int) -> int:
     """Count the distinct advantage vectors of GRPO without std; the order of the rollouts does not count.
 
-    A vector comes from the sorted sums s_1 ≤ … ≤ s_G of the rollouts, each from 0 to K, and all such lists are
-    possible. Lists that differ by a constant have one vector, so only those with s_1 = 0 are counted.
+    A vector comes from the sorted sums s_1 ≤ … ≤ s_G of the rollouts, each from 0 to K, where K is the number of
+    rewards. All such lists are possible. Lists that differ by a constant have one vector, so only lists with s_1 = 0
+    are counted.
     """
     return comb(rollouts + rewards - 1, rewards)
 
@@ -97,10 +101,10 @@ def _no_std(rollouts: int, rewards: int) -> int:
 def _grpo(rollouts: int, rewards: int) -> int:
     """Count the distinct advantage vectors of GRPO; the order of the rollouts does not count.
 
-    They come from the sorted sums that begin with 0. The division by the std takes a common factor out, so only the
-    sums with a greatest common divisor of 1 are counted, and once the sums that are all 0.
+    The vectors come from the sorted sums that begin with 0. The division by the std takes a common factor out. So only
+    sums with a greatest common divisor of 1 are counted, and one vector for the sums that are all 0.
 
-    Sums that are not all 0 and reach at most m are g times sums of divisor 1 that reach at most m / g, for exactly one
+    Sums that are not all 0 and reach at most m are, for exactly one g, g times sums of divisor 1 that reach at most m /
     g.
     """
     coprime = [0]
@@ -113,13 +117,14 @@ def _gdpo(rollouts: int, rewards: int) -> int:
     """Count the distinct advantage vectors of GDPO, where vectors that differ only in their order count once.
 
     An advantage vector is a sum of K columns, one per reward, each a normalised column of marks. The sums are collected
-    column by column and sorted; nothing is lost by that, because a column in any other order is a column too. A
+    column by column and sorted. Nothing is lost by that, because a column in any other order is a column too. A
     constant column adds 0, so what K − 1 columns reach, K columns reach too. So only sums that are new can lead to
     further ones.
 
-    In two cases the count is that of GRPO without std: with one reward, where both have a vector of zeros and one
-    vector for each number of passes in between, and with up to three rollouts, where σ is the same wherever it is not
-    0. Raises InputError where there are too many sums.
+    In two cases the count is that of GRPO without std. With one reward, both have a vector of zeros and one vector for
+    each number of passes in between. With up to three rollouts, σ is the same wherever it is not 0.
+
+    Raises InputError where there are too many sums.
     """
     if rewards == 1 or rollouts <= 3:
         return _no_std(rollouts, rewards)
@@ -141,7 +146,8 @@ _COUNTS = {"grpo": _grpo, "grpo_no_std": _no_std, "gdpo": _gdpo}
 def _normalised(column: Sequence[int], unit: Sequence[int]) -> tuple[int, ...]:
     """Return a column of 0 and 1, the marks of one reward in a group, normalised by eq. 4, as integers.
 
-    They are proportional to z_j = (r_j − p/G) / σ, where p of the G marks are 1: each is (G r_j − p) · unit[p].
+    The integers are proportional to z_j = (r_j − p/G) / σ, where p of the G marks are 1. Each is (G r_j − p) · unit[p].
+
     unit: the integers of `_units` for p = 0 … G.
     """
     passes = sum(column)
@@ -149,17 +155,19 @@ def _normalised(column: Sequence[int], unit: Sequence[int]) -> tuple[int, ...]:
 
 
 def _units(rollouts: int, rewards: int) -> list[int]:
-    """Return, for p = 0 … G, an integer that stands for 1 / √(p(G − p)) in exact comparisons; 0 for p = 0 and p = G,
-    where nothing is divided.
+    """Return, for p = 0 … G, an integer that stands for 1 / √(p(G − p)) in exact comparisons.
 
-    The integers serve for sums of K of them, each times a whole number up to G: two such sums are equal exactly where
-    the same sums of the real numbers are.
+    It is 0 for p = 0 and p = G, where nothing is divided. The integers serve for sums of K of them, each times a whole
+    number up to G. Two such sums are equal exactly where the same sums of the real numbers are.
 
     With p(G − p) = q² d, d square-free, the real number is √d / (q d). The roots of different square-free d are
     linearly independent over the rationals (Besicovitch 1940), so two sums are equal only if their parts with each d
     are. Each d therefore has a digit of its own in the integer. The digit counts units of √d / (d lcm q), where lcm q
     is taken over all q of this d. The base is so large that no digit of a sum spills into the next one. In the example
     1 / √3 counts in the first digit, and 1 / 2 in the second, which is worth 33.
+
+    rollouts: the size G of a group.
+    rewards: the number K of rewards.
 
     >>> _units(4, 2)
     [0, 1, 33, 1, 0]
@@ -183,8 +191,10 @@ def _columns(runs: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Yield columns with a 0 or 1 per rollout. Of columns that differ only in the order inside a run, just one is
     yielded.
 
-    runs: how many rollouts stand in each run. A run is a stretch of rollouts with equal sums of the columns that were
-        added before, so that the order inside it does not matter.
+    A run is a stretch of rollouts with equal sums of the columns that were added before, so that the order inside it
+    does not matter.
+
+    runs: how many rollouts stand in each run.
     """
     for ones in product(*(range(size + 1) for size in runs)):
         yield tuple(r for size, n in zip(runs, ones, strict=True) for r in [0] * (size - n) + [1] * n)
@@ -198,7 +208,7 @@ def _runs(ordered: Sequence[int]) -> tuple[int, ...]:
 def _integer(value: int, name: str) -> int:
     """Return `value` as an int if it is a whole number from 1 to `_LARGEST`; else raise InputError.
 
-    name: that of the argument.
+    name: the name of the argument.
     """
     expect_count(value, name, _LARGEST)
     return int(value)
@@ -208,7 +218,7 @@ def _expect_feasible(numbers: int, rollouts: int, rewards: int) -> None:
     """Raise InputError if a count would look at too many numbers.
 
     numbers: how many it would look at.
-    rollouts, rewards: the sizes that the error names.
+    rollouts, rewards: the sizes, which the error names.
     """
     wanted = f"sizes that need at most {_MOST_NUMBERS:,} numbers"
     expect(numbers <= _MOST_NUMBERS, "rollouts, rewards", wanted, f"{rollouts} and {rewards}, which need more")

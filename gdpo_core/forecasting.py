@@ -1,18 +1,17 @@
 """Forecasts of the means of rewards under another setting, from how they moved under the setting that ran.
 
-Price's equation: an update moves the mean of a reward by the covariance of advantage and reward inside groups. On the
-scale of logits each reward follows its push, the correlation of advantage and reward, at a speed of its own, which
-depends on the learner and the reward. `fit_speeds` estimates the speeds from the run itself, and `integrate` computes
-how the rewards would follow another push.
+Price's equation: an update moves the mean of a reward by the covariance of advantage and reward inside groups. The push
+on a reward is the correlation of advantage and reward. On the scale of logits each reward follows its push at a speed
+of its own, which depends on the learner and the reward. `fit_speeds` estimates the speeds from the run itself, and
+`integrate` computes how the rewards would follow another push.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from gdpo_core.forecast_pushes import Array, Course, Pushes
 
 # The standard deviation of the logarithms of the speeds of one run's rewards, about as in runs of the small model.
 PRIOR_SPREAD = 0.6
@@ -26,169 +25,13 @@ _ROUNDS = 4  # how often the regression is repeated, each time with the pushes o
 _STEPS_EACH, _GROWTH = 200, 1.02
 
 
-@dataclass(frozen=True, kw_only=True)
-class Course:
-    """The course of the rewards of a run: the rate of each of K rewards at each of T steps.
-
-    time: (T,) steps since the first one.
-    rates: (T, K) the mean of each reward as a part of the way from its least value, 0, to its largest, 1; NaN where it
-        is missing.
-    dispersion: (K,) the variance of the rate of a step, in units of rate (1 − rate).
-    """
-
-    time: Array
-    rates: Array
-    dispersion: Array
-
-    @cached_property
-    def logits(self) -> Array:
-        """The logits of a smooth course through the rates: (T, K), for each step and reward."""
-        columns = [_smooth(self.time, self.rates[:, k]) for k in range(self.rates.shape[1])]
-        return np.stack(columns, axis=1)
-
-
-@dataclass(frozen=True)
-class DifferingGroups:
-    """The share of groups in which a reward takes different values, for each of K rewards, as a function of its rate.
-
-    A rate is a mean from 0 to 1, as in `Course`.
-    logits: (points,) the logits of some rates, equally spaced.
-    shares: (K, points) the share of groups at each of them.
-    """
-
-    logits: Array
-    shares: Array
-
-    @classmethod
-    def for_size(cls, within: Array, size: int) -> "DifferingGroups":
-        """Return the shares of groups in which a reward takes different values, for groups of `size` responses.
-
-        Each group is taken to have a rate of its own, at which its responses pass. These rates are beta-distributed
-        around the reward's rate in all groups.
-        within: (K,) the part of each reward's variance that lies inside groups; where it is NaN, the reward is taken to
-            differ in every group.
-        """
-        logits = np.linspace(-9, 9, 73)
-        rates = 1 / (1 + np.exp(-logits))
-        shares = [
-            np.ones_like(rates)
-            if np.isnan(share)
-            else 1 - _all_equal(rates, share, size) - _all_equal(1 - rates, share, size)
-            for share in within
-        ]
-        return cls(logits, np.maximum(shares, 1e-6))
-
-    def at(self, logits: Array) -> Array:
-        """Return (…, K) the share of groups in which each of K rewards takes different values, by the logit of its
-        rate.
-
-        logits: (…, K) one per reward. Between the points of `self.logits` the share is interpolated; beyond the first
-            and the last point it stays as it is there.
-        """
-        place = np.clip((logits - self.logits[0]) / (self.logits[1] - self.logits[0]), 0, len(self.logits) - 1.001)
-        low = place.astype(int)
-        k = np.arange(self.shares.shape[0])
-        fraction = place - low
-        return self.shares[k, low] * (1 - fraction) + self.shares[k, low + 1] * fraction
-
-
-def _all_equal(rates: Array, within: float, size: int) -> Array:
-    """Return (points,) the probability that all responses of a group pass a reward.
-
-    rates: (points,) the mean rate over groups, whose own rates are beta-distributed around it.
-    within: the part of the variance that lies inside groups.
-    size: how many responses a group has.
-    """
-    between = max(1 - within, 0.0)
-    chance = np.ones_like(rates)
-    for passed in range(size):  # Pólya's urn: each response that passes makes the next pass more likely
-        chance = chance * (rates * (1 - between) + between * passed) / (1 - between + between * passed)
-    return chance
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pushes:
-    """The push of a setting on each of K rewards, as a function of the rates of the rewards. The rate of a reward is
-    its mean as a part of the way from its least value, 0, to its largest, 1.
-
-    The source of a reward is the reward itself, or its gated value if it is gated; a weight multiplies the source,
-    which is normalised first if `decoupled`.
-    course: the rates of the rewards in the log.
-    measured: (K,) the push on the logged groups.
-    weights: (K,).
-    spread: (K,) the standard deviation of each source inside groups.
-    sources: (K, K) the correlations of the sources inside groups.
-    cross: (K, K) those of each source (rows) with each reward (columns).
-    differing: the share of groups in which a reward takes different values.
-    gate: (k, j, c), if reward k counts only where reward j is passed; the rate of its gated value is c × rate k × rate
-        j.
-    """
-
-    course: Course
-    measured: Array
-    weights: Array
-    decoupled: bool
-    spread: Array
-    sources: Array
-    cross: Array
-    differing: DifferingGroups
-    gate: tuple[int, int, float] | None = None
-
-    def at(self, logits: Array) -> Array:
-        """Return (…, K) the push on each of the K rewards when they have the rates whose logits are given.
-
-        `_formula` gives the artanh of each push, up to a constant per reward. That constant is chosen so that the mean
-        artanh over the course of the log is the artanh of the measured push.
-        logits: (…, K) one per reward.
-        """
-        return np.tanh(self._formula(logits) + self._offset)
-
-    @cached_property
-    def _offset(self) -> Array:
-        """A constant per reward, (K,), that makes the formula agree with the log: artanh of the measured push, minus
-        the mean of `_formula` over the logged steps.
-        """
-        return np.arctanh(np.clip(self.measured, -0.999, 0.999)) - self._formula(self.course.logits).mean(0)
-
-    @cached_property
-    def _variance(self) -> Array:
-        """The mean of rate (1 − rate) over the steps of the log, (K,), for the rate of each source: of a reward, or of
-        its gated value if it is gated. It is at least 1e-9.
-        """
-        rates = self._rates(self.course.logits)
-        return np.maximum((rates * (1 - rates)).mean(0), 1e-9)
-
-    def _rates(self, logits: Array) -> Array:
-        """Return (…, K) the rate of each reward at these logits, (…, K); for a gated reward, the rate of its gated
-        value.
-        """
-        rates = 1 / (1 + np.exp(-logits))
-        if self.gate is not None:
-            gated, on, factor = self.gate
-            rates[..., gated] = np.clip(factor * rates[..., gated] * rates[..., on], 1e-6, 1 - 1e-6)
-        return rates
-
-    def _formula(self, logits: Array) -> Array:
-        """Return (…, K) the artanh of each push, as it follows from the rates, weights and correlations of the rewards.
-
-        Its mean over the log may differ from the artanh of the measured push: `at` adds what is missing.
-        logits: (…, K) the logits of the rates.
-        """
-        rates = self._rates(logits)
-        if self.decoupled:
-            size = self.weights * np.sqrt(self.differing.at(np.log(rates / (1 - rates))))
-        else:
-            size = self.weights * self.spread * np.sqrt(rates * (1 - rates) / self._variance)
-        square = np.maximum(((size @ self.sources) * size).sum(-1, keepdims=True), 1e-300)
-        return np.arctanh(np.clip(size @ self.cross / np.sqrt(square), -0.999, 0.999))
-
-
 @dataclass(frozen=True)
 class Speeds:
     """The speed at which each of K rewards follows its push, in logits per step for a push of 1, with its uncertainty.
 
     start: (K,) the logit of each reward at the first step.
-    fitted, error: (K,) the speed fitted to each reward alone, and its standard error.
+    fitted: (K,) the speed fitted to each reward alone.
+    error: (K,) the standard error of this speed.
     slope: (K,) by how much the start is lower if the speed is taken to be higher by 1.
     grid: (points,) speeds that are possible.
     chance: (K, points) for each reward, the probability of each speed in `grid`. It follows from the speeds fitted to
@@ -225,17 +68,20 @@ class Speeds:
         """Return (draws, K) the speed of each reward below which a given part of its distribution lies.
 
         The distribution is `chance`.
-        probability: (draws, K) those parts, from 0 to 1: 0.5 gives the median speed.
+
+        probability: (draws, K) these parts, from 0 to 1: 0.5 gives the median speed.
         """
         cumulated = self.chance.cumsum(1) - self.chance / 2
         columns = [np.interp(probability[:, k], cumulated[k], self.grid) for k in range(len(self.start))]
         return np.stack(columns, axis=1)
 
     def starts(self, speeds: Array) -> Array:
-        """Return (draws, K) the logits of the rewards at the first step, one for each of the speeds, (draws, K).
+        """Return (draws, K) the logits of the rewards at the first step, one for each of the speeds.
 
         A higher speed gives a lower start, by `slope`. A speed that lies more than 3 standard errors above the fitted
-        one counts as if it lay 3 above.
+        speed counts as if it lay 3 above.
+
+        speeds: (draws, K).
         """
         return self.start - self.slope * (np.minimum(speeds, self.fitted + 3 * self.error) - self.fitted)
 
@@ -244,6 +90,7 @@ def damping(logits: Array) -> Array:
     """Return the factor by which a push on a reward moves its logit: 4 p (1 − p) at a rate of p, but at least 0.001.
 
     The factor is 1 at a rate of one half and less at any other rate.
+
     logits: the logits of the rates, in any shape.
     """
     rates = 1 / (1 + np.exp(-logits))
@@ -253,9 +100,10 @@ def damping(logits: Array) -> Array:
 def fit_speeds(course: Course, pushes: Pushes) -> Speeds:
     """Return the speed at which each reward of a run follows its push, fitted to the run's course.
 
-    The fit is a logistic regression of each reward's rate on its push, which is damped (`damping`) and summed over the
-    steps so far. As the pushes depend on the rates, the regression is repeated a few times, each time with the pushes
-    that belong to the rates fitted before.
+    The fit is a logistic regression of each reward's rate on its push. The push is damped (`damping`) and summed over
+    the steps so far. As the pushes depend on the rates, the regression is repeated a few times, each time with the
+    pushes that belong to the rates fitted before.
+
     course: the rates of the rewards in the run.
     pushes: the pushes of the setting that ran.
     """
@@ -274,30 +122,15 @@ def fit_speeds(course: Course, pushes: Pushes) -> Speeds:
     return Speeds(start, speed, error, slope, grid, chance)
 
 
-def _smooth(time: Array, rates: Array) -> Array:
-    """Return (T,) the logits of a smooth course through the rates of one reward.
-
-    The course is the parabola in time that comes nearest to the rates, clipped to 0.01 and 0.99; with fewer than three
-    rates it is a line or a constant.
-    time: (T,) as in `Course`.
-    rates: (T,), where NaN is left out.
-    """
-    there = ~np.isnan(rates)
-    x = time / max(time[-1], 1)
-    fit = np.polynomial.Polynomial.fit(x[there], np.clip(rates[there], 0.02, 0.98), min(2, there.sum() - 1))
-    smooth = np.clip(fit(x), 0.01, 0.99)
-    return np.log(smooth / (1 - smooth))
-
-
 def _regress(driven: Array, rates: Array, dispersion: float) -> tuple[float, float, float, float]:
     """Fit logit(rate) = start + speed × driven; return start, speed, the standard error of the speed, and slope.
 
     The slope says how the start that fits best depends on the speed: by how much it is lower if the speed is higher by
-    1.
+    1. The standard error is computed from `dispersion` or from the variance of the residuals, whichever is larger.
+
     driven: (T,) for each step the sum of the damped pushes on one reward since the first step.
     rates: (T,) the rates of this reward, where NaN is left out.
-    dispersion: the variance of its rate, as in `Course`. The standard error is computed from this variance or from that
-        of the residuals, whichever is larger.
+    dispersion: the variance of its rate, as in `Course`.
     """
     there = ~np.isnan(rates)
     x, y = driven[there], rates[there]
@@ -322,8 +155,10 @@ def _together(speed: Array, error: Array) -> tuple[Array, Array]:
     """Return (points,) a grid of speeds, and (K, points) the probability that each reward has each of these speeds.
 
     The logarithms of the speeds of a run's rewards are taken as normally distributed around one centre. Where that
-    centre lies is estimated for each reward from the speeds of the others and from a wide prior on it.
-    speed, error: (K,) the speed that was fitted to each reward alone, and its standard error.
+    centre lies is estimated for each reward from the speeds of the other rewards and from a wide prior on the centre.
+
+    speed: (K,) the speed that was fitted to each reward alone.
+    error: (K,) its standard error.
     """
     top = max(float((np.maximum(speed, 0) + 4 * error)[np.isfinite(error)].max(initial=0)), 1e-3)
     grid = np.geomspace(min(1e-5, top * 1e-4), max(1.0, top), 400)
@@ -345,8 +180,9 @@ def _together(speed: Array, error: Array) -> tuple[Array, Array]:
 
 
 def times_of(steps: int) -> Array:
-    """Return the times, from step 0 to `steps`, at which a forecast computes the rewards' rates: every step up to 200,
-    and from there on steps with ever larger gaps between them.
+    """Return the times, from step 0 to `steps`, at which a forecast computes the rewards' rates.
+
+    They are every step up to 200. From there on the gaps between them become ever larger.
     """
     times = list(range(min(steps, _STEPS_EACH) + 1))
     while times[-1] < steps:
@@ -358,9 +194,12 @@ def integrate(pushes: Pushes, start: Array, speeds: Array, times: Array) -> Arra
     """Return (times, draws, K) the rates of K rewards at each of these times, as they follow the pushes.
 
     In a step, a logit moves by speed × push × `damping`. It is computed in one go from each time to the next, so times
-    have to lie close together; logits stay from −12 to 12.
+    have to lie close together. Logits stay from −12 to 12.
+
+    pushes: the pushes on the rewards, as a function of their rates.
     start: (draws, K) the logits at the first time.
     speeds: (draws, K) in logits per step for a push of 1 at a rate of one half.
+    times: (times,) in steps.
     """
     logits, rates = start, []
     for gap in np.diff(times, append=times[-1]):
@@ -372,9 +211,11 @@ def integrate(pushes: Pushes, start: Array, speeds: Array, times: Array) -> Arra
 def pool(speeds: Array, errors: Array) -> tuple[float, float, float]:
     """Return the speed of one reward over several runs, its standard error, and the spread between the runs.
 
-    speeds, errors: the speed in each run, and its standard error. The spread is the standard deviation by which the
-        runs differ beyond their errors. A run counts the more, the smaller its own error and the spread are
-        (DerSimonian and Laird, 1986).
+    The spread is the standard deviation by which the runs differ beyond their errors. A run counts the more, the
+    smaller its own error and the spread are (DerSimonian and Laird, 1986).
+
+    speeds: the speed in each run.
+    errors: its standard error in each run.
 
     >>> [round(x, 4) for x in pool(np.array([0.03, 0.05]), np.array([0.001, 0.001]))]
     [0.04, 0.01, 0.0141]

@@ -23,13 +23,17 @@ class Lines:
     """Templates for lines of a framework's configuration; `config_lines` fills in $weights, $rewards and others.
 
     A template is None where the framework has no such line.
+
     switch_to_gdpo: makes a run use GDPO.
     with_size: the text for $with_size in `switch_to_gdpo`, if the group size is known.
     switch_to_other: makes a run use another method than GDPO.
-    options: by method, the text for $option in `switch_to_other`. A method without such a text cannot be set; if
+    options: by method, the text for $option in `switch_to_other`. A method without such a text cannot be set. If
         options is None, the text is the method's name.
     set_weights: sets the weights.
     set_grpo_weights: sets the weights of the methods other than GDPO; if None, `set_weights` does.
+    log_every_step: makes the log hold every step.
+    log_rewards: makes the log hold each reward and not only their total.
+    log_whole_groups: makes the log hold every response of a group.
     gate: makes a reward count only where another one is passed.
     gate_to: does so if the reward gets another value than 0 elsewhere; if None, `gate` does.
     """
@@ -134,11 +138,13 @@ class Framework:
 class WithoutGdpo:
     """A trainer without GDPO: the formula that it uses instead, which was read in its code and not run.
 
-    method, convention: those of the formula.
-    says: a sentence on it.
-    read_in, read_on: where and when it was read.
-    cells: from the name of a case in conformance/ to a text on what the trainer does there, for the cases in which it
-        does not follow the formula.
+    method: the id of the method of this formula.
+    convention: the convention of this formula.
+    says: a sentence on the formula.
+    read_in: the place where it was read.
+    read_on: the day on which it was read.
+    cells: by the name of a case in conformance/, a text on what the trainer does there. Only cases in which the trainer
+        does not follow the formula are in it.
 
     >>> WITHOUT_GDPO["Tinker"].method
     'grpo_no_std'
@@ -196,9 +202,9 @@ READABLE = tuple(f.id for f in FRAMEWORKS.values() if not f.read_as)  # the fram
 def framework_named(name: object) -> str:
     """Return the id under which the logs of a framework are read, given its name.
 
-    The name is an id or an alias of a framework. The result is the id of that framework or, if its log looks like that
-    of another one (`read_as`), the other's id. Case does not matter, and a hyphen or a blank in the name counts as an
-    underscore. Raises InputError for a name that is not known.
+    The name is an id or an alias of a framework. The result is the id of that framework or, if its log looks like the
+    log of another framework (`read_as`), the id of the other one. Case does not matter, and a hyphen or a blank in the
+    name counts as an underscore. Raises InputError for a name that is not known.
 
     >>> framework_named("MS-Swift"), framework_named("axolotl")
     ('ms_swift', 'trl')
@@ -211,6 +217,6 @@ def framework_named(name: object) -> str:
 
 
 def readable_with_writers() -> list[str]:
-    """Return the ids of READABLE, each with those of other frameworks that write the same logs: "trl (axolotl)"."""
+    """Return the ids of READABLE, each with the other frameworks that write the same logs: "trl (axolotl)"."""
     writers = {key: [f.id for f in FRAMEWORKS.values() if f.read_as == key] for key in READABLE}
     return [f"{key} ({', '.join(same)})" if same else key for key, same in writers.items()]

@@ -20,14 +20,14 @@ _FEWEST, _FEWEST_RUNS = 3, 2  # the fewest steps, and the fewest runs, of which 
 def half_width(series: Sequence[Array], runs: bool = False) -> float | None:
     """Return half the width of the 95 % interval of a sum or difference of the means of independent series.
 
+    The quantile is Student's t. For several series it has the degrees of freedom of Welch. The result is None where a
+    series has fewer than 3 steps or 2 runs. It is 0 where no number of any series varies, and otherwise None where a
+    series counts as fewer than 2 numbers.
+
     series: the numbers of each series, whose means are added or subtracted; a single series gives the interval of its
         mean.
-    runs: whether the numbers of a series are those of independent runs. Otherwise they are those of successive steps,
-        and n of them count as n (1 − ρ) / (1 + ρ), with ρ their lag-1 autocorrelation, or 0 where that is negative. The
-        quantile is Student's t, for several series with the degrees of freedom of Welch.
-
-    The result is None where a series has fewer than 3 steps or 2 runs. It is 0 where no number of any series varies,
-    and otherwise None where a series counts as fewer than 2 numbers.
+    runs: whether the numbers of a series come from independent runs. Otherwise they come from successive steps, and n
+        of them count as n (1 − ρ) / (1 + ρ). Here ρ is their lag-1 autocorrelation, or 0 where it is negative.
 
     >>> round(half_width([np.array([1.0, -1.0, 1.0, -1.0])]), 3)
     1.837

@@ -2,18 +2,19 @@
 
 A log of means does not say which answers were compared with which, so it does not tell the exact share. The bounds here
 hold for every way to put the answers into groups. Let x_k be reward k's term in each answer's sum, less the mean of its
-group: w_k (r_k − mean_G r_k), or w_k z_k under GDPO. Let R be the sum of the other terms, and a = |x_k|, b = |R| and
-t = |x_k + R| the lengths of these vectors over the answers of the step. The share of reward k is
+group: w_k (r_k − mean_G r_k), or w_k z_k under GDPO. Let R be the sum of the other terms. The lengths of these vectors
+over the answers of the step are a = |x_k|, b = |R| and t = |x_k + R|. The share of reward k is
 
   share_k = ⟨x_k, x_k + R⟩ / t² = 1/2 + (a² − b²) / 2t²
 
-under GRPO without std and under GDPO. Each of a, b and t lies between bounds of its own, and no side of the triangle is
-longer than the other two together. Under GRPO, Σ A² is the same, but for the eps, in every group whose advantages are
-not all 0, so that a reward makes no more of the update than what it can make in the groups in which it varies. The
-convention is TRL's, as TRL writes such logs. No reward may be missing.
+under GRPO without std and under GDPO. Each of a, b and t lies between bounds of its own, which `term_lengths.py`
+computes, and no side of the triangle is longer than the other two together.
+
+Under GRPO, Σ A² is the same, but for the eps, in every group whose advantages are not all 0. So a reward makes no more
+of the update than what it can make in the groups in which it varies. The convention is TRL's, as TRL writes such logs.
+No reward may be missing.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, product
@@ -21,91 +22,33 @@ from math import comb
 
 import numpy as np
 
-from gdpo_core._statistics import GRAIN
-from gdpo_core.frameworks import CONVENTIONS
+from gdpo_core.term_lengths import TINY, TRL, Array, Scalars, Sides, count_teaching, grain_of, length_of_rest, sides_of
 
-Array = np.ndarray
-_TRL = CONVENTIONS["trl"]
-_SLACK = 1e-4  # the relative error of a sum of squares that comes from float32 and a few printed digits
 _MOST_KINDS = 300_000  # the most kinds of groups that are looked at one by one
-_TINY = 1e-9  # a length of at most this is 0
 _FAR, _ROUNDED = 100.0, 1e-6  # a share beyond ±_FAR is widened by its relative round-off, _ROUNDED
-
-
-@dataclass(frozen=True)
-class Scalars:
-    """The numbers of each step in a log that holds means of rewards but no answers. A step is a batch of `groups`
-    groups of `size` answers.
-
-    values: the two values, lower and higher, of each reward that takes only two, and None for any other reward.
-    silent: the share of groups in which the weighted sum is the same for all answers, as TRL's `frac_reward_zero_std`
-        has it under GRPO; NaN where it is not known.
-    """
-
-    size: int
-    groups: int
-    weights: Sequence[float]
-    values: Sequence[tuple[float, float] | None]
-    means: Array  # (steps, rewards)
-    stds: Array  # (steps, rewards), with n − 1, used for more than two values alone; NaN where it is not known
-    total_std: Array  # (steps,) the std of the weighted sum; NaN where it is not known
-    silent: Array  # (steps,)
-
-    @property
-    def gaps(self) -> Array:
-        """The distance between the two values of each reward times the size of its weight, (rewards,).
-
-        NaN for a reward with more than two values.
-        """
-        apart = [np.nan if v is None else float(v[1] - v[0]) for v in self.values]
-        return np.abs(np.array(self.weights) * np.array(apart))
-
-    @property
-    def passes(self) -> Array:
-        """The number of answers that have the higher of a reward's two values, (steps, rewards).
-
-        NaN for a reward with more than two values.
-        """
-        low = np.array([np.nan if v is None else v[0] for v in self.values])
-        high = np.array([np.nan if v is None else v[1] for v in self.values])
-        return np.round((self.means - low) / (high - low) * self.size * self.groups)
 
 
 @dataclass(frozen=True)
 class Shares:
     """The lowest and the highest share of the update that each reward can have at each step.
 
-    `largest` is the index of the reward that has the largest share however the answers are put into groups; −1 where
-    the bounds do not tell.
+    low: (steps, rewards) the lowest shares.
+    high: (steps, rewards) the highest shares.
+    largest: (steps,) the index of the reward that has the largest share however the answers are put into groups; −1
+        where the bounds do not tell.
     """
 
-    low: Array  # (steps, rewards)
-    high: Array  # (steps, rewards)
-    largest: Array  # (steps,) the index of the reward whose share is the largest in any grouping, or −1
-
-
-@dataclass(frozen=True)
-class _Sides:
-    """Bounds on the lengths of the rewards' terms in a step, and on the number of groups in which each reward varies.
-
-    x_k, a vector with a number for each answer of the step, is the term of reward k in the weighted sum, less the mean
-    of its group. Its length |x_k| lies between low and high, and the length |Σ_k x_k| between sum_low and sum_high.
-    Reward k varies in at least varies_low and at most varies_high groups.
-    """
-
-    low: Array  # (steps, rewards)
+    low: Array
     high: Array
-    sum_low: Array  # (steps,)
-    sum_high: Array
-    varies_low: Array  # (steps, rewards)
-    varies_high: Array
+    largest: Array
 
 
 def bound_shares(s: Scalars, method: str) -> Shares:
     """Return bounds of each reward's share of the update at each step, under a method of `conventions.COMPARED`.
 
-    s: what a log tells of each step, such as the means and stds of the rewards, from which the bounds follow. Where
-        nothing bounds a share, its bounds are infinite.
+    Where nothing bounds a share, its bounds are infinite.
+
+    s: what a log tells of each step, such as the means and stds of the rewards, from which the bounds follow.
 
     >>> one = np.array([[0.25, 0.5]])
     >>> s = Scalars(4, 1, (1, 1), ((0, 1), (0, 1)), one, one * np.nan, np.array([0.5]), np.array([0.0]))
@@ -114,176 +57,51 @@ def bound_shares(s: Scalars, method: str) -> Shares:
     ([[0.33, 0.67]], [[0.33, 0.67]])
     """
     known = np.array(s.weights, dtype=float)[None, :]
-    sides = _sides(s, method, np.broadcast_to(known, s.means.shape))
+    sides = sides_of(s, method, np.broadcast_to(known, s.means.shape))
     low, high = _by_triangle(sides)
     if method == "grpo" and s.groups > 1:
         low, high = _by_groups(s, sides)
     least, most = _of_one_group(s, method)
     low, high = np.maximum(low, least), np.minimum(high, most)
-    low, high = np.where(sides.high <= _TINY, 0.0, low), np.where(sides.high <= _TINY, 0.0, high)
+    low, high = np.where(sides.high <= TINY, 0.0, low), np.where(sides.high <= TINY, 0.0, high)
     for _ in range(2):  # the shares sum to 1, so that the bounds of all others bound each of them
-        low, high = np.maximum(low, 1 - _length_of_rest(high)), np.minimum(high, 1 - _length_of_rest(low))
+        low, high = np.maximum(low, 1 - length_of_rest(high)), np.minimum(high, 1 - length_of_rest(low))
     return Shares(low, high, _largest(low, high, sides if method != "grpo" or s.groups == 1 else None))
 
 
-def _largest(low: Array, high: Array, sides: _Sides | None) -> Array:
+def _largest(low: Array, high: Array, sides: Sides | None) -> Array:
     """Return (steps,) the index of the reward whose share must be the largest; −1 where no reward's share must be.
 
     A share is certainly the largest if its lower bound is above the upper bounds of all others. It is so, too, if the
     length a_k = |x_k| of the reward's term is certainly more than the lengths of all other terms together. Proof: let
     `rest` be the sum of the terms of all rewards but k and l. Then share_k − share_l has the sign of ⟨x_k − x_l, x_k +
-    x_l + rest⟩, which is at least (a_k + a_l) (a_k − a_l − |rest|).
-    low, high: (steps, rewards) bounds of the shares.
-    sides: bounds on the lengths, None to compare the shares alone.
+    x_l + rest⟩. This is at least (a_k + a_l) (a_k − a_l − |rest|).
+
+    low, high: (steps, rewards) the lower and the upper bounds of the shares.
+    sides: bounds on the lengths; None to compare the shares alone.
     """
     count = low.shape[1]
     of_others = np.array([np.delete(high, k, 1).max(1, initial=-np.inf) for k in range(count)]).T
     above = low > of_others
     if sides is not None:
-        above |= sides.low > _length_of_rest(sides.high)
+        above |= sides.low > length_of_rest(sides.high)
     return np.where(above.any(1), above.argmax(1), -1)
 
 
-def _length_of_rest(x: Array) -> Array:
-    """Return, for each reward, the sum of x over all other rewards, (steps, rewards); infinite where x is infinite for
-    one of these others.
-
-    x: (steps, rewards), such as bounds on lengths or on shares.
-    """
-    return np.array([np.delete(x, k, 1).sum(1) for k in range(x.shape[1])]).T
-
-
-# --- lengths ---------------------------------------------------------------------------------------------------------
-
-
-def _sides(s: Scalars, method: str, weights: Array) -> _Sides:
-    """Return the least and the greatest value that three things can have at each step: the length |x_k| of each
-    reward's term, the length |Σ_k x_k| of the sum of all terms, and the number of groups in which each reward varies.
-
-    x_k has a number per answer of the step: the term of reward k in the answer's weighted sum, less the mean of its
-    group.
-    s: the means and other numbers that the log has.
-    method: the one that makes the sum.
-    weights: (steps, rewards) the weight of each reward at each step.
-    """
-    varies_low, varies_high = _varying(s)
-    rows = s.size * s.groups
-    if method == "gdpo":  # |z|² of a group is n − 1 where the reward varies, but for the eps
-        squares = weights**2 * (s.size - 1)
-        smallest = np.nan_to_num(s.gaps / np.abs(weights[0]) / np.sqrt(s.size))
-        by_eps = (smallest / (smallest + _TRL.group_eps)) ** 2
-        low, high = np.sqrt(squares * varies_low * by_eps), np.sqrt(squares * varies_high)
-        batch = np.full(len(s.means), np.inf)
-    else:
-        low, high = _inside(s, weights)
-        batch = np.nan_to_num(s.total_std * np.sqrt((rows - 1) * (1 + _SLACK)), nan=np.inf)
-    sum_high = np.minimum(high.sum(1), batch)
-    sum_low = np.maximum((low - _length_of_rest(high)).max(1), 0)
-    if method != "gdpo":
-        sum_low = np.maximum(sum_low, _smallest_sum(s))
-        if s.groups == 1 and np.isfinite(s.total_std).all():
-            sum_low = np.maximum(sum_low, s.total_std * np.sqrt((rows - 1) * (1 - _SLACK)))
-    return _Sides(low, high, np.minimum(sum_low, sum_high), sum_high, varies_low, varies_high)
-
-
-def _varying(s: Scalars) -> tuple[Array, Array]:
-    """Return the least and the greatest number of groups in which each reward can vary, each (steps, rewards).
-
-    For a reward with two values the least number is 0 if the number of its passes is a multiple of the group size,
-    since all groups may then be constant; otherwise it is 1. The greatest number is that of its passes, of its failures
-    or of the groups, whichever is least: a group in which the reward varies needs a pass and a failure.
-
-    For a reward with more values the least number is 0, and the greatest is the number of groups. If the step is a
-    single group, both are 1. Both are 0 where the reward's std is 0.
-    """
-    rows, passes = s.size * s.groups, s.passes
-    of_two = np.isfinite(passes)
-    c = np.where(of_two, passes, 0)
-    constant = np.where(of_two, False, s.stds <= _TINY)
-    low = np.where(of_two, c % s.size != 0, (s.groups == 1) & ~constant)
-    high = np.where(of_two, np.minimum(np.minimum(c, rows - c), s.groups), np.where(constant, 0, s.groups))
-    return low.astype(float), high.astype(float)
-
-
-def _inside(s: Scalars, weights: Array) -> tuple[Array, Array]:
-    """Return the least and the greatest length that w_k (r_k − mean_G r_k) can have in a step, each (steps, rewards).
-
-    The length is the root of the sum of squares over all answers of the step. w_k is the weight of reward k, r_k are
-    its values, and mean_G r_k is their mean in each group.
-    weights: (steps, rewards).
-
-    For a reward with the values 0 and 1, a group of n answers of which m pass has Σ (r − mean)² = m (n − m) / n. As a
-    function of m this is concave. So its sum over the groups is least where the passes fill whole groups and those that
-    remain are in a single group, and greatest where the passes are spread evenly. For a reward with more than two
-    values its std is used: in a step of N answers the length is at least 0 and at most |w| std √(N − 1). Where all
-    answers of a step are one group, the length is the latter.
-    """
-    n, passes = s.size, np.nan_to_num(s.passes)
-    rest, each, more = passes % n, passes // s.groups, passes % s.groups
-    least = rest * (n - rest) / n
-    most = (more * (each + 1) * (n - each - 1) + (s.groups - more) * each * (n - each)) / n
-    of_batch = (s.size * s.groups - 1) * (weights * s.stds) ** 2
-    unbounded = np.isnan(s.gaps)[None, :]
-    squares_low = np.where(unbounded, of_batch * (1 - _SLACK) if s.groups == 1 else 0.0, s.gaps**2 * least)
-    squares_high = np.where(unbounded, np.nan_to_num(of_batch, nan=np.inf) * (1 + _SLACK), s.gaps**2 * most)
-    return np.sqrt(squares_low), np.sqrt(squares_high)
-
-
-def _grain(s: Scalars) -> float:
-    """Return the grain of a log: the largest number of which each reward's gap is a whole multiple. Two weighted sums
-    of rewards are equal, or differ by the grain or more.
-
-    A gap is the distance between a reward's two values times the size of its weight. Only the smallest gap other than
-    0, divided by 1 to 64, is tried. The result is 0 where none of these numbers fits, or where a reward has more than
-    two values.
-    """
-    gaps = s.gaps[s.gaps > 0] if not np.isnan(s.gaps).any() else np.array([])
-    for divisor in range(1, 65):
-        grain = gaps.min(initial=np.inf) / divisor
-        if gaps.size and np.allclose(gaps / grain, np.round(gaps / grain), rtol=0, atol=1e-6):
-            return float(grain)
-    return 0.0
-
-
-def _teaching(s: Scalars) -> Array:
-    """Return (steps,) the number of groups in which the weighted sums differ, so that not every advantage is 0.
-
-    NaN where it is not known. The logged share of groups with std 0 tells it, but only if float32 adds up the sums
-    exactly. Otherwise the std of equal sums may be round-off in place of 0.
-    """
-    exact = _grain(s) * GRAIN % 1 == 0 and _grain(s) > 0
-    return np.round(s.groups * (1 - s.silent)) if exact else np.full(len(s.means), np.nan)
-
-
-def _smallest_sum(s: Scalars) -> Array:
-    """Return (steps,) a lower bound on the length of the weighted sums minus the mean of their group.
-
-    The length is the root of the sum of squares over all answers of a step. `_grain` returns a number of which all
-    differences between sums are whole multiples. Divided by it, the sums differ by whole numbers, as counts of passes
-    do, so the bound is found as that in `_inside`. Where it is known in how many groups the sums differ, that can raise
-    the bound. The bound is 0 where `_grain` finds no such number.
-    """
-    grain = _grain(s)
-    if grain == 0:
-        return np.zeros(len(s.means))
-    n, signed = s.size, np.array([w * (v[1] - v[0]) / grain for w, v in zip(s.weights, s.values, strict=True) if v])
-    rest = np.round(s.passes @ np.round(signed)) % n
-    return grain * np.sqrt(np.maximum(rest * (n - rest) / n, np.nan_to_num(_teaching(s)) * (n - 1) / n))
-
-
-def _by_triangle(sides: _Sides) -> tuple[Array, Array]:
+def _by_triangle(sides: Sides) -> tuple[Array, Array]:
     """Return the lowest and the highest share of the update, each (steps, rewards), that each reward can have.
 
     Three vectors are the sides of a triangle: the reward's term, the sum of the other terms, and the sum of all. Bounds
     on their lengths bound the share.
-    sides: these bounds.
+
+    sides: the bounds on the lengths.
     """
     low, high = np.empty_like(sides.low), np.empty_like(sides.low)
     for k in range(low.shape[1]):
         a_low, a_high = sides.low[:, k], sides.high[:, k]
         rest_low, rest_high = np.delete(sides.low, k, 1), np.delete(sides.high, k, 1)
         b_high = np.minimum(rest_high.sum(1), sides.sum_high + a_high)
-        b_low = np.maximum((rest_low - _length_of_rest(rest_high)).max(1, initial=0), sides.sum_low - a_high)
+        b_low = np.maximum((rest_low - length_of_rest(rest_high)).max(1, initial=0), sides.sum_low - a_high)
         b_low = np.clip(b_low, 0, b_high)
         t_high = np.minimum(sides.sum_high, a_high + b_high)
         t_low = np.minimum(np.maximum(sides.sum_low, np.maximum(a_low - b_high, b_low - a_high)), t_high)
@@ -295,13 +113,15 @@ def _by_triangle(sides: _Sides) -> tuple[Array, Array]:
 def _highest(a: tuple[Array, Array], b: tuple[Array, Array], t: tuple[Array, Array]) -> Array:
     """Return (steps,) the highest share of the update that a reward can have, given bounds on three lengths.
 
-    a, b, t: the least and the greatest length of the reward's term, of the sum of the other terms, and of the whole
-        sum, each (steps,). The three lengths are the sides of a triangle, and the share is 1/2 + (a² − b²) / 2t².
-
-    The result is infinite where t may be 0.
+    The three lengths are the sides of a triangle, and the share is 1/2 + (a² − b²) / 2t². The result is infinite where
+    t may be 0.
 
     For a given t the share is highest with the longest a that closes a triangle, and then the shortest b. Between the
     values of t that are tried here it is monotone, so one of them has the highest of all.
+
+    a: the least and the greatest length of the reward's term, each (steps,).
+    b: the least and the greatest length of the sum of the other terms, each (steps,).
+    t: the least and the greatest length of the whole sum, each (steps,).
     """
     best = np.full(len(a[0]), -np.inf)
     for try_at in (t[0], t[1], np.abs(a[1] - b[0]), a[1] + b[0], a[1] - b[1]):
@@ -309,7 +129,7 @@ def _highest(a: tuple[Array, Array], b: tuple[Array, Array], t: tuple[Array, Arr
         with np.errstate(divide="ignore", invalid="ignore"):
             shortest = np.maximum(b[0], np.abs(a[1] - at))
             share = 0.5 + (a[1] ** 2 - shortest**2) / (2 * at**2)
-            share = np.where(shortest > b[1] + _TINY, 1 + b[1] / at, share)
+            share = np.where(shortest > b[1] + TINY, 1 + b[1] / at, share)
         best = np.fmax(best, np.where(at > 0, share, np.inf))
     return best
 
@@ -317,25 +137,27 @@ def _highest(a: tuple[Array, Array], b: tuple[Array, Array], t: tuple[Array, Arr
 # --- group by group --------------------------------------------------------------------------------------------------
 
 
-def _by_groups(s: Scalars, sides: _Sides) -> tuple[Array, Array]:
+def _by_groups(s: Scalars, sides: Sides) -> tuple[Array, Array]:
     """Return the lowest and the highest share of the update under GRPO, each (steps, rewards), from single groups.
 
     A reward's share of the update is the mean of its shares in the groups whose weighted sums differ. These groups
     would count equally, but the eps makes a group with a small std count less. A reward that alone varies in a group
-    makes all of the update there, and one that does not vary makes nothing of it.
-    sides: `varies_high` alone is used, the largest number of groups in which each reward can vary.
+    makes all of the update there. A reward that does not vary makes nothing of it.
+
+    s: what the log tells of each step.
+    sides: bounds, of which `varies_high` alone is used, the largest number of groups in which each reward can vary.
     """
     least, most = _of_one_group(s, "grpo")
-    grain = _grain(s)
+    grain = grain_of(s)
     # A group counts beside another by this factor or a larger one, since an eps shrinks advantages most where the std
     # is small.
-    counts = (grain / (grain + _TRL.sum_eps * np.sqrt(s.size))) ** 2
-    teaching = np.maximum(np.nan_to_num(_teaching(s), nan=1.0), 1)[:, None]
+    counts = (grain / (grain + TRL.sum_eps * np.sqrt(s.size))) ** 2
+    teaching = np.maximum(np.nan_to_num(count_teaching(s), nan=1.0), 1)[:, None]
     reached = np.minimum(sides.varies_high, teaching)
     with np.errstate(invalid="ignore", divide="ignore"):
         share_of_teaching = reached / (reached + (teaching - reached) * counts)
         share_of_teaching = np.where(reached == 0, 0.0, share_of_teaching)
-        alone = np.maximum(teaching - _length_of_rest(sides.varies_high), 0)
+        alone = np.maximum(teaching - length_of_rest(sides.varies_high), 0)
         alone = np.where(alone < teaching, alone * counts / (alone * counts + teaching - alone), 1.0)
         high = np.where(share_of_teaching > 0, np.maximum(most, 0) * share_of_teaching, 0.0)
         low = np.where(alone < 1, alone + (1 - alone) * np.minimum(least, 0), 1.0)
@@ -343,11 +165,11 @@ def _by_groups(s: Scalars, sides: _Sides) -> tuple[Array, Array]:
 
 
 def _of_one_group(s: Scalars, method: str) -> tuple[Array, Array]:
-    """Return two arrays, each (rewards,): the lowest and the highest share of a group's update that each reward can
-    have.
+    """Return the lowest and the highest share of a group's update that each reward can have, each (rewards,).
 
-    The lowest shares are all −∞ and the highest all ∞ if nothing can be said: if any reward has more than two values,
-    if there are too many kinds of groups to look at each, or if no kind of group has advantages other than 0.
+    If nothing can be said, the lowest shares are all −∞ and the highest all ∞. This is so if any reward has more than
+    two values, or if there are too many kinds of groups to look at each. It is so, too, if no kind of group has
+    advantages other than 0.
     """
     if any(v is None for v in s.values):
         return np.full(len(s.values), -np.inf), np.full(len(s.values), np.inf)
@@ -360,11 +182,12 @@ def _of_one_group(s: Scalars, method: str) -> tuple[Array, Array]:
 def _kinds_of_group(n: int, terms: tuple[float, ...], spans: tuple[float, ...] | None) -> tuple[Array, Array]:
     """Return the lowest and the highest share of a group's update that each reward can have, each (rewards,).
 
-    They are taken over all possible groups of n answers, each of which passes or fails each reward.
+    They are taken over all possible groups of n answers, each of which passes or fails each reward. The lowest shares
+    are −∞ and the highest ∞ if there are too many kinds of groups, or if no kind has advantages other than 0.
+
     terms: for each reward its weight times the distance of its two values.
-    spans: these distances alone, which GDPO needs for the stds of the rewards; None for other methods, which divide a
-        whole group by one number. The lowest shares are −∞ and the highest ∞ if there are too many kinds of groups, or
-        if no kind has advantages other than 0.
+    spans: these distances alone, which GDPO needs for the stds of the rewards. None for other methods, which divide a
+        whole group by one number.
     """
     k = len(terms)
     without = np.full(k, -np.inf), np.full(k, np.inf)
@@ -380,7 +203,7 @@ def _kinds_of_group(n: int, terms: tuple[float, ...], spans: tuple[float, ...] |
     by = np.broadcast_to(np.array(terms), passes.shape)
     if spans is not None:
         std = np.sqrt(np.einsum("gkk->gk", products) / max(n - 1, 1)) * np.abs(spans)
-        by = by / (std + _TRL.group_eps)
+        by = by / (std + TRL.group_eps)
     parts = by * np.einsum("gkl,gl->gk", products, by)
     total, size = parts.sum(1), (np.sqrt(np.einsum("gkk->gk", products)) * np.abs(by)).sum(1) ** 2
     teaches = total > 1e-10 * size

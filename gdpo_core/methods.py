@@ -17,6 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gdpo_core._batch_statistics import (
+    divide_by_batch_std,
+    normalise_over_batch,
+    over_responses,
+    whiten,
+    whiten_centred,
+)
 from gdpo_core._errors import expect, expect_index, is_finite
 from gdpo_core._groups import Batch, Options, make_batch, with_options
 from gdpo_core._inputs import ArrayLike
@@ -25,14 +32,9 @@ from gdpo_core._statistics import (
     Normalised,
     centre_sums,
     deviations,
-    divide_by_batch_std,
-    normalise_over_batch,
     normalise_rewards,
     normalise_sums,
-    over_responses,
     weighted_sum,
-    whiten,
-    whiten_centred,
     with_rloo_baseline,
     zero_cancelled,
 )
@@ -163,15 +165,18 @@ def reward_parts(batch: Batch, steps: Steps) -> Tensor:
     """Return (rewards, …) each reward's part a_k of the advantages A: the parts of a response sum to its advantage.
 
     A method is linear in the rewards but for its divisors. So the parts are the terms of its sum, divided as in
-    `steps`:
-    GRPO: a_k = w_k (r_k − mean_G r_k) / std_G s; GDPO: a_k = w_k (z_k − mean_B z_k) / std_B s; each std plus its eps.
+    `steps`, where eps is added to each std:
+    - GRPO: a_k = w_k (r_k − mean_G r_k) / std_G s
+    - GDPO: a_k = w_k (z_k − mean_B z_k) / std_B s
 
-    steps: what the method computed for this batch. All parts of a response are NaN if
-    - its advantage in `steps` is NaN, because a missing reward propagates to it, or because the convention gives NaN to
-      a group of one;
-    - it has no reward and the convention leaves it out. Its advantage in `steps` is NaN too, and
-      `Batch.zero_unrewarded` makes it 0 later;
+    All parts of a response are NaN in three cases:
+    - Its advantage in `steps` is NaN, because a missing reward propagates to it, or because the convention gives NaN to
+      a group of one.
+    - It has no reward and the convention leaves it out. Its advantage in `steps` is NaN too, and
+      `Batch.zero_unrewarded` makes it 0 later.
     - GD²PO drops it, which gives it the advantage 0.
+
+    steps: what the method computed for this batch.
     """
     x = batch.rewards if steps.z is None else steps.z
     terms = (batch.weights * x).nan_to_num_()
@@ -211,15 +216,18 @@ OF_FRAMEWORKS = {
 def grpo(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
     """Compute GRPO's advantages: the weighted sum of the rewards, normalised inside its group.
 
-    rewards: (prompts, rollouts, rewards), or (rollouts, rewards) for one prompt, or (responses, rewards) with
-        `groups`, one id per response. NaN marks a missing reward: the sum runs over the others, and a response without
-        any reward takes no part and gets 0. Integers and booleans are computed in float64.
+    Returns (prompts, rollouts), (rollouts,) or (responses,), in the rewards' dtype and on their device.
+
+    rewards: (prompts, rollouts, rewards), or (rollouts, rewards) for one prompt, or (responses, rewards) with `groups`.
+        NaN marks a missing reward: the sum runs over the others, and a response without any reward takes no part and
+        gets 0. Integers and booleans are computed in float64.
     weights: (rewards,), 1 by default; they multiply the raw rewards.
-    lengths: (prompts, rollouts), or (responses,) with `groups`, the tokens of each response; only conventions that
+    groups: one id per response, None if the rewards have an axis of prompts or one prompt.
+    lengths: (prompts, rollouts), or (responses,) with `groups`, the tokens of each response. Only conventions that
         average over tokens use them.
     convention: how an implementation fills in what the formulas leave open, such as eps and missing rewards; by default
         PAPER, by which the above holds.
-    Returns (prompts, rollouts), (rollouts,) or (responses,), in the rewards' dtype and on their device.
+
     Raises InputError. Source: arXiv 2402.03300; arXiv 2601.05242, eq. 1 and 2.
 
     >>> [round(a, 6) for a in grpo([[1, 1], [1, 0], [0, 1], [0, 0]]).tolist()]
@@ -256,8 +264,10 @@ def gdpo(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
 def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float = 1.0) -> Tensor:
     """Return the rewards with `reward` counted only where the reward `on` reaches the threshold; elsewhere it is 0.
 
-    rewards: in any shape that `grpo` takes; the result has the same.
-    reward, on: indices of its last axis. Where `on` is missing, `reward` becomes missing too.
+    Where `on` is missing, `reward` becomes missing too.
+
+    rewards: in any shape that `grpo` takes; the result has the same shape.
+    reward, on: indices of the last axis of `rewards`.
 
     Raises InputError. Source: arXiv 2601.05242, eq. 8.
 
@@ -280,8 +290,10 @@ def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float
 def apply_convention(formula: Method, batch: Batch) -> tuple[Method, Batch]:
     """Return the method and the batch to compute with, which may differ from the ones given.
 
-    formula: the method as asked for. The batch's convention may put GRPO in the place of GDPO for a single reward, or
-        have GDPO take missing rewards as 0. The method's own `prepare` may change the rewards or weights of the batch.
+    The batch's convention may put GRPO in the place of GDPO for a single reward, or have GDPO take missing rewards as
+    0. The method's own `prepare` may change the rewards or weights of the batch.
+
+    formula: the method as asked for.
     """
     c = batch.convention
     if formula.decoupled and len(batch.rewards) == 1 and c.one_reward_is_grpo:
@@ -292,12 +304,14 @@ def apply_convention(formula: Method, batch: Batch) -> tuple[Method, Batch]:
 
 
 def compute_advantages(formula: Method, batch: Batch) -> Tensor:
-    """Return the advantages of a method: (prompts, rollouts); (rollouts,) for rewards of one prompt without an axis of
-    prompts; or (responses,) with group ids.
+    """Return the advantages of a method, in the layout of the rewards that the caller gave.
+
+    The shape is (prompts, rollouts); (rollouts,) for rewards of one prompt without an axis of prompts; or (responses,)
+    with group ids. A response without any reward gets 0, unless the convention counts it, or lets missing rewards make
+    advantages NaN.
 
     formula: the method.
-    batch: the rewards as `make_batch` returns them. A response without any reward gets 0, unless the convention counts
-        it, or lets missing rewards make advantages NaN.
+    batch: the rewards as `make_batch` returns them.
     """
     formula, batch = apply_convention(formula, batch)
     return batch.to_caller(batch.zero_unrewarded(formula.advantages(batch)))

@@ -52,10 +52,11 @@ class Coins:
         return logits.sigmoid()
 
     def draw(self, uniforms: Tensor, p: Tensor, out: Tensor) -> Tensor:
-        """Write an outcome for each column of `uniforms` into `out` and return `out`: 1 where a coin falls on 1.
+        """Write an outcome for each column of `uniforms` into `out` and return `out`: 1 where a coin falls on 1, else
+        0.
 
-        uniforms: (numbers, …) random numbers from 0 to 1, where `self.uniforms` is how many numbers a column has.
-        p: the probability of 1 for each coin, in a shape that broadcasts to that of `out`.
+        uniforms: (numbers, …) random numbers from 0 to 1. A column has `self.uniforms` numbers.
+        p: the probability of 1 for each coin, in a shape that broadcasts to the shape of `out`.
         out: (coins, …).
         """
         if self.together:
@@ -82,8 +83,8 @@ class Coins:
     def likelihoods(self, p: Tensor, outcomes: Tensor) -> Tensor:
         """Return the probability of each outcome, (outcomes,).
 
-        p: (coins,).
-        outcomes: (coins, outcomes).
+        p: (coins,) the probability of 1 for each coin.
+        outcomes: (coins, outcomes) zeros and ones, an outcome per column.
         """
         alone = torch.where(outcomes == 1, p[:, None], 1 - p[:, None]).prod(0)
         # Where one draw decides for all, a coin falls on 1 if its p is above the draw. So an outcome comes from the
@@ -122,7 +123,7 @@ class Arms:
         """Write an outcome for each uniform number into `out` and return `out`: 1 for the arm that is pulled, else 0.
 
         uniforms: (1, …) random numbers from 0 to 1.
-        p: the probabilities, in a shape that broadcasts to that of `out`.
+        p: the probability of each arm, in a shape that broadcasts to the shape of `out`.
         out: (arms, …).
         """
         below = p.cumsum(0)
@@ -221,7 +222,7 @@ def _gates(gate: object, count: int, another: str) -> list[tuple[int, int]]:
     count: how many coins or rewards there are.
     another: words for what may gate a reward, for the error.
 
-    Raises InputError for anything else as `gate`, for an index out of range, and where a reward gates itself.
+    Raises InputError if `gate` is anything else, if an index is out of range, or if a reward gates itself.
     """
     if gate is None:
         return []

@@ -22,11 +22,13 @@ MEANING = (
 def push(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> tuple[float, ...]:
     """Return how much the update raises each reward, from −1 to 1, whichever reward is the cause.
 
-    With d_k = r_k − mean_G r_k the push on reward k is Σ A d_k / √(Σ A² Σ d_k²) over all responses that have an
-    advantage: the correlation of advantage and reward inside groups. At 1 the advantage follows this reward exactly,
-    near 0 the update hardly moves the reward, and below 0 it tends to lower the reward. A missing reward is left out of
-    its mean, of Σ A d_k and of Σ d_k². The push is 0 where the reward is constant in every group, and where every
-    advantage is 0. Arguments and errors are those of `advantages`. Returns one number per reward.
+    The push is the correlation of advantage and reward inside groups. With d_k = r_k − mean_G r_k the push on reward k
+    is Σ A d_k / √(Σ A² Σ d_k²) over all responses that have an advantage. At 1 the advantage follows this reward
+    exactly, near 0 the update hardly moves the reward, and below 0 it tends to lower the reward.
+
+    A missing reward is left out of its mean, of Σ A d_k and of Σ d_k². The push is 0 where the reward is constant in
+    every group, and where every advantage is 0. The result has one number per reward. Arguments and errors are those of
+    `advantages`.
 
     Source: Price's equation, by which selection changes the mean of a trait by its covariance with fitness, as told by
     Frank, Natural selection IV, J. Evol. Biol. 25 (2012). A policy gradient selects answers by their advantage.
@@ -61,9 +63,11 @@ def distances(batch: Batch) -> Tensor:
 def push_sums(a: Tensor, distance: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
     """Return the sums Σ A d_k and Σ d_k² from which `push_of` makes the push, each (rewards, …).
 
+    A response whose advantage is NaN or infinite is left out of both sums.
+
     a: the advantages A.
     distance: d_k, each reward minus its mean in the group.
-    over: the responses to sum over. A response whose advantage is NaN or infinite is left out of both sums.
+    over: the reduction over the responses that are summed.
     """
     return over.total(distance * advantage_or_zero(a)), over.total((distance * a.isfinite()).square())
 
@@ -72,6 +76,7 @@ def push_of(products: Tensor, squares: Tensor, of_advantages: Tensor) -> Tensor:
     """Return the push Σ A d_k / √(Σ A² Σ d_k²) on each reward, clipped to −1 and 1; 0 where the divisor is 0.
 
     A is the advantage, d_k reward k minus its mean in the group.
+
     products: Σ A d_k.
     squares: Σ d_k².
     of_advantages: Σ A².

@@ -1,4 +1,4 @@
-"""The registry of methods by name: those of the paper, those that frameworks offer besides, and those of other papers.
+"""The registry of methods by name: the paper's, the ones that frameworks offer besides, and those of other papers.
 
 The functions compute with a method by its name: its advantages, with and without eps, and the terms that it adds up.
 """
@@ -24,8 +24,9 @@ ALL_METHODS = METHODS | OF_FRAMEWORKS | OF_SUCCESSORS
 def advantages(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> Tensor:
     """Return the advantages of the method of this name; rewards, options and errors are those of `grpo`.
 
-    method: "grpo", "grpo_no_std", "gdpo", "grpo_batch_std" (GRPO divided by the std of the sums over the batch, in TRL
-        and ms-swift `scale_rewards="batch"`), "reinforce_pp_baseline", "reinforce_pp", "max_rl" or a key of SUCCESSORS.
+    method: "grpo", "grpo_no_std", "gdpo", "grpo_batch_std", "reinforce_pp_baseline", "reinforce_pp", "max_rl" or a key
+        of SUCCESSORS. "grpo_batch_std" is GRPO divided by the std of the sums over the batch, as with
+        `scale_rewards="batch"` in TRL and ms-swift.
 
     >>> advantages([[1], [0]], "grpo_no_std").tolist()
     [0.5, -0.5]

@@ -43,7 +43,7 @@ class Scenario:
     verdict: Text  # one of VERDICTS, or of ENDS for arms
     coins: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]  # the names of the coins or arms
     train: dict[str, Any]  # the arguments of `train`
-    # the verdicts and lessons of comparisons that end in another way than `verdict` and `lesson` say
+    # By comparison: the verdict, and the lesson, under that comparison where they differ from `verdict` and `lesson`.
     verdicts: dict[Comparison, Text] = field(default_factory=dict)
     lessons: dict[Comparison, Text] = field(default_factory=dict)
 
@@ -113,7 +113,9 @@ def verdict_on_coins(grpo: Sequence[float], gdpo: Sequence[float]) -> str:
 
     The verdict is NEITHER if neither method learns its slowest coin, and SAME if both do about as fast (`alike`).
     Otherwise it says whether GDPO is FASTER or SLOWER.
-    grpo, gdpo: for each coin the median epoch at which the method has learnt it, infinity if it never does.
+
+    grpo: for each coin the median epoch at which GRPO has learnt it, infinity if it never does.
+    gdpo: the same under GDPO.
 
     >>> verdict_on_coins([37, 14], [20, 20]), verdict_on_coins([inf, 14], [inf, 20])
     ('GDPO faster', 'neither gets there')
@@ -127,7 +129,8 @@ def verdict_on_coins(grpo: Sequence[float], gdpo: Sequence[float]) -> str:
 def verdict_on_arms(grpo: float, gdpo: float) -> str:
     """Return one of ENDS, which says under which methods the right answer's probability reaches LEARNT.
 
-    grpo, gdpo: that probability after the last epoch under each method, the median over seeds.
+    grpo: that probability after the last epoch under GRPO, the median over seeds.
+    gdpo: the same under GDPO.
 
     >>> verdict_on_arms(0.3, 0.99)
     'right under GDPO alone'
@@ -137,11 +140,10 @@ def verdict_on_arms(grpo: float, gdpo: float) -> str:
 
 
 def verdict(runs: Mapping[str, TrainingRun], arms: bool = False) -> str:
-    """Return how the runs of "grpo" and "gdpo" ended.
+    """Return how the runs of "grpo" and "gdpo" ended: one of ENDS for arms and one of VERDICTS for coins.
 
+    runs: by method, its runs.
     arms: whether the policy chooses between a few answers, its arms; else it draws coins.
-
-    The result is one of ENDS for arms and one of VERDICTS for coins.
     """
     if arms:
         return verdict_on_arms(*(runs[m].p[:, -1, 0].median().item() for m in ("grpo", "gdpo")))

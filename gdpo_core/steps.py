@@ -16,9 +16,9 @@ from gdpo_core.registry import method_for
 class Explanation:
     """An explanation of one computation from rewards to advantages, in the order in which it runs.
 
-    Shapes follow the caller's rewards: there is no prompt axis where none was given, and with `groups` the statistics
-    have one row per group, in the order of `group_ids`. With leave-one-out every rollout has statistics of its own, in
-    the shape of what they normalise. A field is None if the method has no such step.
+    Shapes follow the caller's rewards: there is no prompt axis where none was given. With `groups` the statistics have
+    one row per group, in the order of `group_ids`. With leave-one-out every rollout has statistics of its own, in the
+    shape of what they normalise. A field is None if the method has no such step.
     """
 
     method: str
@@ -53,8 +53,9 @@ def explain(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]
 def explanation_of(method: str, batch: Batch, prepared: Batch, steps: Steps) -> Explanation:
     """Return the explanation of a finished computation, in the shapes and dtype of the caller's rewards.
 
+    method: the name of the method.
     batch: the rewards as given.
-    prepared: the same as the convention and the method changed them.
+    prepared: the batch as the convention and the method changed it.
     steps: what the method computed for `prepared`.
     """
     return Explanation(
@@ -79,6 +80,7 @@ def _of_groups(batch: Batch, x: Tensor) -> Tensor:
     """Return a statistic of the groups in the caller's shape: one row per group, without the rollout axis.
 
     With leave-one-out the rollout axis stays, because each rollout has a statistic of its own.
+
     x: the mean or std of a `Normalised`.
     """
     per_reward = x.ndim == batch.rewards.ndim
@@ -91,11 +93,11 @@ def _of_groups(batch: Batch, x: Tensor) -> Tensor:
 
 
 def _of_batch(batch: Batch, x: Tensor) -> float | Tensor:
-    """Return x as a number.
-
-    x: the mean or the std of GDPO's batch step, as a tensor.
+    """Return the mean or the std of GDPO's batch step as a number.
 
     If the convention takes the batch step over each group, the result is a tensor with a number per group.
+
+    x: the mean or the std, as a tensor.
     """
     return _of_groups(batch, x) if batch.convention.last_step == "group" else x.item()
 
@@ -103,6 +105,8 @@ def _of_batch(batch: Batch, x: Tensor) -> float | Tensor:
 def _rewards_last(batch: Batch, x: Tensor) -> Tensor:
     """Return a tensor with the axis of rewards last, in the dtype that the caller gets back.
 
-    x: (rewards, …); the axis of prompts is left out if the caller gave a single prompt without one.
+    The axis of prompts is left out if the caller gave a single prompt without one.
+
+    x: (rewards, …).
     """
     return batch.to_caller(x).movedim(0, -1).contiguous()

@@ -1,12 +1,15 @@
 """Methods of other papers, from before and after GDPO, that also make one advantage of several rewards.
 
-They are written in GDPO's notation and build on `methods.py`. The symbols are those of `methods.py`, with σ_k for the
-standard deviation of reward k in a group, ρ_kl for its correlation with reward l, and t_k = w_k z_k for what GDPO adds
-up. Inside a group GRPO, GRPO without std, DVAO and CorrGRPO have one direction, the centred weighted sum, and differ in
-its length; GDPO, MO-GRPO, PAPO, SAW, SA-MRPO and GD²PO have directions of their own.
+They are written in GDPO's notation, with the symbols of `methods.py`, and build on that file. Three symbols are added:
+σ_k is the standard deviation of reward k in a group, ρ_kl its correlation with reward l, and t_k = w_k z_k what GDPO
+adds up.
 
-DRPO, arXiv 2510.04474, is not here: it pushes each wrong answer by how likely the policy finds it, which no rewards say
-(Optimization-AI/DRPO@405f702 verl/verl/trainer/ppo/core_algos.py:337).
+Inside a group GRPO, GRPO without std, DVAO and CorrGRPO point in one and the same direction, the centred weighted sum,
+and differ only in length. GDPO and MO-GRPO share another direction, Σ_k t_k. PAPO, SAW, SA-MRPO and GD²PO each have
+their own.
+
+DRPO, arXiv 2510.04474, is not here: it needs the policy's probability of each wrong answer, which the rewards do not
+hold (Optimization-AI/DRPO@405f702 verl/verl/trainer/ppo/core_algos.py:337).
 """
 
 from dataclasses import dataclass, replace
@@ -42,7 +45,9 @@ _ROUNDED = 32  # how many units in the last place count as round-off
 class Successor:
     """A method of another paper, from before or after GDPO, for the problem that GDPO solves.
 
-    title, paper: the title and the arXiv number of its paper.
+    name: the short name of the method.
+    title: the title of its paper.
+    paper: the arXiv number of its paper.
     formula: what the method computes, in words and symbols.
     """
 
@@ -172,9 +177,11 @@ def _papo(batch: Batch) -> Steps:
     """Compute PAPO: the first reward normalised over its group, each other one over the rollouts that pass the first.
 
     The first reward is the outcome, 1 or 0. The others are normalised over the rollouts whose outcome is above 0, and
-    add 0 for all other rollouts. Raises InputError under leave-one-out. Source: arXiv 2603.26535, as its abstract has
-    it, and a reimplementation, ScopeHLS/Process-Aware-Policy-Optimization@4d48531 roll/utils/functionals.py:778, where
-    a single λ stands for the weights; no code of its authors was found.
+    add 0 for all other rollouts. No batch step follows.
+
+    Raises InputError under leave-one-out. Source: arXiv 2603.26535, as its abstract has it, and a reimplementation,
+    ScopeHLS/Process-Aware-Policy-Optimization@4d48531 roll/utils/functionals.py:778, where a single λ stands for the
+    weights; no code of its authors was found.
     """
     c, outcome, process = batch.convention, batch.rewards[:1], batch.rewards[1:]
     expect(not c.leave_one_out, "convention", "one with whole groups, for papo normalises in a part of them", c.name)
@@ -192,8 +199,9 @@ def _papo(batch: Batch) -> Steps:
 def _by_variation(batch: Batch) -> Batch:
     """Return the batch with SAW's weights, w_k · K c_k / Σ_l c_l, with which GDPO then computes.
 
-    c_k = std / |mean| of reward k over the batch, 0 for one that never varies, and K is the number of rewards whose
-    weight is not 0; the others take no part. Rewards that vary and have mean 0 take all of the weight.
+    c_k is std / |mean| of reward k over the batch, and 0 for a reward that never varies. K is the number of rewards
+    whose weight is not 0; rewards of weight 0 take no part. Rewards that vary and have mean 0 take all of the weight.
+
     The authors' code has no w_k, and adds an ε of 1e-8 to each divisor; here ε is 0. The result depends on where a
     reward has its zero: their code first adds 3 to correctness, which lies between −3 and 3, and this function adds
     nothing. Their name for GDPO with these weights is gdpo-h, and for GRPO with them grpo-h. Source: arXiv 2606.07705
@@ -221,10 +229,10 @@ def _unsaturated(batch: Batch) -> Batch:
     """Return the batch with SA-MRPO's weights, w_k (1 − s_k)^γ, with which GDPO then computes; γ is GAMMA.
 
     s_k is the mean of reward k over the batch, measured from 0 at the reward's lowest value to 1 at its highest. The
-    paper takes the lowest and highest possible value as known; here they are those in the batch, which are the same for
-    a reward of two values wherever it varies. Under a weight below 0, of which the paper says nothing, s_k is 0 at the
-    highest value and 1 at the lowest. A reward that never varies gets weight 0. Source: arXiv 2608.16072, as reported;
-    no code of its authors was found.
+    paper takes the lowest and highest possible value as known. Here they are the lowest and highest value in the batch.
+    For a reward of two values this is the same wherever the reward varies. Under a weight below 0, of which the paper
+    says nothing, s_k is 0 at the highest value and 1 at the lowest. A reward that never varies gets weight 0. Source:
+    arXiv 2608.16072, as reported; no code of its authors was found.
     """
     r, group = batch.rewards, batch.group
     axes = (-1,) if batch.index is not None else (-2, -1)
@@ -247,6 +255,7 @@ def _disagree(batch: Batch, z: Tensor, s: Tensor) -> Tensor:
 
     It drops a rollout whose terms w_k z_k have both signs if |s| is less than THRESHOLD times Σ_k |w_k z_k|. A z that
     is missing or almost 0 has no sign.
+
     z: the normalised rewards.
     s: their weighted sums.
     """

@@ -45,11 +45,12 @@ class Order:
 class Collapse:
     """The collapse of advantages: how much of the difference between reward vectors they keep.
 
-    Two advantages of a group count as one if both conditions hold: computed without any eps, they are equal but for
-    round-off, and as they were computed, they are less than 0.5 % of the group's largest apart. `groups`,
-    `silent_groups`, `update_share` and `push` are of all groups. The other numbers are of the mixed groups, which hold
-    at least two different reward vectors; a mean over no group is NaN. Responses without any reward are left out, and
-    so are those whose advantage is NaN under the convention.
+    Two advantages of a group count as one if both of two conditions hold. Computed without any eps, they are equal but
+    for round-off. And as they were computed, they are less than 0.5 % of the group's largest apart.
+
+    `groups`, `silent_groups`, `update_share` and `push` are of all groups. The other numbers are of the mixed groups,
+    which hold at least two different reward vectors; a mean over no group is NaN. Responses without any reward are left
+    out, and so are responses whose advantage is NaN under the convention.
     """
 
     groups: int
@@ -72,8 +73,10 @@ class Collapse:
     def inversions(self, primary: int = 0) -> float:
         """Return which share of the pairs that differ in the `primary` reward is in the wrong order.
 
-        In such a pair the response with less of that reward has the larger advantage.
-        primary: the index of the reward. NaN where no pair of a group differs in it.
+        In such a pair the response with less of that reward has the larger advantage. The result is NaN where no pair
+        of a group differs in the reward.
+
+        primary: the index of the reward.
 
         Raises InputError.
 
@@ -87,6 +90,7 @@ class Collapse:
         """Count the pairs that differ in the `primary` reward by the order of their advantages, over all groups.
 
         A pair consists of two responses of the same group.
+
         primary: the index of the reward.
 
         Raises InputError.
@@ -121,10 +125,9 @@ def explain_and_collapse(
 ) -> tuple[Explanation, Collapse, Tensor]:
     """Return `explain`, `collapse` and each reward's part of every advantage, all from one computation.
 
-    The parts are (responses, rewards), float64, with their signs, and those of a response sum to its advantage (see
-    `update_share`). All parts of a response are NaN if its advantage is NaN, if it has no reward and the convention
-    leaves it out, or if GD²PO drops it; in the last two cases its advantage is 0. Arguments and errors are those of
-    `advantages`.
+    The parts are (responses, rewards), float64, with their signs. The parts of a response sum to its advantage (see
+    `update_share`). All of them are NaN if its advantage is NaN, or if it has no reward and the convention leaves it
+    out, or if GD²PO drops it. In the last two cases its advantage is 0. Arguments and errors are those of `advantages`.
 
     >>> e, c, parts = explain_and_collapse([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 0]], "grpo")
     >>> e.weighted_sums.tolist(), c.level.tolist(), [round(part, 2) for part in parts[0].tolist()]
@@ -188,11 +191,11 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
 def update_share(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> tuple[float, ...]:
     """Return the share of each reward in the advantages; the shares sum to 1, and are NaN where every advantage is 0.
 
-    Every method's advantage is a sum of one part per reward, A = Σ_k a_k: under GRPO a_k = w_k (r_k − mean_G r_k) /
-    std_G s, under GDPO a_k = w_k z_k / std_B s. The share is Σ a_k A / Σ A² over all responses, where an advantage that
-    is NaN counts as 0. Where the share is below 0, the update works against the reward. Methods with proportional
-    advantages give equal shares, unless rewards are collinear inside a group, where the advantages alone do not tell
-    them apart. Arguments and errors are those of `advantages`.
+    Every method's advantage is a sum of one part per reward, A = Σ_k a_k. Under GRPO a part is a_k = w_k (r_k − mean_G
+    r_k) / std_G s, under GDPO a_k = w_k z_k / std_B s. The share is Σ a_k A / Σ A² over all responses, where an
+    advantage that is NaN counts as 0. Where the share is below 0, the update works against the reward. Methods with
+    proportional advantages give equal shares, unless rewards are collinear inside a group, where the advantages alone
+    do not tell them apart. Arguments and errors are those of `advantages`.
 
     >>> [round(share, 2) for share in update_share([[1, 0], [0, 0], [1, 0], [0, 10]], "grpo")]
     [-0.06, 1.06]
@@ -201,12 +204,14 @@ def update_share(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Opt
 
 
 def update_sums(batch: Batch, steps: Steps, a: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
-    """Return (rewards, …) Σ a_k A and (…) Σ A², each summed as `over` does. Their ratio is each reward's share of the
-    update.
+    """Return (rewards, …) Σ a_k A and (…) Σ A², each summed as `over` does.
+
+    Their ratio is each reward's share of the update.
 
     batch: the rewards with which the method computed.
     steps: what the method computed for them, from which `reward_parts` makes the parts a_k.
-    a: the advantages A, of which those that are NaN or infinite count as 0.
+    a: the advantages A. An advantage that is NaN or infinite counts as 0.
+    over: the reduction over the responses that are summed.
     """
     a = a.masked_fill(~a.isfinite(), 0)
     products = reward_parts(batch, steps).mul_(a).nan_to_num_(posinf=0, neginf=0)
@@ -217,8 +222,11 @@ def update_sums(batch: Batch, steps: Steps, a: Tensor, over: Reduction) -> tuple
 class BrokenTies:
     """The pairs of responses with different primary reward that one method ties and another one does not.
 
-    Each response is given by its number among all responses. `inverted` says whether the method that breaks the tie
-    puts the pair in the wrong order.
+    Each response is given by its number among all responses.
+
+    lower: (pairs,) the response with the lower primary reward.
+    higher: (pairs,) the response with the higher primary reward.
+    inverted: (pairs,) whether the method that breaks the tie puts the pair in the wrong order.
     """
 
     lower: Tensor  # (pairs,) the response with the lower primary reward
@@ -230,6 +238,7 @@ def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTie
     """Return the pairs with different primary reward that `coarse` ties and `fine` does not.
 
     The result also says which of the pairs `fine` puts in the wrong order.
+
     coarse, fine: collapses of the same rewards under two methods.
     primary: the index of the reward that should decide.
 
@@ -272,7 +281,7 @@ def _of_all(level: Tensor, response: Tensor, count: int) -> Tensor:
     """Return (count,) the rank of the advantage of each response in its group, −1 for a response that was left out.
 
     level: the ranks of the responses that were not left out.
-    response: their numbers.
+    response: the numbers of these responses.
     count: how many responses there are.
     """
     return level.new_full((count,), -1).scatter(0, response, level)
@@ -288,11 +297,13 @@ def break_even_weights(
 ) -> Tensor:
     """Return the weights on `reward` above which GDPO gives `higher` of a pair more than `lower`; (pairs,), float64.
 
-    pairs: those of `broken_ties`.
-    rewards, groups: the rewards of their collapses.
-    reward: the index of the primary reward. The responses of a pair differ in it, so a large enough weight always puts
-        `higher` first: every value is finite.
-    weights: (rewards,), 1 by default, of which that on `reward` does not matter.
+    The responses of a pair differ in `reward`, so a large enough weight always puts `higher` first: every value is
+    finite.
+
+    rewards, groups: the rewards of the collapses from which `pairs` were made, and their group ids.
+    pairs: the pairs that `broken_ties` returned.
+    reward: the index of the primary reward.
+    weights: (rewards,), 1 by default. The weight on `reward` does not matter.
 
     Raises InputError.
 
@@ -322,9 +333,11 @@ def break_even_of(z: Tensor, lower: Tensor, higher: Tensor, reward: int, weights
     """Return (pairs,) the weight on `reward` with which the two responses of a pair have the same weighted sum.
 
     It is NaN where the response `higher` has no more of `reward` than `lower`.
+
     z: (rewards, responses) the normalised rewards, or other terms of the sums.
     lower, higher: (pairs,) the numbers of the responses.
-    weights: one per reward, of which those on the other rewards count.
+    reward: the index of the reward.
+    weights: one per reward. The weight on `reward` does not matter.
     """
     gained = z[reward, higher] - z[reward, lower]
     terms = weights.reshape(-1, 1) * z.nan_to_num()  # GDPO adds up the rewards that are there

@@ -182,25 +182,35 @@ with_options = shows_keywords_of(Setup, TrainingOptions.__annotations__)
 def train(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> TrainingRun:
     """Train a policy that draws outcomes b_k ~ Bernoulli(p_k) and receives the rewards scale_k · b_k.
 
-    The logits move by lr · mean over the batch of A (b_k − p_k), the score-function gradient.
-    method: a name of `advantages`.
+    The logits move by lr · mean over the batch of A (b_k − p_k), the score-function gradient. The same seed gives the
+    same bits; no global generator is touched. The equations are those of arXiv 2601.05242.
 
-    p0, scale: (rewards,) the probabilities before training, inside (0, 1), and what a 1 pays, by default 1.
-    arms: (arms, rewards), what each of several answers pays, times the scale. The policy is then a softmax that gives
-    one of them: p0 is (arms,) and sums to 1, gates are between rewards, as in `condition`, and there is no noise.
-    weights: one per reward, including those of noise alone, by default 1.
-    prompts, rollouts: how many prompts an epoch has, which is one step, and how many answers are drawn for each.
-    seeds: how many runs there are; seed: the number that fixes the draws of all of them.
-    optimizer: "sgd", or "adam" on the same gradient; lr: its learning rate.
-    match_scale: how advantages are normalised over the batch, after the groups. True: those of every method are brought
-    to unit std, so that one learning rate suits all. "published": each method takes the step of its paper, which is eq.
-    6 for GDPO and none for GRPO. False: no method takes a step over the batch, as in many demos of GDPO.
-    noise: the std of normal noise per reward; entries beyond those of p0 are rewards of noise alone, without a coin.
+    method: a name of `advantages`.
+    p0: (coins,) the probabilities before training, inside (0, 1).
+    arms: (arms, rewards) what each of several answers pays, times the scale; None to train coins. With arms the policy
+        is a softmax that gives one of the answers. Then p0 is (arms,) and sums to 1, gates are between rewards, as in
+        `condition`, and there is no noise.
+    scale: what a 1 pays, one number per coin, or one per reward if `arms` is given; by default 1.
+    weights: one per reward, including rewards of noise alone, by default 1.
+    noise: the std of normal noise per reward. Entries beyond the number of coins are rewards of noise alone, without a
+        coin.
     gate: (reward, on), or several such pairs; the reward counts only where the coin `on` fell on 1 (eq. 8).
     together: for coins alone, a share of the answers in which a single draw decides for all coins: if a coin falls on 1
-    there, so do all likelier ones. The logits move as above, which is then no longer the gradient of one distribution.
-    The same seed gives the same bits; no global generator is touched. Raises InputError, also for a run that diverges.
-    The equations are those of arXiv 2601.05242.
+        there, so do all likelier ones. The logits move as above, which is then no longer the gradient of one
+        distribution.
+    rollouts: how many answers are drawn for each prompt.
+    prompts: how many prompts an epoch has. An epoch is one step.
+    epochs: how many epochs a run has.
+    lr: the learning rate of the optimizer.
+    optimizer: "sgd", or "adam" on the same gradient.
+    seeds: how many runs there are.
+    seed: the number that fixes the draws of all runs.
+    match_scale: how advantages are normalised over the batch, after the groups. True: the advantages of every method
+        are brought to unit std, so that one learning rate suits all. "published": each method takes the step of its
+        paper, which is eq. 6 for GDPO and none for GRPO. False: no method takes a step over the batch, as in many demos
+        of GDPO.
+
+    Raises InputError, also for a run that diverges.
 
     >>> train("gdpo", [0.5, 0.5], epochs=3, seeds=2).p.shape
     torch.Size([2, 4, 2])
@@ -217,9 +227,11 @@ def mean_field(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -
     """Return p at each epoch in the infinite-group limit of `train`, (epochs + 1, coins or arms).
 
     It is computed from the formulas, without draws. Arguments and errors are as in `train`, but the numbers of prompts,
-    rollouts and seeds change nothing, and an error is raised if coins and noisy rewards have too many outcomes. With
-    v = p (1 − p), coins with scales c and weights w, and all other options at their defaults, the logits move by lr
-    times w_k c_k v_k / √(Σ w_j² c_j² v_j) under GRPO, and lr times w_k √v_k / √(Σ w_j²) under GDPO.
+    rollouts and seeds change nothing. An error is also raised if coins and noisy rewards have too many outcomes.
+
+    For coins with scales c and weights w, and all other options at their defaults, the formulas are short. With v = p
+    (1 − p), the logits move by lr times w_k c_k v_k / √(Σ w_j² c_j² v_j) under GRPO, and by lr times w_k √v_k / √(Σ
+    w_j²) under GDPO.
 
     >>> [round(p, 3) for p in mean_field("grpo", [0.5, 0.5], scale=[1, 3], epochs=30)[-1].tolist()]
     [0.931, 0.98]
@@ -249,10 +261,12 @@ def _simulate(method: str, policy: Policy, setup: Setup) -> TrainingRun:
     rewards = torch.empty((len(weights), *setup.shape), dtype=policy.dtype)
 
     def gradient(logits: Tensor) -> Tensor:
-        """Return the score-function gradient of the logits. It comes from a batch of outcomes per seed, drawn here.
+        """Return the score-function gradient of the logits, (coins or arms, seeds), from outcomes that are drawn here.
 
-        Logits and gradient are (coins or arms, seeds). The policy, the set-up, the method and the random generator are
+        A batch of outcomes is drawn for each seed. The policy, the set-up, the method and the random generator are
         those of the outer function, which also gives the memory into which all draws are written.
+
+        logits: (coins or arms, seeds).
         """
         p = policy.probabilities(logits)[:, :, None, None]  # (features, seeds, rollouts, prompts)
         generator.random(dtype=np.float32, out=of_uniforms)
@@ -274,6 +288,7 @@ def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
 
     The features are the coins or arms. Noise acts through its variance alone in this limit, so it is taken as plus or
     minus its std, equally likely.
+
     policy: the policy from which training starts.
     setup: the sizes, the optimizer and the step over the batch.
 
@@ -302,9 +317,12 @@ def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
     )
 
     def gradient(logits: Tensor) -> Tensor:
-        """Return the expected policy gradient at these logits, the mean of A (f − p) over all outcomes; both are
-        (features,). A: an outcome's advantage; f: its features; p: their probabilities. Uses the policy, the outcomes
-        and the batch `group` of the function around it.
+        """Return the expected policy gradient at these logits, (features,): the mean of A (f − p) over all outcomes.
+
+        A is an outcome's advantage, f its features, and p their probabilities. The policy, the method, the set-up, the
+        outcomes and the batch `group` are those of the outer function.
+
+        logits: (features,).
         """
         p = policy.probabilities(logits)
         likelihoods = (policy.likelihoods(p, outcomes) / signs.shape[1]).repeat_interleave(signs.shape[1])
@@ -318,8 +336,9 @@ def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
 def step_advantages(method: str, batch: Batch, match_scale: bool | str) -> Tensor:
     """Return the advantages of a batch, after the step over the batch that `match_scale` names.
 
-    True: GDPO's batch step (eq. 6) for every method, after the method's own step if that leaves another std than 1.
-    False: no step. "published": the method's own step, if it has one.
+    match_scale: True for GDPO's batch step (eq. 6) under every method. If the method has a step of its own that leaves
+        another std than 1, this step comes first. False for no step over the batch. "published" for the method's own
+        step, if it has one.
     """
     formula, batch = method_for(method, batch)
     a = formula.in_groups(batch).advantages
@@ -356,10 +375,13 @@ def _sgd(lr: float) -> Callable[[Tensor], Tensor]:
 
 
 def _adam(lr: float) -> Callable[[Tensor], Tensor]:
-    """Return a function that takes a gradient and returns Adam's step, to be added to the parameters. The function
-    remembers the gradients before, so it has to be called with one after another.
+    """Return a function that takes a gradient and returns Adam's step, to be added to the parameters.
 
-    lr: the learning rate. Source: arXiv 1412.6980, algorithm 1, with the decays and the eps that it recommends.
+    The function remembers the gradients of earlier calls, so it has to be called with one gradient after another.
+
+    lr: the learning rate.
+
+    Source: arXiv 1412.6980, algorithm 1, with the decays and the eps that it recommends.
     """
     first, second, steps = torch.zeros(()), torch.zeros(()), 0
 

@@ -15,7 +15,7 @@ from gdpo_audit.logs.names import reward_column
 from gdpo_audit.recipe.recipe import starts_of, tensors_of
 from gdpo_core._errors import InputError
 from gdpo_core._words import count
-from gdpo_core.forecasting import Array, Course, DifferingGroups, Pushes
+from gdpo_core.forecast_pushes import Array, Course, DifferingGroups, Pushes
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.registry import method_for, method_named
 

@@ -1,9 +1,11 @@
 """Function-calling tasks in the style of the Berkeley Function Calling Leaderboard (BFCL), and three graders of
 answers.
 
-correctness   exactly the needed calls, in any order; a value is read as its documented type before it is compared
-style         exact JSON types, enum and date spelling, arguments by name, and a bare Python call
-conciseness   nothing that could be deleted: a documented default, an empty or unknown parameter, a repeat
+- correctness: the calls are exactly the needed ones, in any order. A value is read as its documented type before it is
+  compared.
+- style: JSON types and the spelling of enums and dates are exact, arguments have their names, and the call is bare
+  Python.
+- conciseness: nothing could be deleted, such as a documented default, an empty or unknown parameter, or a repeat.
 
 An answer without a readable call fails all three. Answers are parsed and never run, so their arguments have to be plain
 values. In a task that names a longest length, conciseness is a number instead: it falls as the answer grows to that

@@ -33,9 +33,11 @@ def parse_calls(task: Task, answer: str) -> tuple[list[Call], str]:
     """Return the calls of an answer, and words for what is wrong with the text around them, "" if there is no such
     text.
 
-    task: the task whose functions are called; arguments that are sent by position get their names from its
-        documentation. In an answer with other text only calls of the task's functions are found, and those that cannot
-        be read are passed over.
+    In an answer with other text only calls of the task's functions are found, and calls that cannot be read are passed
+    over.
+
+    task: the task whose functions are called. Arguments that are sent by position get their names from its
+        documentation.
 
     Raises UnreadableAnswer where no call can be read, or the answer is longer than `MAX_ANSWER`.
     """
@@ -60,10 +62,12 @@ def parse_calls(task: Task, answer: str) -> tuple[list[Call], str]:
 
 
 def _python_calls(task: Task, source: str) -> list[Call] | None:
-    """Return the calls of a text that is a single call, or a list or tuple of calls and nothing else; None for any
-    other text.
+    """Return the calls of a text that is a single call, or a list or tuple of calls and nothing else.
 
-    Raises UnreadableAnswer if a name in a call is no plain name or comes twice, or if an argument is no plain value.
+    The result is None for any other text. Raises UnreadableAnswer if a name in a call is no plain name or comes twice,
+    or if an argument is no plain value.
+
+    task: the task whose documentation gives names to arguments that are sent by position.
     """
     try:
         with warnings.catch_warnings():  # Python warns of texts such as 5apples, which the verdict refuses anyway

@@ -49,9 +49,10 @@ class Grades:
 def grade(task: Task, answer: str) -> Grades:
     """Grade one answer from its text alone, and return the three verdicts.
 
-    An answer in which no call can be read fails all three. Where the task has `longest`, the conciseness of any other
-    answer falls from 1 to 0 as the answer grows to that many characters; it is rounded to two decimals. Raises
-    InputError if the answer is not text.
+    An answer in which no call can be read fails all three. Where the task has `longest`, conciseness is a number for
+    any other answer. It falls from 1 to 0 as the answer grows to `longest` characters, and is rounded to two decimals.
+
+    Raises InputError if the answer is not text.
 
     >>> from gdpo_core.bfcl import load_task
     >>> task = load_task("data/tasks/1_interest.json")
@@ -132,6 +133,8 @@ def _conciseness(task: Task, calls: Sequence[Call]) -> Verdict:
 def _wrong(task: Task, call: Call, wanted: Accepted) -> str | None:
     """Return why a call is not the wanted one, as a sentence without its full stop; None if it is.
 
+    task: the task whose documentation says of which types the values are.
+    call: the call of the answer.
     wanted: {function: {parameter: accepted values}} of the one wanted call, in which "" says that it may leave the
         parameter out.
     """
@@ -159,8 +162,11 @@ def _deletable(task: Task, function: str, name: str, value: object) -> str | Non
 
     It can be deleted if the function does not document it. It can also be deleted if it is not required and its value
     is the documented default or empty.
-    function: the function that is called.
-    name, value: the parameter and what was sent for it.
+
+    task: the task that documents the functions.
+    function: the name of the function that is called.
+    name: the name of the parameter.
+    value: what was sent for it.
     """
     schema = parameters_of(task, function).get(name)
     if schema is None:

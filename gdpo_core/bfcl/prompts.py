@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from gdpo_core.bfcl.graders import REWARDS
+from gdpo_core.bfcl.mixes import marks_of_mix, mix_of, mixes_of
 from gdpo_core.bfcl.published import Published, draw, load_published, shuffle_models
 from gdpo_core.pushing import push
 from gdpo_core.ties import BrokenTies, Collapse, Order, break_even_weights, broken_ties, collapse
@@ -46,7 +47,8 @@ _BITS = 7  # the bits of a count of answers, of which there are fewer than 128
 class Choice:
     """A choice of answers: how many are drawn for each prompt, who marks them, and what correctness weighs.
 
-    group_size, seed: how many answers make up the group of each prompt, and the seed with which they are drawn.
+    group_size: how many answers make up the group of each prompt.
+    seed: the seed with which they are drawn.
     graders: the names of the graders that give the marks, correctness first.
     weight: the weight of the first mark; the others weigh 1.
     """
@@ -67,15 +69,18 @@ class Choice:
 
 @lru_cache(maxsize=2)
 def load_once(path: str | Path) -> Published:
-    """Return the published verdicts of a file. Those of the last two paths are kept in memory, so that a file is not
-    read anew. Raises the errors of `load_published`.
+    """Return the published verdicts of a file.
+
+    Those of the last two paths are kept in memory, so that a file is not read anew. Raises the errors of
+    `load_published`.
     """
     return load_published(path)
 
 
 def models(data: Published) -> int:
-    """Return the number of models in the data. A model that is there both with and without native function calling
-    counts once.
+    """Return the number of models in the data.
+
+    A model that is there both with and without native function calling counts once.
 
     >>> models(load_published("data/bfcl_rewards.parquet"))
     50
@@ -87,8 +92,9 @@ def models(data: Published) -> int:
 def marks_of(data: Published, choice: Choice) -> Tensor:
     """Return the marks, 0 or 1, (prompts, group_size, rewards), of the answers that are drawn for each prompt.
 
-    choice: how many are drawn, with which seed, and who marks them. Results are kept in memory, where each takes at
-        most 0.2 MB.
+    Results are kept in memory, where each takes at most 0.2 MB.
+
+    choice: how many answers are drawn, with which seed, and who marks them.
     """
     marks = data.rewards(choice.graders)
     return marks.gather(1, draw(data, choice.group_size, choice.seed)[..., None].expand(-1, -1, marks.shape[-1]))
@@ -115,11 +121,12 @@ def ties_of(marks: Tensor, weights: Iterable[float]) -> dict[str, Collapse]:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The outcome of each prompt: which of GRPO and GDPO tie answers with different marks, and, if GRPO alone does,
-    whether GDPO puts a wrong one of these answers above a right one.
+    """The outcomes of some prompts: which of GRPO and GDPO tie answers with different marks.
+
+    If GRPO alone does, the outcome also says whether GDPO puts a wrong one of these answers above a right one.
 
     outcome: (prompts,) indices into OUTCOMES, where the outcomes are explained.
-    tied: by method, the number of prompts with such a tie.
+    tied: by method, the number of prompts in which answers with different marks tie.
     wrong: the number of prompts in which GDPO puts a wrong answer above a right one that GRPO ties with it.
     """
 
@@ -136,8 +143,9 @@ class Outcomes:
 def outcomes(marks: Tensor, ties: Mapping[str, Collapse]) -> Outcomes:
     """Return the outcome of each prompt: whether GRPO, GDPO or both give answers with different marks one advantage.
 
-    If GRPO alone does, the outcome also says whether GDPO then orders these answers wrongly; OUTCOMES lists all
+    If GRPO alone does, the outcome also says whether GDPO then orders these answers wrongly. OUTCOMES lists all
     outcomes.
+
     marks: (prompts, answers, rewards) of 0 or 1.
     ties: by method, the `Collapse` of its advantages of these marks.
 
@@ -155,26 +163,29 @@ def outcomes(marks: Tensor, ties: Mapping[str, Collapse]) -> Outcomes:
 
 
 def _ties_and_vectors(marks: Tensor, ties: Mapping[str, Collapse]) -> tuple[dict[str, Tensor], Tensor]:
-    """Return two things: by method, (prompts,) whether answers with different marks tie; and (prompts,) how many
-    different vectors of marks the answers to each prompt have.
+    """Return a dict, by method, of (prompts,) whether answers with different marks tie, and a tensor of counts.
+
+    The tensor, (prompts,), says how many different vectors of marks the answers to each prompt have.
 
     marks: (prompts, answers, rewards) of 0 or 1.
     ties: by method, the `Collapse` of its advantages of these marks.
     """
-    different = (_mixes(marks)[0] > 0).sum(1)
+    different = (mixes_of(marks)[0] > 0).sum(1)
     return {m: ties[m].level.view(marks.shape[:2]).amax(1) + 1 < different for m in BOTH_METHODS}, different
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """All pairs of a wrong and a right answer to the same prompt. Pairs of one prompt whose answers have the same marks
-    are one entry.
+    """All pairs of a wrong and a right answer to the same prompt.
 
-    Which answer of a pair gets the larger advantage depends on how much correctness weighs, so the pairs can be looked
-    at under any weight.
-    prompt, count: (entries,) the number of the entry's prompt, and how many pairs the entry stands for.
-    needed: by method, (entries,) the weight of correctness above which the right answer gets the larger advantage. Some
-        methods below take `among`, (entries,) whether to count the pairs of an entry; by default all are counted.
+    An entry stands for all pairs of one prompt whose answers have the same marks. Which answer of a pair gets the
+    larger advantage depends on how much correctness weighs, so the pairs can be looked at under any weight.
+
+    prompt: (entries,) the number of the entry's prompt.
+    count: (entries,) how many pairs the entry stands for.
+    needed: by method, (entries,) the weight of correctness above which the right answer gets the larger advantage.
+
+    Some methods of this class take `among`, (entries,): whether the pairs of an entry are counted; by default all are.
     """
 
     prompt: Tensor
@@ -182,8 +193,7 @@ class Pairs:
     needed: dict[str, Tensor]
 
     def tied(self, method: str, weight: float = 1.0) -> Tensor:
-        """Return (entries,) whether the method ties the two answers of a pair, for each entry, a set of pairs whose
-        answers have the same marks.
+        """Return (entries,) whether the method ties the two answers of each pair of an entry.
 
         weight: the weight of correctness.
         """
@@ -232,18 +242,19 @@ class Pairs:
     def sufficient_weight(self, method: str, among: Tensor | None = None) -> float:
         """Return the weight of correctness above which every pair is in the right order; NaN if there is no pair.
 
-        among: (entries,) whether to count the pairs of an entry, a set of pairs whose answers have the same marks; by
-            default the pairs of all entries count.
+        among: (entries,) whether the pairs of each entry count, by default all. An entry stands for pairs of one prompt
+            with the same marks.
         """
         needed = self.needed[method] if among is None else self.needed[method][among]
         return needed.max().item() if len(needed) else float("nan")
 
     def worst(self) -> int:
         """Return the index of the prompt in which GDPO decides the most ties of GRPO wrongly, if all marks weigh the
-        same. A tie is a pair of a wrong and a right answer with one advantage; GDPO decides it wrongly if it gives the
-        wrong answer the larger one.
+        same.
 
-        If there is no such tie, return the prompt with the most ties under GRPO; without any pair, return 0.
+        A tie is a pair of a wrong and a right answer with one advantage. GDPO decides it wrongly if it gives the wrong
+        answer the larger advantage. If there is no such tie, the result is the prompt with the most ties under GRPO;
+        without any pair, it is 0.
         """
         inverted = self.broken() & (self.needed["gdpo"] > 1)
         which = inverted if inverted.any() else self.tied("grpo")
@@ -262,7 +273,7 @@ def pairs(marks: Tensor) -> Pairs:
     >>> found.order("grpo"), found.order("grpo", weight=3)
     (Order(right=0, tied=2, wrong=1), Order(right=3, tied=0, wrong=0))
     """
-    count, response, passed = _mixes(marks)
+    count, response, passed = mixes_of(marks)
     there, right = count > 0, passed[:, 0] > 0
     prompt, wrong, better = (there[:, :, None] & there[:, None, :] & ~right[:, None] & right).nonzero(as_tuple=True)
     lower, higher = response[prompt, wrong], response[prompt, better]
@@ -272,39 +283,6 @@ def pairs(marks: Tensor) -> Pairs:
     return Pairs(prompt, count[prompt, wrong] * count[prompt, better], {"grpo": ahead, "gdpo": needed})
 
 
-def _mixes(marks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return how often each mix of marks comes, an answer that has it, and its marks.
-
-    A mix is a number whose binary digits are the marks. The result is three tensors:
-    - (prompts, mixes) how many answers to the prompt have the mix.
-    - (prompts, mixes) the number of an answer to the prompt with the mix, 0 if none has it; all answers to all prompts
-      are numbered together.
-    - (mixes, rewards) the marks of the mix.
-    """
-    prompts, size, rewards = marks.shape
-    mix = _mix(marks)
-    count = torch.zeros(prompts, 2**rewards, dtype=torch.int64).scatter_add_(1, mix, torch.ones_like(mix))
-    number = torch.arange(prompts * size).reshape(prompts, size)
-    return count, torch.zeros_like(count).scatter_(1, mix, number), _marks(torch.arange(2**rewards), rewards)
-
-
-def _mix(marks: Tensor) -> Tensor:
-    """Return the mix of each answer, (…), a number whose binary digits are its marks.
-
-    marks: (…, rewards).
-    """
-    return (marks.long() << torch.arange(marks.shape[-1] - 1, -1, -1)).sum(-1)
-
-
-def _marks(mix: Tensor, rewards: int) -> Tensor:
-    """Return the marks of each answer, (…, rewards).
-
-    mix: (…) a number for each answer, whose binary digits are its marks.
-    rewards: how many marks an answer has.
-    """
-    return (mix[..., None] >> torch.arange(rewards - 1, -1, -1)) & 1
-
-
 # --- other draws and other sizes -------------------------------------------------------------------------------------
 
 Range = tuple[float, float]
@@ -312,11 +290,12 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class Spread:
-    """Two shares, each as a pair: its lowest and its highest value over DRAWS draws of answers.
+    """The range of two shares over DRAWS draws of answers, each as a pair of its lowest and its highest value.
 
-    tied: by method, the share of the prompts with a tie.
-    wrong: of GRPO's ties that GDPO breaks, the share in the wrong order, None if no draw has such a broken tie.
-    draws: the number of draws that have one.
+    tied: by method, the share of the prompts in which answers with different marks tie.
+    wrong: of the pairs of a right and a wrong answer that GRPO ties and GDPO does not, the share that GDPO puts in the
+        wrong order. None if no draw has such a pair.
+    draws: how many draws have such a pair.
     """
 
     tied: dict[str, Range]
@@ -325,14 +304,16 @@ class Spread:
 
 
 def spread(data: Published, choice: Choice) -> Spread:
-    """Return the lowest and the highest value of two shares over DRAWS draws: by method, the share of prompts with a
-    tie; and, of the ties of a right and a wrong answer that GDPO breaks, the share in the wrong order.
+    """Return the lowest and the highest value of two shares over DRAWS draws of answers.
+
+    The first is, by method, the share of prompts in which answers with different marks tie. The second is a share of
+    the pairs of a right and a wrong answer that GRPO ties and GDPO does not: those that GDPO puts in the wrong order.
 
     Each draw takes as many answers per prompt as `choice` says. The seeds of the draws count from 0, whatever the seed
-    of the choice. The ties of groups that hold the same mixes of marks, each equally often, are the same, so they are
-    computed once.
+    of the choice. Groups that hold the same mixes of marks, each equally often, have the same ties, which are computed
+    once.
     """
-    chosen = (1 << _BITS * _mix(data.rewards(choice.graders)))[None].expand(DRAWS, -1, -1)  # (draws, prompts, models)
+    chosen = (1 << _BITS * mix_of(data.rewards(choice.graders)))[None].expand(DRAWS, -1, -1)  # (draws, prompts, models)
     orders = other_orders(len(data.tasks), len(data.models))
     counted = chosen.gather(2, orders[..., : choice.group_size].long()).sum(2)  # each 7 bits count one mix
     kinds, kind = counted.unique(return_inverse=True)
@@ -340,7 +321,7 @@ def spread(data: Published, choice: Choice) -> Spread:
     mixes = torch.arange(2**rewards)
     count = (kinds[:, None] >> _BITS * mixes) & 2**_BITS - 1
     groups = mixes.expand(len(kinds), -1).flatten().repeat_interleave(count.flatten())
-    marks = _marks(groups.view(len(kinds), choice.group_size), rewards)
+    marks = marks_of_mix(groups.view(len(kinds), choice.group_size), rewards)
     tied, _ = _ties_and_vectors(marks, ties_of(marks, choice.weights))
     first = pairs(marks)
 
@@ -357,11 +338,10 @@ def spread(data: Published, choice: Choice) -> Spread:
 
 @lru_cache(maxsize=1)
 def other_orders(prompts: int, models: int) -> Tensor:
-    """Return the numbers of the models in random orders, (DRAWS, prompts, models), with the seeds from 0 on. The first
-    ones of an order make up the prompt's group.
+    """Return the numbers of the models in random orders, (DRAWS, prompts, models), with the seeds from 0 on.
 
-    For the published answers the result takes 7 MB, and computing it takes a third of a second. The last result is
-    kept.
+    The first numbers of an order make up the prompt's group. For the published answers the result takes 7 MB, and
+    computing it takes a third of a second. The last result is kept.
 
     >>> other_orders(2, 71).shape
     torch.Size([100, 2, 71])
@@ -377,9 +357,10 @@ def _range(x: Tensor) -> Range:
 class SizeShares:
     """Three shares in groups of one size.
 
-    tied: by method, the share of the prompts with a tie.
+    tied: by method, the share of the prompts in which answers with different marks tie.
     tied_pairs: by method, the share of the pairs of answers with different marks that tie.
-    wrong: of the ties of GRPO that GDPO breaks, the share in the wrong order, None if there are no such ties.
+    wrong: of the pairs of a right and a wrong answer that GRPO ties and GDPO does not, the share that GDPO puts in the
+        wrong order. None if there is no such pair.
     """
 
     tied: dict[str, float]
@@ -389,10 +370,9 @@ class SizeShares:
 
 @lru_cache(maxsize=64)
 def size_shares(data: Published, choice: Choice) -> SizeShares:
-    """Return for this choice the shares of prompts with a tie and of tied pairs, by method, and the share in the wrong
-    order of those ties of GRPO that GDPO breaks.
+    """Return, for this choice, how often answers tie, and how often GDPO breaks a tie of GRPO the wrong way.
 
-    Each prompt has one group, of the size of the choice. A pair is two of its answers with different marks.
+    `SizeShares` says which shares these are. Each prompt has one group, of the size of the choice.
     """
     marks = marks_of(data, choice)
     ties, first = ties_of(marks, choice.weights), pairs(marks)
@@ -402,11 +382,11 @@ def size_shares(data: Published, choice: Choice) -> SizeShares:
 
 
 def by_size(data: Published, choice: Choice) -> dict[int, SizeShares]:
-    """Return what `size_shares` returns for each of several group sizes, by size: how often groups have ties, and how
-    often GDPO breaks a tie the wrong way.
+    """Return, by group size, how often groups have ties, and how often GDPO breaks a tie the wrong way.
 
-    The sizes are those of SIZES below the number of models, and that number itself, at which a group holds the answers
-    of all models. For one prompt, a smaller group is part of each larger group.
+    The sizes are the numbers in SIZES below the number of models, and the number of models itself, at which a group
+    holds the answers of all models. For one prompt, a smaller group is part of each larger group.
+
     choice: which answers are drawn and how they are marked; its own group size does not count.
     """
     most = len(data.models)

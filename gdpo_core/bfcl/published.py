@@ -20,10 +20,12 @@ _LARGEST_SEED = 2**63 - 1
 class Published:
     """Verdicts of several graders on one answer of each model to each prompt.
 
-    tasks, categories: the id and the BFCL category of each prompt.
-    models: their names.
-    verdicts: (prompts, models, graders) of 0 or 1, int8, with the graders in the order of GRADERS. The answers to a
-        prompt come from different models, so they are no samples of one policy.
+    The answers to a prompt come from different models, so they are no samples of one policy.
+
+    tasks: the id of each prompt.
+    categories: the BFCL category of each prompt.
+    models: the names of the models.
+    verdicts: (prompts, models, graders) of 0 or 1, int8, with the graders in the order of GRADERS.
     """
 
     tasks: tuple[str, ...]

@@ -26,8 +26,10 @@ Accepted: TypeAlias = dict[str, dict[str, list[object]]]
 class Schema(TypedDict):
     """The documentation of one parameter of a function, as BFCL writes it.
 
+    type: the name of the parameter's type, such as "string".
+    description: what the parameter means.
     format: "date" for a text that has to be a date, YYYY-MM-DD.
-    enum: the values, as they have to be spelled.
+    enum: the values that are allowed, as they have to be spelled.
     default: the value that the parameter has where a call leaves it out.
     """
 
@@ -39,7 +41,12 @@ class Schema(TypedDict):
 
 
 class Parameters(TypedDict):
-    """The documentation of the parameters of one function, by name, and the names of those that a call must send."""
+    """The documentation of the parameters of one function.
+
+    type: the JSON type of the whole, as BFCL writes it.
+    properties: the documentation of each parameter, by its name.
+    required: the names of the parameters that a call must send.
+    """
 
     type: Text
     properties: dict[str, Schema]
@@ -58,9 +65,9 @@ class Function(TypedDict):
 class Task:
     """A task: one request, the functions that a model may call, the accepted calls and the answers to grade.
 
-    accepted: for each needed call, {function: {parameter: accepted values}}, where the value "" says that the call may
-        leave the parameter out.
-    longest: if given, conciseness is a number, 1 for no text and 0 from so many characters on.
+    accepted: for each needed call, {function: {parameter: accepted values}}. The value "" says that the call may leave
+        the parameter out.
+    longest: if given, conciseness is a number, which is 1 for no text and 0 from so many characters on.
 
     Raises InputError if two functions have one name, or if a required parameter or an accepted call does not fit the
     documentation.
@@ -160,8 +167,9 @@ def type_error(value: object, schema: Schema) -> str | None:
 
 
 def spelling_error(value: object, schema: Schema) -> str | None:
-    """Return in what a value differs from its documented spelling, an enum or a date as YYYY-MM-DD, as the end of a
-    sentence; None if it fits.
+    """Return in what a value differs from its documented spelling, as the end of a sentence; None if it fits.
+
+    The documentation can fix the spelling by an enum, or by the format of a date, YYYY-MM-DD.
     """
     if "enum" in schema and value not in schema["enum"]:
         return f"is not spelled like {' or '.join(map(show, schema['enum']))}"
@@ -171,10 +179,11 @@ def spelling_error(value: object, schema: Schema) -> str | None:
 
 
 def comparable_value(value: object, schema: Schema) -> str | bool | float | None:
-    """Return a value as the type that its schema documents, so that values with one meaning are equal; None if it
-    cannot be read as that type.
+    """Return a value as the type that its schema documents, so that values with one meaning are equal.
 
-    A text comes back in lower case, without spaces and the marks , . / _ * ^ and -, and a date as YYYY-MM-DD.
+    A text comes back in lower case, without spaces and the marks , . / _ * ^ and -. A date comes back as YYYY-MM-DD.
+    The result is None if the value cannot be read as the type.
+
     schema: its "type" is the name of the type; its "format" may be "date".
     """
     kind = schema["type"]

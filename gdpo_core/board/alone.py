@@ -1,9 +1,9 @@
 """The board as a single HTML file that needs neither network nor Python: marks flip, the drop plays, and the arithmetic
 shows.
 
-In the drop each answer is a dot, which falls onto the line of one method and slides on to that of the other, each time
-to its advantage there. Headline, verdict and notes come from Python alone. The file has them for the state of the
-controls in which it was made, and shows none in any other state.
+In the drop each answer is a dot. It falls onto the line of one method, to its advantage there, and then slides on to
+its advantage on the line of the other method. Headline, verdict and notes come from Python alone. The file has them for
+the state of the controls in which it was made, and shows none in any other state.
 """
 
 from base64 import b64encode
@@ -42,8 +42,10 @@ unpacked(packed).then((code) => {
 
 
 def page_of(traits: Mapping[str, Any], code: str) -> str:
-    """Return the text of an HTML page that shows a board by itself and lets its drop play: dots for the answers, which
-    fall onto the lines of the methods. The page offers the methods of DRAWN_BY_BROWSERS alone.
+    """Return the text of an HTML page that shows a board by itself and lets its drop play.
+
+    In the drop, dots for the answers fall onto the lines of the methods. The page offers the methods of
+    DRAWN_BY_BROWSERS alone.
 
     traits: what the board's widget shares with the browser, by name.
     code: the script of the widget, which the page holds packed by gzip.

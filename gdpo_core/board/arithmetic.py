@@ -10,8 +10,10 @@ from gdpo_core.board.result import Result
 def arithmetic(side: Result) -> list[str]:
     """Return, for each answer, one line of text with the whole computation of its advantage under a method.
 
-    side: the method's result. What the first reward adds stands between ⟨0| and ⟩, what the second adds between ⟨1| and
-        ⟩ and so on, so that the browser can colour it; the advantage stands between `**` and `**`.
+    The browser colours what each reward adds. So what the first reward adds stands between ⟨0| and ⟩, what the second
+    adds stands between ⟨1| and ⟩, and so on. The advantage stands between `**` and `**`.
+
+    side: the method's result.
     """
     e, n = side.explained, len(side.sums)
     mean, std = (e.group_means, e.group_stds) if e.z is None else (e.batch_mean, e.batch_std)
@@ -57,8 +59,9 @@ def _line(side: Result, terms: list[float], total: float, share: float, mean: fl
 
 
 def _plain(x: float) -> str:
-    """Return a number as text with up to three decimals. A number below 0.01 in size has three significant digits
-    instead.
+    """Return a number as text with up to three decimals.
+
+    A number below 0.01 in size has three significant digits instead.
     """
     return number(round(x, 3), 6) if abs(x) >= 0.01 else number(x, 3)
 

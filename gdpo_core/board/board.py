@@ -1,7 +1,7 @@
 """The widget `Board`: answers, their marks, and what two methods make of them, drawn anew at each flip of a mark."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,22 @@ import torch
 import traitlets
 
 import gdpo_core as gc
-from gdpo_core import _inputs as inputs
 from gdpo_core import _theme
 from gdpo_core._errors import expect, reason
 from gdpo_core._inputs import ArrayLike
-from gdpo_core._words import clip, count, excerpt, listing, signed
+from gdpo_core._words import clip, listing
 from gdpo_core.board.alone import DRAWN_BY_BROWSERS, page_of
+from gdpo_core.board.arguments import (
+    LONGEST,
+    advantages_of,
+    group_of,
+    list_of,
+    reasons_of,
+    right_or_wrong,
+    start_of,
+    texts_of,
+    token_counts_of,
+)
 from gdpo_core.board.drawing import SET_BY_READERS, draw
 from gdpo_core.board.result import compute
 from gdpo_core.board.state import (
@@ -49,8 +59,6 @@ PAY_AND_WEIGHT = (
     "reward before it adds the rewards up. GRPO multiplies the reward as it was paid; GDPO normalises it first."
 )
 LATE = "The browser draws these numbers by itself. The words come from the core, which does not answer at the moment."
-ANSWERS, REWARDS = 64, 6  # the most answers and rewards
-LONGEST = 4000  # the most characters of a text
 
 
 SET_BY_BROWSERS = {*SET_BY_READERS, "why", "active"}  # a browser may set these traits and no others
@@ -59,20 +67,26 @@ SET_BY_BROWSERS = {*SET_BY_READERS, "why", "active"}  # a browser may set these 
 class Board(anywidget.AnyWidget):
     """A widget with answers, their rewards, and what two methods make of them, computed anew when a trait is set.
 
-    rewards: (answers, rewards) finite numbers. A reward with two values, 0 and another or one and its negative, is
-        flipped by a toggle; any other is set in a field.
-    answers: their texts; names: those of the rewards; reasons: (answers, rewards) why each reward is as it is.
-    weights: one per reward, 1 each by default; convention: one of gdpo_core.CONVENTIONS, or its key.
+    rewards: (answers, rewards) finite numbers. A reward whose values are 0 and one other number, or a number and its
+        negative, is flipped by a toggle. Any other reward is set in a field.
+    answers: the texts of the answers.
+    names: the names of the rewards.
+    reasons: (answers, rewards) why each reward is as it is.
+    weights: one per reward, 1 each by default.
+    convention: one of gdpo_core.CONVENTIONS, or its key.
     method: the method on the right, beside GRPO on the left: "gdpo", "grpo_no_std" or a key of SUCCESSORS but "papo".
     editable: whether what the board shows can be changed by hand.
-    labels: short names of the rewards, which stand over the columns; primary: the name of the reward that tells right
-        answers from wrong ones.
-    lengths: the tokens of each answer, by default its characters; logged: the advantages that a run logged.
+    labels: short names of the rewards, which stand over the columns.
+    primary: the name of the reward that tells right answers from wrong ones.
+    lengths: the number of tokens of each answer, by default its number of characters.
+    logged: the advantages that a run logged.
     drop: whether each answer also stands above the board as a dot on each method's line.
 
     The traits marks, pays, weights, convention and method can be set later; `marks` are the rewards and `pays` what a
     mark of 1 pays. The trait `drawing` then holds what is drawn. With marimo, `mo.ui.anywidget(Board(…))` reruns the
-    cells that name it. Raises InputError for arguments that do not fit; a trait that is set to what does not fit raises
+    cells that name it.
+
+    Raises InputError for arguments that do not fit; a trait that is set to what does not fit raises
     traitlets.TraitError.
 
     >>> board = Board([[1, 1], [1, 0], [0, 1]], names=["right", "short"])
@@ -120,22 +134,22 @@ class Board(anywidget.AnyWidget):
         logged: Sequence[float] | None = None,
         drop: bool = False,
     ) -> None:
-        marks = _group(rewards)
+        marks = group_of(rewards)
         many, width = len(marks), len(marks[0])
-        names = _texts(names, "names", width, "reward", "reward")
-        given = [None] * many if answers is None else _list(answers, "answers", many, "texts", "answer")
+        names = texts_of(names, "names", width, "reward", "reward")
+        given = [None] * many if answers is None else list_of(answers, "answers", many, "texts", "answer")
         self._two_values = tuple(two_values(column) for column in zip(*marks, strict=True))
-        self._primary = _right_or_wrong(primary, names, self._two_values)
-        start = _start(width, weights, convention, method)
-        self._lengths = _token_counts(lengths, given)
+        self._primary = right_or_wrong(primary, names, self._two_values)
+        start = start_of(width, weights, convention, method)
+        self._lengths = token_counts_of(lengths, given)
         try:
             super().__init__(
-                answers=_texts(given, "answers", many, "answer", "answer"),
+                answers=texts_of(given, "answers", many, "answer", "answer"),
                 names=names,
-                labels=names if labels is None else _texts(labels, "labels", width, "reward", "reward"),
-                reasons=_reasons(reasons, many, width),
+                labels=names if labels is None else texts_of(labels, "labels", width, "reward", "reward"),
+                reasons=reasons_of(reasons, many, width),
                 given=marks,
-                logged=_advantages(logged, many),
+                logged=advantages_of(logged, many),
                 choices=self._choices(start) | {"editable": bool(editable), "drop": bool(drop)},
                 marks=marks,
                 **start,
@@ -209,9 +223,9 @@ class Board(anywidget.AnyWidget):
     def to_html(self) -> str:
         """Return the text of an HTML page that shows this board without network: marks flip, and the drop plays.
 
-        The page has GRPO, GRPO without std and GDPO under every convention. Its headline and verdict are those of the
-        state that the board shows now, and are left out in any other state. Raises InputError where the board shows
-        another method.
+        The page has GRPO, GRPO without std and GDPO under every convention. It shows the headline and verdict of the
+        state that the board shows now, and none in any other state. Raises InputError where the board shows another
+        method.
 
         >>> Board([[1, 1], [1, 0], [0, 1]]).to_html().startswith("<!doctype html>")
         True
@@ -278,120 +292,6 @@ class Board(anywidget.AnyWidget):
         drawing = self.make_drawing(self.state)
         # The parts are a third of the message, which a flip need not carry while they are not shown.
         self.drawing = drawing if self.why else drawing | {"parts": None}
-
-
-def _group(rewards: ArrayLike) -> list[list[float]]:
-    """Return the rewards of one group as plain numbers, a list per answer.
-
-    Raises InputError where they are no table of numbers up to LARGEST in size, of 2 to ANSWERS answers and 1 to REWARDS
-    rewards.
-    """
-    r = inputs.numbers(rewards, "rewards")
-    expect(r.ndim == 2, "rewards", "one group, (answers, rewards)", f"shape {tuple(r.shape)}")
-    many, width = r.shape
-    expect(2 <= many <= ANSWERS, "rewards", f"2 to {ANSWERS} answers", count(many))
-    expect(1 <= width <= REWARDS, "rewards", f"1 to {REWARDS} rewards", count(width))
-    wrong = (~(r.abs() <= LARGEST)).nonzero().tolist()
-    if wrong:
-        answer, k = wrong[0]
-        where = f"answer {answer + 1}, reward {k + 1}"
-        raise gc.InputError(
-            f"rewards: expected numbers up to {LARGEST:g} in size, got {r[answer, k].item()} in {where}"
-        )
-    return [list(row) for row in frozen(r.double().tolist())]
-
-
-def _texts(given: object, name: str, n: int, each: str, noun: str) -> list[str]:
-    """Return `n` texts, of which those of more than LONGEST characters are cut. In place of a text that is not given
-    stands `noun` with a number, as in “answer 1”, or nothing if `noun` is "".
-
-    given: the texts, or None if there are none.
-    name, each: words for the error: the name of the argument, and what there has to be one text for.
-
-    Raises InputError.
-    """
-    texts = [None] * n if given is None else _list(given, name, n, "texts", each)
-    return [
-        (noun and f"{noun} {i + 1}") if text is None else excerpt(str(text), LONGEST) for i, text in enumerate(texts)
-    ]
-
-
-def _reasons(given: object, many: int, width: int) -> list[list[str]]:
-    """Return the reason of each mark as lists, (many, width). Raises InputError.
-
-    given: the reasons, or None, for which each is "".
-    many, width: the numbers of answers and rewards.
-    """
-    rows = [[""] * width] * many if given is None else _list(given, "reasons", many, "rows", "answer")
-    return [_texts(row, "reasons", width, "reward", "") for row in rows]
-
-
-def _right_or_wrong(
-    primary: str | None, names: Sequence[str], pairs: Sequence[tuple[float, float] | None]
-) -> int | None:
-    """Return the index of the primary reward if it can tell right answers from wrong ones, which takes exactly two
-    values; else None, as without a primary reward.
-
-    primary: its name, or None.
-    names: those of all rewards.
-    pairs: the two values of each reward, None for a reward with more.
-
-    Raises InputError if no reward has the name `primary`.
-    """
-    expect(primary is None or primary in names, "primary", f"one of {', '.join(names)}", repr(primary))
-    k = None if primary is None else names.index(primary)
-    return None if k is None or pairs[k] is None else k
-
-
-def _start(width: int, weights: ArrayLike | None, convention: gc.Convention | str, method: str) -> dict[str, Any]:
-    """Return the first values of a board's controls, by the name of the trait that holds each: pays, weights,
-    convention and method.
-
-    width: the number of rewards, each of which pays 1.
-    weights: None for 1 each.
-    convention: a key of CONVENTIONS, or the convention itself.
-
-    Raises InputError for an unknown convention and for weights that are no numbers.
-    """
-    key = next((key for key, c in gc.CONVENTIONS.items() if convention in (key, c)), None)
-    expect(key is not None, "convention", f"one of {', '.join(gc.CONVENTIONS)}", f"{convention!r:.80}")
-    weighing = [1.0] * width if weights is None else inputs.numbers(weights, "weights").flatten().tolist()
-    return {"pays": [1.0] * width, "weights": weighing, "convention": key, "method": method}
-
-
-def _token_counts(lengths: Sequence[int] | None, answers: Sequence[str | None]) -> tuple[int, ...]:
-    """Return the number of tokens of each answer; without `lengths`, the number of its characters, but at least 1.
-
-    Raises InputError unless `lengths` has one whole number from 1 per answer.
-    """
-    if lengths is None:
-        lengths = [max(1, len(str(text or ""))) for text in answers]
-    return tuple(map(int, inputs.token_counts(lengths, (len(answers),)).tolist()))
-
-
-def _advantages(logged: object, many: int) -> list[str]:
-    """Return logged advantages as texts with their signs, one per answer, "–" for None and NaN; [] if `logged` is None.
-
-    many: the number of answers.
-
-    Raises InputError unless `logged` holds so many finite numbers, Nones or NaNs.
-    """
-    if logged is None:
-        return []
-    values = [float("nan") if a is None else a for a in _list(logged, "logged", many, "advantages", "answer")]
-    return [signed(a) for a in inputs.numbers(values, "logged").flatten().tolist()]
-
-
-def _list(given: object, name: str, n: int, things: str, each: str) -> list:
-    """Return what a caller gives in any kind of sequence as a list. Raises InputError unless it holds `n` values.
-
-    name, things, each: words for the error: the name of the argument, what its values should be, such as "texts", and
-        what there has to be one of them for, such as "answer".
-    """
-    values = list(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes) else None
-    fits = values is not None and len(values) == n
-    expect(fits, name, f"{n} {things}, one per {each}", f"{given!r:.80}" if values is None else f"{len(values)}")
-    return values or []
 
 
 def _fits(mark: object, pair: tuple[float, float] | None) -> bool:

@@ -48,10 +48,10 @@ def draw(state: State) -> dict:
 
 
 def share_notes(facts: Facts) -> list[str]:
-    """Return phrases on odd shares of the update; the list is empty where no share is odd.
+    """Return phrases on odd shares of the update, and one for each method under which every advantage is 0.
 
     A share is odd if it is visibly below 0, or visibly above 100 %. A method under which every advantage is 0 makes no
-    update; it gets a phrase too.
+    update. Without odd shares and such methods the list is empty.
     """
     both = (facts.base, facts.chosen)
     named = [(facts.state.name_of(k), x, side) for side in both for k, x in enumerate(side.shares or ())]

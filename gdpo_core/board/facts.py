@@ -23,10 +23,10 @@ class Side:
     """The advantages of one method, with the ties, the order and the push that follow from them.
 
     level: per answer, the rank of its advantage, 0 = lowest.
-    ties: sets of answers that share an advantage though marks in the set differ, the highest advantage first.
+    ties: sets of answers that share an advantage though their marks differ, the highest advantage first.
     tied: the pairs of answers that share an advantage though their marks differ.
     by_eps: how many of these pairs would tie exactly but for an ε.
-    wrong_order: pairs (wrong answer, right answer) of which the wrong one has the larger advantage.
+    wrong_order: the pairs (wrong answer, right answer) in which the wrong answer has the larger advantage.
     push: how much the update raises the primary reward, None where no reward is primary.
     shares: each reward's share of the update, None where every advantage is 0.
     left_out: how many answers the method drops, as GD²PO does where their rewards disagree.
@@ -54,11 +54,13 @@ class Facts:
     """The facts of a state, under the method on the left (`base`) and the one on the right (`chosen`).
 
     A pair is of two answers, given by their numbers.
+
     right: whether each answer is right, None where no reward says so.
     pairs: all pairs (wrong answer, right answer).
     mixes: how many different combinations of marks the answers have.
-    side, pile: the method and the answers of the tie that the board outlines. The method is 0 for the left one, or 1
-        for the right one if the left one ties nothing; there are no answers if neither ties any.
+    side: the method whose tie the board outlines: 0 for the left one, or 1 for the right one if the left one ties
+        nothing.
+    pile: the answers of this tie; none if neither method ties any.
     """
 
     state: State
@@ -87,8 +89,7 @@ class Facts:
 
     @cached_property
     def factor(self) -> float | None:
-        """The number by which the advantages of the method on the left are multiplied to give those of the one on the
-        right.
+        """The number by which the left-hand method's advantages are multiplied to give the right-hand method's.
 
         None where they are not proportional, and where a method gives every answer 0.
         """
@@ -111,15 +112,15 @@ class Facts:
 
     @cached_property
     def well_broken(self) -> Pairs:
-        """The pairs of a wrong and a right answer that the method on the left ties, and in which the method on the
-        right gives the right answer the larger advantage.
+        """The pairs (wrong, right answer) that the left-hand method ties and the right-hand method puts in the correct
+        order.
         """
         return frozenset((i, j) for i, j in self.open_pairs if self.chosen.level[i] < self.chosen.level[j])
 
     @cached_property
     def badly_broken(self) -> Pairs:
-        """The pairs of a wrong and a right answer that the method on the left ties and in which the method on the right
-        gives the wrong answer the larger advantage.
+        """The pairs (wrong, right answer) that the left-hand method ties and the right-hand method puts in the wrong
+        order.
         """
         return self.open_pairs & self.chosen.wrong_order
 
@@ -137,7 +138,8 @@ class Facts:
 def facts_of(state: State, left: Result, right: Result) -> Facts:
     """Return what each method ties, orders and raises in a state of the board.
 
-    left, right: the results of the method on the left of the board and of that on the right.
+    left: the result of the method on the left of the board.
+    right: the result of the method on the right.
     """
     passed = state.right
     pairs = frozenset(
@@ -154,6 +156,7 @@ def facts_of(state: State, left: Result, right: Result) -> Facts:
 def tied(side: Side, pair: tuple[int, int]) -> bool:
     """Return whether a method gives the two answers of a pair the same advantage.
 
+    side: the method's advantages.
     pair: the numbers of the answers.
     """
     return side.level[pair[0]] == side.level[pair[1]]

@@ -54,11 +54,10 @@ def _headlines(facts: Facts) -> Iterator[str]:
 
 
 def _of_right_and_wrong(facts: Facts) -> Iterator[str]:
-    """Yield headlines on right and wrong answers that the method on the left ties, and on what the method on the right
-    makes of them.
+    """Yield headlines on right and wrong answers that the method on the left ties.
 
-    The first headlines are about `facts.pile`, the answers of the one tie that the board outlines; the later ones are
-    about all answers.
+    They say what the method on the right makes of these answers. The first headlines are about `facts.pile`, the
+    answers of the one tie that the board outlines; the later ones are about all answers.
     """
     right, level, name = facts.right or (), facts.chosen.level, facts.chosen.name
     wrong = [i for i in facts.pile if not right[i]]

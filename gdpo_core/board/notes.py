@@ -1,7 +1,7 @@
 """The notes beside the dots of the drop: on the tie that the headline is about, and on where its answers go.
 
-In the drop each answer is a dot, which falls onto the line of one method and slides on to that of the other, each time
-to its advantage there.
+In the drop each answer is a dot. It falls onto the line of one method, to its advantage there, and then slides on to
+its advantage on the line of the other method.
 """
 
 from itertools import pairwise
@@ -13,8 +13,11 @@ APART_ON_A_LINE = 0.25  # how far apart two advantages are that get notes of the
 
 
 def notes(facts: Facts) -> list[dict]:
-    """Return the notes beside the dots. Each is a dict: "side", 0 for the line of the method on the left and 1 for that
-    on the right; "answers", the numbers from 0 of the answers it is about; and "lines", two lines of text.
+    """Return the notes beside the dots, each as a dict with three keys.
+
+    - "side": 0 for the line of the method on the left, 1 for the line of the method on the right;
+    - "answers": the numbers, from 0, of the answers that the note is about;
+    - "lines": two lines of text.
 
     The first note is about `facts.pile`, the tie that the board outlines. If it is a tie of the method on the left,
     further notes say which advantages the method on the right gives the tied answers. If neither method ties answers
@@ -37,8 +40,8 @@ def notes(facts: Facts) -> list[dict]:
 def _overtaken(facts: Facts) -> list[dict]:
     """Return a list with one note, on the right answer that the most wrong answers overtake; [] if none is overtaken.
 
-    A wrong answer overtakes a right one if its advantage is the smaller one under the method on the left and the larger
-    one under the method on the right. The note stands at the line of the method on the left.
+    A wrong answer overtakes a right one if it has the smaller advantage of the two under the method on the left, and
+    the larger one under the method on the right. The note stands at the line of the method on the left.
     """
     level = facts.base.level
     turned = sorted(high for low, high in facts.chosen.wrong_order if level[low] < level[high])
@@ -54,6 +57,8 @@ def _clusters(answers: tuple[int, ...], a: tuple[float, ...]) -> list[list[int]]
     """Return the numbers of answers in lists, one for each cluster on a line of advantages, the lowest first.
 
     Clusters lie more than APART_ON_A_LINE apart.
+
+    answers: the numbers of the answers.
     a: the advantages of all answers of the group.
     """
     ordered = sorted(answers, key=lambda i: a[i])

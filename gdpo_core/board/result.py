@@ -16,13 +16,14 @@ class Result:
 
     explained: each step of the computation.
     collapsed: what the advantages keep of the differences between rewards.
+    advantages: per answer, its advantage.
     parts: (answers, rewards) what each reward adds to the advantage.
     terms: (answers, rewards) what the method adds up, before the weights.
     sums: per answer, the weighted sum of these terms.
     factors: per answer, the number by which GD²PO multiplies this sum, 1 under the other methods.
     level: per answer, the rank of its advantage, 0 = lowest.
-    ties: for each advantage that answers with different marks share, the highest first, a dict with these "answers" and
-        with "mixes", how many combinations of marks they have.
+    ties: a dict for each advantage that answers with different marks share, the highest advantage first. Its "answers"
+        are the numbers of these answers; its "mixes" says how many combinations of marks they have.
     """
 
     explained: Explanation
@@ -44,8 +45,9 @@ class Result:
 
 @lru_cache(maxsize=512)
 def compute(state: State, method: str) -> Result:
-    """Return the numbers of a method, from the marks to the advantages and ties, for a state of the board. Raises
-    InputError where the convention does not define the method. Results are kept for later calls.
+    """Return the numbers of a method, from the marks to the advantages and ties, for a state of the board.
+
+    Results are kept for later calls. Raises InputError where the convention does not define the method.
     """
     convention = gc.CONVENTIONS[state.convention]
     given: dict[str, Any] = {"weights": state.weights, "convention": convention}

@@ -30,7 +30,8 @@ class State:
     """A state of the board.
 
     marks: (answers, rewards).
-    pays, weights: for each reward, what a mark of 1 pays, and the reward's weight.
+    pays: for each reward, what a mark of 1 pays.
+    weights: for each reward, its weight.
     convention: the key of the convention.
     method: the id of the method on the right.
     lengths: how many tokens each answer has, for a convention that averages over tokens.
@@ -83,9 +84,10 @@ def frozen(marks: Sequence[Sequence[float]]) -> Marks:
 def two_values(values: Sequence[float]) -> tuple[float, float] | None:
     """Return the two values, the lower first, between which a reward can be flipped: 0 and h, or −h and h, with h > 0.
 
-    values: those that the reward has in all answers. If all are 0, h is 1; if all are h, the lower value is 0.
+    If all values are 0, h is 1. If all are h, the lower value is 0. The result is None if the values do not fit into
+    such a pair, or if all are below 0.
 
-    The result is None if the values do not fit into such a pair, or if all are below 0.
+    values: the values that the reward has in all answers.
 
     >>> two_values([1, 0, 1]), two_values([-1, 1]), two_values([0, 0]), two_values([0.5, 0, 0.5])
     ((0, 1), (-1, 1), (0, 1), (0, 0.5))

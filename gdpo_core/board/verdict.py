@@ -83,13 +83,15 @@ def _why_zero(facts: Facts) -> str:
 
 
 def _told_apart(facts: Facts) -> str:
-    """Return sentences on which answers the methods tell apart. The first, in bold, says which tie the board outlines,
-    or that neither method has a tie. What follows depends on whose tie it is:
+    """Return sentences on which answers the methods tell apart.
 
-    - the method on the left's: how many advantages each method has for how many combinations of marks;
-    - the method on the right's: how many pairs this method ties, and how many the one on the left, which ties none now,
-      would tie if all marks had equal pay and weight;
-    - neither method's: how many pairs the method on the left would tie if all marks had equal pay and weight.
+    The first, in bold, says which tie the board outlines, or that neither method has a tie. What follows depends on
+    whose tie it is:
+    - For a tie of the method on the left, the sentences say how many advantages each method has for how many
+      combinations of marks.
+    - For a tie of the method on the right, they say how many pairs this method ties. The method on the left ties none
+      then. They say how many pairs it would tie if all marks had equal pay and weight.
+    - If neither has a tie, a sentence says how many pairs the method on the left would tie with equal pay and weight.
     """
     base, chosen = facts.base, facts.chosen
     mixes = count(facts.mixes, *COMBINATION)
@@ -113,8 +115,7 @@ def _told_apart(facts: Facts) -> str:
 
 
 def _levels(facts: Facts) -> str:
-    """Return a sentence on how many different advantages each method gives to the combinations of marks that the
-    answers have.
+    """Return a sentence on how many different advantages each method gives to the answers' combinations of marks.
 
     If the method on the left gives fewer, and all marks are passes and fails of equal pay and weight, the sentence
     first says that they are.
@@ -134,8 +135,9 @@ def _levels(facts: Facts) -> str:
 
 
 def _tied_answers(facts: Facts) -> str:
-    """Return words for the number of answers in the tie that the board outlines, such as "three answers". If both right
-    and wrong answers are among them, the words say how many of each.
+    """Return words for the number of answers in the tie that the board outlines, such as "three answers".
+
+    If both right and wrong answers are among them, the words say how many of each.
     """
     right = sum(facts.right[i] for i in facts.pile) if facts.right else 0
     wrong = len(facts.pile) - right
@@ -162,9 +164,10 @@ def _only_by_pay(facts: Facts) -> str:
 
 
 def _remarks(facts: Facts) -> list[str]:
-    """Return sentences on what else the advantages show, each "" or missing if it does not apply. They are on the
-    distance between the advantages of the two methods, on ties of the method on the right, on the scores' share of the
-    update, and on leave-one-out.
+    """Return sentences on what else the advantages show, each "" or missing if it does not apply.
+
+    They are on the distance between the advantages of the two methods, and on ties of the method on the right. Then
+    come the scores' share of the update, and leave-one-out.
     """
     return [_distances(facts), *_ties_of_the_other(facts), _score(facts), _alone(facts)]
 
@@ -173,8 +176,8 @@ def _ties_of_the_other(facts: Facts) -> list[str]:
     """Return sentences on the ties of the method on the right. The list is empty if that method ties nothing.
 
     They say, where it applies:
-    - of the pairs that the left method ties, how many the right one ties too, if these are some but not all;
-    - if the left method ties any pair, how many other pairs the right one ties;
+    - how many of the pairs that the left method ties the right one ties too, if these are some but not all;
+    - how many other pairs the right method ties, if the left one ties any pair;
     - how many ties of the right method are not exact, because of an ε in its convention;
     - why two rewards are interchangeable to the right method, as `_one_spread` tells.
     """
@@ -224,8 +227,8 @@ def _distances(facts: Facts) -> str:
     """Return a sentence on how far apart the advantages of the two methods are.
 
     If no advantage differs by `SAME` or more, the sentence says just this. Otherwise it is "" if the methods order the
-    answers differently. If they have one order, it says by which factor the advantages of one method are those of the
-    other, or, where no single factor fits, which answer differs most.
+    answers differently. If they have one order, and one factor turns the advantages of the left method into the
+    advantages of the right one, it names the factor. If no single factor fits, it says which answer differs most.
     """
     base, chosen = facts.base, facts.chosen
     if facts.difference < SAME:
@@ -263,8 +266,8 @@ def _alone(facts: Facts) -> str:
     """Return a sentence on a mark in which one answer differs from all others, under a convention with leave-one-out.
 
     The others agree, so they have no spread by which this mark could be divided. The sentence is about the first reward
-    with a weight in which there is such a mark. It is empty under other conventions, for methods that do not normalise
-    each reward, and where no answer has such a mark.
+    with a weight in which one answer differs so. It is empty under other conventions, for methods that do not normalise
+    each reward, and where no answer differs so.
     """
     state = facts.state
     if not CONVENTIONS[state.convention].leave_one_out or not method_named(state.method).decoupled:

@@ -43,9 +43,9 @@ def _not_as_it_stands(facts: Facts, first: str) -> str:
 def _broken(facts: Facts) -> str:
     """Return sentences on the pairs of a right and a wrong answer that the method on the left ties.
 
-    They say in how many of these pairs the method on the right ranks the right answer higher, in how many it ranks the
-    wrong one higher, and how many it ties too. They are empty where there are no such pairs, and where a method gives
-    every answer 0.
+    They say what the method on the right does with these pairs: in how many it ranks the right answer higher, in how
+    many the wrong one, and how many it ties too. The result is "" where there are no such pairs, and where a method
+    gives every answer 0.
     """
     ties, well, badly = len(facts.open_pairs), len(facts.well_broken), len(facts.badly_broken)
     if not ties or facts.base.silent or facts.chosen.silent:
@@ -71,9 +71,9 @@ def _pairs(many: int) -> str:
 def _wrong_order(facts: Facts) -> str:
     """Return a sentence on how many pairs each method has in the wrong order, with a wrong answer above a right one.
 
-    If a method gives every answer 0, only the other one's pairs are counted. Otherwise the sentence is "" where all
-    pairs in the wrong order are ties of the method on the left that the method on the right breaks, since `_broken`
-    tells of these pairs.
+    If a method gives every answer 0, only the pairs of the other method are counted. Otherwise the sentence is "" if
+    `_broken` tells of these pairs already. This is so if only the method on the right has pairs in the wrong order, and
+    the method on the left ties all of them.
     """
     base, chosen = facts.base, facts.chosen
     before, after = len(base.wrong_order), len(chosen.wrong_order)

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite, prod
-from string import Template
 from typing import Any, TypeGuard
 
 from gdpo_core._json import jsonable
 from gdpo_core._words import clip, count, listing, one_line, printable
 from gdpo_core.checking.evaluate import Known, in_force
+from gdpo_core.checking.filling import Filled, values_of
 from gdpo_core.checking.reading import Given, names_of, read_files
 from gdpo_core.checking.recognise import Recognised, parse_trainer, recognise
 from gdpo_core.checking.rules import ABOUT, Condition, Fact, Rules, Runs, Severity, Trap
@@ -22,14 +22,14 @@ _TITLES = {"rewards": "rewards", "kl": "KL", "penalty": "penalty", "filter": "fi
 _NAMED = 8  # how many keys that cannot be read are named
 
 
-class _Sentence(Template):
-    braceidpattern = r"[A-Za-z_][\w.]*"  # in braces a placeholder may be a key of the configuration, with dots
-
-
 @dataclass(frozen=True)
 class FoundTrap:
     """A trap that a configuration holds: what happens, and the line of configuration to write instead.
 
+    id: the name of the trap.
+    severity: one of "error", "warning" and "info".
+    says: what happens.
+    line: the line of configuration to write instead.
     place: where the key that makes the trap stands in the configuration, as file:line; "" where it stands nowhere.
     read_in: the place in the trainer's code or documents where the trap was read.
     """
@@ -46,14 +46,19 @@ class FoundTrap:
 class ConfigCheck:
     """The method, the rewards and the traps of a configuration, as far as it tells them without being run.
 
-    trainer, title: the trainer's id and its name in sentences.
-    version: None where neither the caller nor the configuration gives one.
-    method, convention: their ids, None where gdpo has none for what runs or nothing tells it.
-    rewards, weights: in the order in which the trainer uses them.
-    group_size: the answers to a prompt.
-    groups: the number of groups in a batch step; each of these four is None where it is not told.
+    files: the names of the configuration's files.
+    trainer: the trainer's id.
+    title: the trainer's name in sentences.
+    version: the trainer's version; None where neither the caller nor the configuration gives one.
+    method, convention: the ids of the method and the convention that run. None where gdpo has no id for them, or
+        nothing tells them.
+    rewards: the names of the rewards, in the order in which the trainer uses them; None where they are not told.
+    weights: their weights, in the same order; None where they are not told.
+    group_size: the number of answers to a prompt; None where it is not told.
+    groups: the number of groups in a batch step; None where it is not told.
     facts: sentences, by subject, such as "method" or "batch".
     lines: lines to add to the configuration, so that the run writes a log that can be audited.
+    traps: the traps that the configuration holds, the worst first.
     unread: a text for each key whose value only a run would tell.
     """
 
@@ -92,9 +97,11 @@ class ConfigCheck:
 def check_config(configuration: Given, trainer: str | None = None) -> ConfigCheck:
     """Return what a configuration will run and the traps that it holds; nothing is imported, run or fetched.
 
+    YAML, JSON, shell scripts, Python programs and notebooks are read. A later file overrides an earlier one, and
+    commands and calls override files of values.
+
     configuration: the path of a file; or several paths, whose files are read together; or a mapping from the names of
-        files to their texts. YAML, JSON, shell scripts, Python programs and notebooks are read. A later file overrides
-        an earlier one, and commands and calls override files of values.
+        files to their texts.
     trainer: NAME or NAME==VERSION; by default the configuration tells it.
 
     Raises InputError if that trainer is not known, a file cannot be read, or the configuration is not for exactly one
@@ -108,7 +115,7 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
     asked, version = parse_trainer(trainer)
     recognised = recognise(read_files(configuration), names_of(configuration), asked, version)
     rules, known = recognised.rules, recognised.known
-    fill = _Filled(_values(rules, known), known)
+    fill = Filled(values_of(rules, known), known)
     runs, says_method = _method(rules, known)
     told = runs is None or not runs.stops
     rewards, weights = _rewards(rules, known, runs) if told else (None, None)
@@ -138,14 +145,15 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
     )
 
 
-def _facts(chosen: Mapping[str, Fact], fill: "_Filled", says_rewards: str, says_batch: str) -> dict[str, str]:
+def _facts(chosen: Mapping[str, Fact], fill: Filled, says_rewards: str, says_batch: str) -> dict[str, str]:
     """Return sentences by their titles, in this order: "rewards", "KL", "penalty", "filter", "batch" and "log".
 
     "KL", "penalty" or "filter" is left out where no fact on it holds.
+
     chosen: by subject, a name in ABOUT, the fact on it that holds; there is always one on "log".
     fill: a function that puts values of the configuration into a sentence.
     says_rewards: the sentence on the rewards if no fact has one.
-    says_batch: the one on the batch.
+    says_batch: the sentence on the batch.
     """
     sentences = {about: fill(fact.says, fact.when) for about, fact in chosen.items()}
     middle = {_TITLES[about]: says for about, says in sentences.items() if about not in ("rewards", "log")}
@@ -153,8 +161,10 @@ def _facts(chosen: Mapping[str, Fact], fill: "_Filled", says_rewards: str, says_
 
 
 def _notes(unread: Sequence[str], recognised: Recognised) -> dict[str, str]:
-    """Return notes on a configuration by their keys. "not read" names the keys in `unread`, whose values only a run
-    would tell. "note" says what of the configuration was left out. A key is missing where there is nothing to say.
+    """Return notes on a configuration by their keys.
+
+    "not read" names the keys in `unread`, whose values only a run would tell. "note" says what of the configuration was
+    left out. A key is missing where there is nothing to say.
     """
     notes = {}
     if unread:
@@ -173,7 +183,7 @@ def _method(rules: Rules, known: Known) -> tuple[Runs | None, str]:
         if holds is None:
             return None, _needs(runs.when, known)
         if holds:
-            filled = _Filled({}, known)(runs.says, runs.when)
+            filled = Filled({}, known)(runs.says, runs.when)
             if runs.method is None:
                 return runs, filled
             convention = ALL_CONVENTIONS[runs.convention or "paper"]
@@ -186,7 +196,8 @@ def _needs(when: Sequence[Condition], known: Known) -> str:
     """Return the sentence "It cannot be told without …", with the keys of the conditions `when` whose values are open.
 
     A value is open if only a run tells it, or if it may stand in a file that was not given.
-    known: all entries.
+
+    known: the entries of the configuration.
     """
     keys = dict.fromkeys(c.key for c in when if isinstance(known.value(c.key), Unread))
     return f"It cannot be told without {listing(keys)}."
@@ -196,8 +207,12 @@ def _rewards(rules: Rules, known: Known, runs: Runs | None) -> tuple[tuple[str, 
     """Return the names of the rewards and their weights, in the order in which the trainer uses them.
 
     Each is None where the configuration does not tell it, but weights that are not given are 1 for each named reward.
-    Weights beyond the number of the names are left out; there may also be fewer. Both are None if a method other than
-    GDPO runs, as `runs` says, and a fact in the rules says what this method gets in place of the rewards.
+    Weights beyond the number of the names are left out; there may also be fewer.
+
+    Under some methods the trainer uses something else in place of the rewards, and a fact in the rules says what. If
+    such a fact holds and what runs is not GDPO, names and weights are both None.
+
+    runs: the record of the rules that says what runs, or None.
     """
     fact = _fact(rules, known, "rewards")
     names, weights = (known.values(key) if key else None for key in (rules.rewards, rules.weights))
@@ -243,8 +258,9 @@ def _whole(value: Any) -> int | None:
 
 
 def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> tuple[int | None, str]:
-    """Return how many groups share a batch step, and a sentence on the sizes of a group and of a batch. The number is
-    None where the configuration does not tell it.
+    """Return how many groups share a batch step, and a sentence on the sizes of a group and of a batch.
+
+    The number is None where the configuration does not tell it.
 
     size: the number of answers to a prompt, or None.
     runs: the record of the rules that says what runs, or None.
@@ -272,8 +288,8 @@ def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> t
 def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
     """Return two things: the number of answers in a batch, and whether it is the number of one process alone.
 
-    The second is true if the configuration tells all that is multiplied but the number of processes. The result is
-    (None, False) if more than this number is not told.
+    The second is true if the configuration tells every factor of the number but the number of processes. If more
+    factors are not told, the result is (None, False).
     """
     for keys in rules.answers:
         values = {key: _whole(known.value(key)) for key in keys}
@@ -317,11 +333,12 @@ def _says_trainer(recognised: Recognised) -> str:
 # --- traps -----------------------------------------------------------------------------------------------------------
 
 
-def _traps(recognised: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
+def _traps(recognised: Recognised, fill: Filled) -> Iterator[FoundTrap]:
     """Yield the traps that the configuration holds, the worst first.
 
-    A trap may exist in some versions of the trainer only. If the version is not known, such a trap is yielded if its
-    `if_open` is true, and with the severity info if the newest version no longer has it.
+    A trap may exist in some versions of the trainer only. If the version is not known, such a trap is yielded only if
+    its `if_open` is true. Its severity is then info if the newest version no longer has it.
+
     fill: a function that puts values of the configuration into a sentence.
     """
     held = []
@@ -345,51 +362,10 @@ def _of_versions(trap: Trap) -> str:
     return f" This holds {listing(bounds)}; no version is given."
 
 
-class _Filled:
-    """A function that puts values of the configuration into a sentence.
-
-    values: from a placeholder such as "weights", which is no key of the configuration, to the text that replaces it.
-    known: the configuration, whose keys with a dot are placeholders too.
-    """
-
-    def __init__(self, values: dict[str, str], known: Known) -> None:
-        self.values, self.known = values, known
-
-    def __call__(self, text: str, when: Sequence[Condition]) -> str:
-        """Return a text with its placeholders replaced: ${a.b} by the value of the key a.b, $value by the value of the
-        first condition's key, and those in `values` by their texts. Any other placeholder stays.
-
-        when: the conditions of the fact, the trap or the other rule that the text belongs to.
-        """
-        template = _Sentence(text)
-        values = self.values | ({"value": _written(self.known.value(when[0].key))} if when else {})
-        keys = {name: _written(self.known.value(name)) for name in template.get_identifiers() if "." in name}
-        return template.safe_substitute(values | keys)
-
-
-def _written(value: Any) -> str:
-    return clip(value.text if isinstance(value, Unread) else str(value))
-
-
-def _values(rules: Rules, known: Known) -> dict[str, str]:
-    names, weights = (known.values(key) if key else None for key in (rules.rewards, rules.weights))
-    n, w = (len(x) if isinstance(x, list) else 0 for x in (names, weights))
-    # The weights that are there go to the first rewards, in the order in which the trainers assign them. A reward
-    # without a weight gets 1.
-    fitting = [*(weights[:n] if isinstance(weights, list) else []), *[1.0] * (n - w)]
-    return {
-        "reward_count": count(n, "reward"),
-        "weight_count": count(w, "weight"),
-        "weights": listing(f"{x}" for x in weights) if isinstance(weights, list) else "",
-        "surplus": listing(map(str, weights[n:])) if isinstance(weights, list) else "",
-        "fitting": f"[{', '.join(map(str, fitting))}]",
-        "spaced_fitting": " ".join(f"{x:g}" if isinstance(x, float) else str(x) for x in fitting),
-    }
-
-
 def _unread(rules: Rules, known: Known) -> Iterator[str]:
-    """Yield a text "key = expression (file:line)" for each key of the configuration on which a rule depends, and whose
-    value only a run would tell.
+    """Yield a text "key = expression (file:line)" for each key that matters and whose value only a run would tell.
+
+    A key matters if a rule depends on it.
     """
     records: Sequence[Runs | Fact | Trap] = (*rules.runs, *rules.facts, *rules.traps)
     bearing = {c.key for record in records for c in record.when}

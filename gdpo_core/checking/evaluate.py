@@ -14,10 +14,10 @@ _WORDS = {"true": True, "false": False}
 class Known:
     """The entries of a configuration as its trainer sees them.
 
-    entries: by today's names of the keys.
+    entries: the entries by key, with today's names of the keys.
     defaults: the values of keys that are not given.
-    complete: whether every file on which the configuration builds was given; otherwise the value of a key that is
-        missing cannot be told.
+    complete: whether every file on which the configuration builds was given. If not, the value of a missing key cannot
+        be told.
     version: the version of the trainer, None where it is not known.
     """
 
@@ -99,8 +99,9 @@ def _test(value: Any, c: Condition, known: Known) -> bool | None:
 
 
 def same(value: Any, expected: Any) -> bool:
-    """Return whether two values of a configuration mean the same. The case of a text does not matter, and "true" is
-    True, while a truth value is never the same as a number.
+    """Return whether two values of a configuration mean the same.
+
+    The case of a text does not matter, and "true" is True. A truth value is never the same as a number.
 
     >>> same("GDPO", "gdpo"), same("False", False), same(1, True), same(1, 1.0)
     (True, True, False, True)

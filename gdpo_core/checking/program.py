@@ -1,5 +1,6 @@
-"""A Python program or a notebook, read as a syntax tree and never run: the arguments that configure its trainer, in
-calls and in the commands that it hands to a shell.
+"""A Python program or a notebook, read as a syntax tree and never run.
+
+What is read are the arguments that configure its trainer, in calls and in the commands that it hands to a shell.
 """
 
 import ast
@@ -37,8 +38,8 @@ class _Names:
     """The names of a program, with what they stand for.
 
     values: the expression of each name that is assigned once and not changed.
-    functions: the names of its own functions and classes and of what it imports.
-    origins: from an imported name to the package that it comes from.
+    functions: the names of the program's own functions and classes, and of what it imports.
+    origins: for each imported name, the package that it comes from.
     """
 
     values: dict[str, ast.expr]
@@ -50,6 +51,7 @@ def read_notebook(text: str, file: str) -> list[Source]:
     """Return the sources of entries in a notebook. Its code cells are read as one program, in the way of `read_python`.
 
     A cell that only writes a file, as after %%writefile, is left out (see `written_files`).
+
     file: the name of the file, for errors and places.
 
     Raises InputError if the text is no notebook, or its cells are no Python.
@@ -62,8 +64,9 @@ def read_notebook(text: str, file: str) -> list[Source]:
 def written_files(text: str, file: str) -> dict[str, str]:
     """Return the texts that the cells of a notebook write into files, by the names of these files.
 
-    Such a cell begins with %%writefile NAME or %%file NAME. A later cell replaces what an earlier one wrote, unless it
-    appends with -a.
+    A cell writes a file if it begins with %%writefile NAME or %%file NAME. A later cell replaces what an earlier one
+    wrote. With the option -a it appends to it.
+
     file: the name of the notebook, for errors.
 
     Raises InputError if the text is no notebook.
@@ -114,6 +117,7 @@ def read_python(text: str, file: str, installed: str | None = None) -> list[Sour
 
     A string with such a command counts because the program may hand it to a shell. The sources are in the order of
     their lines.
+
     file: the name of the file, for errors and places.
     installed: the text that is searched for the versions of installed packages, by default the program itself.
 
@@ -147,8 +151,9 @@ def read_python(text: str, file: str, installed: str | None = None) -> list[Sour
 
 
 def _commands(nodes: list[ast.AST], file: str) -> Iterator[Source]:
-    """Yield the sources of entries that stand in strings of a program: in each string with a command that runs a
-    trainer, which the program may hand to a shell.
+    """Yield the sources of entries in strings of a program: one for each string with a command that runs a trainer.
+
+    Such a string counts because the program may hand it to a shell.
 
     nodes: all nodes of the program's syntax tree.
     file: the name of the program's file, for errors and places.
@@ -196,8 +201,8 @@ def _names(nodes: list[ast.AST]) -> _Names:
 def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
     """Yield each name to which a node of the tree assigns a value, with the expression of the value.
 
-    Some values cannot be followed, such as that of a loop's variable or of a list that a call changes. Their name is
-    yielded twice with None, because a name that is yielded more than once counts as changed.
+    Some values cannot be followed, such as the value of a loop's variable or of a list that a call changes. Their name
+    is yielded twice with None, because a name that is yielded more than once counts as changed.
     """
     if isinstance(node, ast.Assign):
         yield from ((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))
@@ -217,9 +222,10 @@ def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
 def _arguments(call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Entry]]:
     """Yield each argument that a call gets by name: its key, and an `Entry` with its value and its place.
 
-    A mapping after ** gives an argument for each key that is a literal, if the program spells the mapping out;
-    otherwise one key that begins with ** stands for them all. The second positional argument of a trainer counts as
-    "reward_funcs".
+    If the program spells out a mapping after **, each key of the mapping that is a literal gives an argument. Otherwise
+    one key that begins with ** stands for all arguments of the mapping. The second positional argument of a trainer
+    counts as "reward_funcs".
+
     names: what the names of the program stand for.
     file: the name of the program's file, for the places.
     """
@@ -250,10 +256,10 @@ def _given(key: str, node: ast.expr, names: _Names, file: str) -> Iterator[tuple
 def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Entry]]:
     """Yield the key and the entry of each attribute that the program assigns to a configuration after making it.
 
-    nodes: all nodes of the tree.
+    nodes: all nodes of the program's syntax tree.
     call: the call that makes the configuration.
     names: what the names of the program stand for.
-    file: the name of the program's file.
+    file: the name of the program's file, for the places.
     """
     configs = {name for name, value in names.values.items() if value is call}
     for node in nodes if configs else ():
@@ -265,12 +271,14 @@ def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -
 
 
 def _updates(nodes: list[ast.AST], call: ast.Call, file: str) -> Iterator[tuple[str, Entry]]:
-    """Yield key and entry of each value that the program puts into a mapping, such as `args`, which it hands to `call`
-    as **args. A value is put in by `args.update(…)` or by `args[key] = …`.
+    """Yield the key and the entry of each value that the program puts into a mapping which it hands to `call` as
+    **args.
 
-    The entries are `Unread`, since only a run would tell whether the values are there.
-    nodes: all nodes of the program's tree.
-    file: the name of the program's file.
+    A value is put in by `args.update(…)` or by `args[key] = …`. The entries are `Unread`, since only a run would tell
+    whether the values are there.
+
+    nodes: all nodes of the program's syntax tree.
+    file: the name of the program's file, for the places.
     """
     mappings = {k.value.id for k in call.keywords if k.arg is None and isinstance(k.value, ast.Name)}
     for node in nodes if mappings else ():
@@ -293,7 +301,7 @@ def _value(node: ast.expr, names: _Names, functions: bool, depth: int = 0) -> An
 
     names: what the names of the program stand for.
     functions: whether the expression stands for reward functions, which then become a list of their names.
-    depth: how many names or lists led to this expression.
+    depth: how many names or lists were entered on the way to this expression.
     """
     if depth > _DEEPEST:
         return Unread(_written(node))
@@ -330,8 +338,9 @@ def _written(node: ast.AST) -> str:
 def _function(node: ast.expr, names: _Names) -> str:
     """Return the name of the reward function that an expression stands for.
 
-    A function has its own name, without the module's, and a reward model that is given as text has that text.
-    `partial(f, …)` has the name of f, any other call has the name of what is called, and a lambda is "<lambda>".
+    A function has its own name, without the name of its module. A reward model that is given as text has that text.
+    `partial(f, …)` has the name of f. Any other call has the name of what is called. A lambda is "<lambda>".
+
     names: what the names of the program stand for.
     """
     if isinstance(node, ast.Constant):

@@ -33,8 +33,9 @@ _OPTION = re.compile(r"^[ \t]*(?:--\w|\+{0,2}[\w.]+\.\w+=)", re.M)
 def read_files(given: Given) -> list[Source]:
     """Return the sources of entries that the files of a configuration hold, in the order of the files.
 
-    given: a path or several, or texts by the names of their files. If a file that is given by its path builds on
-        another file beside it, the sources of the other file come first.
+    If a file that is given by its path builds on another file beside it, the sources of the other file come first.
+
+    given: a path or several, or texts by the names of their files.
 
     Raises InputError.
     """
@@ -68,8 +69,9 @@ def read_text(text: str, file: str) -> list[Source]:
 
 
 def _reader_of(text: str) -> Callable[[str, str], list[Source]]:
-    """Return the function that reads a text, chosen by what the text looks like: JSON, a notebook, a script, a program
-    or YAML.
+    """Return the function that reads a text, chosen by what the text looks like.
+
+    It can look like JSON, a notebook, a script, a program or YAML.
     """
     begun = text.lstrip()[:1]
     if begun == "{":
@@ -82,8 +84,8 @@ def _reader_of(text: str) -> Callable[[str, str], list[Source]]:
 
 
 def _with_commands(source: Source) -> list[Source]:
-    """Return the source of a file of values, followed by a source for each trainer's command that is among these values
-    as text.
+    """Return the source of a file of values, followed by a source for each trainer's command that stands in a value as
+    text.
 
     Files that start jobs on a cluster hold such commands.
     """
@@ -96,12 +98,16 @@ def _with_commands(source: Source) -> list[Source]:
 
 
 def _with_written(sources: Sequence[Source], text: str, file: str) -> list[Source]:
-    """Return the sources of a notebook together with those of the files that its cells write, which stand before them.
+    """Return the sources of a notebook, and before them the sources of the files that its cells write.
 
-    A file counts if the ending of its name is that of a configuration, a program or a script. One that cannot be read,
-    such as a file of data, is passed over. Raises its InputError if there is nothing else in the notebook.
-    sources: those of the notebook's other cells.
-    text, file: the notebook and its name.
+    A file counts if the ending of its name is the ending of a configuration, a program or a script. A file that cannot
+    be read, such as a file of data, is passed over.
+
+    sources: the sources of the notebook's other cells.
+    text: the notebook.
+    file: the name of the notebook.
+
+    Raises the InputError of a file that cannot be read if there is nothing else in the notebook.
     """
     read: dict[str, list[Source]] = {}
     errors: list[InputError] = []
@@ -138,9 +144,10 @@ def _decoded(text: str | bytes, name: str) -> str:
 def _read_path(path: Path, depth: int) -> list[Source]:
     """Return the sources of a file, each after the sources on which it builds. Raises InputError.
 
-    A source may build on files beside this one, whose sources are then in the list too. It keeps in `parents` only the
-    names of files that were not read, because they are not there or because `_PARENTS` files already build on one
-    another.
+    A source may build on files beside this one, whose sources are then in the list too. Its `parents` keep only the
+    names of files that were not read. A file is not read if it is not there, or if `_PARENTS` files already build on
+    one another.
+
     depth: how many files, each building on the next, led to this one; 0 for the file that the caller named.
     """
     try:

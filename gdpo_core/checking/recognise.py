@@ -19,7 +19,9 @@ _VERSION = re.compile(r"v?\d+(\.\d+)*[\w.+-]*", re.ASCII)
 class Recognised:
     """The trainer of a configuration, its version, the rules for this trainer, and the entries of the configuration.
 
-    version: None if it is not known.
+    framework: the trainer.
+    rules: the rules for its configurations.
+    version: the trainer's version, None if it is not known.
     known: the entries, with the trainer's defaults; a key that was renamed has its newest name.
     parents: files on which the configuration builds and which were not given.
     notes: sentences on what was left out, such as a second run.
@@ -59,13 +61,15 @@ def parse_trainer(text: str | None) -> tuple[str | None, str | None]:
 
 
 def recognise(sources: Sequence[Source], files: Sequence[str], asked: str | None, version: str | None) -> Recognised:
-    """Return the trainer that the sources are for, with its version and entries; sources for something else are left
-    out.
+    """Return the trainer that the sources are for, with its version and entries.
 
-    Raises InputError if no trainer is recognised, if there are several, or if it is not the one that the caller names.
+    Sources for something else are left out.
+
     files: the names of the files, for errors.
     asked: the id of the trainer that the caller names, None if none.
-    version: the version that the caller names, else None, which lets the configuration tell it.
+    version: the version that the caller names, None if the configuration is to tell it.
+
+    Raises InputError if no trainer is recognised, if there are several, or if it is not the one that the caller names.
     """
     strong = [_strong(source) for source in sources]
     weak = [_weak(source) for source in sources]
@@ -122,8 +126,9 @@ def name_of(path: str) -> str:
 
 
 def _today(key: str, rules: Rules) -> str:
-    """Return the name that a key has today. It is the key itself, unless the key, or the section that it begins with,
-    has been renamed since.
+    """Return the name that a key has today.
+
+    It is the key itself, unless the key, or the section that it begins with, has been renamed since.
     """
     for old, new in rules.also.items():
         if key == old or (old.endswith(".") and key.startswith(old)):
@@ -132,8 +137,9 @@ def _today(key: str, rules: Rules) -> str:
 
 
 def _version(rules: Rules, sources: Sequence[Source], entries: Mapping[str, Entry]) -> str | None:
-    """Return the version of the trainer that a configuration names, or else the one that its script installs; None
-    where neither tells one.
+    """Return the version of the trainer that a configuration names, or else the version that its script installs.
+
+    The result is None where the configuration tells no version.
 
     entries: the entries of all sources by key; an entry with an older name of a key stands under today's name.
     """

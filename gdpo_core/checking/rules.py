@@ -1,6 +1,6 @@
-"""Rules on the configuration of a trainer, as data: its keys, what they make run, and the traps among them.
+"""Classes for the rules on a trainer's configuration: its keys, what they make run, and its traps.
 
-The rules stand in frameworks.toml, as a table `check` and a list `traps` for each trainer.
+`rules_of` builds them from the table `check` and the list `traps` of a trainer in frameworks.toml.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,18 +17,27 @@ ABOUT = ("rewards", "kl", "penalty", "filter", "log")  # what a fact can be abou
 class Condition:
     """A test on the value of one key, which a configuration passes or not.
 
-    Exactly one field besides `key` is given; it is the test. InputError is raised if none or several are given. A * in
-    the key stands for any text; it is then enough that one of the keys that fit passes the test. A key that is not in
-    the configuration has its default.
+    Exactly one field besides `key` is given; it is the test. A * in the key stands for any text. Then it is enough that
+    one of the keys that fit passes the test. A key that is not in the configuration has its default.
 
-    holds, lacks: an entry that a list must or must not have.
-    like, unlike: a regular expression that must or must not be found in the value.
+    key: the key whose value is tested.
+    equals: the value that the key must have.
+    differs: a value that it must not have.
+    one_of: values of which it must have one.
+    not_one_of: values of which it must have none.
+    holds: an entry that a list must have.
+    lacks: an entry that a list must not have.
+    like: a regular expression that must be found in the value.
+    unlike: a regular expression that must not be found in the value.
+    set: True if the key must be there and not null, False if it must not. If it is False and the key has a *, no key
+        may fit.
     above: the number that the value must exceed.
-    repeats: whether a list must hold something twice, or must not.
-    several: whether a list must have two entries or more, or must not.
-    longer_than: another key, whose list must be shorter than that of `key`.
-    shorter_than: another key, whose list must be longer.
-    set: whether the key must be there and not null, or must not; where it is False and the key has a *, no key may fit.
+    repeats: True if a list must hold something twice, False if it must not.
+    longer_than: another key; its list must be shorter than the list of `key`.
+    shorter_than: another key; its list must be longer than the list of `key`.
+    several: True if a list must have two entries or more, False if it must not.
+
+    Raises InputError if none or several tests are given.
     """
 
     key: str
@@ -56,12 +65,12 @@ class Condition:
 class Runs:
     """A record on what a trainer runs where the conditions `when` hold; of several records the first that holds counts.
 
-    method: the id of the method that runs, None where it has no name here.
-    convention: the id of the convention by which it is computed, None for the paper's.
+    method: the id of the method that runs, None where gdpo has no id for it.
+    convention: the id of the convention by which the method is computed, None for the paper's.
     says: a sentence about what runs.
     read_in: the place in the trainer's code where it was read.
-    stops: whether the check says no more, neither of rewards nor of groups, because what runs compares no group of
-        answers or was not read.
+    stops: whether the check then reports only the trainer, the method, the traps and what it could not read. This is so
+        if what runs compares no group of answers, or was not read.
     """
 
     when: Sequence[Condition] = ()
@@ -77,11 +86,11 @@ class Fact:
     """A sentence about a subject of a trainer, such as its filter or its log, and when it is true.
 
     about: the subject, one of ABOUT.
-    says: the sentence.
-    when: the conditions under which it is true; of several facts on one subject, the first whose conditions hold is
-        used.
-    since: the first version of the trainer of which the sentence is true.
+    when: the conditions under which the sentence is true. Of several facts on one subject, the first whose conditions
+        hold is used.
+    since: the first version of the trainer of which the sentence is true; "" means no bound.
     until: the first version of which it is no longer true; "" means no bound.
+    says: the sentence.
     line: a line of configuration with which the trainer writes a log that can be audited, "" for none.
     read_in: the place in the trainer's code where the fact was read.
     """
@@ -102,9 +111,10 @@ class Fact:
 class Trap:
     """A mistake that a configuration can hold, and when it does: where all conditions `when` hold.
 
-    since: the first version with the trap.
+    since: the first version of the trainer with the trap; "" means no bound.
     until: the first version without it; "" means no bound.
     if_open: whether a trap with a bound is reported where the version is not known.
+    severity: one of "error", "warning" and "info".
     says: what happens.
     line: the line of configuration to write instead.
     read_in: the place in the trainer's code or documents where the trap was read.
@@ -128,25 +138,23 @@ class Trap:
 class Rules:
     """The rules on the configurations of one trainer: how they are recognised, what their keys mean, what can be wrong.
 
-    marks: regular expressions for the programs and calls that run the trainer.
-    keys: patterns of keys that it alone has.
-    common: keys that it shares with other trainers, of which two are enough where nothing else tells the trainer.
-    packages: names under which it is installed.
-    not_keys: patterns of keys that only its forks have, whose rules are not known.
-    own_files: regular expressions for files of the trainer itself, which hold nothing but defaults.
-
-    version_key: the key whose value is the trainer's version.
     read_version: the version in which the rules were read.
+    marks: regular expressions for the programs and calls that run the trainer.
+    keys: patterns of keys that only this trainer has.
+    common: keys that it shares with other trainers. Two of them are enough where nothing else tells the trainer.
+    not_keys: patterns of keys that only its forks have. The rules of the forks are not known.
+    packages: names under which the trainer is installed.
+    version_key: the key whose value is the trainer's version.
+    own_files: regular expressions for files of the trainer itself, which hold nothing but defaults.
     defaults: the values of keys that are not given.
-    also: from an older name of a key to today's name, or from the beginning of older names, with a dot at its end, to
+    also: for each older name of a key, today's name. A name with a dot at its end is the beginning of names, and gives
         today's beginning.
-    rewards, weights: the keys that name the rewards and their weights.
-
+    rewards: the key that names the rewards.
+    weights: the key with their weights.
     group_size: the key with the number of answers to a prompt.
     groups: the key with the number of groups that share a batch step.
-    answers: lists of keys, the product of whose values is the number of answers that share a batch step. Of these lists
-        the first counts in which all keys have known values; an unknown number of processes counts as 1.
-
+    answers: lists of keys. The product of the values of a list is the number of answers that share a batch step. The
+        first list counts in which all keys have known values; an unknown number of processes counts as 1.
     runs: which method the trainer runs under which conditions.
     facts: sentences that are true under conditions.
     traps: mistakes that a configuration can hold.

@@ -50,14 +50,15 @@ def _is_huge(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Source:
-    """Settings that stand together: those of a file of values, of one command of a script, or of one call of a program.
+    """Settings that stand together in one file of values, one command of a script, or one call of a program.
 
-    entries: by key.
-    mark: the program or call that the entries are for, such as "python3 -m verl.trainer.main_ppo" or "trl.GRPOConfig",
-        and "" for a file of values.
+    file: the name of the file.
+    entries: the entries by key.
+    mark: the program or call that the entries are for, such as "python3 -m verl.trainer.main_ppo" or "trl.GRPOConfig".
+        "" for a file of values.
     place: where that command or call stands, as file:line.
     parents: names of files, or words for the arguments of a function, which may hold further entries and were not read.
-    packages: from the name of a package that the file installs to its version.
+    packages: for each package that the file installs, its version.
     """
 
     file: str
@@ -81,8 +82,9 @@ def installed_by(text: str) -> dict[str, str]:
 
 
 def flatten(value: Mapping[Any, Any], place: str, prefix: str = "") -> Iterator[tuple[str, Entry]]:
-    """Yield the key and the entry of each value in nested mappings; the key joins the keys on the way with dots. An
-    empty mapping counts as a value.
+    """Yield the key and the entry of each value in nested mappings; the key joins the keys on the way with dots.
+
+    An empty mapping counts as a value.
 
     place: where the outermost mapping stands, which becomes the place of every entry.
     prefix: a text before every key.

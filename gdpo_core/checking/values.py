@@ -58,11 +58,12 @@ def read_yaml(text: str, file: str) -> Source:
 def read_json(text: str, file: str) -> Source:
     """Return the entries of a JSON text as a `Source`.
 
+    The lines of entries come from a parser of YAML. If it refuses the text, the place of an entry is the file alone.
+
     file: the name of the file, with which errors and the places of entries begin.
 
     Raises InputError where the text cannot be parsed, is no object, or has too many values. The error names the file,
-    and for most faults of parsing the line. The lines of entries come from a parser of YAML. Where it refuses the text,
-    the place of an entry is the file alone.
+    and for most faults of parsing the line.
     """
     try:
         value = json.loads(text)
@@ -123,8 +124,9 @@ def _numbers(value: Any) -> Any:
 
 
 class _Reader:
-    """A reader of the nodes of a YAML file. It counts them and refuses too many, since aliases let a short file stand
-    for any number of nodes.
+    """A reader of the nodes of a YAML file.
+
+    It counts them and refuses too many, since aliases let a short file stand for any number of nodes.
     """
 
     def __init__(self, file: str) -> None:
@@ -190,8 +192,8 @@ def _expect_shallow(text: str, file: str) -> None:
 def _parents(entries: dict[str, Entry]) -> tuple[str, ...]:
     """Return the YAML files that NeMo-RL's key `defaults` names, one or a list; () without that key.
 
-    Entries whose names do not end like those of YAML files, as in Hydra's list of groups, are left out: they belong to
-    the trainer's package.
+    Entries whose names do not end as the name of a YAML file does are left out. Hydra's list of groups has such
+    entries, which belong to the trainer's package.
     """
     given = entries.get("defaults")
     named = given.value if given else None
@@ -200,10 +202,10 @@ def _parents(entries: dict[str, Entry]) -> tuple[str, ...]:
 
 
 def _resolved(entries: dict[str, Entry]) -> dict[str, Entry]:
-    """Return the entries after references were followed: a value that is nothing but ${key} becomes the value of that
-    key.
+    """Return the entries after references were followed.
 
-    A reference that leads to no readable value stays as it is.
+    A value that is nothing but ${key} is a reference; it becomes the value of that key. A reference that leads to no
+    readable value stays as it is.
     """
 
     def follow(entry: Entry) -> Entry:
