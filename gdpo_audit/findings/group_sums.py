@@ -1,8 +1,6 @@
 """The sums of each group of some batches: what its rewards, methods and logged advantages add up to."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +8,7 @@ import polars as pl
 import torch
 from torch import Tensor
 
+from gdpo_audit.findings.grouped import Grouped
 from gdpo_audit.findings.impossible import impossible
 from gdpo_audit.findings.selection import Deviations, Selected, deviations_of, ungated_column
 from gdpo_audit.findings.sums import Array, Basis, LengthSums, LoggedSums, MethodSums, RewardSums, Sums
@@ -17,86 +16,12 @@ from gdpo_audit.findings.thresholds import FAINT_STD, FEW_VALUES
 from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.recipe.recipe import TOLERANCE, Tensors, compare, hidden_groups, same_direction, starts_of
 from gdpo_core import _pairs
-from gdpo_core._groups import Batch, skipping_missing
-from gdpo_core._statistics import centre, std_of
 from gdpo_core.registry import advantages_without_eps, method_for
 from gdpo_core.ties import break_even_of, update_sums
 
 # The search for a break-even weight has at most so many rounds, and it ends when a round changes the weight by less
 # than this part of it.
 _ROUNDS, _NEAR = 100, 1e-9
-
-
-@dataclass(frozen=True)
-class Grouped:
-    """Hold several batches whose advantages are computed together, and sum up numbers of their responses by group."""
-
-    batch: Batch
-    starts: Array  # (groups,) the first response of each group
-    masked: Tensor | None = None  # (responses,) whether a mask took a response's advantage from the update
-
-    @cached_property
-    def rewarded(self) -> Tensor:
-        """(prompts, rollouts) or (responses,) whether a response has at least one reward."""
-        return ~self.batch.rewards.isnan().all(0)
-
-    @cached_property
-    def blocks(self) -> list[_pairs.Block]:
-        """The groups in blocks, each of groups of similar sizes."""
-        return _pairs.blocks_of(self.batch)
-
-    def per_group(self, x: Tensor) -> Tensor:
-        """Return (…, groups) the sum over each group of x, which is (…, prompts, rollouts) or (…, responses)."""
-        return self.flat(self.batch.group.total(x))
-
-    def count(self, x: Tensor) -> Tensor:
-        """Return (groups,) the number of responses in each group for which x is true.
-
-        x: a boolean per response, either (responses,) or in the shape of one reward in the batch.
-        """
-        return self.per_group(x.view(self.batch.rewards.shape[1:]).to(self.batch.rewards)).long()
-
-    def lowest(self, x: Tensor) -> Tensor:
-        """Return (…, groups) the lowest value in each group.
-
-        x: a value per response.
-        """
-        return self.flat(self.batch.group.lowest(x))
-
-    def highest(self, x: Tensor) -> Tensor:
-        """Return (…, groups) the highest value in each group.
-
-        x: a value per response.
-        """
-        return -self.lowest(-x)
-
-    def silent(self, x: Tensor) -> Tensor:
-        """Return (groups,) whether every value in a group is 0, where NaN is not 0.
-
-        x: a value per response.
-        """
-        return self.lowest(-x.abs()) == 0
-
-    def per_response(self, x: Tensor) -> Tensor:
-        """Return numbers per group, (…, groups), in a shape that broadcasts against a number per response."""
-        return x[..., None] if self.batch.index is None else self.batch.group.broadcast(x)
-
-    def centred(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return two tensors. The first, (…, groups), is the std of each group, with n − 1 and without NaN. The second,
-        in the shape of x, is each value minus the mean of its group, and 0 where x is NaN.
-
-        x: a value per response.
-        """
-        group = self.batch.group
-        over = skipping_missing(group) if bool(x.isnan().any()) else group
-        distance = centre(x, over)[1]
-        return self.flat(std_of(distance, over, ddof=1)), distance.nan_to_num_(nan=0.0)
-
-    def flat(self, x: Tensor) -> Tensor:
-        """Return x, the result of a reduction over groups, in the shape (…, groups). If prompts are an axis of the
-        batch, x has a last axis of length 1, which is dropped.
-        """
-        return x.squeeze(-1) if self.batch.index is None else x
 
 
 def token_lengths(table: pl.DataFrame) -> Array:

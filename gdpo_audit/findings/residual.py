@@ -15,7 +15,8 @@ from torch import Tensor
 from gdpo_audit.findings.thresholds import MERGED
 from gdpo_audit.findings.words import weights_in_words
 from gdpo_audit.recipe.recipe import Tensors, grid_of, hidden_groups, tensors_of
-from gdpo_audit.recipe.weights import Terms, separating, solution_of, terms_of
+from gdpo_audit.recipe.terms import Terms, terms_of
+from gdpo_audit.recipe.weights import separating, solution_of
 from gdpo_core._words import count, listing, number, percent
 from gdpo_core.conventions import PAPER
 

@@ -10,7 +10,8 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from gdpo_audit.findings.group_sums import Grouped, sums_of_groups, token_lengths
+from gdpo_audit.findings.group_sums import sums_of_groups, token_lengths
+from gdpo_audit.findings.grouped import Grouped
 from gdpo_audit.findings.sums import (
     Array,
     Basis,

@@ -6,10 +6,12 @@ from dataclasses import replace
 import polars as pl
 import torch
 
+from gdpo_audit.recipe.attempts import candidates
 from gdpo_audit.recipe.guesses import FITTED, along_direction, degrees_of_freedom
 from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, compare_with, tensors_of
-from gdpo_audit.recipe.solve import SPARE, candidates
-from gdpo_audit.recipe.weights import solution_of, terms_of
+from gdpo_audit.recipe.solve import SPARE
+from gdpo_audit.recipe.terms import terms_of
+from gdpo_audit.recipe.weights import solution_of
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
 
 LAST_CHANGES = {"gdpo": ("factor",), "grpo_batch_std": ("factor",), "grpo": ("whitened", "factor")}

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from gdpo_audit.recipe.recipe import Tensors
-from gdpo_audit.recipe.weights import Solution, Terms
+from gdpo_audit.recipe.terms import Terms
+from gdpo_audit.recipe.weights import Solution
 
 # The largest standard errors: of a known weight, relative to it; of a weight of 0, relative to the largest weight; and
 # of a known scale.

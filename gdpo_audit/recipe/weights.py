@@ -12,126 +12,27 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gdpo_audit.recipe.recipe import TOLERANCE, Tensors
-from gdpo_audit.recipe.round_off import float32_error
+from gdpo_audit.recipe.terms import BOUND, FLOAT32, Terms
 from gdpo_core._groups import Batch
 from gdpo_core.conventions import Convention
-from gdpo_core.registry import method_for, method_named, undivided_terms
+from gdpo_core.registry import method_for
 
-# The relative round-off of logged advantages; the bound of `float32_error` is about 6 times as large.
-FLOAT32 = 2e-7
-_BOUND = 6
 # The part of the variance of Xw orthogonal to a that counts as round-off of the log.
 _ORTHOGONAL = 1e-7
 # The part of the rewards' variance below which the variance of a combination of them is round-off.
 _NOTHING = 1e-11
-_LARGEST = 1e100  # the largest advantage; a larger number is none, as its square is infinite
 # The relative error of the scale where a method divides by nothing.
 _SCALE_UNDIVIDED = 1e-5
 _BATCHES_TRIED = 32
 _ROUNDS = 200
 # The methods that divide by nothing after they added up.
 UNDIVIDED = ("grpo_no_std", "mo_grpo")
-# The methods that divide what they added up by a number of each group, and those that add no eps to their divisor.
-BY_GROUP, WITHOUT_EPS = ("grpo", "max_rl"), (*UNDIVIDED, "max_rl")
+# The methods that add no eps to their divisor.
+WITHOUT_EPS = (*UNDIVIDED, "max_rl")
 # The factor by which the error of weights is larger than chance makes it where it repeats itself.
 _REPEATED = 3
 # The part of a unit's divisor by which it may be off, in addition to rounding.
 _DIVISOR_OFF = 1e-3
-
-
-@dataclass(frozen=True)
-class Terms:
-    """The terms that a method multiplies by the weights and adds up to one sum per response, and the method's units. A
-    unit is a set of responses whose sums the method divides by one number: a group or a batch.
-    """
-
-    x: Tensor  # (rewards, responses); 0 where the response takes no part
-    a: Tensor  # (responses,) logged advantages, 0 where the response takes no part
-    included: Tensor  # (responses,) 1 where the response counts, else 0
-    unread: Tensor  # (responses,) whether an advantage other than 0 is logged although the method can compute none
-    round_off: Tensor  # (responses,) how large the round-off in x is, divided by that of the number 1
-    rounding: Tensor  # (responses,) how far a may be from what it was before it was rounded; 0 where it takes no part
-    unit: Tensor  # (responses,) the unit of each response: a group or a batch
-    shifted: bool  # whether a mean of the unit that x does not show may have been subtracted
-    batch: Tensor  # (units,) the batch of each unit
-
-    def total(self, value: Tensor) -> Tensor:
-        """Return (…, units) the sums of a value over the responses of each unit.
-
-        value: (…, responses).
-        """
-        return value.new_zeros(*value.shape[:-1], len(self.batch)).index_add_(-1, self.unit, value)
-
-    def mean(self, value: Tensor, trust: Tensor) -> Tensor:
-        """Return (…, responses), for each response, the mean of a value over its unit (a group or a batch). Return 0
-        everywhere unless `shifted`.
-
-        value: (…, responses).
-        trust: (responses,) the weight of each in that mean.
-        """
-        if not self.shifted:
-            return torch.zeros_like(value)
-        weight = self.total(trust)
-        return (self.total(value * trust) / weight.masked_fill(weight == 0, 1))[..., self.unit]
-
-    def different(self, some: Tensor, group: Tensor) -> int:
-        """Return the sum over all groups of how many different terms the responses of a group have. A response's term
-        is a vector of one number per reward.
-
-        some: (responses,) the responses that count.
-        group: (responses,) the group of each response.
-        """
-        draw = torch.rand(len(self.x), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-        mark = (self.x.T @ draw * 1e6).round()[some]  # equal for equal terms
-        return torch.unique(torch.stack([group[some].to(mark), mark]), dim=1).shape[1]
-
-    def live_batches(self, batches: int) -> Tensor:
-        """Return (batches,) whether each batch shows anything of the weights. It does if a response with a logged
-        advantage has a term other than 0 for some reward, as where that reward varies in its group.
-
-        batches: the number of batches.
-
-        A batch also counts if the log has an advantage other than 0 where the method gives none, since values are
-        missing.
-        """
-        varying = self.total(((self.x != 0).any(0) | self.unread).double())
-        return varying.new_zeros(batches).index_add_(0, self.batch, varying) > 0
-
-
-def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
-    """Return the terms that a method adds up. They are the z-scores of each reward if the method computes them, else
-    each reward minus the mean that the method subtracts, not divided by anything.
-
-    log: the logged advantages.
-    batch: the rewards.
-    """
-    count, groups, logged = len(batch.rewards), log.group_of_response, log.advantages
-    formula, batch = method_for(method, batch)
-    if formula.decoupled:
-        steps = formula.in_groups(batch)
-        x, nothing = steps.group.value, steps.sums.isnan()
-        round_off = float32_error("mo_grpo", batch, steps)
-    else:
-        x = undivided_terms(method, batch)
-        nothing = x.isnan().any(0)
-        size = x.nan_to_num().square().flatten(1).mean(1).sqrt()
-        alike = batch.with_weights(1 / size.masked_fill(size == 0, torch.inf))
-        round_off = float32_error("grpo_no_std", alike, method_named("grpo_no_std").in_groups(alike))
-    x, nothing, there = x.nan_to_num().reshape(count, -1), nothing.flatten(), logged.abs() <= _LARGEST
-    unread, nothing = nothing & there & (logged.abs() > TOLERANCE), nothing | ~there
-    by_group = method in BY_GROUP or (method == "gdpo" and batch.convention.last_step == "group")
-    return Terms(
-        x=x.masked_fill(nothing, 0),
-        a=logged.masked_fill(nothing, 0),
-        included=(~nothing).to(x),
-        unread=unread,
-        rounding=log.rounding.masked_fill(nothing, 0),
-        round_off=round_off.flatten().nan_to_num().expand(len(groups)) / (_BOUND * FLOAT32),
-        unit=groups if by_group else log.batch_of_response,
-        shifted=formula.over_batch is not None and method != "grpo_batch_std",
-        batch=log.batch if by_group else torch.arange(log.batches),
-    )
 
 
 @dataclass(frozen=True)
@@ -203,8 +104,8 @@ def solution_of(terms: Terms, batches: int) -> Solution:
     directions = directions - null_space @ (null_space.T @ directions)
     if directions.shape[1] > 1:
         return Solution(null_space, torch.linalg.qr(directions)[0], fits, size, unsolved.error)
-    # The residual per response, but at least the usual round-off; the bound allows _BOUND times that.
-    residual = (torch.maximum(value[0], round_off / _BOUND**2) / terms.included.sum()).sqrt()
+    # The residual per response, but at least the usual round-off; the bound allows BOUND times that.
+    residual = (torch.maximum(value[0], round_off / BOUND**2) / terms.included.sum()).sqrt()
     error = _per_reward((across.square() / value[~small]).sum(1).sqrt()[:, None] * residual, size)[:, 0]
     if bool(terms.rounding.any()):  # responses with equal rewards are rounded alike, so their errors do not average out
         error = _REPEATED * error
@@ -274,7 +175,7 @@ def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
     along, square = total(x * a).T, total(a * a)  # (units, rewards), (units,)
     square = square.masked_fill(square == 0, 1)
     orthogonal = every - along[:, :, None] * along[:, None, :] / square[:, None, None]
-    round_off = total(trust * (_BOUND * FLOAT32 * terms.round_off).square())
+    round_off = total(trust * (BOUND * FLOAT32 * terms.round_off).square())
     rounding = total(trust * terms.rounding.square())[:, None, None] / square[:, None, None] * every
     sums = (every, orthogonal, along / square.sqrt()[:, None], round_off, rounding)
     return _Moments(*(v.new_zeros(batches, *v.shape[1:]).index_add_(0, terms.batch, v) for v in sums))
@@ -360,7 +261,7 @@ def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tup
         std = (steps.group if method == "grpo" or steps.batch is None else steps.batch).std.flatten()
         trust = torch.where(std > 0, trust / std.square(), 0).nan_to_num()
     left = _median(by - std, trust)
-    off = _DIVISOR_OFF + 2 * rounding + _BOUND * FLOAT32 * round_off.sqrt() * square.sqrt() / along
+    off = _DIVISOR_OFF + 2 * rounding + BOUND * FLOAT32 * round_off.sqrt() * square.sqrt() / along
     near = (by - std - max(left or 0, 0)).abs() <= off * by
     fits = ((near & (trust > 0)).sum() / (trust > 0).sum().clamp(min=1)).item()
     if eps == 0 or left is None or left <= 0:
