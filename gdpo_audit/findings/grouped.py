@@ -26,11 +26,14 @@ class Grouped:
 
     @cached_property
     def blocks(self) -> list[_pairs.Block]:
-        """The groups in blocks, each of groups of similar sizes."""
+        """The groups, cut into blocks of groups of similar sizes."""
         return _pairs.blocks_of(self.batch)
 
     def per_group(self, x: Tensor) -> Tensor:
-        """Return (…, groups) the sum over each group of x, which is (…, prompts, rollouts) or (…, responses)."""
+        """Return (…, groups) the sum of x over each group.
+
+        x: (…, prompts, rollouts) or (…, responses) a value per response.
+        """
         return self.flat(self.batch.group.total(x))
 
     def count(self, x: Tensor) -> Tensor:
@@ -62,12 +65,17 @@ class Grouped:
         return self.lowest(-x.abs()) == 0
 
     def per_response(self, x: Tensor) -> Tensor:
-        """Return numbers per group, (…, groups), in a shape that broadcasts against a number per response."""
+        """Return x in a shape that broadcasts against a number per response.
+
+        x: (…, groups) numbers per group.
+        """
         return x[..., None] if self.batch.index is None else self.batch.group.broadcast(x)
 
     def centred(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return two tensors. The first, (…, groups), is the std of each group, with n − 1 and without NaN. The second,
-        in the shape of x, is each value minus the mean of its group, and 0 where x is NaN.
+        """Return two tensors: the std of each group, and the distance of each value from the mean of its group.
+
+        The std, (…, groups), divides by n − 1 and leaves out NaN. The distance has the shape of x, and is 0 where x is
+        NaN.
 
         x: a value per response.
         """
@@ -77,7 +85,11 @@ class Grouped:
         return self.flat(std_of(distance, over, ddof=1)), distance.nan_to_num_(nan=0.0)
 
     def flat(self, x: Tensor) -> Tensor:
-        """Return x, the result of a reduction over groups, in the shape (…, groups). If prompts are an axis of the
-        batch, x has a last axis of length 1, which is dropped.
+        """Return x in the shape (…, groups).
+
+        If prompts are an axis of the batch, x has a last axis of length 1, which is dropped. Otherwise x comes back
+        unchanged.
+
+        x: the result of a reduction over groups.
         """
         return x.squeeze(-1) if self.batch.index is None else x

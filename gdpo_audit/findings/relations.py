@@ -15,8 +15,8 @@ def relations_of(rewards: Sequence[str], totals: Sums[float]) -> Iterator[Relati
     """Yield each reward that is a weighted sum of earlier rewards, inside every group, and up to a constant in each
     group.
 
-    Each comes as a pair of its name and a dict from the names of the earlier rewards to their weights, in which weights
-    next to 0 are left out. Rewards that vary in too few groups, or that too few responses hold, are passed over.
+    Each comes as a pair of its name and a dict from the names of the earlier rewards to their weights. Weights next to
+    0 are left out of the dict. Rewards that vary in too few groups, or that too few responses hold, are passed over.
 
     rewards: all names, in the order of the sums.
     totals: the sums over all batches that count.

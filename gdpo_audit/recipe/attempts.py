@@ -46,11 +46,7 @@ Solved = tuple[Terms, Solution]
 
 @dataclass(frozen=True)
 class Attempt:
-    """A recipe that was tried, with weights for one method and convention.
-
-    share, error: in which share of the batches it reproduces the log, and with which root mean square error.
-    complexity: about how many digits its weights have.
-    """
+    """A recipe that was tried, with weights for one method and convention, and how well it fits the log."""
 
     recipe: Recipe
     complexity: int  # 0 for weights that were asked for or are ones; FITTED for weights that are not round
@@ -62,8 +58,8 @@ class Attempt:
         """The complexity of the weights, as far as they are known. Likely attempts are ranked by it, the lowest first,
         because a false recipe needs weights of many digits, which fit only by luck.
 
-        It is 0 if no weight is known, as where only the signs of the advantages are to be explained, or if the only
-        known weight is known up to a factor.
+        It is 0 if no weight is known, as where only the signs of the advantages are to be explained. It is also 0 if
+        the only known weight is known up to a factor.
         """
         known = len(self.recipe.weights) - len(self.recipe.unknown)
         return 0 if known <= self.recipe.up_to_scale else self.complexity
@@ -74,10 +70,11 @@ def attempts_on(
 ) -> Iterator[Attempt]:
     """Yield for each method and convention the best attempt with them, if it reproduces enough of the log.
 
+    log: the logged advantages and rewards.
     conventions: keys of ALL_CONVENTIONS, the likeliest first.
     given: weights to try first, or None.
-    by_chance: whether to yield attempts also on a log with no more equations than unknowns, which chance alone may make
-        fit.
+    by_chance: whether to yield attempts also on a log with no more equations than unknowns. There, chance alone may
+        make an attempt fit.
     """
     few_sizes = has_few_sizes(log)
     solved: dict[tuple[object, ...], Solved] = {}
@@ -101,13 +98,17 @@ def has_few_sizes(log: Tensors) -> bool:
 
 
 def candidates(log: Tensors, conventions: Sequence[str]) -> Iterator[tuple[str, str, tuple[object, ...]]]:
-    """Yield methods and conventions to try, the likeliest first: the id of a method, the key of a convention, and a key
-    for the terms that the method adds up. A pair that computes the same as an earlier one on this log is left out, and
-    so is GDPO by tokens where the log has no lengths.
+    """Yield methods and conventions to try, the likeliest first.
 
+    Three things come for each: the id of the method, the key of the convention, and a key for the terms that the method
+    adds up. Candidates with the same third item add up the same terms, so that the weights need to be solved for only
+    once.
+
+    A pair that computes the same as an earlier one on this log is left out, and so is GDPO by tokens where the log has
+    no lengths.
+
+    log: the logged rewards, which tell what points of a convention make a difference.
     conventions: keys of ALL_CONVENTIONS, the likeliest first.
-
-    Candidates with the same third item add up the same terms, so that the weights need to be solved for only once.
     """
     missing, count = log.rewards.isnan(), log.rewards.shape[-1]
     any_missing, any_empty = bool(missing.any()), bool(missing.all(-1).any())
@@ -141,6 +142,8 @@ def attempt_with(
 ) -> Attempt | None:
     """Return the attempt with the best weights for one method and convention; None if these cannot have made the log.
 
+    log: the logged advantages and rewards.
+    method, convention: the id of the method and the key of the convention.
     given: weights to try first, or None.
     solved: the terms of the method, and the weights that fit them.
     by_chance: whether a fit counts that chance alone may have made, as the log has no more equations than unknowns.
@@ -188,11 +191,15 @@ class _Trial:
 
 
 def _trial_of(batch: Batch, method: str, given: Weights | None, solved: Solved, solvable: bool) -> _Trial | None:
-    """Return the weights to try with one method and convention. None if, by the logged advantages, too few units were
-    divided as the method divides. Units are the groups, or the batches if the method divides over these.
+    """Return the weights to try with one method and convention.
 
+    None if, by the logged advantages, too few units were divided as the method divides. Units are the groups, or the
+    batches if the method divides over these.
+
+    batch: the rewards, with the convention.
+    method: the id of the method.
     given: weights to try first; None for 1 each.
-    solved: the terms of the method and the weights solved from them.
+    solved: the terms of the method, and the weights solved from them.
     solvable: whether weights could be solved for; if not, only `given` and weights of 1 are tried.
     """
     terms, solution = solved
@@ -215,11 +222,14 @@ def _trial_of(batch: Batch, method: str, given: Weights | None, solved: Solved, 
 
 
 def best_of(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt]:
-    """Return the attempts that are about as good as the best one, in their order. Such an attempt has a share of at
-    least 98 % of the largest one. Its error is at most `EXACT`, or at most `slack` times the smallest error, which
-    counts as no smaller than what the rounding of the log explains.
+    """Return the attempts that are about as good as the best one, in their order.
+
+    Such an attempt has a share of at least 98 % of the largest one. Its error is at most `EXACT`, or at most `slack`
+    times the smallest error. The smallest error counts as no smaller than the rounding of the log explains.
 
     attempts: one or more.
+    slack: how many times the smallest error an error may be.
+    log: the logged advantages, and how coarsely they are rounded.
     """
     most = max(attempt.share for attempt in attempts)
     attempts = [attempt for attempt in attempts if attempt.share >= 0.98 * most]
@@ -230,10 +240,15 @@ def best_of(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt
 
 
 def judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float, float]:
-    """Return how well a method makes the logged advantages: in what share of the live batches it makes all of them, and
-    its root mean square error in these batches. Return 0 and infinity if there are none, or if they are only some and
-    its errors there are not far below the advantages.
+    """Return two numbers that say how well a method makes the logged advantages. The first is the share of the live
+    batches in which it makes all of them, the second its root mean square error in these batches.
 
+    Return 0 and infinity if it makes all advantages of no live batch. Return them too if it does so in only some of the
+    live batches, and its errors there are not far below the advantages.
+
+    log: the logged advantages.
+    batch: the rewards, with the convention and the weights.
+    method: the id of the method.
     live: (batches,) whether a batch says anything on the weights.
     """
     comparison = compare_with(log, method, batch)

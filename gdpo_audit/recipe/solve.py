@@ -33,12 +33,16 @@ def solve(
     tables: Sequence[pl.DataFrame], rewards: Sequence[str], framework: str, weights: Sequence[float] | None = None
 ) -> Recipe | None:
     """Return the recipe that reproduces the logged advantages in the most batches of some tables, or in about as many
-    with simpler weights. None if none does so in enough of them, at least a third, or if no table has advantages.
+    with simpler weights.
 
+    None if no recipe does so in enough batches, at least a third of them, or if no table has advantages. If the weights
+    change during the run, the recipe has those that fit the most batches. If recipes with different weights make the
+    same advantages, the weights that differ are marked as unknown, unless they are the given ones.
+
+    tables: the responses, in batches.
+    rewards: the names of the rewards.
     framework: the id of the framework whose conventions are tried first; an unknown id raises InputError.
-    weights: one per reward, tried first. If the weights change during the run, the recipe has those that fit the most
-        batches. If recipes with different weights make the same advantages, the weights that differ are marked as
-        unknown, unless they are the given ones.
+    weights: one per reward, tried first.
     """
     tables = [table for table in tables if "advantage" in table.columns]
     if not tables:
@@ -75,6 +79,10 @@ def solve_weights(tables: Sequence[pl.DataFrame], rewards: Sequence[str], like: 
     tables.
 
     None if no weights do, if the tables hold too few numbers to tell, or if they leave every weight open.
+
+    tables: the responses of the batches that the recipe has to explain.
+    rewards: the names of the rewards.
+    like: the recipe whose method and convention are kept.
     """
     log = replace(tensors_of(pl.concat(tables), rewards), grid=like.grid)
     terms = terms_of(log, log.read(ALL_CONVENTIONS[like.convention]), like.method)
@@ -107,10 +115,12 @@ def same_weights(first: Recipe, second: Recipe) -> bool:
 
 
 def _search(log: Tensors, conventions: Sequence[str], given: Weights | None) -> Attempt | None:
-    """Return the first attempt that reproduces the whole log exactly with simple weights. If there is none, return the
-    one with the simplest weights among those that reproduce the log about as well as the best. None if none reproduces
-    enough of it.
+    """Return the first attempt that reproduces the whole log exactly with simple weights.
 
+    If there is none, return the one with the simplest weights among those that reproduce the log about as well as the
+    best. None if none reproduces enough of it.
+
+    log: the logged advantages and rewards.
     conventions: keys of ALL_CONVENTIONS, the likeliest first.
     given: weights to try first, or None.
     """
@@ -127,11 +137,14 @@ def _search(log: Tensors, conventions: Sequence[str], given: Weights | None) -> 
 
 def _agree(log: Tensors, chosen: Attempt, alternatives: Iterator[Attempt]) -> Recipe:
     """Return the simplest recipe that makes the logged advantages, or the chosen one if the advantages are rounded.
-    Other recipes may make them too. What differs in these is marked: a weight as unknown, the scale as open, and the
-    convention as open if the advantages are rounded.
 
+    Other recipes may make them too. If one of them has another weight or another scale, the returned recipe marks this
+    weight as unknown, or the scale as open. If the advantages are rounded, it also marks the convention as open where
+    another one makes them.
+
+    log: the logged advantages and rewards.
     chosen: the attempt that was found.
-    alternatives: any attempts.
+    alternatives: other attempts, of any method and convention.
     """
     recipe, count = chosen.recipe, len(chosen.recipe.weights)
     made_by, readings = (recipe.method, recipe.convention), [chosen]

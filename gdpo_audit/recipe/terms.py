@@ -46,7 +46,7 @@ class Terms:
         everywhere unless `shifted`.
 
         value: (…, responses).
-        trust: (responses,) the weight of each in that mean.
+        trust: (responses,) the weight of each response in that mean.
         """
         if not self.shifted:
             return torch.zeros_like(value)
@@ -54,10 +54,10 @@ class Terms:
         return (self.total(value * trust) / weight.masked_fill(weight == 0, 1))[..., self.unit]
 
     def different(self, some: Tensor, group: Tensor) -> int:
-        """Return the sum over all groups of how many different terms the responses of a group have. A response's term
-        is a vector of one number per reward.
+        """Return how many different terms the responses of a group have, summed over all groups. A response's term is a
+        vector of one number per reward.
 
-        some: (responses,) the responses that count.
+        some: (responses,) whether a response counts.
         group: (responses,) the group of each response.
         """
         draw = torch.rand(len(self.x), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -65,24 +65,26 @@ class Terms:
         return torch.unique(torch.stack([group[some].to(mark), mark]), dim=1).shape[1]
 
     def live_batches(self, batches: int) -> Tensor:
-        """Return (batches,) whether each batch shows anything of the weights. It does if a response with a logged
-        advantage has a term other than 0 for some reward, as where that reward varies in its group.
+        """Return (batches,) whether each batch shows anything of the weights.
+
+        It does if a response with a logged advantage has a term other than 0 for some reward, as where that reward
+        varies in its group. A batch also counts if the log has an advantage other than 0 where the method gives none,
+        since values are missing.
 
         batches: the number of batches.
-
-        A batch also counts if the log has an advantage other than 0 where the method gives none, since values are
-        missing.
         """
         varying = self.total(((self.x != 0).any(0) | self.unread).double())
         return varying.new_zeros(batches).index_add_(0, self.batch, varying) > 0
 
 
 def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
-    """Return the terms that a method adds up. They are the z-scores of each reward if the method computes them, else
-    each reward minus the mean that the method subtracts, not divided by anything.
+    """Return the terms that a method multiplies by the weights and then adds up. They are the z-scores of each reward
+    if the method computes them. Otherwise they are each reward minus the means that the method subtracts, not divided
+    by anything.
 
-    log: the logged advantages.
-    batch: the rewards.
+    log: the logged advantages, with their groups, batches and rounding.
+    batch: the rewards of the same log, read under a convention.
+    method: the id of the method.
     """
     count, groups, logged = len(batch.rewards), log.group_of_response, log.advantages
     formula, batch = method_for(method, batch)

@@ -1,8 +1,10 @@
 """The weights that logged advantages show, for one method and convention.
 
-In every unit, which is a group or a batch, a method divides by one number. So the advantages are a = Xw / c, with the
-terms X that the method adds up, the weights w, and a number c > 0 that the log does not hold.
+In every unit, which is a group or a batch, a method divides by one number. So the advantages are a = Xw / c. X are the
+terms that the method adds up, and w are the weights. The number c > 0 is not in the log.
+
 Direction: Xw is parallel to a, so w minimises the part of Xw that is orthogonal to a: w' Σ X'(1 − aa'/a'a)X w.
+
 Scale: c is the std of Xw plus eps. With w = scale · d, Xd is divided by its own std plus eps / scale, and that shows
 the scale.
 """
@@ -63,19 +65,20 @@ class Solution:
         return [int(k) for k in (self.null_space.abs().sum(1) > 1e-6).nonzero().flatten()]
 
     def completed(self, weights: Tensor, wanted: Tensor) -> Tensor:
-        """Return `weights` plus that part of `wanted` which lies in the null space, and so does not change the
+        """Return `weights` plus the part of `wanted` that lies in the null space, and so does not change the
         advantages. All three are (rewards,).
         """
         return weights + self.null_space @ (self.null_space.T @ wanted)
 
 
 def solution_of(terms: Terms, batches: int) -> Solution:
-    """Return the weights that fit the logged advantages of the most batches, found by `_agreeing_batches` and solved
-    anew from all these batches together. If no batch fits, the weights are solved from all batches in which a reward
-    varies.
+    """Return the weights that fit the logged advantages of the most batches.
 
-    terms: what the method adds up.
-    batches: how many batches there are.
+    These batches are found by `_agreeing_batches`, and the weights are then solved anew from all of them together. If
+    no batch fits, the weights are solved from all batches in which a reward varies.
+
+    terms: the terms that the method multiplies by the weights and adds up, with the advantages.
+    batches: the number of batches.
     """
     size = (terms.x.square().sum(1) / terms.included.sum().clamp(min=1)).sqrt()
     varying = size > 0
@@ -114,10 +117,11 @@ def solution_of(terms: Terms, batches: int) -> Solution:
 
 
 def _per_reward(columns: Tensor, size: Tensor) -> Tensor:
-    """Return (rewards, …) the weights that belong to terms as they are, from weights that belong to scaled terms.
+    """Return (rewards, …) the weights that belong to terms as they are, from weights that belong to terms divided by
+    their size.
 
-    columns: (varying rewards, …) the weights on terms that were divided by their `size`, without the rewards whose size
-        is 0; those get weight 0.
+    columns: (varying rewards, …) the weights on the divided terms, without the rewards whose size is 0; those rewards
+        get weight 0.
     size: (rewards,) the root mean square of each reward's terms.
     """
     weights = size.new_zeros(len(size), columns.shape[1])
@@ -130,12 +134,12 @@ class _Moments:
     """Sums of products from which the weights are found, for each batch; the first axis numbers the batches.
 
     X holds the terms of the rewards that vary, (responses, rewards), and a the logged advantages. If the method may
-    have subtracted a mean over each unit, both are without it. In each unit X is then scaled to about size 1, and a by
-    the same factors. The products are taken in each unit and added up over the units of a batch. X' is X transposed,
-    and |a| is the length of a in the unit.
+    have subtracted a mean over each unit, this mean is taken off X and a here too. In each unit X is then scaled to
+    about size 1, and a by the same factors. The products are taken in each unit and added up over the units of a batch.
+    X' is X transposed, and |a| is the length of a in the unit.
 
-    With weights w, the squared length of the weighted sums Xw is w'X'Xw. It has a part that is orthogonal to a, which
-    is 0 for the right weights, but for round-off and for the rounding of a.
+    With weights w, the squared length of the weighted sums Xw is w'X'Xw. It has a part that is orthogonal to a. For the
+    right weights this part is 0, but for round-off and for the rounding of a.
     """
 
     every: Tensor  # (batches, rewards, rewards) X'X
@@ -161,9 +165,10 @@ class _Moments:
 def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
     """Return, for each batch, the sums of products of terms and advantages that `_Moments` names.
 
+    terms: the logged advantages, and which responses count.
     x: (rewards, responses) the terms of the rewards that vary, for each reward divided by the root of their mean
         square.
-    batches: how many batches there are.
+    batches: the number of batches.
     """
     k, total = len(x), terms.total
     size = total(x.square().sum(0)) / total(terms.included).clamp(min=1)
@@ -182,14 +187,15 @@ def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
 
 
 def _agreeing_batches(moments: _Moments) -> Tensor:
-    """Return (batches,) whether a batch fits one direction of the weights: of those tried, the one that most batches
-    fit.
+    """Return (batches,) whether a batch fits one direction of the weights: the direction, of those tried, that most
+    batches fit.
 
     A direction is weights up to a common factor. A batch fits it if the weighted sums of its terms are parallel to its
-    advantages. Even the best direction may fit only a few batches, or none. Tried are the directions that are best for
-    all batches together, for 16 batches in a row, for 4 in a row and for single batches. Of each kind there are at most
-    `_BATCHES_TRIED`, from all over the run. If several directions fit equally many batches, the first in this order
-    counts.
+    advantages. Even the best direction may fit only a few batches, or none.
+
+    Tried are the directions that are best for all batches together, for 16 batches in a row, for 4 in a row and for
+    single batches. Of each kind there are at most `_BATCHES_TRIED`, from all over the run. If several directions fit
+    equally many batches, the first in this order counts.
     """
     every, orthogonal = moments.every, moments.orthogonal
     directions = []
@@ -214,6 +220,7 @@ def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
 
     Under them the weighted sums are as nearly parallel to the advantages as possible: the part of their variance that
     is orthogonal to the advantages is smallest.
+
     every, orthogonal: (…, rewards, rewards) as in `_Moments`.
     """
     value, vector = torch.linalg.eigh(every)
@@ -225,8 +232,8 @@ def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
 
 
 def eps_of(c: Convention, method: str) -> float:
-    """Return the eps that a convention adds to the std of a method's sums; 0 for a method that adds none, and for GDPO
-    if the eps of its batch step is not added to the std.
+    """Return the eps that a convention adds to the std of a method's sums. It is 0 for a method that adds none, and for
+    GDPO if the convention does not add the eps of the batch step to the std.
     """
     if method == "gdpo":
         return c.batch_eps if c.batch_eps_to == "std" else 0.0
@@ -234,16 +241,20 @@ def eps_of(c: Convention, method: str) -> float:
 
 
 def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tuple[float | None, float, float]:
-    """Return three numbers on the scale of the weights. The first is the factor that turns the direction in `solution`
-    into weights, the second is the relative error of this factor. The third is the share of the units in which the log
-    shows the divisor that the method would have.
+    """Return three numbers on the scale of the weights.
 
-    A unit is a group or a batch, whose sums are divided by one number. A method that divides by std plus eps shows the
-    scale, as eps does not grow with the weights; one that divides by nothing shows it in the size of the advantages.
-    The factor is None and its error infinite if the divisors show no scale.
+    The first is the factor that turns the direction in `solution` into weights, and the second is the relative error of
+    this factor. The third is the share of the units in which the log shows the divisor that the method would have. A
+    unit is a group or a batch, whose sums are divided by one number. The factor is None and its error infinite if the
+    divisors show no scale.
+
+    A method that divides by std plus eps shows the scale, as eps does not grow with the weights. A method that divides
+    by nothing shows it in the size of the advantages.
+
     solution: the weights up to a factor, of which the first direction is used.
-    terms: what the method adds up, with the logged advantages.
+    terms: the terms that the method multiplies by the weights and adds up, with the logged advantages.
     batch: the rewards, with the convention.
+    method: the id of the method.
     """
     direction, eps = solution.directions[:, 0], eps_of(batch.convention, method)
     total, x = terms.total, direction @ terms.x
@@ -274,6 +285,7 @@ def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tup
 def _median(values: Tensor, weights: Tensor) -> float | None:
     """Return the weighted median of some values, which a few outliers hardly move; None if no weight is above 0.
 
+    values: the numbers.
     weights: one per value; values of weight 0 do not count.
     """
     if not (weights > 0).any():
@@ -284,14 +296,16 @@ def _median(values: Tensor, weights: Tensor) -> float | None:
 
 
 def separate(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
-    """Return (rewards,) those weights of a family, near `wanted`, whose weighted sums have the advantages' direction.
+    """Return (rewards,) weights of a family, near `wanted`, whose weighted sums have the direction of the advantages.
 
-    solution: the family. Under all of its weights the weighted sums in each unit, a group or a batch, are parallel to
-        the logged advantages, but they may have the opposite direction. Under the result their dot product with the
-        advantages is positive in each unit; units of batches that do not fit the family do not count. If `_ROUNDS`
-        rounds find no such weights, return those of the last round.
-    terms: what a method multiplies by the weights and adds up.
-    wanted: (rewards,).
+    A unit is a group or a batch. Under all weights of the family, the weighted sums in each unit are parallel to the
+    logged advantages, but may point the opposite way. Under the result their dot product with the advantages is
+    positive in each unit. Units of batches that do not fit the family do not count. If `_ROUNDS` rounds find no such
+    weights, the weights of the last round are returned.
+
+    solution: the family.
+    terms: the terms that a method multiplies by the weights and adds up, with the logged advantages.
+    wanted: (rewards,) the weights to stay near.
     """
     along = solution.directions.T @ terms.total(terms.x * terms.a)[:, solution.batches[terms.batch]]
     along = along[:, along.any(0)]
@@ -302,7 +316,8 @@ def separating(columns: Tensor, start: Tensor) -> Tensor:
     """Return a vector near `start` whose dot product with every column is positive. It is moved step by step; after
     `_ROUNDS` steps it is returned even if some products are not positive yet.
 
-    columns: (numbers, columns); start and result: (numbers,).
+    columns: (numbers, columns).
+    start: (numbers,), like the result.
     """
     y, columns = start, torch.nn.functional.normalize(columns, dim=0)
     for _ in range(_ROUNDS):
