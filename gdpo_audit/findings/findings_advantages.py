@@ -55,11 +55,12 @@ def _error(batches: Sums[Array]) -> str:
 
 
 def _off(batches: Sums[Array]) -> dict[str, object]:
-    """Return the evidence of a finding about batches that are not reproduced, by name.
-
-    It is the first `LISTED` of their steps, the number of their rows that are off, and a share with its threshold. The
-    share is of the groups with such rows. It counts the groups whose logged advantages are the computed ones times one
-    positive factor.
+    """Return the evidence of a finding about batches that are not reproduced, by name:
+    - "steps": the first `LISTED` of their steps.
+    - "rows_off": the number of their rows whose advantage is not reproduced.
+    - "groups_off_by_a_factor": of the groups with such rows, the share whose logged advantages are the computed ones
+      times one positive factor.
+    - "threshold": the threshold of that share.
     """
     wrong, steps = int(batches.logged.wrong.sum()), batches.step.tolist()[:LISTED]
     return {"steps": steps, "rows_off": wrong, "groups_off_by_a_factor": scaled_share(batches), "threshold": SCALE_ONLY}
@@ -109,7 +110,7 @@ def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
 
     Yield nothing if all advantages are 0 and the rewards of no group differ. If not all are 0, yield nothing where a
     reward is missing from the log. Batches that another finding explains do not count. Such batches lack rows, were
-    overwritten by an evaluation, or have no wrong advantages but some that no rewards can make.
+    overwritten by an evaluation, or are wrong only in advantages that no rewards can make.
     """
     if f.reproduced is not False:
         return

@@ -131,8 +131,9 @@ def _starved(f: Facts) -> list[tuple[int, _End]]:
 def _severity_of_starved(f: Facts, k: int) -> str:
     """Return "info" if the starved reward with index k needs no warning, else "warning".
 
-    No warning is needed if the update raises the reward all the same, as its push shows. Nor is it under another method
-    than GDPO, if the reward is nearly constant in half or more of the groups in which it differs.
+    No warning is needed if the update raises the reward all the same, as its push shows. Under another method than
+    GDPO, no warning is needed either for a reward that is nearly constant in half or more of the groups in which it
+    differs.
     """
     pushed = f.push(f.method)[k] >= t.PUSHED
     return "info" if pushed or (f.faint(k) >= t.FAINT and not f.is_gdpo) else "warning"

@@ -43,7 +43,8 @@ class RewardForecast:
 
     difference: by how much the mean of the reward over the steps is higher under the tried setting than under the run's
         own, in the reward's own unit.
-    low, high: the ends of the 80 % interval of `difference`. All three are None where the log does not tell.
+    low, high: the ends of the 80 % interval of `difference`. `difference`, `low` and `high` are None where the log does
+        not tell.
     as_it_ran: the mean of the reward at each step under the run's own setting, steps + 1 numbers. It is computed, not
         logged.
     forecast: the mean of the reward at each step under the tried setting, as many numbers. It is computed too.

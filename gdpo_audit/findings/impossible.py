@@ -94,8 +94,8 @@ def _divided_by_nothing(log: Tensors) -> Tensor:
     """Return (responses,) whether leave-one-out divided an advantage by the round-off of a std that is 0.
 
     A group shows this by itself, whatever the weights are. All of its responses but one have equal rewards, so that
-    their advantages are ∓1/√(n − 1), or ∓1/√(n − 2) with ddof 0. The advantage of that one has the opposite sign, and
-    is many times what the rewards differ by.
+    their advantages are ∓1/√(n − 1), or ∓1/√(n − 2) with ddof 0. The advantage of the one response has the opposite
+    sign, and is many times as large as the differences of the rewards.
     """
     rewards, a = log.rewards.flatten(0, -2).numpy(), log.advantages.numpy()
     sizes = log.group_of_response.bincount().numpy()
@@ -133,8 +133,8 @@ def _by_leave_one_out(advantage: float, neighbour: float, n: int) -> bool:
     """Return whether the advantage of a neighbour is what leave-one-out gives to n − 1 responses with equal rewards
     beside one response with other rewards.
 
-    Its sign has to be opposite to that of `advantage`. Its size has to be 1/√(n − 1), for a std with ddof 1, or 1/√(n −
-    2), for a std with ddof 0, to within `_NEAR`.
+    Its sign has to be opposite to the sign of `advantage`. Its size has to be near 1/√(n − 1), if the std has ddof 1,
+    or near 1/√(n − 2), if it has ddof 0. Near means within `_NEAR`.
 
     advantage: the advantage of the one response; only its sign counts.
     neighbour: the advantage of one of the n − 1 responses.

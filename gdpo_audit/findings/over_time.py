@@ -151,8 +151,8 @@ def sparkline(series: Series, between: tuple[float, float] | None = None) -> str
     Steps without a number are skipped.
 
     series: the numbers.
-    between: the lowest and the highest number of the scale, by default those of what is drawn; numbers beyond them are
-        drawn at the ends of the scale.
+    between: the lowest and the highest number of the scale, by default the lowest and the highest that is drawn.
+        Numbers beyond them are drawn at the ends of the scale.
 
     >>> sparkline([0.0, 1.0, 2.0, 3.0]), sparkline([5.0, 5.0]), sparkline([0.5, 1.2], between=(0, 1)), sparkline([])
     ('▁▃▆█', '▄▄', '▅█', '')

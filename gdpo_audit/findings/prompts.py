@@ -1,5 +1,5 @@
-"""Two parts of a report: one about the prompts of the whole run, and which of them taught nothing; and one about the
-lengths of the completions.
+"""Two parts of a report. One is about the prompts of the whole run, and which of them taught nothing. The other is
+about the lengths of the completions.
 """
 
 from typing import Any
@@ -90,9 +90,12 @@ def prompts_of(f: Facts) -> PromptsPart | None:
 def lengths_of(f: Facts) -> LengthsPart | None:
     """Return the report's part about lengths. None where no lengths are known, or all are 0.
 
-    It has four entries: the unit, the mean length in the first quarter of the batches and in the last quarter, and the
-    correlations. The unit is tokens if the log has lengths in tokens, else characters. The correlations are by reward:
-    those of the reward with the length inside groups, None where the reward or the length is constant.
+    It has four entries:
+    - "unit": tokens if the log has lengths in tokens, else characters.
+    - "first_quarter": the mean length in the first quarter of the batches.
+    - "last_quarter": the mean length in the last quarter of the batches.
+    - "correlations": by reward, the correlation of the reward with the length inside groups; None where one of them is
+      constant.
     """
     batches = f.batches.lengths if f.run.has_length else f.characters
     if batches is None or not batches.total.sum():

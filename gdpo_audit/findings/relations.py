@@ -1,4 +1,4 @@
-"""Rewards that follow from other rewards inside every group, as a total of them or a copy does."""
+"""Rewards that follow from other rewards inside every group, such as a total of several rewards, or a copy of one."""
 
 from collections.abc import Iterator, Sequence
 

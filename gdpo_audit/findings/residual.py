@@ -86,8 +86,8 @@ def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tupl
     """Yield a tuple for each estimator that may have made the advantages: its name, its terms, and a sentence on it. In
     the sentence, “…” stands for weights that are not known yet.
 
-    An estimator made the advantages if there are suitable weights. With these, the weighted sum of the terms in each
-    group is a multiple of the advantages `a` that the terms hold. The factor may differ from group to group.
+    The caller has to find out whether weights fit. With fitting weights, the weighted sum of the terms in each group is
+    a multiple of the advantages `a` that the terms hold. The factor may differ from group to group.
 
     log: the logged advantages with rewards and lengths.
     t: GRPO's terms of that log.
@@ -222,8 +222,8 @@ def _order(t: Terms, rewards: Sequence[str]) -> Residual | None:
 def _mostly(t: Terms, hidden: int, groups: int) -> Residual | None:
     """Return one of two patterns, "something is not logged" or "mostly the rewards"; None if neither shows.
 
-    The first is returned if `hidden` is more than the part `MERGED` of all groups. The second is returned if `hidden`
-    is less, the advantages add up to 0 in each group, and the rewards explain most of their variance.
+    The first is returned if `hidden` is more than the part `MERGED` of all groups. Otherwise the second is returned, if
+    the advantages add up to 0 in nearly every group, and the rewards explain most of their variance but not all.
 
     t: the rewards and the advantages.
     hidden: the number of groups in which responses with equal rewards have different advantages.

@@ -1,4 +1,4 @@
-"""A search for weights under which each reward makes up the share of the update that is wanted of it."""
+"""A search for weights under which each reward makes up its wanted share of the update."""
 
 from collections.abc import Mapping
 from dataclasses import replace

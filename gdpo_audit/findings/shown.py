@@ -49,8 +49,11 @@ def shown(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Shown:
     """Return what the advantages of some tables show by themselves: a sentence for each sign, and a title for the most
     telling one.
 
-    What is as usual, such as advantages that add up to 0 in every group, is no sign. There are no signs at all where no
+    Anything usual, such as advantages that add up to 0 in every group, is no sign. There are no signs at all where no
     advantage is logged or all are 0.
+
+    tables: the responses.
+    rewards: the names of the rewards.
     """
     table = pl.concat(tables)
     a = table["advantage"].fill_null(float("nan")).to_numpy()

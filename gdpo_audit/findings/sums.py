@@ -77,8 +77,8 @@ class Basis:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The ids of the methods to compute: the three that every report compares, the one that made the log, and
-        `extra_method`.
+        """The ids of the methods to compute: the three that every report compares, the method that made the logged
+        advantages if it is known, and `extra_method`.
         """
         made_the_log = None if self.recipe is None else self.recipe.method
         return tuple(dict.fromkeys(m for m in (*COMPARED, made_the_log, self.extra_method) if m is not None))
@@ -276,8 +276,8 @@ def push_of(pushed: Array, distances: Array, squares: Array | float) -> Array:
 
 
 def scaled_share(batches: Sums[Array]) -> float:
-    """Return a share of the groups in which the recipe does not reproduce some advantages: those whose logged
-    advantages are the recipe's times one positive factor. The share is 0 if the recipe reproduces all.
+    """Return the share of groups whose logged advantages are the recipe's times one positive factor. It is a share of
+    the groups in which the recipe does not reproduce some advantage; 0 without such groups.
     """
     return float(batches.logged.scaled_groups.sum() / max(batches.logged.wrong_groups.sum(), 1))
 

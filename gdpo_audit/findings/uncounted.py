@@ -1,5 +1,5 @@
-"""Columns among the rewards that do not count: a column of weight 0, and a column that holds another reward multiplied
-by the weight of that other reward.
+"""Columns among the rewards that do not count: a column of weight 0, and a weighted copy, which holds another reward
+multiplied by that reward's weight.
 """
 
 import re

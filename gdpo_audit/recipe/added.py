@@ -1,4 +1,4 @@
-"""A search for a column that was added to the advantages after a method had made them, as a KL penalty is."""
+"""A search for a column that was added to the advantages after a method had made them, such as a KL penalty."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

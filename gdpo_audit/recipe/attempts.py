@@ -193,8 +193,8 @@ class _Trial:
 def _trial_of(batch: Batch, method: str, given: Weights | None, solved: Solved, solvable: bool) -> _Trial | None:
     """Return the weights to try with one method and convention.
 
-    None if, by the logged advantages, too few units were divided as the method divides. Units are the groups, or the
-    batches if the method divides over these.
+    None if too few units show the divisor that the method would have. A unit is a group, or a batch if the method
+    divides over batches.
 
     batch: the rewards, with the convention.
     method: the id of the method.
@@ -241,7 +241,7 @@ def best_of(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt
 
 def judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float, float]:
     """Return two numbers that say how well a method makes the logged advantages. The first is the share of the live
-    batches in which it makes all of them, the second its root mean square error in these batches.
+    batches in which it makes all of them. The second is its root mean square error in the batches of this share.
 
     Return 0 and infinity if it makes all advantages of no live batch. Return them too if it does so in only some of the
     live batches, and its errors there are not far below the advantages.

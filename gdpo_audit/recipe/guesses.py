@@ -129,9 +129,9 @@ def _simple(scale: float, solution: Solution, wanted: Tensor) -> Guess | None:
 def simple_near(x: float, tolerance: float) -> list[tuple[int, float]]:
     """Return the simple numbers near x, the simplest first, each in a pair of its complexity and the number.
 
-    Two kinds of numbers are tried. One is x rounded to one, two and three digits. The other, if x is below 100 in size,
-    is the nearest fraction with each of the denominators in `_DENOMINATORS`. Those that lie within the relative
-    tolerance of x are returned; [] if there are none, or if x is almost 0 or almost infinite.
+    Two kinds of numbers are tried: x rounded to one, two and three digits, and fractions. If x is below 100 in size,
+    the fraction nearest to it is tried for each of the denominators in `_DENOMINATORS`. The numbers that lie within the
+    relative tolerance of x are returned; [] if there are none, or if x is almost 0 or almost infinite.
 
     The complexity of 1 and −1 is 0. The complexity of another rounded number is how many digits it has. The complexity
     of a fraction is 2 if its denominator is 3, and else 4.
@@ -192,7 +192,7 @@ def degrees_of_freedom(log: Tensors, terms: Terms, solution: Solution) -> float:
     """Return how many independent equations a log gives for the weights, less the number of unknowns. For a large log
     they are not counted: infinity is returned.
 
-    log: the log, which tells the groups.
+    log: tells the group of each response.
     terms: the terms that a method multiplies by the weights and adds up on this log.
     solution: the weights that fit.
     """

@@ -36,13 +36,13 @@ def solve(
     with simpler weights.
 
     None if no recipe does so in enough batches, at least a third of them, or if no table has advantages. If the weights
-    change during the run, the recipe has those that fit the most batches. If recipes with different weights make the
-    same advantages, the weights that differ are marked as unknown, unless they are the given ones.
+    change during the run, the recipe has the weights that fit the most batches. If recipes with different weights make
+    the same advantages, the weights that differ are marked as unknown, unless they are the given ones.
 
     tables: the responses, in batches.
     rewards: the names of the rewards.
     framework: the id of the framework whose conventions are tried first; an unknown id raises InputError.
-    weights: one per reward, tried first.
+    weights: one per reward, tried first; None for none.
     """
     tables = [table for table in tables if "advantage" in table.columns]
     if not tables:
@@ -179,8 +179,8 @@ def _as_good(log: Tensors, alternative: Attempt, chosen: Attempt) -> bool:
 
 
 def _less_certain(recipe: Recipe, alternative: Recipe) -> Recipe:
-    """Return the recipe with everything marked on which an alternative recipe does not agree with it: weights as
-    unknown, the scale as open.
+    """Return the recipe, marked wherever an alternative recipe does not agree with it: weights as unknown, the scale as
+    open.
     """
     unknown = {*recipe.unknown, *alternative.unknown}
     known = [k for k in range(len(recipe.weights)) if k not in unknown]

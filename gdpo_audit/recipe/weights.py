@@ -39,8 +39,8 @@ _DIVISOR_OFF = 1e-3
 
 @dataclass(frozen=True)
 class Solution:
-    """The weights with which the sums of `Terms`, each unit times a positive factor of its own, are the logged
-    advantages.
+    """The weights with which the sums of `Terms` are the logged advantages, if each unit is multiplied by a positive
+    factor of its own.
 
     There are many such weights: null_space · x + directions · y, with any vector x, and with each vector y for which
     all factors are positive. If there is a single direction, y is any number above 0.
@@ -117,8 +117,7 @@ def solution_of(terms: Terms, batches: int) -> Solution:
 
 
 def _per_reward(columns: Tensor, size: Tensor) -> Tensor:
-    """Return (rewards, …) the weights that belong to terms as they are, from weights that belong to terms divided by
-    their size.
+    """Return (rewards, …) the weights on the terms, given the weights on terms that were divided by their size.
 
     columns: (varying rewards, …) the weights on the divided terms, without the rewards whose size is 0; those rewards
         get weight 0.
@@ -139,7 +138,7 @@ class _Moments:
     X' is X transposed, and |a| is the length of a in the unit.
 
     With weights w, the squared length of the weighted sums Xw is w'X'Xw. It has a part that is orthogonal to a. For the
-    right weights this part is 0, but for round-off and for the rounding of a.
+    right weights, only round-off and the rounding of a make this part differ from 0.
     """
 
     every: Tensor  # (batches, rewards, rewards) X'X
@@ -187,15 +186,15 @@ def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
 
 
 def _agreeing_batches(moments: _Moments) -> Tensor:
-    """Return (batches,) whether a batch fits one direction of the weights: the direction, of those tried, that most
-    batches fit.
+    """Return (batches,) whether a batch fits one direction of the weights. Several directions are tried, and the one
+    that most batches fit is meant.
 
     A direction is weights up to a common factor. A batch fits it if the weighted sums of its terms are parallel to its
     advantages. Even the best direction may fit only a few batches, or none.
 
-    Tried are the directions that are best for all batches together, for 16 batches in a row, for 4 in a row and for
-    single batches. Of each kind there are at most `_BATCHES_TRIED`, from all over the run. If several directions fit
-    equally many batches, the first in this order counts.
+    The tried directions are best for all batches together, for 16 batches in a row, for 4 in a row or for single
+    batches. Of each kind there are at most `_BATCHES_TRIED`, from all over the run. If several directions fit equally
+    many batches, the first in this order counts.
     """
     every, orthogonal = moments.every, moments.orthogonal
     directions = []
