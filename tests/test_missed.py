@@ -45,6 +45,19 @@ def test_sound_advantages_are_not_impossible(make):
     assert "advantage-impossible" not in ids(report)
 
 
+def test_a_division_by_the_round_off_of_equal_rewards_is_said_once():
+    r = np.stack([coins(0.5), coins(0.5, seed=1)], -1)
+    a = z(r.sum(-1))
+    r[3, 2] = r[3, 2, 1]
+    r[3, 2, 0] = (0.0, 0.25)
+    a[3, 2] = 7**-0.5
+    a[3, 2, 0] = -2075.39
+    (finding,) = with_id(audit(made_run(r, framework="nemo_rl", advantage=a)), "advantage-impossible")
+    assert finding.message.startswith(f"1 of {a.size} logged advantages is impossible. For −2075.39 (step 4, ")
+    assert finding.message.count("leave-one-out divided by the round-off of their std") == 1
+    assert finding.message.endswith("issues 1518, 4158 and 4161.")
+
+
 # --- groups in which no response is right -----------------------------------------------------------------------------
 
 

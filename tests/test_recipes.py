@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import gdpo_audit as ga
 from benchmarks.recipes import round_to
 from gdpo_audit.logs.names import reward_column
+from gdpo_audit.recipe.attempts import candidates
 from gdpo_audit.recipe.guesses import simple_near
 from gdpo_audit.recipe.recipe import (
     GRIDS,
@@ -29,7 +30,7 @@ from gdpo_audit.recipe.recipe import (
     tensors_of,
 )
 from gdpo_audit.recipe.round_off import float32_error, float32_error_of_sums
-from gdpo_audit.recipe.solve import candidates, solve
+from gdpo_audit.recipe.solve import solve
 from gdpo_core import InputError
 from gdpo_core._groups import make_batch
 from gdpo_core.conventions import NAMES

@@ -30,7 +30,9 @@ PUNISHED = "punished"
 
 class GroupPart(Struct, frozen=True, kw_only=True):
     """One of the groups that show a finding best. Each list has an item per answer of the group, in the order of the
-    log. `logged` holds the logged advantages; it is null if the log lacks one of them. An item of `completions` is null
+    log.
+
+    `logged` holds the logged advantages; it is null if the log lacks one of them. An item of `completions` is null
     where no text was read.
     """
 
@@ -48,11 +50,15 @@ class GroupPart(Struct, frozen=True, kw_only=True):
 
 class ExampleGroup(GroupPart, frozen=True, kw_only=True):
     """One of the groups that show a finding best, together with all that its advantages under any method are computed
-    from: the names and weights of the rewards, the convention, and the lengths in tokens.
+    from.
 
     score: how well the group shows the finding, higher is better.
-    method: that of the run.
-    reward: the name of the reward that the example is about, or None.
+    names: the names of the rewards.
+    method: the method of the run, or the one that stands in for it.
+    convention: a key of ALL_CONVENTIONS.
+    weights: one per reward.
+    lengths: the length of each answer in tokens, or None.
+    reward: the reward that decides alone, or of whose good responses some are punished; None for other findings.
     places: where the answers stand in the files of the log.
 
     >>> group = ExampleGroup(finding="ties-hide-signal", step=1, group=0, rewards=((1, 0), (0, 1), (0, 0)), score=1.0,
@@ -64,17 +70,17 @@ class ExampleGroup(GroupPart, frozen=True, kw_only=True):
     # The score counts pairs that are tied, inverted or lost in silence, or answers that are punished; or it is a
     # reward's share of the update of the group, or the size of the largest logged advantage.
     score: float
-    names: tuple[str, ...]  # of the rewards
-    method: str  # the run's, or what stands in for it
-    convention: str  # its key
+    names: tuple[str, ...]
+    method: str
+    convention: str
     weights: tuple[float, ...]
-    lengths: tuple[float, ...] | None = None  # tokens
-    reward: str | None = None  # the one that decides alone, or of whose best answers some are punished
-    places: tuple[int, ...] = ()  # of its answers in the files of the log
+    lengths: tuple[float, ...] | None = None
+    reward: str | None = None
+    places: tuple[int, ...] = ()
 
     def advantages_under(self, method: str) -> tuple[float, ...]:
-        """Return (answers,) the advantages that a method gives this group if the group is the whole batch, with the
-        weights and the convention that the example holds.
+        """Return (answers,) the advantages that a method gives this group if the group is the whole batch. The weights
+        and the convention are those that the example holds.
         """
         return tuple(explain(self.rewards, method, **self._options()).advantages.tolist())
 
@@ -136,8 +142,9 @@ def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup,
     """Return the groups that show each kind of finding in `FINDINGS` best, and those that show best how good responses
     are punished. They come without their texts. () where no groups were kept as examples of the run's own method.
 
-    findings: those of the run. The first `reward-dominates` among them says which reward the examples of that kind are
-        about; if there is none, it is the reward with the largest share of the update.
+    f: the facts of the run.
+    findings: the findings about the run. The first `reward-dominates` among them says which reward the examples of that
+        kind are about. If there is none, it is the reward with the largest share of the update.
     """
     if f.examples is None or f.basis.examples_of != f.method:
         return ()
@@ -157,14 +164,16 @@ def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup,
 def _example(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: str | None) -> ExampleGroup:
     """Return one example group, made from the rows of the group.
 
-    finding: the id of the finding that the group shows, or `PUNISHED` for a group in which good responses are punished,
-        which is no finding.
-    score: how well the group shows that.
+    f: the facts of the run.
+    finding: the id of the finding that the group shows, or `PUNISHED`, which is no finding, for a group in which good
+        responses are punished.
+    score: how well the group shows the finding.
+    rows: the responses of the group.
     reward: the name of the reward that the example is about; None where it is about all of them.
     """
 
     def column(name: str) -> tuple[float, ...] | None:
-        """Return the numbers in a column of `rows`, one per answer of the group; None where `rows` has no such column,
+        """Return the numbers in a column of `rows`, one per answer of the group. None where `rows` has no such column,
         or where a number is missing in the column.
         """
         values = tuple(rows[name].cast(pl.Float64).to_list()) if name in rows.columns else None
@@ -191,6 +200,7 @@ def completed(groups: Sequence[ExampleGroup], texts: Texts) -> tuple[ExampleGrou
     """Return the groups with their prompts and completions added, as far as the log holds them, and with the advantages
     of the run's method. Of each group, at most `MOST_TEXTS` completions are read.
 
+    groups: the example groups.
     texts: a function that takes places in the files of the log and returns the prompt and the completion by place.
     """
     records = texts({place for group in groups for place in group.places[:MOST_TEXTS]})
@@ -201,6 +211,8 @@ def _completed(group: ExampleGroup, records: Sequence) -> ExampleGroup:
     """Return an example group with its advantages, its prompt and its completions added.
 
     The advantages are those of the group alone under `group.method`.
+
+    group: the example group.
     records: for each answer a record with its prompt and its completion, or None if its texts were not read. The group
         keeps its own prompt if no record has one, and its own completions if no record has one.
     """

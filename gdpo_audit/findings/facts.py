@@ -25,12 +25,18 @@ from gdpo_core.frameworks import FRAMEWORKS, Framework
 
 @dataclass(frozen=True)
 class Examples:
-    """Hold the groups that show each kind of finding best. `scores` has a row for each group and kind of finding that
-    it shows, with the columns finding, reward (the index of the reward that the finding is about, or null), score
-    (higher is better) and group. `rows` has the responses of these groups.
+    """Hold the groups that show each kind of finding best.
+
+    `scores` has a row for each group and each kind of finding that the group shows. `rows` has the responses of these
+    groups. The columns of `scores`:
+
+    finding: the id of the finding.
+    reward: the index of the reward that the finding is about, or null.
+    score: how well the group shows it; higher is better.
+    group: the id of the group.
     """
 
-    scores: pl.DataFrame  # finding, reward (the number of the one it is about, or null), score, group; the best first
+    scores: pl.DataFrame  # of each finding and reward, the best group first
     rows: pl.DataFrame
 
 
@@ -39,15 +45,8 @@ class Facts(Figures):
     """Hold all that a finding may read of a run: the figures of its rewards and methods, and what is known of how its
     advantages were made.
 
-    Batches that repeat the rows of the batch before them, and batches that an evaluation or another method made, are
-    not in `batches`, so that the figures count no row twice and are those of one recipe.
-    steps: the numbers of the steps in the log.
-    tables: a sample of whole batches from all over the run.
-    left_out_reward: a column that was not read, and the recipe that makes the advantages if the column is a reward too.
-    with_all: the facts in which every reward counts, if some rewards do not count here.
-    by: the facts of each value of a column.
-    undecided: how many groups were left out because a total in them can be the sum of several choices of passes, and
-        how many rows they have.
+    Two kinds of batches are not in `batches`: those that repeat the rows of the batch before them, and those that an
+    evaluation or another method made. So the figures count no row twice, and are those of one recipe.
     """
 
     run: Run
@@ -96,8 +95,10 @@ class Facts(Figures):
 
     @property
     def method(self) -> str:
-        """The id of the method that made the logged advantages. Where the log does not show it, this is the method that
-        was meant to run, provided that its advantages were computed on this log; otherwise it is `grpo`.
+        """The id of the method that made the logged advantages.
+
+        Where the log does not show it, this is the method that was meant to run, if its advantages were computed on
+        this log. Otherwise it is `grpo`.
         """
         if self.recipe is not None:
             return self.recipe.method
@@ -140,7 +141,8 @@ class Facts(Figures):
     def trainers_own(self) -> bool:
         """Whether the method that was meant to run is the one that the trainer of this log runs without being told.
 
-        False where no method was meant to run. False also for ms-swift, in whose configuration somebody does choose it.
+        False where no method was meant to run. False also for ms-swift: there, somebody chooses the method in the
+        configuration.
         """
         same = self.intended_method is not None and self.intended_method == self.run.configured_method
         return same and self.run.framework != "ms_swift"
@@ -156,9 +158,11 @@ class Facts(Figures):
 
     @property
     def reproduced(self) -> bool | None:
-        """Whether the recipe reproduces every logged advantage. False also if no recipe was found, or if an evaluation
-        or another method made some batches. None where no advantage is logged, or where every method would reproduce
-        the log, as the advantages are all 0 or no larger than round-off.
+        """Whether the recipe reproduces every logged advantage.
+
+        False also if no recipe was found, or if an evaluation or another method made some batches. None where no
+        advantage is logged. None, too, where every method would reproduce the log, as the advantages are all 0 or no
+        larger than round-off.
         """
         logged = self.totals.logged
         if not logged.count or self.only_round_off or (self.recipe is None and self.all_silent):
@@ -188,8 +192,10 @@ class Facts(Figures):
         This is so if the recipe does not reproduce some advantages of the batch, and two signs agree. The batch has
         fewer rows than the largest batch that the recipe reproduces. And in at least half of the groups that are not
         reproduced, all advantages are off by one factor. The std of a whole batch with more rows would make such a
-        factor; a group that lacks rows itself would not be off by one factor. False for all batches unless the recipe's
-        method is "gdpo" or "grpo_batch_std", and if the log lacks a whole reward.
+        factor; a group that lacks rows itself would not be off by one factor.
+
+        False for all batches unless the recipe's method is "gdpo" or "grpo_batch_std". False, too, for all batches if
+        the log lacks a whole reward.
         """
         logged = self.batches.logged
         if self.recipe is None or self.lacks_a_reward or self.recipe.method not in ("gdpo", "grpo_batch_std"):
@@ -215,8 +221,10 @@ class Facts(Figures):
         """Whether a reward that went into the advantages is missing from the log: in more groups than chance explains,
         responses with equal rewards have different advantages.
 
-        Always False where `reproduced` is True or None, where a recipe reproduces most batches, where the log holds a
-        total alone, and for a trainer that does not log each reward function in a column of its own.
+        Always False in these cases:
+        - `reproduced` is True or None, or a recipe reproduces most batches.
+        - The log holds a total alone.
+        - The trainer does not log each reward function in a column of its own.
         """
         if self.reproduced is not False or not self.framework.column_per_function or self.run.total_only:
             return False
@@ -235,8 +243,10 @@ class Facts(Figures):
 
     @property
     def ratios_alone(self) -> bool:
-        """Whether only the ratios of the weights are known: the recipe leaves a common factor open, and nothing else
-        gives the weights, neither the caller nor the log nor a configuration file beside it.
+        """Whether only the ratios of the weights are known.
+
+        This is so if the recipe leaves a common factor open, and nothing else gives the weights. They may be given by
+        the caller, by the log or by a configuration file beside it.
         """
         settled = self.given_weights or (self.run.weights and self.run.weights_by != "assumed")
         return self.recipe is not None and self.recipe.up_to_scale and not settled
@@ -259,13 +269,13 @@ class Facts(Figures):
         return [float(f"{self.unit * w:.{digits}g}") for w in weights]
 
     def functions(self, weights: Iterable[float]) -> tuple[list[str], list[float]]:
-        """Return what a configuration needs to know of the reward functions: a list of their names in the order of the
-        log, and a list of their weights as they are printed.
+        """Return two lists that a configuration needs: the names of the reward functions in the order of the log, and
+        their weights as they are printed.
+
+        The lists also hold each reward function of the trainer that does not count, with the weight 0. It has a place
+        in the trainer's list of weights all the same.
 
         weights: one per reward that counts.
-
-        A reward function of the trainer that does not count is in both lists, with the weight 0, as it has its place
-        in the trainer's list of weights.
         """
         weight_by_name = {x.name: 0.0 for x in self.run.uncounted if x.function}
         weight_by_name |= zip(self.rewards, self.printed(weights), strict=True)
@@ -274,19 +284,24 @@ class Facts(Figures):
 
 
 class Phase(NamedTuple):
-    """A stretch of a run with constant weights: its first step, the weights that made its advantages, by reward, and
-    whether these are known only up to a common factor.
+    """A stretch of a run with constant weights.
+
+    step: the first step of the stretch.
+    weights: by reward, the weights that made its advantages; None where the log does not show the weight.
+    up_to_scale: whether these weights are known only up to a common factor.
     """
 
-    step: int  # the first step of the phase
-    weights: Mapping[str, float | None]  # None: the log does not show the weight of this reward
+    step: int
+    weights: Mapping[str, float | None]
     up_to_scale: bool
 
 
 @dataclass(frozen=True)
 class ValueFacts:
-    """The facts of all groups that have one value of a column, such as one task. The last of several may be the facts
-    of all groups whose values are too rare to be shown one by one; its `value` is then words such as "12 others".
+    """The facts of all groups that have one value of a column, such as one task.
+
+    The last record of several may hold the facts of all groups whose values are too rare to be shown one by one. Its
+    `value` is then words such as "12 others".
     """
 
     value: str | None  # None: the groups where the column has no value

@@ -41,7 +41,7 @@ class Figures:
     @cached_property
     def relations(self) -> tuple[Relation, ...]:
         """The rewards that follow from others: each is, inside every group, a weighted sum of earlier rewards. An item
-        holds the name of such a reward, and the weights of the earlier rewards by name.
+        holds the name of one of them, and the weights of the earlier rewards by name.
         """
         return tuple(relations_of(self.rewards, self.totals))
 
@@ -53,8 +53,8 @@ class Figures:
     # --- one reward; k is its index ---
 
     def dead(self, k: int) -> float:
-        """Return the share of groups in which the reward with index k is constant, among the groups that hold the
-        reward in at least one response; 1 where no group holds it.
+        """Return the share of groups in which the reward with index k is constant. It is a share of the groups that
+        hold the reward in at least one response; 1 where no group holds it.
         """
         holding = self.totals.rewards.holding_groups[k]
         missing = self.totals.groups - holding
@@ -71,9 +71,9 @@ class Figures:
         return ratio(self.totals.rewards.holding_groups[k], self.totals.groups)
 
     def faint(self, k: int) -> float:
-        """Return the share of groups in which the reward with index k is nearly constant, among the groups in which it
-        differs; 0 where it differs in no group. `thresholds.FAINT_STD` and `thresholds.FEW_VALUES` say what nearly
-        constant is.
+        """Return the share of groups in which the reward with index k is nearly constant, as `thresholds.FAINT_STD` and
+        `thresholds.FEW_VALUES` say. It is a share of the groups in which the reward differs; 0 where it differs in no
+        group.
         """
         differs = self.totals.groups - self.totals.rewards.dead_groups[k]
         return ratio(self.totals.rewards.faint_groups[k], differs) if differs else 0.0
@@ -85,14 +85,18 @@ class Figures:
         return float(self.totals.rewards.high[k])
 
     def top(self, k: int) -> float:
-        """Return the threshold that every logged value reaches which counts as the highest one of the reward with index
-        k: the lowest such value, with all of its digits. `highest` may be a little higher, as it may be rounded.
+        """Return the lowest logged value of the reward with index k that counts as its highest one, with all digits.
+
+        Rewards may be rounded before they are counted, so that several logged values count as the highest one. A gate
+        with this number as its threshold opens at all of them. `highest` may be a little higher, as it may be rounded.
         """
         return float(self.totals.rewards.top[k])
 
     def worst(self, k: int) -> float:
-        """Return what a gate pays in place of the reward with index k where the gate is closed, so that the reward does
-        not count: the worst value that is logged, or 0 if 0 is worse. The lowest value is the worst one; under a weight
+        """Return the value that a gate pays in place of the reward with index k where the gate is closed, so that the
+        reward does not count.
+
+        It is the worst value that is logged, or 0 if 0 is worse. The lowest value is the worst one; under a weight
         below 0 it is the highest.
         """
         # Under a weight below 0 the highest value is the worst one.
@@ -120,15 +124,17 @@ class Figures:
         rewards. Each square is first multiplied by the share of groups that hold its reward.
 
         A reward has just this share of the update where all rewards differ equally and are not correlated. Where the
-        weights change during the run, the result is the mean over all groups. NaN where every such product is 0.
+        weights change during the run, the result is the mean over all groups. NaN where each of these products is 0.
         """
         return self._over_groups(self._by_weights(self.coverage)[k])
 
     def due_share(self, k: int) -> float:
-        """Return the share of the update that the reward with index k should have by its weight. It is the reward's
-        squared weight as a share of the sum over all rewards. Each squared weight is first multiplied by the share of
-        the groups in which its reward differs, since a weight can do nothing in the other groups. Where the weights
-        change during the run, the result is the mean over all groups. NaN where each of these products is 0.
+        """Return the share of the update that the reward with index k should have by its weight.
+
+        It is the reward's squared weight as a share of the sum over all rewards. Each squared weight is first
+        multiplied by the share of the groups in which its reward differs, since a weight can do nothing in the other
+        groups. Where the weights change during the run, the result is the mean over all groups. NaN where each of these
+        products is 0.
         """
         return self._over_groups(self.due_shares(k))
 
@@ -146,6 +152,7 @@ class Figures:
 
         For each reward its squared weight in the batch is multiplied by the share of the groups in which it acts. This
         product is divided by the sum of the products of all rewards. NaN where that sum is 0.
+
         acts: returns the share of the groups in which a reward acts, given the reward's index.
         """
         squares = np.square(self._weights) * np.array([[acts(k)] for k in range(len(self.rewards))])
@@ -170,8 +177,8 @@ class Figures:
     # --- one method ---
 
     def shares(self, method: str) -> list[float]:
-        """Return each reward's share of the update under a method, in the order of the rewards;
-        `gdpo_core.update_share` says what that is.
+        """Return each reward's share of the update under a method, in the order of the rewards, as
+        `gdpo_core.update_share` defines it.
 
         All are NaN if every advantage is 0. NaN also for the rewards in `alike`, whose shares the log cannot tell
         apart.
@@ -181,17 +188,18 @@ class Figures:
         return [nan if name in self.alike else ratio(update, sums.squares) for name, update in shares]
 
     def push(self, method: str) -> list[float]:
-        """Return the push on each reward under a method, in the order of the rewards; `gdpo_core.push` says what that
-        is. Unlike a share of the update, a push is known even for the rewards in `relations`, which follow from other
-        rewards or from which others follow.
+        """Return the push on each reward under a method, in the order of the rewards, as `gdpo_core.push` defines it.
+
+        Unlike a share of the update, a push is known even for the rewards in `alike`. They are a weighted sum of other
+        rewards, or occur in such a sum.
         """
         sums = self.totals.methods[method]
         return [float(x) for x in push_of(sums.pushed, sums.distances, sums.squares)]
 
     def punished(self, method: str) -> list[float]:
-        """Return for each reward the share of good responses that a method punishes: of the responses above their
-        group's mean of that reward, the share whose advantage is 0 or less. NaN where no response is above its group's
-        mean.
+        """Return for each reward the share of good responses that a method punishes. Good are the responses above their
+        group's mean of that reward; punished are those of them whose advantage is 0 or less. NaN for a reward without
+        good responses.
         """
         sums = self.totals.methods[method]
         return [ratio(punished, above) for punished, above in zip(sums.punished, sums.above, strict=True)]
@@ -208,16 +216,17 @@ class Figures:
         return ratio(sums.tie_groups, sums.mixed_groups)
 
     def tied_pairs(self, method: str) -> float:
-        """Return the share of pairs that get the same advantage from a method, among the pairs of responses in one
-        group that have different rewards; NaN without such pairs.
+        """Return the share of pairs that get the same advantage from a method. It is a share of the pairs of responses
+        in one group that have different rewards; NaN without such pairs.
         """
         sums = self.totals.methods[method]
         return ratio(sums.tied_pairs, sums.different_pairs)
 
     def order(self, method: str) -> Order:
-        """Return three counts over the pairs of responses in one group that differ in the primary reward: how many of
-        these pairs the advantages of a method put in the right order, how many they tie, and how many they put in the
-        wrong order. Groups with a NaN advantage are left out.
+        """Return how a method orders the pairs of responses in one group that differ in the primary reward.
+
+        The result counts the pairs that the advantages put in the right order, the pairs that they tie, and the pairs
+        that they put in the wrong order. Groups with a NaN advantage are left out.
         """
         sums = self.totals.methods[method]
         pairs, tied, wrong = int(sums.primary_pairs), int(sums.tied_primary), int(sums.inverted)

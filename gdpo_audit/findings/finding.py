@@ -22,6 +22,12 @@ class Link(Struct, frozen=True):
 class Finding(Struct, frozen=True, kw_only=True):
     """One thing that the owner of a run should know: how severe it is, what it means, what to do, and the numbers
     behind it.
+
+    id: the name of the function that looks for it, with “-” for “_”.
+    row: the index, from 0, of a setting in the report's plan, which is the list of settings tried on this run. This
+        setting may be an answer to the finding.
+    extent: how much of the run it concerns, from 0 to 1. It sorts the findings of one severity, after those whose kind
+        is marked as `first`.
     """
 
     id: str = ""  # the function `findings` gives it the name of the function that looks for it

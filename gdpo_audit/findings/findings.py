@@ -36,7 +36,8 @@ class Kind:
     paper: the place in the paper, empty for none.
     terms: the words of the glossary that it uses.
     scenario: the scenario in the chapter Train that shows it, empty for none.
-    first: whether its findings come before all others of the same severity, however much of the run those are about.
+    first: whether its findings come before all other findings of the same severity, however much of the run those are
+        about.
     planned: whether another setting of the plan may be an answer to it.
     """
 
@@ -96,10 +97,13 @@ IDS = tuple(sorted(KINDS))
 
 def findings(facts: Facts, plan: Sequence[Setting]) -> tuple[Finding, ...]:
     """Return all findings about a run, in the order in which they are shown: errors first, then warnings, then the
-    rest. Within a severity, those whose kind is marked as `first` come first, and then those that concern the largest
-    part of the run. `reward-dominates` counts as concerning at least as much of the run as any `priority-inversion` or
-    `reward-starved` does, since these follow from it.
+    rest.
 
+    Within a severity, findings whose kind is marked as `first` come first. After them come those that concern the
+    largest part of the run. `reward-dominates` counts as concerning at least as much of the run as any
+    `priority-inversion` or `reward-starved` does, since these follow from it.
+
+    facts: the facts of the run.
     plan: the settings that were tried on the run, its own first. A finding whose kind is marked as `planned` gets as
         its `row` the index in the plan of the recommended setting. If none is recommended, `conflict` and
         `priority-inversion` get the index of the first setting with a gate. Otherwise `row` is None.
@@ -133,7 +137,7 @@ def links(finding: str, framework: str, fixed: bool) -> tuple[Link, ...]:
 
     finding: the id of the finding.
     framework: the id of the framework.
-    fixed: whether lines of the framework's configuration change what the finding says; if not, the link to the
+    fixed: whether lines of the framework's configuration change what the finding says. If not, the link to the
         framework's documentation is left out.
 
     >>> [link.title for link in links("ties-hide-signal", "trl", True)]

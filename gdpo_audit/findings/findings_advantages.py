@@ -1,5 +1,5 @@
-"""Findings about logged advantages: that the recipe does not make some of them, that no rewards can make some, that
-their sign is wrong, or that another method was asked for.
+"""Findings about logged advantages: the recipe does not make some of them, no rewards can make some, their sign is
+wrong, or another method was asked for.
 """
 
 from collections.abc import Iterator, Mapping
@@ -55,10 +55,12 @@ def _error(batches: Sums[Array]) -> str:
 
 
 def _off(batches: Sums[Array]) -> dict[str, object]:
-    """Return the evidence of a finding about batches that are not reproduced, by name.
-
-    It is the first `LISTED` of their steps, the number of their rows that are off, and a share with its threshold. The
-    share is of the groups with such rows: those whose logged advantages are one positive multiple of the computed ones.
+    """Return the evidence of a finding about batches that are not reproduced, by name:
+    - "steps": the first `LISTED` of their steps.
+    - "rows_off": the number of their rows whose advantage is not reproduced.
+    - "groups_off_by_a_factor": of the groups with such rows, the share whose logged advantages are the computed ones
+      times one positive factor.
+    - "threshold": the threshold of that share.
     """
     wrong, steps = int(batches.logged.wrong.sum()), batches.step.tolist()[:LISTED]
     return {"steps": steps, "rows_off": wrong, "groups_off_by_a_factor": scaled_share(batches), "threshold": SCALE_ONLY}
@@ -66,7 +68,7 @@ def _off(batches: Sums[Array]) -> dict[str, object]:
 
 def rows_missing(f: Facts) -> Iterator[Finding]:
     """Yield one finding if the log lacks rows of some steps that were there when the advantages were computed. Yield
-    nothing if the audit itself left out groups (see `undecided`), since rows may be missing for that reason.
+    nothing if the audit itself left out groups (see `Facts.undecided`), since rows may be missing for that reason.
     """
     short = select_batches(f.batches, f.lack_rows)
     if not len(short.batch) or f.undecided[0]:
@@ -107,8 +109,8 @@ def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
     """Yield one finding if no recipe reproduces the logged advantages, or if the recipe fails in some of the batches.
 
     Yield nothing if all advantages are 0 and the rewards of no group differ. If not all are 0, yield nothing where a
-    reward is missing from the log. Batches that another finding explains do not count: those that lack rows, that an
-    evaluation overwrote, or in which the only wrong advantages are such as no rewards can make.
+    reward is missing from the log. Batches that another finding explains do not count. Such batches lack rows, were
+    overwritten by an evaluation, or are wrong only in advantages that no rewards can make.
     """
     if f.reproduced is not False:
         return
@@ -189,8 +191,9 @@ def _says_what_was_not_read(f: Facts, name: str, recipe: Recipe) -> tuple[str, s
     """Return the severity, the title and a sentence about a column that was not read as a reward although it went into
     the advantages.
 
-    name: the column.
-    recipe: the one that makes the advantages once the column is added as the last reward.
+    f: the facts of the run.
+    name: the name of the column.
+    recipe: the recipe that makes the advantages once the column is added as the last reward.
     """
     weights = weights_in_words(dict(zip([*f.rewards, name], recipe.weights, strict=True)), recipe.up_to_scale)
     says = f" With {name} as one more reward, the logged advantages are those of {NAMES[recipe.method]} with weights "
@@ -201,6 +204,7 @@ def _says_what_was_not_read(f: Facts, name: str, recipe: Recipe) -> tuple[str, s
 def _says_what_was_added(f: Facts, added: Added) -> tuple[str, str, str]:
     """Return the severity, the title and a sentence about a column of which a multiple was added to the advantages.
 
+    f: the facts of the run.
     added: the column, the factor, and the recipe that made the advantages before.
     """
     recipe, name, sign = added.recipe, added.column, "less" if added.times < 0 else "plus"
@@ -273,8 +277,8 @@ def _against(weights: Mapping[str, float | None], asked: Mapping[str, float]) ->
     - A weight below 0 was asked for a reward whose weight is below 0.
     - Only one of several rewards has a weight other than 0, as it may be a penalty.
 
-    weights: the weight that the log shows of each reward, None where it shows none.
-    asked: the weights asked for.
+    weights: by reward, the weight that the log shows, None where it shows none.
+    asked: by reward, the weight that was asked for.
     """
     below = [name for name, w in weights.items() if w is not None and w < 0]
     if wanted := [name for name in below if asked.get(name, 0) > 0]:
@@ -286,7 +290,7 @@ def _against(weights: Mapping[str, float | None], asked: Mapping[str, float]) ->
 
 
 def advantage_impossible(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if some logged advantages cannot come from any rewards: they are larger than a z-score can be,
+    """Yield one finding if some logged advantages cannot come from any rewards. They are larger than a z-score can be,
     or leave-one-out divided them by almost 0. Yield nothing where no examples of groups were kept.
     """
     many = int(f.totals.logged.impossible)
@@ -312,7 +316,6 @@ def advantage_impossible(f: Facts) -> Iterator[Finding]:
             f" For {some(by_nothing)}, the other responses of the same group agree in every reward, and leave-one-out "
             "divided by the round-off of their std, which is 0, as in NeMo-RL's issues 1518, 4158 and 4161."
         )
-        message += "divided by the round-off of their std, which is 0, as in NeMo-RL's issues 1518, 4158 and 4161."
     if beyond and f.recipe is not None and over:
         limit = number(largest_z(float(sizes[0]), ALL_CONVENTIONS[f.recipe.convention].ddof))
         message += (
@@ -353,8 +356,8 @@ def method_not_as_asked(f: Facts) -> Iterator[Finding]:
 
 
 def _gdpo_without_its_batch_step(f: Facts) -> Finding:
-    """Return the finding that GDPO was asked for and its batch step did not run: each reward was normalised, the
-    results were added up, and nothing more was done.
+    """Return the finding that GDPO was asked for and its batch step did not run. Each reward was normalised, and the
+    results were added up, but nothing more was done.
     """
     return Finding(
         severity="error",

@@ -29,7 +29,7 @@ def issues(f: Facts, which: str) -> Iterator[Mapping[str, Any]]:
 
 def steps_missing(f: Facts) -> Iterator[Finding]:
     """Yield one finding if the log lacks steps between its first and its last one, as where it holds only every tenth
-    step. Yield nothing if the audit itself left out groups (see `undecided`), since steps may be missing for that
+    step. Yield nothing if the audit itself left out groups (see `Facts.undecided`), since steps may be missing for that
     reason.
     """
     gaps = Counter(b - a for a, b in pairwise(f.steps))
@@ -124,9 +124,11 @@ def groups_mix_prompts(f: Facts) -> Iterator[Finding]:
 
 
 def prompts_merged(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if several groups of a batch have the same prompt, so that the text of a prompt does not tell
-    groups apart. Yield nothing if responses were grouped by a column and the logged advantages are reproduced in these
-    groups, which shows that the trainer grouped them so too.
+    """Yield one finding if several groups of a batch have one prompt, so that the text of a prompt does not tell groups
+    apart.
+
+    Yield nothing if responses were grouped by a column and the logged advantages are reproduced in these groups. This
+    shows that the trainer grouped them so too.
     """
     for details in issues(f, "prompts-merged"):
         if f.run.grouped_by_column and f.reproduced:
@@ -172,8 +174,8 @@ def ragged_batches(f: Facts) -> Iterator[Finding]:
 
 
 def groups_sampled(f: Facts) -> Iterator[Finding]:
-    """Yield a finding if the log holds only a sample of the responses: one response of each group, or tables that W&B
-    probably cut, since they have as many rows as W&B allows.
+    """Yield a finding if the log holds only a sample of the responses. Either it holds one response of each group, or
+    its tables have as many rows as W&B allows, so that W&B probably cut them.
     """
     for details in issues(f, "groups-sampled"):
         if "tables" in details:
@@ -260,8 +262,8 @@ def _nearly_a_sum(f: Facts, score: str, details: Mapping[str, Any]) -> Finding:
     column.
 
     score: the name of the total.
-    details: those of the issue `score-not-a-sum`, in which `weights` are the weights by column and `missing` is the
-        share of the total's variance that is in no column.
+    details: the details of the issue `score-not-a-sum`. `weights` are the weights by column, and `missing` is the share
+        of the total's variance that is in no column.
     """
     missing = details["missing"]
     terms = listing(f"{number(w)} × {name}" for name, w in details["weights"].items())
@@ -283,8 +285,8 @@ def _holds_more(f: Facts, score: str, details: Mapping[str, Any], normalises: st
     logged. Yield nothing where the log shows that the two are separate rewards.
 
     score: the name of the total.
-    details: those of the issue `score-not-a-sum`, in which `columns` holds the reward and `explained` is the share of
-        the total's variance that the reward explains.
+    details: the details of the issue `score-not-a-sum`. `columns` holds the reward, and `explained` is the share of the
+        total's variance that the reward explains.
     normalises: the words “GRPO normalises the score”, with the name of the total in place of “score”.
     """
     [reward] = details["columns"]
@@ -316,8 +318,8 @@ def held_by_totals(f: Facts) -> list[str]:
 
 
 def no_components(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if the log holds only the total of the rewards, if only a total was read, or if the one reward
-    that was read may be a total.
+    """Yield one finding if the log holds only the total of the rewards, or if only a total was read. Yield one also if
+    the one reward that was read may be a total.
     """
     details = next(issues(f, "no-components"), dict[str, Any]())
     if f.run.total_only:

@@ -81,9 +81,9 @@ def _place_of_only_pair(f: Facts, method: str) -> str:
 
 
 def _order_in_words(f: Facts, method: str) -> str:
-    """Return words that say how many of the pairs with different primary reward a method puts in the right order, how
-    many in the wrong order, and how many it ties. If some of these pairs are lost to missing rewards, the words say how
-    many.
+    """Return words that say how a method orders the pairs with different primary reward. They say how many are in the
+    right order, how many are in the wrong order, and how many are tied. If some of these pairs are lost to missing
+    rewards, the words say how many.
     """
     order = f.order(method)
     lost = int(f.totals.primary_pairs - order.pairs)
@@ -121,8 +121,8 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
 
 
 def priority_inversion(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if the run's method puts many pairs of responses in the wrong order: of two that differ in the
-    primary reward, the one with less of it gets the larger advantage. Yield nothing if no reward is primary, or if the
+    """Yield one finding if the run's method puts many pairs of responses in the wrong order. In such a pair, the
+    response with less of the primary reward gets the larger advantage. Yield nothing if no reward is primary, or if the
     primary reward is the only one.
     """
     inverted = f.inversions(f.method)
@@ -173,8 +173,8 @@ def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) ->
 
 
 def round_up(weight: float) -> float:
-    """Return a weight rounded up to three significant digits, so that whatever holds for all weights above the given
-    one holds above the returned one too. Less than a millionth of the last digit counts as round-off and is dropped.
+    """Return a weight rounded up to three significant digits. So whatever holds for all weights above the given one
+    holds above the returned one too. Less than a millionth of the last digit counts as round-off and is dropped.
 
     >>> round_up(1.2301), round_up(-0.5)
     (1.24, -0.5)
@@ -186,10 +186,11 @@ def round_up(weight: float) -> float:
 
 
 def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if silent groups, in which every advantage is 0, make the std of the batch small, so that a
-    method that divides by this std scales the advantages of all other groups up. GDPO does so in its batch step, unless
-    the convention takes that step over each group, and so does GRPO with the std of the batch. For another method there
-    is no finding.
+    """Yield one finding if silent groups, in which every advantage is 0, make the std of the batch small. A method that
+    divides by this std then scales the advantages of all other groups up.
+
+    GDPO does so in its batch step, unless the convention takes that step over each group. GRPO with the std of the
+    batch does so too. For another method there is no finding.
     """
     by_batch_std = f.method == "grpo_batch_std"
     by_gdpo = f.is_gdpo and ALL_CONVENTIONS[f.basis.convention].last_step != "group"
@@ -242,7 +243,7 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
 
 def filter_drops_signal(f: Facts) -> Iterator[Finding]:
     """Yield one finding if the trainer has a filter on the summed reward that would drop many groups which GDPO can
-    use; nothing if the run's method is another one.
+    use. Yield nothing if the run's method is not GDPO.
     """
     share, option = ratio(f.totals.filtered_groups, f.totals.groups), f.framework.filter_option
     if not share >= t.FILTERED or option is None or not f.is_gdpo:

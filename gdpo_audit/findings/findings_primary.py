@@ -1,5 +1,5 @@
-"""Findings about what a run is for: a reward, above all the primary one, whose mean gets worse, and groups in which no
-answer gets any of the primary reward.
+"""Findings about what a run is for. A reward, above all the primary one, has a mean that gets worse, or no answer of a
+group gets any of the primary reward.
 """
 
 from collections.abc import Iterator
@@ -22,8 +22,9 @@ from gdpo_core._words import count, listing, number, percent
 class _Drift(NamedTuple):
     """The change in the mean of a reward from the first quarter of the batches to the last.
 
-    first, last: the two means.
-    size: the change in standard deviations of the reward, above 0 if the mean gets better; for a reward with a weight
+    first: the mean in the first quarter.
+    last: the mean in the last quarter.
+    size: the change in standard deviations of the reward, above 0 if the mean gets better. For a reward with a weight
         below 0, lower is better.
     beyond_chance: whether the change is larger than chance explains.
     """
@@ -45,9 +46,9 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
     """Yield a finding for a reward whose mean gets worse during the run: lower, or higher if its weight is below 0. A
     change counts only if `_Drift.moves` says so.
 
-    If a reward is primary, only this one is looked at. Otherwise a reward gets a finding if its mean gets worse by at
-    least `FALLS_FAR` standard deviations, or if the mean of another reward gets better meanwhile. Then a reward of
-    weight 0 is left out, and so is one whose weight the log does not show.
+    If a reward is primary, only this one is looked at. Otherwise a reward gets a finding in two cases: its mean gets
+    worse by at least `FALLS_FAR` standard deviations, or the mean of another reward gets better meanwhile. Then a
+    reward of weight 0 is left out, and so is one whose weight the log does not show.
     """
     drifts = _drifts(f)
     primary = f.basis.primary
@@ -89,10 +90,11 @@ def _sign(f: Facts, k: int) -> float:
 
 
 def _drifts(f: Facts) -> dict[int, _Drift]:
-    """Return the drift of each reward, that is the change in its mean, by the index of the reward. A reward is left out
-    if too few groups hold it in the first or the last quarter of the batches, or if it has one value in the whole run.
-    The result is {} for a run of fewer than `FADES_BATCHES` batches, or if one step reaches from the first quarter of
-    the batches into the last.
+    """Return the drift of each reward, that is the change in its mean, by the index of the reward.
+
+    A reward is left out if too few groups hold it in the first or the last quarter of the batches. It is also left out
+    if it has one value in the whole run. The result is {} for a run of fewer than `FADES_BATCHES` batches, or if one
+    step reaches from the first quarter of the batches into the last.
     """
     size, step = len(f.batches.batch) // 4, f.batches.step
     if len(step) < t.FADES_BATCHES or step[size - 1] == step[-size]:
@@ -120,11 +122,11 @@ def _squared_error(f: Facts, k: int) -> float:
 
 
 def _break(f: Facts, k: int) -> tuple[int, float, float]:
-    """Return the step at which the mean of the reward with index k gets worse most clearly, its mean before that step,
-    and its mean from that step on.
+    """Return the step at which the mean of the reward with index k gets worse most clearly. Its mean before that step
+    and its mean from that step on come with it.
 
-    Of all steps but the first, this is the one where the difference of the two means, counted in its standard error,
-    is the largest in the bad direction. The standard error is that of responses that all have one variance.
+    At this step, the difference of the two means in the bad direction is the largest, counted in its standard error.
+    The standard error is that of responses that all have one variance. The first step is not looked at.
     """
     begins = np.flatnonzero(np.diff(f.batches.step, prepend=f.batches.step[0]))
     n, total = (np.append(0, x.cumsum()) for x in (f.batches.rewards.present[k], f.batches.rewards.total[k]))
@@ -136,8 +138,10 @@ def _break(f: Facts, k: int) -> tuple[int, float, float]:
 
 def no_right_answer(f: Facts) -> Iterator[Finding]:
     """Yield one finding if much of the update comes from groups in which the primary reward is 0 or less for every
-    answer. Yield nothing if no reward is primary, if an answer with 0 or less is not surely one without that reward
-    (see `_can_be_missed`), or if no known method makes the logged advantages.
+    answer.
+
+    Yield nothing if no reward is primary, or if no known method makes the logged advantages. Yield nothing, too, if an
+    answer with 0 or less is not surely one without the primary reward (see `_can_be_missed`).
     """
     on = f.basis.primary
     if on is None or f.contradicted or not _can_be_missed(f, on):

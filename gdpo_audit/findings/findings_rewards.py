@@ -49,8 +49,8 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
     the first. And in the last quarter it is constant in nearly all groups, or it makes a much smaller share of the
     update than in the first.
 
-    There is no finding for a run with few batches, for a reward that few groups of a quarter have, for a reward of
-    weight 0, and for one that is constant in nearly all groups of the whole run.
+    There is no finding for a run with few batches, and none for a reward that few groups of a quarter have. A reward of
+    weight 0 is passed over, and so is one that is constant in nearly all groups of the whole run.
     """
     batches = len(f.batches.batch)
     if batches < t.FADES_BATCHES:
@@ -129,8 +129,8 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
 
 
 def conflict(f: Facts) -> Iterator[Finding]:
-    """Yield a finding for each pair of rewards that oppose each other inside groups, which means that their correlation
-    there is far below 0, and further than chance explains.
+    """Yield a finding for each pair of rewards that oppose each other inside groups. Their correlation there is far
+    below 0, and further than chance explains.
     """
     shares = f.shares(f.method)
     for i, j in sorted(combinations(range(len(f.rewards)), 2), key=lambda pair: pair[::-1]):
@@ -154,7 +154,7 @@ def conflict(f: Facts) -> Iterator[Finding]:
 
 def length_coupled(f: Facts) -> Iterator[Finding]:
     """Yield a finding for each reward that is correlated with the length of the response inside groups, more than
-    chance explains; nothing for a log without lengths in tokens.
+    chance explains. Yield nothing for a log without lengths in tokens.
     """
     lengths = lengths_of(f) if f.run.has_length else None
     for k, (name, correlation) in enumerate(lengths["correlations"].items() if lengths else ()):
@@ -214,6 +214,7 @@ def _dead_and_holding(values: Sequence[ValueFacts], k: int) -> tuple[int, int]:
     it is present at all.
 
     values: parts of a run, such as some of its tasks, of which all groups are counted.
+    k: the index of the reward.
     """
     sums = [value.facts.totals for value in values]
     holding = int(sum(total.rewards.holding_groups[k] for total in sums))

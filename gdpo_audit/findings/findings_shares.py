@@ -1,5 +1,5 @@
-"""Findings about a reward whose share of the update is far from what its weight asks for: one that makes most of the
-update, or next to nothing of it.
+"""Findings about a reward whose share of the update is far from the share that its weight asks for. It makes most of
+the update, or next to nothing of it.
 """
 
 from collections.abc import Iterator
@@ -62,7 +62,8 @@ def _dominant(f: Facts) -> list[int]:
 def reward_starved(f: Facts) -> Iterator[Finding]:
     """Yield a finding for each reward that has a weight, and yet makes next to nothing of the update.
 
-    The update may also work against the reward. Either holds in the whole run, or at least in its second half.
+    The update may also work against the reward. A reward gets a finding if this is so in the whole run, or at least in
+    its second half.
     """
     shares, gdpo, able = f.shares(f.method), f.shares("gdpo"), _acting_rewards(f)
     most = max(able, key=lambda i: shares[i], default=0)
@@ -130,8 +131,9 @@ def _starved(f: Facts) -> list[tuple[int, _End]]:
 def _severity_of_starved(f: Facts, k: int) -> str:
     """Return "info" if the starved reward with index k needs no warning, else "warning".
 
-    No warning is needed if the update raises the reward all the same, as its push shows. Nor is it under another method
-    than GDPO, if the reward is nearly constant in half or more of the groups in which it differs.
+    No warning is needed if the update raises the reward all the same, as its push shows. Under another method than
+    GDPO, no warning is needed either for a reward that is nearly constant in half or more of the groups in which it
+    differs.
     """
     pushed = f.push(f.method)[k] >= t.PUSHED
     return "info" if pushed or (f.faint(k) >= t.FAINT and not f.is_gdpo) else "warning"
@@ -170,7 +172,7 @@ def _at_the_end(f: Facts, k: int) -> _End:
 
 
 def _acting_rewards(f: Facts) -> list[int]:
-    """Return the indices of the rewards that have a weight other than 0 and differ in some group; [] where the log does
+    """Return the indices of the rewards that have a weight other than 0 and differ in some group. [] where the log does
     not show each reward's share of the update.
     """
     if f.contradicted or f.relations:
@@ -194,8 +196,12 @@ def _why(f: Facts, most: int, share: float, gdpo: float, asks: float) -> str:
 
     One reason is the scale of the reward: the method is not GDPO, and under GDPO the share would be nearer to what is
     asked for. The other is that another reward differs in fewer groups.
-    share, gdpo, asks: of the reward that the finding is about, its share of the update as it ran, its share under GDPO,
-        and the share that its weight asks for.
+
+    f: the facts of the run.
+    most: the index of a reward that makes most of the update.
+    share: of the reward that the finding is about, its share of the update as it ran.
+    gdpo: its share under GDPO.
+    asks: the share that its weight asks for.
     """
     if not f.is_gdpo and (gdpo - share) / (asks - share) >= t.BY_SCALE:
         adds = f"{NAMES[f.method]} adds up the raw rewards"

@@ -42,9 +42,10 @@ def contradicted_weights(f: Facts) -> tuple[dict[str, float], dict[str, float], 
     where the log shows none of the given ones.
 
     Three things are returned: the given weights by reward, the shown weights by reward, and words to put behind the
-    shown ones if only their ratio counts, else "". If only the ratio counts, the shown weights are multiplied by a
-    factor that makes the largest of them in size equal to the given weight of its reward, unless one of the two is 0.
-    Rewards whose weight was not given, or does not show, are left out.
+    shown ones if only their ratio counts, else "". Rewards whose weight was not given, or does not show, are left out.
+
+    If only the ratio counts, the shown weights are multiplied by one factor. It makes the shown weight of largest size
+    equal to the given weight of its reward, unless one of the two is 0.
     """
     if f.recipe is None:
         return None

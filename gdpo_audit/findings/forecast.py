@@ -39,18 +39,21 @@ OF_WHAT = "The interval is calibrated on a small model of 0.2 M parameters and o
 
 @dataclass(frozen=True, kw_only=True)
 class RewardForecast:
-    """Hold the forecast of one reward under a setting, beside that under the run's own setting.
+    """Hold the forecast of one reward under a setting, beside its forecast under the run's own setting.
 
     difference: by how much the mean of the reward over the steps is higher under the tried setting than under the run's
         own, in the reward's own unit.
-    low, high: the ends of its 80 % interval. All three are None where the log does not tell, and then `why` is a
-        sentence that says why.
-    as_it_ran, forecast: the mean of the reward at each step under the run's own setting and under the tried one, steps
-        + 1 numbers each; both are computed, not logged.
-    push, push_as_it_ran: the push on the reward, as `gdpo_core.push` defines it, under the tried setting and under the
-        run's own, both measured on the logged groups.
-    speed: by how much a push of 1 moves the logit of the reward's mean in a step, at a mean of one half, where the mean
-        is taken as a rate from 0 to 1; it is estimated from the run, and speed_error is its standard error.
+    low, high: the ends of the 80 % interval of `difference`. `difference`, `low` and `high` are None where the log does
+        not tell.
+    as_it_ran: the mean of the reward at each step under the run's own setting, steps + 1 numbers. It is computed, not
+        logged.
+    forecast: the mean of the reward at each step under the tried setting, as many numbers. It is computed too.
+    speed: by how much a push of 1 moves the logit of the reward's mean in a step, at a mean of one half. The mean is
+        taken as a rate from 0 to 1. The speed is estimated from the run.
+    speed_error: the standard error of the speed.
+    push: the push on the reward under the tried setting, as `gdpo_core.push` defines it, measured on the logged groups.
+    push_as_it_ran: the push under the run's own setting, measured on the same groups.
+    why: a sentence that says why `difference` is None; empty if it is a number.
     """
 
     difference: float | None
@@ -71,7 +74,7 @@ class Forecast(Displayed):
 
     steps: the number of steps over which the means are taken.
     from_steps: the number of steps that the log holds.
-    notes: what the figures stand on, a sentence each.
+    notes: sentences on what the figures rest on.
     """
 
     method: str
@@ -141,8 +144,9 @@ def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, ForecastPa
     """Return the forecasts of several settings over the steps of the log, in the order of `trials`.
 
     Each is a dict from the name of a reward to a dict: "difference", the difference from the run as it was, and "low"
-    and "high", the ends of its interval. All three are None where the log does not tell. Raises InputError where the
-    log lacks what every forecast needs.
+    and "high", the ends of its interval. All three are None where the log does not tell.
+
+    Raises InputError where the log lacks what every forecast needs.
     """
     forecaster = _Forecaster(f)
     steps = int(forecaster.log.course.time[-1]) + 1
@@ -173,6 +177,7 @@ class _Forecaster:
     def rewards(self, trial: Trial, steps: int) -> dict[str, RewardForecast]:
         """Return the forecast of each reward, by name, under a setting.
 
+        trial: the setting.
         steps: the number of steps for which the run is followed under that setting and under its own, and over which
             the means of the two are compared.
         """
@@ -185,8 +190,8 @@ class _Forecaster:
 
 
 def _notes(f: Facts) -> Iterator[str]:
-    """Yield a sentence if the log does not show which method ran, and one if the weights of the run change, since the
-    forecast then assumes a method, and one set of weights.
+    """Yield a sentence if the log does not show which method ran, since the forecast then assumes a method. Yield a
+    sentence if the weights of the run change, since the forecast then assumes one set of weights.
     """
     if f.recipe is None:
         yield f"The log does not show which method ran; “as it ran” stands for {NAMES[f.method]} here."
@@ -195,9 +200,12 @@ def _notes(f: Facts) -> Iterator[str]:
 
 
 def fitted_speeds(f: Facts) -> dict[str, tuple[float, float]]:
-    """Return the speed of each reward and its standard error, as a pair by the name of the reward. Each speed is fitted
-    to the course of that reward alone. Rewards that never differ or were never pushed are left out. Raises InputError
-    where the log lacks what a forecast needs.
+    """Return the speed of each reward and its standard error, as a pair by the name of the reward.
+
+    Each speed is fitted to the course of that reward alone. Rewards that never differ or were never pushed are left
+    out.
+
+    Raises InputError where the log lacks what a forecast needs.
     """
     run = _Forecaster(f)
     fitted, errors = run.speeds.fitted.tolist(), run.speeds.error.tolist()
@@ -209,14 +217,15 @@ def fitted_speeds(f: Facts) -> dict[str, tuple[float, float]]:
 
 
 def _checked(f: Facts, course: Course, method: object, weights: object, gate: object, steps: object) -> ForecastSetting:
-    """Return the setting that a caller of `AuditReport.forecast` asks for, once its arguments are checked: method,
-    weights, gate and steps. Raises InputError for one that does not fit the run.
+    """Return the setting that a caller of `AuditReport.forecast` asks for, once its arguments are checked.
 
     f: the facts of the run.
     course: the rates of its rewards over the steps of the log.
     method, weights: None for the run's own; a reward that `weights` leaves out keeps its weight.
     gate: None for no gate.
     steps: how many steps to forecast, None for as many as the course has.
+
+    Raises InputError for an argument that does not fit the run.
     """
     known = method is None or (isinstance(method, str) and method in TRIED_METHODS)
     expect(known, "forecast, method", f"one of {', '.join(TRIED_METHODS)}", repr(method))
@@ -231,11 +240,13 @@ def _checked(f: Facts, course: Course, method: object, weights: object, gate: ob
 
 
 def _gate(f: Facts, gate: object) -> Gate:
-    """Return the gate that a caller describes in a dict, checked against the run. Raises InputError.
+    """Return the gate that a caller describes in a dict, checked against the run.
 
     The dict has the names of two rewards: the gated one under `reward`, and under `on` the one on which it depends. It
-    may have two numbers. `threshold` is what `on` has to reach, by default its highest logged value. `otherwise` is
-    what `reward` is elsewhere, by default its worst logged value, or 0 if that is worse.
+    may have two numbers. `threshold` is the value that `on` has to reach, by default its highest logged value.
+    `otherwise` is the value of `reward` elsewhere, by default its worst logged value, or 0 if that is worse.
+
+    Raises InputError for anything else, and for a reward that has one value in the whole log.
     """
     names = f"a reward and another one on which it depends, of {', '.join(f.rewards)}"
     asked = dict(gate) if isinstance(gate, Mapping) else {}
@@ -261,8 +272,8 @@ def _gate(f: Facts, gate: object) -> Gate:
 
 @dataclass(frozen=True)
 class _Compared:
-    """The courses of the rewards under the run's own setting and, as forecast, under another one. Both are rates,
-    (times, draws, rewards), and `times` are counted in steps.
+    """The courses of the rewards under the run's own setting and, as forecast, under another one. Each course holds
+    rates, (times, draws, rewards), and `times` are counted in steps.
 
     A draw is one possible answer to how fast each reward follows its push. The first draw has each reward's median
     speed.
@@ -289,14 +300,14 @@ class _Compared:
         speeds.
 
         course: `as_it_ran` or `forecast`, whose first draw has the median speed of each reward. It holds rates at
-            `times` alone; those in between are interpolated.
+            `times` alone; rates in between are interpolated.
         """
         return np.interp(np.arange(self.times[-1] + 1), self.times, course[:, 0, k])
 
 
 def _between(times: Array, steps: Array) -> tuple[NDArray[np.int64], Array]:
-    """Return where each step lies between two neighbouring times: the index of the earlier one, and how far the step is
-    on the way from the earlier to the later one, from 0 to 1.
+    """Return where each step lies between two neighbouring times, as two arrays. The first has the index of the earlier
+    time. The second says how far the step is on the way from the earlier to the later time, from 0 to 1.
 
     times: ascending.
     steps: none before the first time or after the last.
@@ -308,10 +319,13 @@ def _between(times: Array, steps: Array) -> tuple[NDArray[np.int64], Array]:
 def _compare(speeds: Speeds, before: Pushes, after: Pushes, steps: int) -> _Compared:
     """Return the courses of the rewards under the run's own setting and under another one, over so many steps.
 
-    The first pair of courses has the median speeds; `_DRAWS` more have random draws of the speeds. Both courses of a
+    The first pair of courses has the median speeds; `_DRAWS` more have random draws of the speeds. The two courses of a
     pair have the same start and the same speeds. The course under the other setting is then moved towards the run's
-    own: of the distance between them, the part `CARRIED` is left.
+    own, so that the part `CARRIED` of the distance between them is left.
+
+    speeds: how fast each reward follows its push.
     before, after: the pushes under the run's own setting and under the other one.
+    steps: the number of steps.
     """
     probabilities = np.random.default_rng(0).random((_DRAWS, len(speeds.start)))
     drawn = np.concatenate([speeds.speed[None], speeds.quantile(probabilities)])
@@ -328,7 +342,7 @@ def _reward_forecast(
     log: the logged groups.
     speeds: how fast each reward follows its push.
     compared: the rates of all rewards step by step, under the run's own setting and under the tried one.
-    before, after: the pushes under the same two settings.
+    before, after: the pushes under the run's own setting and under the tried one.
     """
     unit, least = float(log.range[k]), float(log.low[k])
     if np.isnan(unit):

@@ -1,8 +1,8 @@
-"""The sums of each group of some batches: what its rewards, methods and logged advantages add up to."""
+"""The sums, counts and extremes of each group of some batches: of its rewards, of the advantages that each method
+makes, and of the logged advantages.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import polars as pl
 import torch
 from torch import Tensor
 
+from gdpo_audit.findings.grouped import Grouped
 from gdpo_audit.findings.impossible import impossible
 from gdpo_audit.findings.selection import Deviations, Selected, deviations_of, ungated_column
 from gdpo_audit.findings.sums import Array, Basis, LengthSums, LoggedSums, MethodSums, RewardSums, Sums
@@ -17,86 +18,12 @@ from gdpo_audit.findings.thresholds import FAINT_STD, FEW_VALUES
 from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.recipe.recipe import TOLERANCE, Tensors, compare, hidden_groups, same_direction, starts_of
 from gdpo_core import _pairs
-from gdpo_core._groups import Batch, skipping_missing
-from gdpo_core._statistics import centre, std_of
 from gdpo_core.registry import advantages_without_eps, method_for
 from gdpo_core.ties import break_even_of, update_sums
 
 # The search for a break-even weight has at most so many rounds, and it ends when a round changes the weight by less
 # than this part of it.
 _ROUNDS, _NEAR = 100, 1e-9
-
-
-@dataclass(frozen=True)
-class Grouped:
-    """Hold several batches whose advantages are computed together, and sum up numbers of their responses by group."""
-
-    batch: Batch
-    starts: Array  # (groups,) the first response of each group
-    masked: Tensor | None = None  # (responses,) whether a mask took a response's advantage from the update
-
-    @cached_property
-    def rewarded(self) -> Tensor:
-        """(prompts, rollouts) or (responses,) whether a response has at least one reward."""
-        return ~self.batch.rewards.isnan().all(0)
-
-    @cached_property
-    def blocks(self) -> list[_pairs.Block]:
-        """The groups in blocks, each of groups of similar sizes."""
-        return _pairs.blocks_of(self.batch)
-
-    def per_group(self, x: Tensor) -> Tensor:
-        """Return (…, groups) the sum over each group of x, which is (…, prompts, rollouts) or (…, responses)."""
-        return self.flat(self.batch.group.total(x))
-
-    def count(self, x: Tensor) -> Tensor:
-        """Return (groups,) the number of responses in each group for which x is true.
-
-        x: a boolean per response, either (responses,) or in the shape of one reward in the batch.
-        """
-        return self.per_group(x.view(self.batch.rewards.shape[1:]).to(self.batch.rewards)).long()
-
-    def lowest(self, x: Tensor) -> Tensor:
-        """Return (…, groups) the lowest value in each group.
-
-        x: a value per response.
-        """
-        return self.flat(self.batch.group.lowest(x))
-
-    def highest(self, x: Tensor) -> Tensor:
-        """Return (…, groups) the highest value in each group.
-
-        x: a value per response.
-        """
-        return -self.lowest(-x)
-
-    def silent(self, x: Tensor) -> Tensor:
-        """Return (groups,) whether every value in a group is 0, where NaN is not 0.
-
-        x: a value per response.
-        """
-        return self.lowest(-x.abs()) == 0
-
-    def per_response(self, x: Tensor) -> Tensor:
-        """Return numbers per group, (…, groups), in a shape that broadcasts against a number per response."""
-        return x[..., None] if self.batch.index is None else self.batch.group.broadcast(x)
-
-    def centred(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return two tensors. The first, (…, groups), is the std of each group, with n − 1 and without NaN. The second,
-        in the shape of x, is each value minus the mean of its group, and 0 where x is NaN.
-
-        x: a value per response.
-        """
-        group = self.batch.group
-        over = skipping_missing(group) if bool(x.isnan().any()) else group
-        distance = centre(x, over)[1]
-        return self.flat(std_of(distance, over, ddof=1)), distance.nan_to_num_(nan=0.0)
-
-    def flat(self, x: Tensor) -> Tensor:
-        """Return x, the result of a reduction over groups, in the shape (…, groups). If prompts are an axis of the
-        batch, x has a last axis of length 1, which is dropped.
-        """
-        return x.squeeze(-1) if self.batch.index is None else x
 
 
 def token_lengths(table: pl.DataFrame) -> Array:
@@ -109,7 +36,7 @@ def token_lengths(table: pl.DataFrame) -> Array:
 def sums_of_groups(grouped: Grouped, log: Tensors, rows: pl.DataFrame, basis: Basis, float32: bool) -> Sums[Any]:
     """Return the sums of each group, as tensors and arrays with a number per group.
 
-    log, rows: the responses that `grouped` holds, as tensors and as a table.
+    grouped, log, rows: the same responses, in groups, as tensors and as a table.
     basis: the methods, weights and recipe of the sums.
     float32: whether the rewards are float32 numbers.
     """
@@ -149,15 +76,20 @@ def sums_of_groups(grouped: Grouped, log: Tensors, rows: pl.DataFrame, basis: Ba
         methods={
             m: _method_sums(grouped, m, made, ties, order, break_even[m], unright) for m, made in outcomes.items()
         },
-        lengths=_length_sums(grouped, distance, rows, basis),
+        lengths=_length_sums(grouped, distance, rows),
         logged=_logged_sums(grouped, log, rows, basis),
     )
 
 
 def _fingerprints(rows: pl.DataFrame, rewards: Sequence[str], batch: Array, groups: Array) -> Array:
-    """Return (groups,) a hash of the rewards and logged advantages of each group and of where its rows stand in the
-    batch. The hashes of a batch, joined by XOR, are equal for batches with the same rows in the same order.
+    """Return (groups,) a hash of each group: of the rewards and logged advantages of its rows, and of the places of
+    these rows in the batch.
 
+    If the hashes of the groups of a batch are joined by XOR, batches with the same rows in the same order have equal
+    hashes.
+
+    rows: the responses, with batches and groups in blocks.
+    rewards: the names of the rewards.
     batch: (rows,) the batch of each row.
     groups: (groups,) the first row of each group.
     """
@@ -174,7 +106,8 @@ def _fingerprints(rows: pl.DataFrame, rewards: Sequence[str], batch: Array, grou
 def _reward_sums(grouped: Grouped, distance: Tensor, std: Tensor) -> RewardSums:
     """Return the sums over each reward in each group.
 
-    distance: the rewards minus the means of their groups, 0 for a missing one.
+    grouped: the batches, whose responses it adds up by group.
+    distance: (rewards, …) the rewards minus the means of their groups, 0 for a missing one.
     std: (rewards, groups) the std of each reward.
     """
     r, squared = grouped.batch.rewards, distance.square()
@@ -207,8 +140,10 @@ def _reward_sums(grouped: Grouped, distance: Tensor, std: Tensor) -> RewardSums:
 
 
 def _products(grouped: Grouped, distance: Tensor) -> Tensor:
-    """Return (rewards, rewards, groups) Σ d_i d_j over each group, with d_i and d_j the distances of two rewards from
-    their means in that group.
+    """Return (rewards, rewards, groups) Σ d_i d_j over each group, for each two rewards i and j.
+
+    grouped: the batches, whose responses it adds up by group.
+    distance: (rewards, …) the distances d of the rewards from their means in the group.
     """
     made = distance.new_empty(len(distance), len(distance), len(grouped.starts))
     for k, deviations in enumerate(distance):
@@ -222,7 +157,10 @@ def _deviations_as_logged(
     """Return how far the rewards are from the means of their groups. The rewards are those in the log, even where a
     gate changes what a method sees.
 
+    grouped: the batches, with the rewards as a method sees them.
     distance: (rewards, …) the distances of the rewards as a method sees them.
+    rows: the table of the responses, with a column for each reward that a gate changes.
+    basis: the names of the rewards.
     same: the largest distance that counts as round-off, as a part of the largest of its group.
     """
     for k, name in enumerate(basis.rewards):
@@ -239,8 +177,8 @@ def _deviations_as_logged(
 class _Outcome(NamedTuple):
     """The advantages that a method makes of some batches, and what they are made of.
 
-    The fields `update`, `squares` and `selected` hold sums over each group, in which an advantage that a mask took from
-    the update counts as 0. The field `advantages` still holds such an advantage.
+    The fields `update`, `squares` and `selected` hold sums over each group. If a mask took an advantage from the
+    update, this advantage counts as 0 in these sums, while the field `advantages` still holds it.
     """
 
     advantages: Tensor  # (prompts, rollouts) or (responses,)
@@ -255,6 +193,7 @@ def _outcome(grouped: Grouped, method: str, logged: Deviations) -> _Outcome:
     """Return the advantages that a method makes of the batches, with the other fields of `_Outcome`.
 
     grouped: the batches.
+    method: the id of the method.
     logged: the distances of the logged rewards from the means of their groups.
     """
     formula, batch = method_for(method, grouped.batch)
@@ -271,11 +210,14 @@ def _outcome(grouped: Grouped, method: str, logged: Deviations) -> _Outcome:
 def _ties_and_order(
     grouped: Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, same: float
 ) -> tuple[_pairs.Distinctions, _pairs.PairOrders]:
-    """Return two records of counts for each group: the pairs of responses that each method ties, and how each method
-    orders the pairs that differ in the primary reward.
+    """Return two records of counts for each group.
 
+    The first counts the pairs of responses with different rewards, and those of them that each method ties. The second
+    counts the pairs that differ in the primary reward, and how each method orders them.
+
+    grouped: the batches, whose responses it adds up by group.
     outcomes: by method, its advantages.
-    primary: the index of the primary reward; with None, the counts of the second record are 0.
+    primary: the index of the primary reward; if it is None, the counts of the second record are 0.
     same: how far apart two advantages may be and still be equal, as a share of the largest advantage in their group.
     """
     # A response without any reward counts only where silent groups are counted, so it takes no part in pairs.
@@ -290,16 +232,18 @@ def _ties_and_order(
 
 
 def _break_even(grouped: Grouped, added: Tensor, primary: int | None) -> Tensor:
-    """Return (groups,) the weight on the primary reward above which no pair of a group is in the wrong order; −infinite
-    where none is in the wrong order now, and everywhere if `primary` is None.
+    """Return (groups,) the weight on the primary reward above which no pair of a group is in the wrong order.
 
-    added: (rewards, …) for each response the terms that a method multiplies by the weights of the rewards and adds up,
-        under GDPO the z-scores.
+    It is −infinite for a group in which no pair is in the wrong order now, and for all groups if `primary` is None.
+
+    The search begins with the weight that the primary reward has. It takes the pair in the wrong order whose weighted
+    sums are furthest apart, and goes on with the weight that ties this pair. It ends when no pair is in the wrong
+    order, or when the weight hardly changes any more. This is Dinkelbach's method, which needs no list of all pairs.
+
+    grouped: the batches, with the weights that the rewards have now.
+    added: (rewards, …) for each response, the terms that a method multiplies by the weights of the rewards and adds up;
+        under GDPO these are the z-scores.
     primary: the index of the primary reward.
-
-    The search begins with the weight that the primary reward has. Of the pairs in the wrong order, it takes the one
-    whose weighted sums are furthest apart and goes on with the weight that ties this pair, until no pair is in the
-    wrong order. This is Dinkelbach's method, which needs no list of all pairs.
     """
     groups = int(grouped.batch.group_index().max()) + 1
     needed = torch.full((groups,), -torch.inf, dtype=torch.float64)
@@ -367,10 +311,12 @@ def _method_sums(
 # --- lengths and logged advantages ------------------------------------------------------------------------------------
 
 
-def _length_sums(grouped: Grouped, distance: Tensor, rows: pl.DataFrame, basis: Basis) -> LengthSums[Any]:
+def _length_sums(grouped: Grouped, distance: Tensor, rows: pl.DataFrame) -> LengthSums[Any]:
     """Return the sums over the lengths of completions, one of each kind per group.
 
+    grouped: the batches, whose responses it adds up by group.
     distance: (rewards, …) each response's rewards minus their means in its group.
+    rows: the table of their responses.
     """
     lengths = torch.from_numpy(token_lengths(rows).copy()).view(distance.shape[1:])
     deviations = grouped.centred(lengths)[1]
@@ -385,8 +331,8 @@ def _length_sums(grouped: Grouped, distance: Tensor, rows: pl.DataFrame, basis: 
 def _logged_sums(grouped: Grouped, log: Tensors, rows: pl.DataFrame, basis: Basis) -> LoggedSums[Any]:
     """Return the sums over the logged advantages of each group, which `LoggedSums` describes.
 
-    grouped, log, rows: the same responses, by group, as tensors and as a table.
-    basis: holds the recipe, if any.
+    grouped, log, rows: the same responses, in groups, as tensors and as a table.
+    basis: the names of the rewards, and the recipe, if any.
     """
     advantages = log.advantages
     shape, present = grouped.batch.rewards.shape[1:], ~advantages.isnan()

@@ -39,6 +39,7 @@ def largest_z(n: Number, ddof: int) -> Number:
     """Return the largest z-score that one of n values can have, which is that of one value beside n − 1 equal ones.
     With ddof 1 it is (n − 1)/√n, and with ddof 0 it is √(n − 1).
 
+    n: how many values there are.
     ddof: the std divides by n − ddof.
 
     >>> round(largest_z(8.0, ddof=1), 4), round(largest_z(8.0, ddof=0), 4)
@@ -50,10 +51,12 @@ def largest_z(n: Number, ddof: int) -> Number:
 def impossible(log: Tensors, recipe: Recipe | None, comparison: Comparison | None) -> Tensor:
     """Return (responses,) whether no rewards can have made a logged advantage.
 
-    comparison: each logged advantage beside the one that the recipe makes; None without a recipe.
-
     An advantage that the recipe reproduces is always possible. Without a recipe, only division by almost 0 is looked
     for.
+
+    log: the logged advantages and rewards.
+    recipe: how the advantages were made; None where that is not known.
+    comparison: each logged advantage beside the one that the recipe makes; None without a recipe.
     """
     if recipe is None or comparison is None:
         return _divided_by_nothing(log)
@@ -65,9 +68,15 @@ def _beyond(log: Tensors, recipe: Recipe, comparison: Comparison, wrong: Tensor)
     """Return (responses,) whether an advantage is too large to be a z-score; all False if the recipe makes no z-scores.
 
     In a group or batch of n responses no z-score exceeds a bound that depends on n. An advantage is too large if the
-    recipe does not reproduce it, and if it exceeds that bound by more than the error that counts as reproduced. Two
-    more things have to hold in its group: the recipe reproduces more than half of the advantages, and all others are
-    too large. In a group that was scaled, or that lacks rows, some of the others would be small enough.
+    recipe does not reproduce it, and if it exceeds that bound by more than the error that counts as reproduced.
+
+    Two more things have to hold in its group. The recipe reproduces more than half of the advantages, and all
+    advantages that it does not reproduce are too large. In a group that was scaled, or that lacks rows, some of the
+    advantages that are not reproduced would be small enough.
+
+    log: the logged advantages.
+    recipe: how they were made.
+    comparison: each logged advantage beside the one that the recipe makes.
     wrong: (responses,) whether the recipe does not reproduce the advantage.
     """
     over = last_z(recipe)
@@ -85,8 +94,8 @@ def _divided_by_nothing(log: Tensors) -> Tensor:
     """Return (responses,) whether leave-one-out divided an advantage by the round-off of a std that is 0.
 
     A group shows this by itself, whatever the weights are. All of its responses but one have equal rewards, so that
-    their advantages are ∓1/√(n − 1), or ∓1/√(n − 2) with ddof 0. The advantage of that one has the opposite sign, and
-    is many times what the rewards differ by.
+    their advantages are ∓1/√(n − 1), or ∓1/√(n − 2) with ddof 0. The advantage of the one response has the opposite
+    sign, and is many times as large as the differences of the rewards.
     """
     rewards, a = log.rewards.flatten(0, -2).numpy(), log.advantages.numpy()
     sizes = log.group_of_response.bincount().numpy()
@@ -124,10 +133,11 @@ def _by_leave_one_out(advantage: float, neighbour: float, n: int) -> bool:
     """Return whether the advantage of a neighbour is what leave-one-out gives to n − 1 responses with equal rewards
     beside one response with other rewards.
 
-    Its sign has to be opposite to that of `advantage`. Its size has to be 1/√(n − 1), or 1/√(n − 2) as a std with ddof
-    0 makes it, to within `_NEAR`.
-    advantage: that of the one response, of which only the sign counts.
-    neighbour: that of one of the n − 1.
+    Its sign has to be opposite to the sign of `advantage`. Its size has to be near 1/√(n − 1), if the std has ddof 1,
+    or near 1/√(n − 2), if it has ddof 0. Near means within `_NEAR`.
+
+    advantage: the advantage of the one response; only its sign counts.
+    neighbour: the advantage of one of the n − 1 responses.
     n: the size of the group; for a group of at most three, the result is False.
     """
     size, opposite = abs(neighbour), advantage < 0 < neighbour or neighbour < 0 < advantage

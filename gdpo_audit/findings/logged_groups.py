@@ -69,7 +69,7 @@ class LoggedGroups:
     def _distances(self, values: Array) -> Array:
         """Return (rewards, responses) rewards minus the means of their groups; 0 where one is missing.
 
-        values: the rewards, in the same shape.
+        values: (rewards, responses) the rewards.
         """
         return np.nan_to_num(values - self._means(values).repeat(self.sizes, axis=1))
 
@@ -84,9 +84,11 @@ class LoggedGroups:
 
     @cached_property
     def course(self) -> Course:
-        """The course of the rewards: the mean of each at each step, as a rate, which is 0 at the lowest and 1 at the
-        highest value in the log; NaN where a step holds no value of a reward. A reward that has one value in the whole
-        log, or none, has the rate 0.5.
+        """The course of the rewards: the mean of each at each step, as a rate from 0, its lowest value in the log, to
+        1, its highest.
+
+        NaN where a step holds no value of a reward. A reward that has one value in the whole log, or none, has the rate
+        0.5.
         """
         batches = self.facts.batches
         step, which = np.unique(batches.step, return_inverse=True)
@@ -103,11 +105,11 @@ class LoggedGroups:
         """Return (rewards,) the dispersion of each reward, which says how uncertain its rate at a step is. The rate is
         the reward's mean as a part of its range.
 
-        rates: (steps, rewards).
-
         The dispersion is the variance of a step's rate, divided by the mean of rate (1 − rate) over the steps. The
         variance is estimated from the distances between the groups of a batch. The dispersion is 1 for a reward with
         one value or none.
+
+        rates: (steps, rewards).
         """
         means = (self._means(self.values) - self.low[:, None]) / self.range[:, None]
         batch = self.table["batch"].to_numpy()[self.starts]
@@ -123,10 +125,12 @@ class LoggedGroups:
         return np.where(np.isnan(self.range), 1.0, np.maximum(known, 1e-6))
 
     def pushes(self, method: str, weights: tuple[float, ...], gate: Gate | None = None) -> Pushes:
-        """Return the push of a setting (method, weights and gate) on each reward, as measured on the logged groups.
+        """Return the push of a setting on each reward, as measured on the logged groups.
 
         The result also holds what is needed to compute the push as the means of the rewards move: the standard
         deviations and correlations of the rewards.
+
+        method, weights, gate: the setting; None for no gate.
         """
         table, names = self.table, self.facts.rewards
         if gate is not None:
@@ -161,6 +165,7 @@ class LoggedGroups:
         If the convention weights the batch step by tokens and the table has no lengths, that step runs over responses.
         A response without any reward gets 0, unless the convention counts such responses or lets missing rewards make
         advantages NaN.
+
         weights: one per reward.
         """
         convention = ALL_CONVENTIONS[self.facts.basis.convention]
@@ -171,10 +176,12 @@ class LoggedGroups:
         return batch.zero_unrewarded(formula(batch).advantages).flatten().numpy()
 
     def _passes(self, gate: Gate, values: Array) -> float:
-        """Return the factor of a gate: the rate of the gated reward, divided by the product of two rates. They are the
-        rate of the reward without the gate, and the rate of the reward that has to be passed.
+        """Return the factor of a gate: the rate of the gated reward, divided by the product of two other rates. They
+        are the rate of the reward without the gate, and the rate of the reward that has to be passed.
 
         A rate is the mean of a reward, as a number from 0 at its lowest to 1 at its highest value in the log.
+
+        gate: the rule, with the indices of its two rewards.
         values: (rewards, responses) the rewards as the gate leaves them.
         """
         k, on = gate.reward, gate.on
@@ -183,7 +190,7 @@ class LoggedGroups:
 
     def _rates(self, values: Array) -> Array:
         """Return (rewards,) the mean of each reward over all responses as a rate, from 0 at the lowest value in the log
-        to 1 at the highest; NaN for a reward with one value or none.
+        to 1 at the highest. NaN for a reward with one value or none.
 
         values: (rewards, responses).
         """
@@ -195,7 +202,7 @@ class LoggedGroups:
         """The share of the groups in which a reward takes different values, for each reward, as a function of its rate.
 
         The rate of a reward is its mean on a scale from 0, its lowest value in the log, to 1, its highest. For a reward
-        that has more than two values in the log, or fewer, the share is always 1.
+        that does not have exactly two values in the log, the share is always 1.
         """
         ends = (self.values == self.low[:, None]) | (self.values == self.high[:, None]) | np.isnan(self.values)
         rates = self._rates(self.values)

@@ -11,9 +11,10 @@ from gdpo_core._words import count, number, percent
 
 
 def notes(f: Facts) -> Iterator[str]:
-    """Yield the notes of a report, each of one or two sentences. They say which parts of the log were not read, were
-    left out or count only once, which rewards do not count or were worked out from their total, how the groups were
-    told apart, and the like.
+    """Yield the notes of a report, each of one or two sentences.
+
+    They say which parts of the log were not read, were left out or count only once. They say which rewards do not count
+    or were worked out from their total, how the groups were told apart, and the like.
     """
     for issue in f.run.issues:
         yield from _notes_on(issue)
@@ -77,8 +78,8 @@ def _total_of_parts(details: Mapping[str, Any]) -> str:
     """Return a note that only a total was read as a reward, with the share of its variance that the columns beside it
     explain.
 
-    details: those of the issue `total-of-parts`. `total` is the name of the total, `parts` are the names of the
-        columns, `explained` is the share, and `named` is true if the caller asked for the total.
+    details: the details of the issue `total-of-parts`. `total` is the name of the total, and `parts` are the names of
+        the columns. `explained` is the share, and `named` is true if the caller asked for the total.
     """
     share = percent(details["explained"], 1)
     total, terms = details["total"], details["parts"]
@@ -92,13 +93,14 @@ def _total_of_parts(details: Mapping[str, Any]) -> str:
 
 
 def _regrouped(details: Mapping[str, Any]) -> Iterator[str]:
-    """Yield one or two notes about groups that the audit had to find out by itself. The first note says by what the
-    responses were grouped, and why. The second says that several rows have one advantage in common and only the last of
-    them counts; it is left out if there are no such rows.
+    """Yield one or two notes about groups that the audit had to find out by itself.
 
-    details: those of the issue `regrouped`. `by` says in words how the groups are told apart now, and `not_by` how they
-        were before. `once` names what rows with one advantage have in common; it is empty without such rows. `judged`
-        is true if advantages are logged.
+    The first note says by what the responses were grouped, and why. The second says that several rows have one
+    advantage in common and only the last of them counts; it is left out if there are no such rows.
+
+    details: the details of the issue `regrouped`. `by` says in words how the groups are told apart now, and `not_by`
+        how they were before. `once` names what rows with one advantage have in common; it is empty without such rows.
+        `judged` is true if advantages are logged.
     """
     named = bool(details["not_by"]) and details["not_by"] != details["by"]
     why = "because nothing else in the log shows the groups"
@@ -115,9 +117,9 @@ def _masked(details: Mapping[str, Any]) -> str:
     """Return a note on the rows whose advantage was set to 0, by a mask, a filter, or a rule that no advantage may be
     below 0.
 
-    details: those of the issue `masked`. `rows` of `of` rows are such rows, `below` is true if the rule is the reason,
-        `column` and `value` say which value of a column marks the rows (None if no column does), and `counts` says
-        whether the rows count in the statistics of their group.
+    details: the details of the issue `masked`. `rows` of `of` rows are such rows, and `below` is true if the rule is
+        the reason. `column` and `value` say which value of a column marks the rows, None if no column does. `counts`
+        says whether the rows count in the statistics of their group.
     """
     if details.get("below"):
         return (

@@ -27,8 +27,10 @@ CORRELATION = "correlation"  # the correlation of two rewards inside groups
 
 
 def column(what: str, *subjects: str) -> str:
-    """Return the name of a column of the table: what its numbers are, such as `SHARE`, and the method, the reward or
-    the two rewards that they are about.
+    """Return the name of a column of the table.
+
+    what: a word for its numbers, such as `SHARE`.
+    subjects: the method, the reward or the two rewards that the numbers are about.
 
     >>> column(SHARE, "gdpo", "style")
     'share:gdpo:style'
@@ -39,13 +41,16 @@ def column(what: str, *subjects: str) -> str:
 def over_time(basis: Basis, batches: Sums[Array], untold: Collection[str] = ()) -> pl.DataFrame:
     """Return the run as a table of at most 200 rows: one per batch, or one per few batches where there are more.
 
-    The first columns are step and step_last (the first and the last step of the row), responses and groups (how many
-    the row has). The names of the others come from `column` and a constant: for each reward MEAN, STD, MISSING and
-    DEAD; for each method SHARE and PUSH of each reward, TIES and SILENT; for each pair of rewards CORRELATION. A number
-    that is not known is null.
+    A number that is not known is null. The columns step and step_last hold the first and the last step of the row. The
+    columns responses and groups hold how many the row has. The names of all other columns come from `column` and one of
+    these constants:
+    - MEAN, STD, MISSING and DEAD of each reward.
+    - TIES and SILENT of each method, and SHARE and PUSH of each method and reward.
+    - CORRELATION of each pair of rewards.
+
     basis: tells the names of the rewards.
     batches: the sums over each batch of the run.
-    untold: the rewards whose share of the update the log does not tell; it is null.
+    untold: the rewards whose share of the update the log does not tell, so that it is null.
     """
     b = bin_batches(batches)
     sums, numbered = b.rewards, list(enumerate(basis.rewards))
@@ -94,8 +99,8 @@ def present(series: Series) -> list[float]:
 
 
 def quarters(series: Series) -> tuple[float | None, float | None]:
-    """Return two means of the numbers in a series: that of their first quarter, and that of their last quarter. Steps
-    without a number are left out, and a quarter is at least one number. (None, None) if the series has no number.
+    """Return the mean of the first quarter of the numbers in a series, and the mean of the last quarter. Steps without
+    a number are left out, and a quarter is at least one number. (None, None) if the series has no number.
 
     >>> quarters([0.0, 1.0, None, 3.0, 4.0])
     (0.0, 4.0)
@@ -121,9 +126,11 @@ def changed_at(steps: Sequence[int], series: Series) -> int | None:
     """Return the step at which the mean of a series changes; None if the change may be noise, or if the series is too
     short.
 
-    steps: the step of each number. The returned step cuts the series in two, at the place where the mean before it and
-        the mean from it on differ most in comparison with their standard error. The noise is estimated from
-        neighbouring steps.
+    The returned step cuts the series in two, so that the mean before it and the mean from it on differ most. The
+    difference is counted in its standard error. The noise is estimated from neighbouring steps.
+
+    steps: the step of each number.
+    series: the numbers; those that are None are left out.
 
     >>> changed_at(range(1, 9), [0.1, 0.0, 0.1, 0.0, 1.0, 1.1, 1.0, 1.1]), changed_at(range(8), [0.0, 1.0] * 4)
     (5, None)
@@ -141,11 +148,12 @@ def changed_at(steps: Sequence[int], series: Series) -> int | None:
 
 
 def sparkline(series: Series, between: tuple[float, float] | None = None) -> str:
-    """Draw a series in at most ten block characters, each for one number or for the mean of a few; "" without
-    numbers. Steps without a number are skipped.
+    """Draw a series in at most ten block characters, each for one number or for the mean of a few; "" without numbers.
+    Steps without a number are skipped.
 
-    between: the lowest and the highest number of the scale, by default those of what is drawn; numbers beyond them are
-        drawn at the ends of the scale.
+    series: the numbers.
+    between: the lowest and the highest number of the scale, by default the lowest and the highest that is drawn.
+        Numbers beyond them are drawn at the ends of the scale.
 
     >>> sparkline([0.0, 1.0, 2.0, 3.0]), sparkline([5.0, 5.0]), sparkline([0.5, 1.2], between=(0, 1)), sparkline([])
     ('▁▃▆█', '▄▄', '▅█', '')

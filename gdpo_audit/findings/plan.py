@@ -80,7 +80,9 @@ def plan_of(f: Facts) -> tuple[Setting, ...]:
     """Return the settings that were tried on the run's own log, with at most one of them marked as recommended.
 
     The run's own setting comes first. If some gate raises the push on the primary reward by more than noise, a setting
-    with a gate comes last. Returns () for a single reward, for weights that are all 0, where the log does not tell what
+    with a gate comes last.
+
+    Returns () for a single reward, and for weights that are all 0. Returns () also where the log does not tell what
     each reward did, and where the facts hold no sample of the log.
     """
     unknown = f.run.total_only or f.relations or f.contradicted or f.lacks_a_reward
@@ -106,7 +108,9 @@ def _settings(trials: Trials) -> Iterator[tuple[Setting, Trial]]:
     First comes the run's own setting. Then come GDPO and GRPO with the weights of the run; the method that ran is not
     tried twice. Last come GDPO and GRPO with weights under which each reward gets the share of the update that the
     run's weight for it asks for. These are left out if they are not found, or hardly differ from the weights of the
-    run. If the method that ran is GRPO without std, or GRPO with the std of the batch, it takes the place of GRPO here.
+    run.
+
+    If the method that ran is GRPO without std, or GRPO with the std of the batch, it takes the place of GRPO here.
     """
     f = trials.facts
     weights_of_run, name = f.basis.weights, NAMES[f.method]
@@ -147,7 +151,7 @@ def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, 
 
     trials: the sample on which settings are tried.
     title: the setting in a few words.
-    do: what a user has to do for it, as the start of a sentence.
+    do: the step that a user has to take for it, as the start of a sentence.
     trial: the setting.
     """
     f, after, method = trials.facts, trials.facts_under(trial), trial.method
@@ -187,15 +191,18 @@ def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, 
 
 
 def _best(f: Facts, rows: Sequence[Setting]) -> Setting | None:
-    """Return the setting to recommend: of those that meet three conditions, the one with the largest gain; else None.
+    """Return the setting to recommend: of those that meet three conditions, the one with the largest gain.
 
-    The gain is how much the push on the primary reward rises above that under the run's own setting, less what the
-    pushes on other rewards lose. The first condition is a push on the primary reward above 0. The second is that this
+    The gain is how much the push on the primary reward rises above that under the run's own setting, less the losses of
+    the pushes on other rewards. The first condition is a push on the primary reward above 0. The second is that this
     push is larger than under the run's own setting by more than noise. The third counts only if the reward has a
-    forecast: the 80 % interval of the difference of its mean from that under the run's own setting lies above 0.
+    forecast. The forecast says how much higher its mean would be than under the run's own setting, and its 80 %
+    interval has to lie above 0.
 
-    None, too, if no reward is primary, as only the run's owner can then say what is better, or if no known method makes
-    the logged advantages.
+    None if no setting meets the conditions. None, too, if no reward is primary, as only the run's owner can then say
+    what is better. None if no known method makes the logged advantages.
+
+    f: the facts of the run.
     rows: the settings without a gate, the run's own first.
     """
     if f.basis.primary is None or (f.recipe is None and f.reproduced is False):
@@ -221,9 +228,10 @@ def _may_fall(row: Setting, name: str) -> bool:
 
 
 def _gain(row: Setting, ran: Setting, first: str) -> float:
-    """Return by how much a setting raises the push on the reward `first`, less what other rewards lose of their pushes.
+    """Return by how much a setting raises the push on the reward `first`, less the losses of the pushes on other
+    rewards.
 
-    All of this is against the run's own setting, `ran`. What other rewards gain does not count.
+    All of this is against the run's own setting, `ran`. Gains of other rewards do not count.
     """
     moved = {name: row.push[name] - ran.push[name] for name in row.push}
     return moved.pop(first) + sum(min(x, 0.0) for x in moved.values() if not isnan(x))
@@ -233,7 +241,10 @@ def _recommended(row: Setting, ran: Setting, primary: str) -> Setting:
     """Return the setting `row` marked as recommended, with a reason and its cost.
 
     The reason is how the push on the primary reward changes; the cost is by how much the pushes on other rewards fall.
+
+    row: the setting to mark.
     ran: the run's own setting.
+    primary: the name of the primary reward.
     """
     falling = [
         name for name in row.push if name != primary and ran.push[name] - row.push[name] > push_noise(row.tried_on)
@@ -257,8 +268,10 @@ def moved_push(row: Setting, ran: Setting, name: str) -> str:
 
 def changed(told: ForecastPart) -> str:
     """Return words for a forecast change of a mean that follow “would have”: by how much it would have been higher or
-    lower, with the interval. If the interval holds 0, they say by how much it would have changed, or that it hardly
-    would, where three decimals show no change.
+    lower, with the interval.
+
+    If the interval holds 0, they say by how much the mean would have changed. If three decimals show no change, they
+    say that it hardly would have changed.
 
     told: a forecast of which no number is None.
 
@@ -278,10 +291,12 @@ def changed(told: ForecastPart) -> str:
 
 def _gated(trials: Trials, ran: Setting) -> list[tuple[Setting, Trial]]:
     """Return a list with one pair: the setting whose gate raises the push on the primary reward most, and its trial.
-    Return [] if no gate raises it by more than noise, if no reward is primary, or if the primary reward never varies
-    within a group.
 
-    Each gate lets another reward count only where the primary reward has its highest value, which changes the task.
+    Return [] if no gate raises it by more than noise, if no reward is primary, or if the primary reward never varies
+    within a group. Each gate lets another reward count only where the primary reward has its highest value, which
+    changes the task.
+
+    trials: the sample on which settings are tried.
     ran: the run's own setting.
     """
     f = trials.facts
@@ -300,9 +315,10 @@ def _gated(trials: Trials, ran: Setting) -> list[tuple[Setting, Trial]]:
 
 
 def _with_forecasts(f: Facts, tried: Sequence[tuple[Setting, Trial]]) -> list[Setting]:
-    """Return the settings, each but the run's own with a forecast of each reward. They are returned as they are if no
+    """Return the settings, each but the run's own with a forecast of each reward. They come without forecasts if no
     reward is primary, or if the log lacks what a forecast needs.
 
+    f: the facts of the run.
     tried: pairs of a setting and its trial, the run's own first.
     """
     rows = [row for row, _ in tried]

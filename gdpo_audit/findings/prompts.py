@@ -1,5 +1,5 @@
-"""Two parts of a report: one about the prompts of the whole run, and which of them taught nothing; and one about the
-lengths of the completions.
+"""Two parts of a report. One is about the prompts of the whole run, and which of them taught nothing. The other is
+about the lengths of the completions.
 """
 
 from typing import Any
@@ -15,9 +15,11 @@ WORST = 10  # the most prompts that a report shows
 
 
 def _visits(f: Facts) -> pl.DataFrame | None:
-    """Return a table with a row per group that counts in the report: its number of responses, whether it is silent and,
-    where the log has prompts, which one it answers. None where it is not known which groups the run's method left
-    silent.
+    """Return a table with a row per group that counts in the report. None where it is not known which groups the run's
+    method left silent.
+
+    A row holds the group's number of responses, whether it is silent and, where the log has prompts, which prompt it
+    answers.
     """
     if f.summary is None or f.basis.examples_of != f.method:
         return None
@@ -34,9 +36,12 @@ def visited_prompts(f: Facts) -> pl.DataFrame | None:
     """Return a table with a row per prompt, those first that wasted most responses on silent groups. None where the log
     has no prompts, or where it is not known which groups were silent.
 
-    The columns are `_prompt_key`; `_place`, the place of the first response to the prompt; visits, the number of groups
-    that answer it; silent, how many of these groups are silent; and responses, the number of responses in the silent
-    ones.
+    The columns are:
+    - `_prompt_key`: the key of the prompt.
+    - `_place`: the place in the log of the first response to the prompt.
+    - `visits`: the number of groups that answer the prompt.
+    - `silent`: how many of these groups are silent.
+    - `responses`: the number of responses in the silent groups.
     """
     visits = _visits(f)
     if visits is None or "_prompt_key" not in visits.columns:
@@ -55,10 +60,15 @@ def worst_of(prompts: pl.DataFrame) -> pl.DataFrame:
 
 
 def prompts_of(f: Facts) -> PromptsPart | None:
-    """Return the report's part about prompts. It has five entries: the number of prompts, of those that several groups
-    answer ("repeated"), of those whose groups are all silent ("silent"), and of those of which both is true
-    ("silent_repeated"); and "worst", a list of the worst prompts with their texts. None where the log has no prompts,
-    where their texts were not read, or where it is not known which groups were silent.
+    """Return the report's part about prompts. None where the log has no prompts, where their texts were not read, or
+    where it is not known which groups were silent.
+
+    The part has five entries:
+    - "prompts": the number of prompts.
+    - "repeated": how many of them several groups answer.
+    - "silent": how many of them have only silent groups.
+    - "silent_repeated": how many of the repeated ones have only silent groups.
+    - "worst": a list of the prompts that wasted most responses, with their texts.
     """
     prompts = visited_prompts(f)
     if prompts is None or f.prompt_texts is None:
@@ -78,10 +88,14 @@ def prompts_of(f: Facts) -> PromptsPart | None:
 
 
 def lengths_of(f: Facts) -> LengthsPart | None:
-    """Return the report's part about lengths. It has four entries: the unit, which is tokens if the log has these
-    lengths and else characters; the mean length in the first and in the last quarter of the batches; and by reward the
-    correlation with the length inside groups, None where either is constant. The whole part is None where no lengths
-    are known, or all are 0.
+    """Return the report's part about lengths. None where no lengths are known, or all are 0.
+
+    It has four entries:
+    - "unit": tokens if the log has lengths in tokens, else characters.
+    - "first_quarter": the mean length in the first quarter of the batches.
+    - "last_quarter": the mean length in the last quarter of the batches.
+    - "correlations": by reward, the correlation of the reward with the length inside groups; None where one of them is
+      constant.
     """
     batches = f.batches.lengths if f.run.has_length else f.characters
     if batches is None or not batches.total.sum():

@@ -1,4 +1,4 @@
-"""Rewards that follow from other rewards inside every group, as a total of them or a copy does."""
+"""Rewards that follow from other rewards inside every group, such as a total of several rewards, or a copy of one."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,6 +16,7 @@ def correlations(products: Array, first: Array, second: Array) -> Array:
 
     All three arguments are sums over responses and have one number per pair, with d the distance of a reward from its
     mean in the group.
+
     products: Σ d_i d_j.
     first: Σ d_i².
     second: Σ d_j².
@@ -33,8 +34,8 @@ def relations_of(rewards: Sequence[str], totals: Sums[float]) -> Iterator[Relati
     """Yield each reward that is a weighted sum of earlier rewards, inside every group, and up to a constant in each
     group.
 
-    Each comes as a pair of its name and a dict from the names of the earlier rewards to their weights, in which weights
-    next to 0 are left out. Rewards that vary in too few groups, or that too few responses hold, are passed over.
+    Each comes as a pair of its name and a dict from the names of the earlier rewards to their weights. Weights next to
+    0 are left out of the dict. Rewards that vary in too few groups, or that too few responses hold, are passed over.
 
     rewards: all names, in the order of the sums.
     totals: the sums over all batches that count.

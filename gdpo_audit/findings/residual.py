@@ -15,7 +15,8 @@ from torch import Tensor
 from gdpo_audit.findings.thresholds import MERGED
 from gdpo_audit.findings.words import weights_in_words
 from gdpo_audit.recipe.recipe import Tensors, grid_of, hidden_groups, tensors_of
-from gdpo_audit.recipe.weights import Terms, separating, solution_of, terms_of
+from gdpo_audit.recipe.terms import Terms, terms_of
+from gdpo_audit.recipe.weights import separating, solution_of
 from gdpo_core._words import count, listing, number, percent
 from gdpo_core.conventions import PAPER
 
@@ -43,20 +44,22 @@ class Residual:
     known: True if the advantages are those of a known estimator or follow the rewards, False if something seems to be
         missing from the log.
     consistent: False if `known` is False and the advantages do not even mostly follow the rewards; otherwise True.
-    weights: those of the rewards in a known estimator, one per reward, else None.
+    weights: the weights of the rewards in a known estimator, one per reward; None for another pattern.
     """
 
     pattern: str
     says: str
     known: bool = True
-    consistent: bool = True  # whether most of the advantages follows the rewards, where something is missing
-    weights: tuple[float, ...] | None = None  # of the rewards in a known estimator, where they show
+    consistent: bool = True
+    weights: tuple[float, ...] | None = None
 
 
 def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual | None:
     """Return the first pattern that is found in advantages that no recipe makes; None where none is found.
 
-    Only the first `_ENOUGH` responses are looked at, cut to whole groups; the first group is always looked at.
+    Only the first responses are looked at: as many whole groups as fit into `_ENOUGH` responses, but at least one
+    group.
+
     tables: the rows of the run.
     rewards: the names of the rewards.
     """
@@ -80,11 +83,12 @@ def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual
 
 
 def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tuple[str, Terms, str]]:
-    """Yield a tuple for each estimator that may have made the advantages: its name, its terms, and a sentence on it, in
-    which “…” stands for weights that are not known yet.
+    """Yield a tuple for each estimator that may have made the advantages: its name, its terms, and a sentence on it. In
+    the sentence, “…” stands for weights that are not known yet.
 
-    If the estimator made the advantages, there are weights with which, in each group, the weighted sum of the terms is
+    The caller has to find out whether weights fit. With fitting weights, the weighted sum of the terms in each group is
     a multiple of the advantages `a` that the terms hold. The factor may differ from group to group.
+
     log: the logged advantages with rewards and lengths.
     t: GRPO's terms of that log.
     rewards: the names of the rewards.
@@ -126,9 +130,11 @@ def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tupl
 
 
 def _fit(t: Terms) -> Tensor | None:
-    """Return (rewards,) the weights of a sum of the terms that fits the advantages: in nearly every group, the sum
+    """Return (rewards,) the weights of a sum of the terms that fits the advantages. In nearly every group, this sum
     times a positive factor of that group gives the advantages. None if there are no such weights, or if too few groups
     or responses show it.
+
+    t: the terms of an estimator, with the advantages.
     """
     solution = solution_of(replace(t, batch=torch.arange(len(t.batch))), len(t.batch))
     if not solution.is_direction:
@@ -149,8 +155,10 @@ def _fit(t: Terms) -> Tensor | None:
 
 def _factors_vary(t: Terms, w: Tensor) -> bool:
     """Return whether the advantages are the weighted sums of the terms times a factor that varies from group to group.
+
     The factor also has to vary if the sums of a group are first divided by their std, computed with n − 1 or with n.
 
+    t: the terms, with the advantages.
     w: (rewards,) the weights.
     """
     square = t.total((w @ t.x).square())
@@ -162,7 +170,7 @@ def _factors_vary(t: Terms, w: Tensor) -> bool:
 
 
 def _in_words(rewards: Sequence[str], weights: Tensor) -> str:
-    """Return words that name each reward with a weight other than 0, and its weight; if there is only one such reward,
+    """Return words that name each reward with a weight other than 0, and its weight. If there is only one such reward,
     they name it alone, without its weight.
     """
     known = {name: w for name, w in zip(rewards, weights.tolist(), strict=True) if w}
@@ -175,8 +183,10 @@ def _in_words(rewards: Sequence[str], weights: Tensor) -> str:
 
 def _order(t: Terms, rewards: Sequence[str]) -> Residual | None:
     """Return the pattern "order" if a weighted sum of the rewards orders the responses of every group as their logged
-    advantages do. Responses with equal advantages may stand in any order. None if there is no such sum, or if too few
-    groups or pairs of responses show it.
+    advantages do.
+
+    Responses with equal advantages may stand in any order. None if there is no such sum, or if too few groups or pairs
+    of responses show it.
 
     t: the rewards and the advantages.
     rewards: the names of the rewards.
@@ -210,12 +220,14 @@ def _order(t: Terms, rewards: Sequence[str]) -> Residual | None:
 
 
 def _mostly(t: Terms, hidden: int, groups: int) -> Residual | None:
-    """Return one of two patterns: "mostly the rewards" or "something is not logged"; None if neither shows.
+    """Return one of two patterns, "something is not logged" or "mostly the rewards"; None if neither shows.
 
+    The first is returned if `hidden` is more than the part `MERGED` of all groups. Otherwise the second is returned, if
+    the advantages add up to 0 in nearly every group, and the rewards explain most of their variance but not all.
+
+    t: the rewards and the advantages.
     hidden: the number of groups in which responses with equal rewards have different advantages.
-    groups: the number of all groups. If `hidden` is more than the part `MERGED` of them, the second pattern is
-        returned. Otherwise the first is, if the advantages add up to 0 in each group and the rewards explain most of
-        their variance.
+    groups: the number of all groups.
     """
     mean, adds_up = t.total(t.a) / t.total(t.included).clamp(min=1), _adds_up(t)
     a = (t.a - mean[t.unit]) * t.included
@@ -251,6 +263,7 @@ def _largest(terms: Terms, x: Tensor) -> Tensor:
     """Return (units,) the largest absolute value of x in each unit of the terms, which is a group or a batch. Only the
     responses that `terms.included` marks with 1 count.
 
+    terms: the units, and which responses count.
     x: (responses,).
     """
     return x.new_zeros(len(terms.batch)).scatter_reduce(0, terms.unit, x.abs() * terms.included, "amax")

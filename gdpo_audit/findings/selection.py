@@ -13,9 +13,9 @@ from gdpo_core.pushing import push_sums
 
 def ungated_column(name: str) -> str:
     """Return the name of the column in which a gated reward stands as the log has it. The reward's usual column then
-    holds what the gate leaves of it.
+    holds the values that the gate leaves.
 
-    name: that of the reward.
+    name: the name of the reward.
     """
     return f"ungated:{name}"
 
@@ -44,8 +44,10 @@ class Deviations:
     same: float  # of the largest size in a group: the part up to which a number counts as 0
 
     def selected_by(self, a: Tensor) -> Selected:
-        """Return four numbers for every reward and group: Σ A d, Σ d², how many responses are above their group's mean,
-        and how many of these have an advantage of 0 or less.
+        """Return the sums and counts of `Selected`, for every reward and group.
+
+        Two are sums, Σ A d and Σ d². The other two count the responses that are above their group's mean, and those of
+        them that have an advantage of 0 or less.
 
         a: (prompts, rollouts) or (responses,) the advantages A; a response whose advantage is NaN or infinite is left
             out.
@@ -66,7 +68,8 @@ def deviations_of(batch: Batch, distance: Tensor, same: float) -> Deviations:
     """Return the distances of rewards from the means of their groups, with the sums that follow from the distances
     alone.
 
-    distance: these distances, (rewards, …), 0 where a reward is missing.
+    batch: the batches that the rewards belong to.
+    distance: (rewards, …) these distances, 0 where a reward is missing.
     same: the largest distance that counts as round-off, as a part of the largest distance in its group.
     """
     above = (distance > _round_off(batch, distance, same)).to(distance)
@@ -78,15 +81,20 @@ def _round_off(batch: Batch, x: Tensor, same: float) -> Tensor:
     """Return the largest absolute value that counts as 0 in the group of each response: `same` times the largest
     absolute value of x in the group.
 
+    batch: tells the group of each response.
     x: a value per response.
+    same: the part of the largest value of a group up to which a value counts as 0.
     """
     return batch.group.broadcast(-same * batch.group.lowest(-x.abs()))
 
 
 def _flat(batch: Batch, x: Tensor) -> Tensor:
-    """Return x, which has a number per group, in the shape (…, groups).
+    """Return x in the shape (…, groups).
 
     In a batch without group ids the rollouts have an axis of their own. A mean or sum over it leaves x with a last axis
     of length 1, which is dropped here. In a batch with group ids x comes back unchanged.
+
+    batch: the batch that x was reduced in.
+    x: a number per group.
     """
     return x.squeeze(-1) if batch.index is None else x

@@ -1,5 +1,5 @@
-"""Parts of sentences in findings and reports that depend on the facts of a run: where its weights come from, whose
-convention it follows, and how a sentence about its method begins.
+"""Parts of sentences in findings and reports that depend on the facts of a run. They say where its weights come from,
+whose convention it follows, and how a sentence about its method begins.
 """
 
 from gdpo_audit.findings.facts import Facts
@@ -47,7 +47,7 @@ def lead_in(f: Facts) -> str:
 
 
 def but_residue(f: Facts) -> str:
-    """Return words to put behind “every advantage is 0” if the log holds round-off in place of some zeros; "" if it
+    """Return words to put behind “every advantage is 0” if the log holds round-off in place of some zeros. "" if it
     holds none, or if no recipe of the advantages is known.
     """
     if f.recipe is None or not f.totals.logged.residue_groups:

@@ -1,4 +1,4 @@
-"""A search for weights under which each reward makes up the share of the update that is wanted of it."""
+"""A search for weights under which each reward makes up its wanted share of the update."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,19 +22,22 @@ _LEAST = 1e-3
 
 def weights_for(trials: Trials, method: str, wanted: Mapping[int, float]) -> tuple[float, ...] | None:
     """Return weights, one per reward and rounded to three significant digits, under which a method gives each reward
-    about its wanted share of the update. None where no share is wanted, or where a reward in `wanted` never differs. If
-    the search has not come near enough after `_ROUNDS` rounds, the last weights are returned.
+    about its wanted share of the update.
 
-    method: "gdpo", "grpo", "grpo_no_std" or "grpo_batch_std".
-    wanted: the share of each reward by the index of the reward; all shares are above 0 and sum to 1. A reward that is
-        not in `wanted` keeps its weight, but the search computes the update as if that weight were 0. A weight of 0 may
-        become positive; no other weight changes its sign. The largest absolute weight of the rewards in `wanted` stays
-        as it is, or becomes 1 if all of their weights are 0.
+    None if no share is wanted, or if a reward in `wanted` never differs. If the search has not come near enough after
+    `_ROUNDS` rounds, the last weights are returned. A weight of 0 may become positive; no other weight changes its
+    sign. The largest absolute weight of the rewards in `wanted` stays as it is, or becomes 1 if all of their weights
+    are 0.
 
     The share of reward k is Σ_u w_k (M_u w)_k / d_u², divided by Σ_u w'M_u w / d_u², where w' is w transposed. Here u
     counts the units, which are groups or batches: the method divides each unit by one number d_u. M_u holds, for each
-    two rewards, the sum over the unit of the products of their terms. The term of a reward is what its weight
-    multiplies.
+    two rewards, the sum over the unit of the products of their terms. The term of a reward is the number that its
+    weight multiplies.
+
+    trials: the sample of the log on which the shares are computed.
+    method: "gdpo", "grpo", "grpo_no_std" or "grpo_batch_std".
+    wanted: the share of each reward by the index of the reward; all shares are above 0 and sum to 1. A reward that is
+        not in `wanted` keeps its weight, but the search computes the update as if that weight were 0.
     """
     f = trials.facts
     products, divisors = _products(trials, method)
@@ -67,10 +70,12 @@ def _products(trials: Trials, method: str) -> tuple[Array, Array | None]:
     """Return two stacks of matrices, (units, rewards, rewards), for the sample of `trials`. A unit is a set of
     responses that the method divides by one number: a group or a batch.
 
-    The first stack holds Σ x_k x_l over the responses of each unit, where x_k is what the method adds up for reward k
-    before its weight. Under GDPO that is the reward normalised in its group, and under other methods the reward minus
-    its mean in the group. The second stack holds a matrix D for each unit: with the weights w, w'D w is the square of
-    the number by which the method divides. There is None in place of it for "grpo_no_std", which divides by nothing.
+    The first stack holds Σ x_k x_l over the responses of each unit, where x_k is the number that the weight of reward k
+    multiplies. Under GDPO that is the reward normalised in its group, and under other methods the reward minus its mean
+    in the group.
+
+    The second stack holds a matrix D for each unit: with the weights w, w'D w is the square of the number by which the
+    method divides. For "grpo_no_std", which divides by nothing, None is returned in place of this stack.
     """
     f = trials.facts
     c = ALL_CONVENTIONS[f.basis.convention]
@@ -97,8 +102,8 @@ def _centre(x: Tensor, over: Reduction) -> Tensor:
 
 
 def _in_units(x: Tensor, unit: Tensor) -> Array:
-    """Return (units, rewards, rewards) the sums of x_k x_l over the responses of each unit, a group or a batch, for
-    each two rewards k and l.
+    """Return (units, rewards, rewards) the sums of x_k x_l over the responses of each unit, for each two rewards k and
+    l. A unit is a group or a batch.
 
     x: (rewards, responses) a value of each reward.
     unit: (responses,) the number of each response's unit.

@@ -33,7 +33,7 @@ class Shown:
 
     title: the title of the most telling observation, "" if there is none.
     says: a sentence for each observation.
-    weights: the weights of the rewards, if the advantages are plain weighted sums of them, from which no mean was
+    weights: the weights of the rewards if the advantages are plain weighted sums of the rewards, from which no mean was
         subtracted; otherwise None.
     """
 
@@ -49,8 +49,11 @@ def shown(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Shown:
     """Return what the advantages of some tables show by themselves: a sentence for each sign, and a title for the most
     telling one.
 
-    What is as usual, such as advantages that add up to 0 in every group, is no sign. There are no signs at all where no
+    Anything usual, such as advantages that add up to 0 in every group, is no sign. There are no signs at all where no
     advantage is logged or all are 0.
+
+    tables: the responses.
+    rewards: the names of the rewards.
     """
     table = pl.concat(tables)
     a = table["advantage"].fill_null(float("nan")).to_numpy()
@@ -74,8 +77,8 @@ Said = tuple[str, str]  # a title and a sentence; both empty where there is noth
 
 
 def _sums(a: np.ndarray, group: np.ndarray) -> tuple[int, int]:
-    """Return two counts over the groups: how many hold an advantage other than 0, and in how many of these the
-    advantages do not add up to 0, beyond what rounding explains.
+    """Return two counts over the groups. The first is how many hold an advantage other than 0. The second is in how
+    many of these the advantages do not add up to 0, beyond what rounding explains.
 
     a: (responses,) the advantages.
     group: (responses,) the group of each.
@@ -87,12 +90,13 @@ def _sums(a: np.ndarray, group: np.ndarray) -> tuple[int, int]:
 
 
 def _centring(a: np.ndarray, group: np.ndarray, batch: np.ndarray, x: np.ndarray, rewards: Sequence[str]) -> Said:
-    """Return a title and a sentence about the groups whose advantages do not add up to 0, and the likely reason; both
-    empty where only a few do not, or where too few groups show it.
+    """Return a title and a sentence about the groups whose advantages do not add up to 0, and the likely reason. Both
+    are empty where only a few groups are of this kind, or where too few have an advantage other than 0.
 
     a: (responses,) the advantages.
     group, batch: (responses,) the group and the batch of each.
-    x: (responses, rewards).
+    x: (responses, rewards) the rewards.
+    rewards: their names.
     """
     live, off = _sums(a, group)
     if off <= _SOME * live or live < _LEAST:
@@ -116,12 +120,12 @@ def _centring(a: np.ndarray, group: np.ndarray, batch: np.ndarray, x: np.ndarray
 
 
 def _plain_sum(a: np.ndarray, x: np.ndarray) -> list[float] | None:
-    """Return the weights, rounded to four digits, with which the weighted sum of the rewards x is the advantages a, no
-    mean being subtracted. None if there are no such weights, or if too few responses have every reward; a response that
+    """Return the weights, rounded to four digits, with which the weighted sum of the rewards is the advantages, no mean
+    being subtracted. None if there are no such weights, or if too few responses have every reward. A response that
     lacks a reward is not looked at.
 
-    x: (responses, rewards).
-    a: (responses,).
+    a: (responses,) the advantages.
+    x: (responses, rewards) the rewards.
     """
     whole = np.isfinite(x).all(1)
     if whole.sum() < x.shape[1] + _ROWS:
@@ -133,13 +137,15 @@ def _plain_sum(a: np.ndarray, x: np.ndarray) -> list[float] | None:
 
 
 def _rounded_mean(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> str:
-    """Return a sentence on why the advantages of some groups do not add up to 0. It names a group mean that was rounded
-    to bfloat16, if in nearly all groups the advantages are in proportion to the rewards minus this rounded mean. Else
-    it names the usual reasons.
+    """Return a sentence on why the advantages of some groups do not add up to 0.
+
+    It blames a group mean that was rounded to bfloat16, if the advantages of nearly all groups agree with that. To test
+    this, the rewards of each response are added up, and the mean of these sums in the group is rounded to bfloat16 and
+    subtracted. The advantages have to be in proportion to the result. Otherwise the sentence names the usual reasons.
 
     a: (responses,) the advantages.
     group: (responses,) the group of each.
-    x: (responses, rewards).
+    x: (responses, rewards) the rewards.
     """
     total = torch.from_numpy(x.sum(1))
     size = torch.from_numpy(np.bincount(group)).double()
@@ -187,12 +193,12 @@ def _beyond(a: np.ndarray, group: np.ndarray) -> Said:
 
 
 def _silent(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> Said:
-    """Return a title and a sentence about groups in which every advantage is 0 or missing although the rewards differ;
-    both empty where there are only a few.
+    """Return a title and a sentence about groups in which every advantage is 0 or missing although the rewards differ.
+    Both are empty where there are only a few.
 
     a: (responses,) the advantages.
     group: (responses,) the group of each.
-    x: (responses, rewards).
+    x: (responses, rewards) the rewards.
     """
     sizes, groups = np.bincount(group), int(group.max()) + 1
     moved = np.bincount(group, np.abs(np.nan_to_num(a))) > 0
@@ -206,8 +212,8 @@ def _silent(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> Said:
 
 
 def _signs(a: np.ndarray) -> Said:
-    """Return a title and a sentence if no advantage is below 0, or if none is above 0; both empty otherwise, and for
-    fewer than `_ROWS` advantages.
+    """Return a title and a sentence if no advantage is below 0, or if none is above 0. Both are empty otherwise, and
+    for fewer than `_ROWS` advantages.
     """
     zeros = float((a == 0).mean())
     for sign, side in ((1, "below"), (-1, "above")):

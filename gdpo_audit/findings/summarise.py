@@ -10,7 +10,8 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from gdpo_audit.findings.group_sums import Grouped, sums_of_groups, token_lengths
+from gdpo_audit.findings.group_sums import sums_of_groups, token_lengths
+from gdpo_audit.findings.grouped import Grouped
 from gdpo_audit.findings.sums import (
     Array,
     Basis,
@@ -50,6 +51,8 @@ class Summary(NamedTuple):
 def summarise_all(tables: Iterable[pl.DataFrame], basis: Basis, mapped: Mapped = map) -> Summary:
     """Return the summary of all tables of a run, with its batches in the order of the steps.
 
+    tables: the tables of the run.
+    basis: the rewards, weights, convention and methods to compute with.
     mapped: a function that applies another one to each part of the run and returns the results in order. The default,
         `map`, does so in this process; an engine does it elsewhere.
     """
@@ -78,10 +81,13 @@ def summarise(table: pl.DataFrame, basis: Basis) -> Summary:
     together.
 
     The advantages are computed with the weights and the convention of `basis`. If the convention weights GDPO's batch
-    step by tokens, and a batch lacks lengths, that step runs over responses instead. The table may have a column
-    `_value`, which gives each group the number of a part of the run. The sums are then over each part and not over each
-    batch, and have the number of the part in place of the batch's; the advantages are still computed over whole
-    batches. Raises InputError if rows of one batch or group stand apart.
+    step by tokens, and a batch lacks lengths, that step runs over responses instead.
+
+    The table may have a column `_value`, which gives each group the number of a part of the run. Then the result has
+    the sums over each part in place of those over each batch, and the number of the part in place of the batch's. The
+    advantages are still computed over whole batches.
+
+    Raises InputError if rows of one batch or group stand apart.
 
     >>> table = pl.DataFrame({"batch": 0, "step": 1, "group": 0, "reward:a": [1.0, 0, 1], "reward:b": [0.0, 1, 1]})
     >>> from gdpo_audit.findings.sums import total
@@ -97,8 +103,9 @@ def _kinds(table: pl.DataFrame, basis: Basis) -> Iterator[tuple[pl.DataFrame, Ba
 
     Four things come for each set: its rows, the basis for it, whether all its rewards are float32 numbers, and whether
     all its lengths are known. The batches of a set agree in the last three and in the size of their groups. Batches in
-    which sizes differ go into two sets of their own: those with a group of one response, and those without. Raises
-    InputError if the rows of one batch, or of one group, do not stand together.
+    which sizes differ go into two sets of their own: those with a group of one response, and those without.
+
+    Raises InputError if the rows of one batch, or of one group, do not stand together.
     """
     batch, group = (table[name].to_numpy() for name in ("batch", "group"))
     starts, first = starts_of(batch), starts_of(group)
@@ -179,9 +186,15 @@ def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Su
 def _with_tops(
     sums: RewardSums, rows: pl.DataFrame, rounded: pl.DataFrame, rewards: Sequence[str], starts: Array
 ) -> RewardSums:
-    """Return the sums of rewards that were rounded, with the logged values as `top`: in each group the lowest one that
-    was rounded to the group's highest value. rows: as logged; rounded: with rounded rewards; starts: (groups,) the
-    first row of each group.
+    """Return the sums of rewards that were rounded, with `top` taken from the rewards as logged.
+
+    In each group, `top` is the lowest logged value that was rounded to the group's highest value.
+
+    sums: with the rounded highest values as `top`.
+    rows: the rows with the rewards as logged.
+    rounded: the same rows with rounded rewards.
+    rewards: the names of the rewards.
+    starts: (groups,) the first row of each group.
     """
     logged, counted = (table.select(reward_columns(rewards)).to_numpy().T for table in (rows, rounded))
     is_highest = counted == sums.high.repeat(np.diff(starts, append=len(rows)), axis=-1)
@@ -189,8 +202,8 @@ def _with_tops(
 
 
 def _best(score: Array, most: int) -> Array:
-    """Return the indices of the groups with the highest scores, at most `most` of them, in no particular order. Of
-    groups with equal scores the first ones are taken, and NaN is no score.
+    """Return the indices of the groups with the highest scores, at most `most` of them, in no particular order. If
+    groups have equal scores, the first ones are taken. NaN is no score.
     """
     shown = np.flatnonzero(score == score)
     if len(shown) <= most:
@@ -203,6 +216,7 @@ def _best(score: Array, most: int) -> Array:
 def _hold_several_prompts(rows: pl.DataFrame, starts: Array) -> Array:
     """Return (groups,) whether the responses of a group answer more than one prompt; False where prompts are not known.
 
+    rows: the responses, with a column `_prompt_key` where prompts are known.
     starts: (groups,) the first row of each group.
     """
     if "_prompt_key" not in rows.columns:
@@ -212,8 +226,8 @@ def _hold_several_prompts(rows: pl.DataFrame, starts: Array) -> Array:
 
 
 def _as_array(_: str, x: Tensor | Array) -> Array:
-    """Return a tensor as an array, of int64 unless it holds floats, and an array as it is. The first argument, the name
-    of the field, is not used.
+    """Return a tensor as an array, of int64 unless it holds floats. An array comes back as it is. The first argument,
+    the name of the field, is not used.
     """
     if isinstance(x, np.ndarray):
         return x
@@ -221,14 +235,16 @@ def _as_array(_: str, x: Tensor | Array) -> Array:
 
 
 def _scores(groups: Sums[Array], method: str, first: int) -> dict[str, Array]:
-    """Return how good an example each group is of each finding that has examples: by the id of the finding, (groups,)
-    scores, which are NaN for a group that does not show it. "reward-dominates" has scores for each reward, so its keys
-    are the id, a space and the index of the reward.
+    """Return how good an example each group is of each finding that has examples: (groups,) scores by the id of the
+    finding. The score is NaN for a group that does not show the finding.
 
-    The key "punished", which is no finding, counts the responses that are above their group's mean in one reward, and
-    get an advantage of 0 or less.
-    first: the index of this reward.
-    method: the method under which ties, wrong orders, shares and punished responses are counted.
+    "reward-dominates" has scores for each reward, so its keys are the id, a space and the index of the reward. One key,
+    "punished", is no finding. Its score is the number of responses that are above their group's mean in the reward
+    `first`, and yet get an advantage of 0 or less.
+
+    groups: the sums of each group.
+    method: the method whose ties, wrong orders, silent groups, shares and punished responses are meant.
+    first: the index of the reward that "punished" looks at.
     """
     sums, several = groups.methods[method], (groups.rewards.dead_groups == 0).sum(0) > 1
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -38,25 +38,28 @@ class Made(NamedTuple):
 class Basis:
     """All that the sums over a run are computed with: its rewards, weights, convention and methods.
 
-    primary: the index of the primary reward.
-    recipe: how the logged advantages were made.
-    extra_method: a method to compute beside those of every report.
-    examples_of: the method of whose ties, wrong orders and the like examples are kept, None for none.
-    changes: by the number of a batch, its weights and recipe, for each batch in which these are not those of the run.
+    convention: a key of ALL_CONVENTIONS.
+    primary: the index of the primary reward, None without one.
+    recipe: how the logged advantages were made, None where that is not known.
+    extra_method: a method to compute beside those of every report, None for none.
+    examples_of: the method whose ties, wrong orders and silent groups are shown by example groups; None to keep no
+        examples.
+    changes: the weights and the recipe of each batch in which they are not those of the run, by the number of the
+        batch.
     """
 
     rewards: tuple[str, ...]
     weights: tuple[float, ...]
-    convention: str  # a key of ALL_CONVENTIONS
+    convention: str
     primary: int | None
-    recipe: Recipe | None  # how the logged advantages were made
-    extra_method: str | None = None  # a method to compute beside those of every report
-    examples_of: str | None = None  # the method of whose ties, wrong orders and the like examples are kept; None: none
-    changes: Mapping[int, Made] = field(default_factory=dict)  # by batch, where they are not `weights` and `recipe`
+    recipe: Recipe | None
+    extra_method: str | None = None
+    examples_of: str | None = None
+    changes: Mapping[int, Made] = field(default_factory=dict)
 
     def of_batch(self, batch: int) -> Made:
-        """Return the weights and the recipe of the batch with this number: its own ones in `changes`, or else those of
-        the run.
+        """Return the weights and the recipe of the batch with this number: those in `changes` if it has an entry there,
+        else those of the run.
         """
         return self.changes.get(batch, Made(self.weights, self.recipe))
 
@@ -74,8 +77,8 @@ class Basis:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The ids of the methods to compute: the three that every report compares, the one that made the log, and
-        `extra_method`.
+        """The ids of the methods to compute: the three that every report compares, the method that made the logged
+        advantages if it is known, and `extra_method`.
         """
         made_the_log = None if self.recipe is None else self.recipe.method
         return tuple(dict.fromkeys(m for m in (*COMPARED, made_the_log, self.extra_method) if m is not None))
@@ -83,8 +86,10 @@ class Basis:
 
 @dataclass(frozen=True)
 class RewardSums:
-    """Sums, counts and extremes of the values of each reward, (rewards, batches), and sums over each pair of rewards,
-    (rewards, rewards, batches).
+    """Sums, counts and extremes of the values of each reward, and sums over each pair of rewards.
+
+    The last axis of each array numbers the batches. `products` and `squared` are (rewards, rewards, batches), all other
+    fields are (rewards, batches).
     """
 
     present: PerReward  # responses that have the reward
@@ -107,10 +112,11 @@ class RewardSums:
 
 @dataclass(frozen=True)
 class MethodSums(Generic[Number]):
-    """Sums over the advantages that one method makes.
+    """Sums over the advantages that one method makes, with a number per batch or one for all batches.
 
-    Counts of pairs, ties, levels and mixed groups leave out a group with a NaN advantage; a framework that does not
-    skip missing rewards makes such NaNs. `silent_groups` and the sums from `squares` to `punished` leave out no group.
+    A framework that does not skip missing rewards may make NaN advantages. A group with a NaN advantage is left out of
+    the counts of pairs, ties, levels and mixed groups. `silent_groups` and the sums from `squares` to `punished` leave
+    out no group.
     """
 
     silent_groups: Number  # groups in which every advantage is 0
@@ -147,8 +153,10 @@ class LengthSums(Generic[Number]):
 
 @dataclass(frozen=True)
 class LoggedSums(Generic[Number]):
-    """Sums over the logged advantages of a batch or a group. Many of them compare these advantages with those that the
-    recipe makes; without a recipe they are 0, and the largest errors are −infinite.
+    """Sums over the logged advantages of a batch or a group.
+
+    Many of them compare the logged advantages with those that the recipe makes. Without a recipe they are 0, and the
+    largest errors are −infinite.
     """
 
     count: Number  # how many advantages are logged
@@ -168,8 +176,10 @@ class LoggedSums(Generic[Number]):
 
 @dataclass(frozen=True)
 class Sums(Generic[Number]):
-    """Sums over responses and groups. A `Sums[Array]` holds them for each batch, or for each other piece of a run such
-    as a group, on the last axis of its arrays; a `Sums[float]` holds those of all batches together.
+    """Sums over responses and groups.
+
+    A `Sums[Array]` has a number per batch on the last axis of its arrays. It may also have a number per group, or per
+    other piece of a run. A `Sums[float]` holds the sums of all batches together.
     """
 
     batch: Number
@@ -195,12 +205,13 @@ _RECORDS = (RewardSums, MethodSums, LengthSums, LoggedSums, Sums)
 
 
 def each(make: Callable[..., Any], *records: Any, name: str = "") -> Any:
-    """Return what `make` makes of records of one kind, as another record of that kind. Each of its fields is
-    `make(name, *values)`, where `name` is the name of the field and `values` are what the given records hold in it.
-    Records and dicts inside them are built likewise.
+    """Apply `make` field by field to records of one kind, and return a record of that kind.
 
-    The arguments may also be dicts, which become one dict by the same rule. If they are plain values, the result is
-    `make(name, *values)` with the argument `name`.
+    Each field of the result is `make(name, *values)`, with the name of the field and the values that the given records
+    hold in it. Records and dicts inside the records are treated by the same rule.
+
+    The arguments may also be dicts, whose keys are then the names. If they are plain values, the result is `make(name,
+    *values)` with the argument `name`.
     """
     first: Any = records[0]
     if isinstance(first, _RECORDS):
@@ -213,6 +224,7 @@ def each(make: Callable[..., Any], *records: Any, name: str = "") -> Any:
 def select_batches(batches: Sums[Array], which: Array | slice) -> Sums[Array]:
     """Return some of the batches.
 
+    batches: sums over each batch.
     which: a mask over the batches, their positions, or a slice.
     """
     return each(lambda _, x: x[..., which], batches)
@@ -226,13 +238,13 @@ def concat(several: Sequence[Sums[Array]]) -> Sums[Array]:
 def add_up(batches: Sums[Array], number: Array) -> Sums[Array]:
     """Return the sums of all batches that have the same number, in ascending order of these numbers.
 
-    batches: sums over batches or over other pieces of a run, such as its groups.
-    number: (batches,) the number of each.
-
     Some fields are not added up. Numbers of batches and steps, and extremes, are replaced by the lowest or the highest
-    of them, as `_MERGED` says. The top of a reward becomes the lowest top of those batches that hold its highest value.
-    Fingerprints are joined by XOR. The scatter of a reward, its sum of squared distances from the mean, is taken anew
-    around the common mean.
+    of them, as `_MERGED` says. The top of a reward becomes the lowest top of the batches that hold its highest value.
+    Fingerprints are joined by XOR. The scatter of a reward, its sum of squared distances from the mean, is computed
+    anew around the common mean.
+
+    batches: sums over batches or over other pieces of a run, such as its groups.
+    number: (batches,) the number of each batch or piece.
     """
     if (number[1:] < number[:-1]).any():
         order = np.argsort(number, kind="stable")
@@ -258,24 +270,27 @@ def total(batches: Sums[Array]) -> Sums[float]:
 
 
 def push_of(pushed: Array, distances: Array, squares: Array | float) -> Array:
-    """Return the push on each reward, as `gdpo_core.push` defines it, from Σ A d, Σ d² and Σ A² of a method, with A the
-    advantages and d the distances of a reward from the means of its groups. It is 0 where a reward is constant in every
-    group or all advantages are 0.
+    """Return the push on each reward, as `gdpo_core.push` defines it. It is 0 where a reward is constant in every
+    group, or where all advantages are 0.
+
+    pushed: Σ A d, with A the advantages of a method and d the distances of a reward from the means of its groups.
+    distances: Σ d².
+    squares: Σ A².
     """
     size = np.sqrt(distances) * np.sqrt(squares)
     return np.clip(np.divide(pushed, size, out=np.zeros_like(size), where=size > 0), -1, 1)
 
 
 def scaled_share(batches: Sums[Array]) -> float:
-    """Return the share of groups whose advantages are the recipe's times one positive factor, among the groups with
-    advantages that the recipe does not reproduce; 0 without such groups.
+    """Return the share of groups whose logged advantages are the recipe's times one positive factor. It is a share of
+    the groups in which the recipe does not reproduce some advantage; 0 without such groups.
     """
     return float(batches.logged.scaled_groups.sum() / max(batches.logged.wrong_groups.sum(), 1))
 
 
 def bin_batches(batches: Sums[Array], at_most: int = 200) -> Sums[Array]:
-    """Return the sums with consecutive batches added together, so that at most `at_most` are left; unchanged if there
-    are no more than that. Batches that were added together have, as one, the lowest of their numbers.
+    """Return the sums with neighbouring batches added together, so that at most `at_most` are left. They are unchanged
+    if there are no more than that. Batches that were added together have the lowest of their numbers.
     """
     rows = len(batches.batch)
     return batches if rows <= at_most else add_up(batches, np.arange(rows) * at_most // rows)

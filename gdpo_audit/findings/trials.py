@@ -20,8 +20,10 @@ MOST = 20_000  # responses on which a setting is tried: all of a smaller log, el
 @dataclass(frozen=True)
 class Gate:
     """A rule by which one reward counts only where another one reaches a threshold; elsewhere it has the value
-    `fallback`. `reward` is the index of the reward that the gate changes, and `on` that of the reward which has to
-    reach the threshold.
+    `fallback`.
+
+    reward: the index of the reward that the gate changes.
+    on: the index of the reward that has to reach the threshold.
     """
 
     reward: int
@@ -98,6 +100,8 @@ def at_most(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
     """Return whole batches from all over the run, with at most `MOST` responses in all.
 
     If even the fewest batches that can be taken have more, return their first groups that fit, but at least one group.
+
+    tables: the tables of the run, or of a sample of it.
     """
     sample = spread(tables, MOST)
     if sum(map(len, sample)) <= MOST:
@@ -111,6 +115,8 @@ def sums_under(basis: Basis, gate: Gate | None, sample: Sequence[pl.DataFrame]) 
     """Return the sums over each batch of a sample, as `summarise_all` computes them, with one reward behind a gate.
 
     The advantages are those of each method that `basis` asks for; the logged ones are dropped.
+
+    basis: the rewards, weights, convention and methods to compute with.
     gate: None for no gate.
     sample: tables of whole batches.
     """
@@ -120,10 +126,15 @@ def sums_under(basis: Basis, gate: Gate | None, sample: Sequence[pl.DataFrame]) 
 
 
 def behind(gate: Gate, rewards: Sequence[str]) -> tuple[pl.Expr, pl.Expr]:
-    """Return expressions for two columns of a table. The first is the gated reward as its gate leaves it: NaN where it
-    is missing in the log; else the fallback where the reward of the gate's condition does not reach the threshold or is
-    missing (NaN); else what is logged. The second is the same reward as the log holds it, under the name that
-    `ungated_column` returns.
+    """Return expressions for two columns of a table: the gated reward as its gate leaves it, and the same reward as the
+    log holds it.
+
+    The first column is NaN where the reward is missing in the log. Elsewhere it has the logged value if the gate is
+    open, and the fallback if it is closed. The gate is closed where the reward `on` does not reach the threshold, or is
+    missing (NaN). The second column has the name that `ungated_column` returns.
+
+    gate: the rule, with the indices of its two rewards.
+    rewards: the names of all rewards.
     """
     reward, on = (pl.col(reward_column(rewards[k])) for k in (gate.reward, gate.on))
     reached = on.is_not_nan() & (on >= gate.threshold)

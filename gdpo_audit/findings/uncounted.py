@@ -1,5 +1,5 @@
-"""Columns among the rewards that do not count: a column of weight 0, and a column that holds another reward multiplied
-by the weight of that other reward.
+"""Columns among the rewards that do not count: a column of weight 0, and a weighted copy, which holds another reward
+multiplied by that reward's weight.
 """
 
 import re
@@ -13,13 +13,14 @@ from gdpo_core._words import number
 
 
 def counted(f: Facts) -> Run | None:
-    """Return the run without the columns that do not count as rewards; None where every column counts, or where
+    """Return the run without the columns that do not count as rewards. None where every column counts, or where
     advantages are logged but not reproduced.
 
     A column whose weight is known to be 0 does not count (see `_without_weight`). If there are such columns, only they
-    are taken out. If not, weighted copies of other rewards are (see `_weighted_copies`): the factor of a copy then
-    becomes the weight of the reward that it repeats, unless the run already tells that weight. The columns that do not
-    count are added to `uncounted` of the run, each with the reason.
+    are taken out. If there are none, weighted copies of other rewards are taken out (see `_weighted_copies`). The
+    factor of a copy then becomes the weight of the reward that it repeats, unless the run already tells that weight.
+
+    The columns that do not count are added to `uncounted` of the run, each with the reason.
     """
     if f.reproduced is False:
         return None
@@ -40,8 +41,12 @@ def counted(f: Facts) -> Run | None:
 
 def _without_weight(f: Facts) -> Iterator[Uncounted]:
     """Yield the rewards whose weight is known to be 0, because the log shows it, or because the caller or the run's
-    configuration says so; nothing if every weight is 0. The following are never among them: the primary reward, a
-    reward that a logged total seems to contain, and one that has another weight in some part of the run.
+    configuration says so. Yield nothing if every weight is 0.
+
+    Some rewards are never among them:
+    - The primary reward.
+    - A reward that a logged total seems to contain.
+    - A reward that has another weight in some part of the run.
     """
     weights, recipe = f.basis.weights, f.recipe
     last = max((k for k, w in enumerate(weights) if w), default=-1)
@@ -61,9 +66,9 @@ def _weighted_copies(f: Facts) -> Iterator[tuple[str, tuple[str, float]]]:
     """Yield each reward that has a weighted copy among the columns: the name of the reward, then a pair of the name of
     the copy and its factor.
 
-    A weighted copy is, inside every group and up to a constant there, the reward times a factor, and its name is that
-    of the reward with the word “weighted” before or behind it. The primary reward, and a column whose weight the caller
-    gave, are no copies.
+    A column is a weighted copy of a reward if in every group it is factor × reward + a constant of that group. Besides,
+    its name has to be the reward's with the word “weighted” before or behind it. The primary reward, and a column whose
+    weight the caller gave, are no copies.
     """
     primary = None if f.basis.primary is None else f.rewards[f.basis.primary]
     for later, weights in f.relations:

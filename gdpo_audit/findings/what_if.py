@@ -53,8 +53,11 @@ class WhatIf(Displayed, Struct, frozen=True):
     notes: Annotated[tuple[str, ...], Meta(description="What the figures stand on, a sentence each.")]
 
     def table(self) -> pl.DataFrame:
-        """Return a table with a row per figure: the figure's name, the reward that it is about (null: the whole run),
-        its value `before`, in the run as it was, and its value `after`, under the other setting.
+        """Return a table with a row per figure.
+
+        Its columns are the name of the figure, the reward that it is about, its value `before` and its value `after`.
+        The reward is null for a figure of the whole run. `before` is the value in the run as it was, `after` the value
+        under the other setting.
         """
         sides: list[dict[str, Any]] = [dict(self.before), dict(self.after)]
         by_reward = [(figure, name) for figure in ("weights", *BY_REWARD) for name in self.after["weights"]]
@@ -70,8 +73,10 @@ class WhatIf(Displayed, Struct, frozen=True):
 
 def validate_setting(run: Run, setting: Mapping[str, Any]) -> WhatIfSetting:
     """Return the setting that a caller gives as a mapping with one or more of the keys method, weights and convention,
-    checked against a run. Raises InputError for anything else, for an unknown method, convention or reward, for a run
-    that is none, and for a log that holds a total alone.
+    checked against a run.
+
+    Raises InputError for anything else, for an unknown method, convention or reward, for a run that is none, and for a
+    log that holds a total alone.
     """
     expect(isinstance(run, Run), "run", "what gdpo_audit.read_run returns", type(run).__name__)
     keys = ("method", "weights", "convention")
@@ -97,14 +102,15 @@ def with_every_weighed_reward(f: Facts, setting: WhatIfSetting) -> Facts:
 
 def compute_what_if(f: Facts, setting: WhatIfSetting, tables: Iterable[pl.DataFrame], engine: Mapped = map) -> WhatIf:
     """Return the figures of the whole run under its own setting and under another one, and the lines of configuration
-    that switch to the other one. Raises InputError for a log that lacks a reward, for weights that are all 0, and if
-    the log changed since the audit.
+    that switch to the other one.
 
     f: the facts of the run.
     setting: the other setting.
-    tables: all tables of the run, read anew, with every reward to which the setting gives a weight (as in the facts
-        that `with_every_weighed_reward(f, setting)` returns).
+    tables: all tables of the run, read anew. They have every reward to which the setting gives a weight, as do the
+        facts that `with_every_weighed_reward(f, setting)` returns.
     engine: applies a function to each part of the run, as `map` does.
+
+    Raises InputError for a log that lacks a reward, for weights that are all 0, and if the log changed since the audit.
     """
     ran, f = f, with_every_weighed_reward(f, setting)
     expect(not f.lacks_a_reward, "what_if", "a log with every reward", f"one that lacks some, in {f.run.path}")
@@ -132,7 +138,8 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, tables: Iterable[pl.DataFr
 def figures_under(f: Facts, method: str, rewards: Sequence[str]) -> SettingPart:
     """Return a part of the report: a setting together with the figures of a run under it.
 
-    f: the facts of the run under that setting; the weights and the convention of the setting are taken from them.
+    f: the facts of the run under that setting; they tell its weights and its convention.
+    method: the id of the setting's method.
     rewards: the names of all rewards that the part lists. A reward that does not count in the facts f has weight 0 and
         share 0, and None as its push and as its share of punished responses.
     """
@@ -160,9 +167,11 @@ def _finite_or_none(x: float) -> float | None:
 
 
 def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, basis: Basis) -> tuple[str | None, list[str]]:
-    """Return the lines of configuration that bring a setting about, and sentences on what its figures rest on.
+    """Return the lines of configuration that bring a setting about, and sentences on what its figures rest on. The
+    lines are None where none are known.
 
-    The lines are None where none are known.
+    f: the facts of the run.
+    setting: the setting as the caller gave it.
     method: the id of the method in the setting.
     basis: the weights and the convention with which the figures were computed.
     """

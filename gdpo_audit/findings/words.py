@@ -10,7 +10,8 @@ FEW_CHANGES = 3  # of the weights: so many are named one by one
 def weights_in_words(weights: Mapping[str, float], up_to_scale: bool) -> str:
     """Return words that name the weights of rewards.
 
-    up_to_scale: whether only the ratio of the weights is known; the words then name no more than that ratio, or, for a
+    weights: the weights by the names of the rewards.
+    up_to_scale: whether only the ratio of the weights is known. The words then name no more than that ratio, or, for a
         single reward, say that no more is known.
 
     >>> weights_in_words({"correct": 1.0, "short": 0.5}, False), weights_in_words({"correct": 1.0, "short": 0.5}, True)
@@ -36,8 +37,8 @@ def ratio_in_words(weights: Mapping[str, float | None]) -> str:
 
 
 def weights_in_turn(phases: Sequence[tuple[int, Mapping[str, float | None]]]) -> str:
-    """Return words that say how weights change. They name the weights of each phase, but of more than four phases only
-    the first and the last.
+    """Return words that say how weights change. They name the weights of each phase, but if there are more than four
+    phases, only the first and the last weights.
 
     phases: for each phase its first step and its weights by reward.
 
@@ -52,7 +53,7 @@ def weights_in_turn(phases: Sequence[tuple[int, Mapping[str, float | None]]]) ->
 
 def some(items: Iterable[object]) -> str:
     """Return items as a list in words. Of more than nine items, only the first eight are named, and the others are
-    counted.
+    counted. "none" if there are no items.
 
     >>> some([1, 2, 3]), some(range(20))
     ('1, 2 and 3', '0, 1, 2, 3, 4, 5, 6, 7 and 12 more')

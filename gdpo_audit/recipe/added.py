@@ -1,4 +1,4 @@
-"""A search for a column that was added to the advantages after a method had made them, as a KL penalty is."""
+"""A search for a column that was added to the advantages after a method had made them, such as a KL penalty."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,11 +21,12 @@ class Added:
     times: the factor of the column.
     over: "batch" or "group" if the mean of the column over each batch or group was subtracted from it first, else
         empty.
+    recipe: the recipe that made the advantages before the column was added.
     """
 
     column: str
     times: float
-    over: str  # the scope of the mean that was taken off, batch or group; empty where none was
+    over: str
     recipe: Recipe
 
 
@@ -34,11 +35,14 @@ Solve = Callable[[list[pl.DataFrame]], Recipe | None]  # returns the recipe that
 
 def added_column(tables: Sequence[pl.DataFrame], rewards: Sequence[str], column: str, solve: Solve) -> Added | None:
     """Return how a column was added to the advantages of some tables, with the recipe that made the advantages before
-    that; None if adding the column does not explain the advantages.
+    that. None if adding the column does not explain the advantages.
 
     A multiple of the column can only have been added if, inside each group, the advantages are a linear function of the
-    rewards and the column, in which the column has one factor for all groups.
+    rewards and the column. The factor of the column in that function has to be the same for all groups.
+
     tables: the log's tables, in which the column is one more reward, behind `rewards`.
+    rewards: the names of the rewards without the column.
+    column: the name of the column.
     solve: returns the recipe that makes every advantage of the tables that it is given, or None. Here it is given the
         tables with the column, times its factor, subtracted from the advantages.
     """
@@ -58,8 +62,10 @@ def _common_slope(table: pl.DataFrame, names: Sequence[str]) -> float | None:
 
     A group shows a factor if its advantages are a linear function of the columns, and if it has so many different rows
     that this is no chance. Other groups do not count. The result is the median over the groups that show one, rounded
-    to four digits. None if fewer than `_LEAST` groups show a factor, if at most half of these have about the
-    median, or if the median is 0.
+    to four digits.
+
+    None if fewer than `_LEAST` groups show a factor, if at most half of these have about the median, or if the median
+    is 0.
     """
     x, a = table.select(reward_columns(names)).to_numpy(), table["advantage"].to_numpy()
     group, slopes = table["group"].to_numpy(), list[float]()
@@ -84,6 +90,7 @@ def _common_slope(table: pl.DataFrame, names: Sequence[str]) -> float | None:
 def _without(table: pl.DataFrame, column: str, times: float, over: str) -> pl.DataFrame:
     """Return the table with `times` times the column subtracted from its advantages.
 
+    times: the factor of the column.
     over: "batch" or "group" if the column counts minus its mean in each batch or group, as it did when it was added; ""
         if it counts as it is.
     """

@@ -1,4 +1,6 @@
-"""A search for recipes whose advantages were changed once more in each batch: whitened, or multiplied by a factor."""
+"""A search for recipes in which one step follows the method: the advantages of each batch are whitened, or multiplied
+by a factor of that batch.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,10 +8,12 @@ from dataclasses import replace
 import polars as pl
 import torch
 
+from gdpo_audit.recipe.attempts import candidates
 from gdpo_audit.recipe.guesses import FITTED, along_direction, degrees_of_freedom
 from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, compare_with, tensors_of
-from gdpo_audit.recipe.solve import SPARE, candidates
-from gdpo_audit.recipe.weights import solution_of, terms_of
+from gdpo_audit.recipe.solve import SPARE
+from gdpo_audit.recipe.terms import terms_of
+from gdpo_audit.recipe.weights import solution_of
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
 
 LAST_CHANGES = {"gdpo": ("factor",), "grpo_batch_std": ("factor",), "grpo": ("whitened", "factor")}
@@ -21,13 +25,16 @@ def solve_after(
     tables: Sequence[pl.DataFrame], rewards: Sequence[str], framework: str, weights: Sequence[float] | None = None
 ) -> Recipe | None:
     """Return the recipe that makes every advantage of some tables, if each batch was changed once more after the
-    method: whitened, or multiplied by a factor. None if there is no such recipe, or if too few batches show it.
-
-    framework: the id of the framework whose conventions are tried first.
-    weights: one per reward, which counts if the log leaves the weight of the reward open; 1 by default.
+    method. The batch was whitened, or multiplied by a factor. None if there is no such recipe, or if too few batches
+    show it.
 
     A factor comes with dynamic sampling: GDPO's batch step divides by the std of all rows of a batch. The silent
     groups, in which every advantage is 0, are dropped afterwards, so that the rows in the log have another std.
+
+    tables: the responses, in batches.
+    rewards: the names of the rewards.
+    framework: the id of the framework whose conventions are tried first.
+    weights: one per reward, which counts if the log leaves the weight of the reward open; 1 by default.
     """
     log = tensors_of(pl.concat(tables), rewards)
     live = log.batch_of_response[log.advantages.nan_to_num() != 0].unique()
@@ -48,9 +55,13 @@ def _attempt(
 ) -> tuple[float, Recipe] | None:
     """Return two things if a recipe makes all logged advantages: its largest error, and the recipe; otherwise None.
 
-    In the recipe, the change `after`, a key of AFTER, follows the method. The weights are the simplest round numbers
-    near those that fit best. None is also the answer if the log has too few advantages to prove a recipe, or does not
-    show the weights up to one common factor.
+    In the recipe, the change `after` follows the method. The weights are the simplest round numbers near the weights
+    that fit best. None is also the answer if the log has too few advantages to prove a recipe, or does not show the
+    weights up to one common factor.
+
+    log: the logged advantages and rewards.
+    method, convention: the id of the method and the key of the convention.
+    after: a key of AFTER.
     wanted: (rewards,) the weights to take where the log leaves them open.
     """
     terms = terms_of(log, log.read(ALL_CONVENTIONS[convention]), method)
@@ -67,8 +78,10 @@ def _attempt(
 
 def _with_rows(log: Tensors, recipe: Recipe) -> Recipe:
     """Return the recipe with `batch_rows`: over how many rows its batch step must have run, in the batch with the
-    fewest and in the batch with the most. The recipe is unchanged if its method is not GDPO. It is also unchanged if
-    the number of rows computed for some batch is not whole, or is below the number of logged rows.
+    fewest and in the batch with the most.
+
+    The recipe is unchanged if its method is not GDPO. It is also unchanged if the number of rows computed for some
+    batch is not whole, or is below the number of logged rows.
     """
     if recipe.method != "gdpo":
         return recipe

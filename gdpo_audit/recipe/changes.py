@@ -25,12 +25,16 @@ _HOPELESS = 50
 
 
 def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | None:
-    """Return a recipe for a run whose weights may change at every batch. Its method makes each of the first batches of
-    a sample by itself, at most `_TRIED` batches with an advantage other than 0. Its weights are those of the last of
-    these batches.
+    """Return a recipe for a run whose weights may change at every batch.
+
+    The method of the recipe makes each of the first batches of a sample by itself, at most `_TRIED` batches with an
+    advantage other than 0. The weights are those of the last of these batches.
 
     None if there is no such method, or if the sample has fewer than two batches with an advantage other than 0. None
-    too if the weights are known only up to a factor though the method is one of `UNDIVIDED`, which divide nothing.
+    too if the weights are known only up to a factor though the method is one of `UNDIVIDED`, which divide by nothing.
+
+    run: the run, for the names of its rewards and its framework.
+    sample: tables of whole batches.
     """
     live = (rows for rows in _batches(sample) if rows["advantage"].fill_nan(0).cast(bool).any())
     first = list(islice(live, _TRIED))
@@ -50,15 +54,16 @@ def recipes_by_batch(
     They do not if they explain less than three quarters of the batches in `bad`, or if so many batches stay unexplained
     that the search ends early.
 
-    recipe: that of the run.
-    batches: the numbers of all batches, in order.
-    bad: the numbers of those that `recipe` does not explain.
-    whole: the numbers of those that lack no rows.
-
     For each batch the last few recipes are tried, the latest first. If none of them reproduces the batch, a new one is
-    solved for it, alone or together with batches before it, which then get the new one too. A batch for which that
-    fails, or which lacks rows, has the recipe of the batch before it. The batches before the first change have
-    `recipe`, or the first new recipe if it reproduces all of them that lack no rows.
+    solved for it, alone or together with batches before it. These earlier batches then get the new recipe too. A batch
+    for which that fails, or which lacks rows, has the recipe of the batch before it. The batches before the first
+    change have `recipe`, or the first new recipe if it reproduces all of them that lack no rows.
+
+    run: the run, whose tables are read anew.
+    recipe: the recipe of the whole run.
+    batches: the numbers of all batches, in order.
+    bad: the numbers of the batches that `recipe` does not explain.
+    whole: the numbers of the batches that lack no rows.
     """
     by_batch, known = dict[int, Recipe](), [recipe]
     missed = 0
@@ -127,9 +132,15 @@ def _open(recipe: Recipe) -> bool:
 
 def _scaled_to(old: Recipe, new: Recipe, made: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Recipe:
     """Return the recipe `new` with its weights multiplied by one factor, so that as many of them as possible stay as
-    they were in the recipe `old`. The recipe comes back unchanged if the log shows the scale of its weights, or if no
-    weight has the same sign in both recipes. It does so too if the multiplied weights no longer make the advantages of
-    the tables `made`.
+    they were in the recipe `old`.
+
+    The recipe comes back unchanged in three cases:
+    - The log shows the scale of its weights.
+    - No weight has the same sign in both recipes.
+    - The multiplied weights no longer make the advantages of the tables `made`.
+
+    made: the tables of the batches for which `new` was solved.
+    rewards: the names of the rewards.
     """
     pairs = [(x, y) for x, y in zip(old.weights, new.weights, strict=True) if x / (y or 1) > 0 and y]
     if not new.up_to_scale or not pairs:
@@ -138,9 +149,9 @@ def _scaled_to(old: Recipe, new: Recipe, made: Sequence[pl.DataFrame], rewards: 
     def kept(factor: float) -> tuple[int, float]:
         """Return how good a factor for the new weights is, as a pair; a better factor has the larger pair.
 
-        The first member is how many of the new weights, times the factor, are as they were in the old recipe. The
-        second is how near the factor is to 1. Uses `pairs` of `_scaled_to`: the old and the new value of each weight
-        with the same sign in both.
+        The first member says how many new weights, times the factor, equal the old ones to 0.1 %. The second says how
+        near the factor is to 1. Of `_scaled_to` it uses `pairs`, which holds (old, new) for each weight that has the
+        same sign in both recipes.
         """
         return sum(abs(factor * y - x) <= 1e-3 * abs(x) for x, y in pairs), -abs(math.log(factor))
 

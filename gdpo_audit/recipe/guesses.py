@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from gdpo_audit.recipe.recipe import Tensors
-from gdpo_audit.recipe.weights import Solution, Terms
+from gdpo_audit.recipe.terms import Terms
+from gdpo_audit.recipe.weights import Solution
 
 # The largest standard errors: of a known weight, relative to it; of a weight of 0, relative to the largest weight; and
 # of a known scale.
@@ -52,11 +53,12 @@ def along_direction(
 ) -> list[Guess]:
     """Return one or two guesses at weights that the log shows up to a common factor.
 
-    The last guess has the weights that fit best. If round numbers were found near them, the simplest of these come
-    first. A guess is a pair of the weights and their complexity, which is larger for odder numbers.
+    A guess is a pair of the weights and their complexity, which is larger for odder numbers. The last guess has the
+    weights that fit best. If round numbers were found near them, the guess with the simplest of these comes first.
+
     solution: has a single direction, (rewards,) numbers to which the weights are proportional.
     wanted: (rewards,) the weights to take where the log leaves them open.
-    factor: the number that makes weights of the direction; None if the log does not show it.
+    factor: the number that turns the direction into weights; None if the log does not show it.
     error: the relative error of the factor.
     """
     direction = solution.directions[:, 0]
@@ -72,9 +74,13 @@ def along_direction(
 def shows_scale(guess: Guess, solution: Solution, measured: Tensor, error: float) -> bool:
     """Return whether the log shows the scale of a guess, and not only the ratios of its weights.
 
-    solution: what the log shows of the weights, up to a common factor.
-    measured: (rewards,) the weights with this factor, which is found from the numbers that the method divided by.
-    error: the relative error of this factor.
+    It does if the guess agrees with `measured` at the surest weight. Besides, `error` has to be small, or several
+    weights have to come out with a single digit each.
+
+    guess: the weights, and their complexity.
+    solution: the weights that the log shows, up to a common factor.
+    measured: (rewards,) these weights on the absolute scale that the advantages show.
+    error: the relative standard error of that scale.
     """
     weights, complexity = guess
     # Where the advantages show the scale only roughly, it is trusted if several weights all come out with a single
@@ -123,10 +129,12 @@ def _simple(scale: float, solution: Solution, wanted: Tensor) -> Guess | None:
 def simple_near(x: float, tolerance: float) -> list[tuple[int, float]]:
     """Return the simple numbers near x, the simplest first, each in a pair of its complexity and the number.
 
-    Tried are x rounded to one, two and three digits and, if x is below 100 in size, the nearest fraction with each of
-    the denominators in `_DENOMINATORS`. Those that lie within the relative tolerance of x are returned; [] if there are
-    none, or if x is almost 0 or almost infinite. The complexity of 1 and −1 is 0. That of another rounded number is how
-    many digits it has; that of a fraction is 2 if its denominator is 3, and else 4.
+    Two kinds of numbers are tried: x rounded to one, two and three digits, and fractions. If x is below 100 in size,
+    the fraction nearest to it is tried for each of the denominators in `_DENOMINATORS`. The numbers that lie within the
+    relative tolerance of x are returned; [] if there are none, or if x is almost 0 or almost infinite.
+
+    The complexity of 1 and −1 is 0. The complexity of another rounded number is how many digits it has. The complexity
+    of a fraction is 2 if its denominator is 3, and else 4.
 
     >>> simple_near(0.2500001, 1e-5), simple_near(0.333334, 1e-5), simple_near(0.1234567, 1e-5), simple_near(1.01, 0.05)
     ([(2, 0.25)], [(2, 0.3333333333333333)], [], [(0, 1.0), (3, 1.01)])
@@ -154,16 +162,20 @@ def round_weights(weights: Tensor) -> tuple[float, ...]:
 
 
 def is_plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float, equations: float) -> bool:
-    """Return whether someone may have chosen the weights of a guess. Weights of complexity 0 always pass: those that
-    were asked for, and those that are all 1. Other weights fail in these cases:
+    """Return whether someone may have chosen the weights of a guess.
+
+    Weights of complexity 0 always pass: weights that were asked for, and weights that are all 1. Other weights fail in
+    these cases:
     - A known weight that is not 0 is far smaller than the largest weight.
     - The rewards almost cancel each other in the weighted sum, so that its std is about 0.
     - eps is more than `_EPS_AT_MOST` of the std of the weighted sum.
     - The weights were fitted, and the log has no more equations than are needed to fit them.
 
+    guess: the weights, and their complexity.
     unknown: the indices of the weights that the log does not show.
-    eps: what the convention adds to the std.
-    equations: how many more independent equations the log gives for the weights than there are unknowns.
+    terms: the terms that the method multiplies by the weights and adds up.
+    eps: the number that the convention adds to the std.
+    equations: the number of independent equations that the log gives for the weights, less the number of unknowns.
     """
     weights, complexity = guess
     if complexity == 0:
@@ -180,7 +192,8 @@ def degrees_of_freedom(log: Tensors, terms: Terms, solution: Solution) -> float:
     """Return how many independent equations a log gives for the weights, less the number of unknowns. For a large log
     they are not counted: infinity is returned.
 
-    terms: what a method multiplies by the weights and adds up on this log.
+    log: tells the group of each response.
+    terms: the terms that a method multiplies by the weights and adds up on this log.
     solution: the weights that fit.
     """
     if terms.x.shape[1] > _MANY:

@@ -39,8 +39,8 @@ _FITTED = 1.5  # The multiple of the rounding that is allowed, because weights f
 
 @dataclass(frozen=True)
 class Recipe:
-    """Describe how logged advantages were made: the method, the convention and the weights that reproduce them, or most
-    of them.
+    """Describe how logged advantages were made: the method, the convention and the weights that reproduce all of them,
+    or most of them.
     """
 
     method: str  # a key of NAMES
@@ -62,11 +62,12 @@ class Recipe:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Phrases on the advantages that can follow the name of the method in a sentence; () where there is nothing to
-        say.
+        """Phrases on the advantages that can follow the name of the method in a sentence, at most two; () where there
+        is nothing to say.
 
-        One says over how many responses the batch step ran, where the log shows that, or else what changed the
-        advantages after the method had made them. The other says how coarsely the advantages are logged.
+        The first is there only if something changed the advantages after the method, and names that change. If a batch
+        step over more responses than the log holds explains the change, the phrase gives the number of these responses
+        instead. The second says how coarsely the advantages are logged, if they are rounded.
 
         >>> Recipe("grpo", "trl", (1.0,), (), False, grid="4 decimals").remarks
         ('logged with 4 decimals',)
@@ -98,9 +99,7 @@ class Tensors:
 
     @property
     def rounding(self) -> Tensor:
-        """(responses,) how far each logged advantage may be from its value before it was rounded; 0 if `grid` is
-        empty.
-        """
+        """(responses,) how far each logged advantage may be from its value before rounding; 0 if `grid` is empty."""
         return half_step(self.grid, self.advantages.nan_to_num())
 
     def read(self, convention: Convention, weights: Sequence[float] | None = None) -> Batch:
@@ -139,11 +138,11 @@ class Tensors:
 def tensors_of(table: pl.DataFrame, rewards: Sequence[str]) -> Tensors:
     """Return the table of a run as tensors.
 
-    rewards: the names of the rewards to take. The rows of a group, and those of a batch, have to stand together in the
-        table.
-
     Without a column of advantages, all advantages are NaN. The lengths are None if they are not logged, or if one of
     them is missing or no whole number from 1 on.
+
+    table: the responses. The rows of a group, and those of a batch, have to stand together.
+    rewards: the names of the rewards to take.
     """
     values = torch.empty(len(rewards), len(table), dtype=torch.float64)  # (rewards, responses)
     for row, name in zip(values.numpy(), rewards, strict=True):
@@ -185,7 +184,9 @@ class Comparison:
 
     computed: Tensor
     error: Tensor  # the distance; NaN where nothing is logged, infinite where the method gives no number
-    allowed: Tensor  # the largest error that counts as reproduced: TOLERANCE plus the framework's float32 round-off
+    # The largest error that counts as reproduced: the framework's float32 round-off, plus TOLERANCE (more for a large
+    # advantage), plus an allowance for the log's rounding if its advantages are rounded.
+    allowed: Tensor
 
 
 def compare(log: Tensors, recipe: Recipe) -> Comparison:
@@ -199,8 +200,10 @@ def compare(log: Tensors, recipe: Recipe) -> Comparison:
 def compare_with(log: Tensors, method: str, batch: Batch, after: str = "") -> Comparison:
     """Compare the logged advantages with those that a method makes of a batch.
 
+    log: the logged advantages, and how coarsely they are rounded.
+    method: the id of the method.
     batch: the rewards of the log, with the convention and the weights to use.
-    after: what changed the advantages after the method, a key of AFTER; "" for no change.
+    after: the change that came after the method, a key of AFTER; "" for no change.
     """
     formula, batch = method_for(method, batch)
     steps = formula(batch)
@@ -219,8 +222,8 @@ def compare_with(log: Tensors, method: str, batch: Batch, after: str = "") -> Co
 
 
 def _after(after: str, computed: Tensor, log: Tensors) -> tuple[Tensor, Tensor]:
-    """Return (responses,) twice: the advantages after a last change of each batch, and the absolute value of the factor
-    by which that change multiplies each.
+    """Return two tensors, each (responses,): the advantages after a last change of each batch, and the absolute value
+    of the factor by which that change multiplies each advantage.
 
     after: the change, a key of AFTER: "whitened" gives the batch mean 0 and std 1, "factor" multiplies the batch by the
         number that brings it nearest to the logged advantages.
@@ -232,7 +235,10 @@ def _after(after: str, computed: Tensor, log: Tensors) -> tuple[Tensor, Tensor]:
     known = computed.masked_fill(~there, 0)
 
     def total(x: Tensor) -> Tensor:
-        """Return (batches,) the sum of x, (responses,), over the responses of each batch."""
+        """Return (batches,) the sum of x over the responses of each batch of `log`.
+
+        x: (responses,).
+        """
         return x.new_zeros(log.batches).index_add_(0, index, x)
 
     if after == "whitened":
@@ -247,16 +253,22 @@ def _after(after: str, computed: Tensor, log: Tensors) -> tuple[Tensor, Tensor]:
 
 def same_direction(log: Tensors, comparison: Comparison) -> Tensor:
     """Return (groups,) whether the logged advantages of a group are its computed advantages times one positive factor.
-    If all computed advantages of a group are 0, whether all logged ones are 0 too. False for a group in which a logged
+
+    If all computed advantages of a group are 0, all logged ones have to be 0 too. False for a group in which a logged
     advantage is missing.
 
-    A group for which this holds, but whose logged advantages differ from the computed ones, was normalised together
-    with other responses than the logged ones, as where an evaluation wrote into the same file.
+    If this holds although the logged advantages differ from the computed ones, the group was normalised together with
+    other responses than the logged ones. That happens where an evaluation wrote into the same file.
+
+    log, comparison: the logged advantages, and the computed ones beside them.
     """
     index, computed = log.group_of_response, comparison.computed
 
     def total(x: Tensor) -> Tensor:
-        """Return (groups,) the sum of x, (responses,), over the responses of each group."""
+        """Return (groups,) the sum of x over the responses of each group of `log`.
+
+        x: (responses,).
+        """
         return x.new_zeros(len(log.batch)).index_add_(0, index, x)
 
     size = total(computed.square())
@@ -272,6 +284,9 @@ def hidden_groups(table: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
     In such a group two responses have equal rewards, and equal lengths if lengths are logged, but their advantages
     differ by more than `_DIFFERENT`. The ids are values of the column `group`. The series is empty if no advantages are
     logged.
+
+    table: the responses.
+    rewards: the names of the rewards.
     """
     if "advantage" not in table.columns:
         return table["group"].clear()
@@ -285,6 +300,7 @@ def half_step(grid: str, x: Tensor) -> Tensor:
     """Return how far rounding to a grid can move each of the numbers x, and a little more; 0 without a grid.
 
     grid: a key of GRIDS, or "" for none.
+    x: the numbers.
 
     >>> [round(half_step(grid, torch.tensor([1.0])).item(), 5) for grid in ("2 decimals", "bf16")]
     [0.005, 0.00391]
@@ -299,8 +315,8 @@ def half_step(grid: str, x: Tensor) -> Tensor:
 
 
 def grid_of(x: Tensor) -> str:
-    """Return the coarsest grid on which all the numbers x lie, as a key of GRIDS, or "" if they lie on none. NaN
-    and infinity are left out; if nothing is left, the key is the first of GRIDS.
+    """Return the coarsest grid on which all the numbers x lie, as a key of GRIDS, or "" if they lie on none. NaN and
+    infinity are left out; if no number remains, the key is the first of GRIDS.
 
     >>> grid_of(torch.tensor([0.1234, -1.5])), grid_of(torch.tensor([0.5, -0.12345]))
     ('4 decimals', '')

@@ -13,13 +13,15 @@ _ALIKE = 1e-3
 
 
 def float32_error(method: str, batch: Batch, steps: Steps) -> Tensor:
-    """Return a bound on how far round-off may move each advantage in a framework that computes in float32. A small std
-    makes it larger. It is 0 in a group whose values add up exactly, unless a step over the batch brings in the
-    round-off of other groups.
+    """Return a bound on how far round-off may move each advantage in a framework that computes in float32.
+
+    The bound is (…, prompts, rollouts) or (responses,), or a single 0 of the shape (1,) if all values add up exactly. A
+    small std makes it larger. It is 0 in a group whose values add up exactly, unless a step over the batch brings in
+    the round-off of other groups.
 
     method: the id of the method.
-    steps: its computation of the advantages from `batch` in float64. The bound is (…, prompts, rollouts) or
-        (responses,), or a single 0 of the shape (1,) if all values add up exactly.
+    batch: the rewards, with the convention and the weights.
+    steps: the method's computation of the advantages from `batch` in float64.
     """
     c, group, in_z = batch.convention, batch.group, steps.z is not None
     error = _error_of_means(batch, each=in_z)

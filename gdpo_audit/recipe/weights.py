@@ -1,8 +1,10 @@
 """The weights that logged advantages show, for one method and convention.
 
-In every unit, which is a group or a batch, a method divides by one number. So the advantages are a = Xw / c, with the
-terms X that the method adds up, the weights w, and a number c > 0 that the log does not hold.
+In every unit, which is a group or a batch, a method divides by one number. So the advantages are a = Xw / c. X are the
+terms that the method adds up, and w are the weights. The number c > 0 is not in the log.
+
 Direction: Xw is parallel to a, so w minimises the part of Xw that is orthogonal to a: w' Σ X'(1 − aa'/a'a)X w.
+
 Scale: c is the std of Xw plus eps. With w = scale · d, Xd is divided by its own std plus eps / scale, and that shows
 the scale.
 """
@@ -12,28 +14,23 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gdpo_audit.recipe.recipe import TOLERANCE, Tensors
-from gdpo_audit.recipe.round_off import float32_error, float32_error_of_sums
+from gdpo_audit.recipe.terms import BOUND, FLOAT32, Terms
 from gdpo_core._groups import Batch
 from gdpo_core.conventions import Convention
-from gdpo_core.registry import method_for, undivided_terms
+from gdpo_core.registry import method_for
 
-# The relative round-off of logged advantages; the bound of `float32_error` is about 6 times as large.
-FLOAT32 = 2e-7
-_BOUND = 6
 # The part of the variance of Xw orthogonal to a that counts as round-off of the log.
 _ORTHOGONAL = 1e-7
 # The part of the rewards' variance below which the variance of a combination of them is round-off.
 _NOTHING = 1e-11
-_LARGEST = 1e100  # the largest advantage; a larger number is none, as its square is infinite
 # The relative error of the scale where a method divides by nothing.
 _SCALE_UNDIVIDED = 1e-5
 _BATCHES_TRIED = 32
 _ROUNDS = 200
 # The methods that divide by nothing after they added up.
 UNDIVIDED = ("grpo_no_std", "mo_grpo")
-# The methods that divide what they added up by a number of each group, and those that add no eps to their divisor.
-BY_GROUP, WITHOUT_EPS = ("grpo", "max_rl"), (*UNDIVIDED, "max_rl")
+# The methods that add no eps to their divisor.
+WITHOUT_EPS = (*UNDIVIDED, "max_rl")
 # The factor by which the error of weights is larger than chance makes it where it repeats itself.
 _REPEATED = 3
 # The part of a unit's divisor by which it may be off, in addition to rounding.
@@ -41,103 +38,9 @@ _DIVISOR_OFF = 1e-3
 
 
 @dataclass(frozen=True)
-class Terms:
-    """The terms that a method multiplies by the weights and adds up to one sum per response, and the method's units. A
-    unit is a set of responses whose sums the method divides by one number: a group or a batch.
-    """
-
-    x: Tensor  # (rewards, responses); 0 where the response takes no part
-    a: Tensor  # (responses,) logged advantages, 0 where the response takes no part
-    included: Tensor  # (responses,) 1 where the response counts, else 0
-    unread: Tensor  # (responses,) whether an advantage other than 0 is logged although the method can compute none
-    round_off: Tensor  # (responses,) how large the round-off in x is, divided by that of the number 1
-    rounding: Tensor  # (responses,) how far a may be from what it was before it was rounded; 0 where it takes no part
-    unit: Tensor  # (responses,) the unit of each response: a group or a batch
-    shifted: bool  # whether a mean of the unit that x does not show may have been subtracted
-    batch: Tensor  # (units,) the batch of each unit
-
-    def total(self, value: Tensor) -> Tensor:
-        """Return (…, units) the sums of a value over the responses of each unit.
-
-        value: (…, responses).
-        """
-        return value.new_zeros(*value.shape[:-1], len(self.batch)).index_add_(-1, self.unit, value)
-
-    def mean(self, value: Tensor, trust: Tensor) -> Tensor:
-        """Return (…, responses), for each response, the mean of a value over its unit (a group or a batch). Return 0
-        everywhere unless `shifted`.
-
-        value: (…, responses).
-        trust: (responses,) the weight of each in that mean.
-        """
-        if not self.shifted:
-            return torch.zeros_like(value)
-        weight = self.total(trust)
-        return (self.total(value * trust) / weight.masked_fill(weight == 0, 1))[..., self.unit]
-
-    def different(self, some: Tensor, group: Tensor) -> int:
-        """Return the sum over all groups of how many different terms the responses of a group have. A response's term
-        is a vector of one number per reward.
-
-        some: (responses,) the responses that count.
-        group: (responses,) the group of each response.
-        """
-        draw = torch.rand(len(self.x), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-        mark = (self.x.T @ draw * 1e6).round()[some]  # equal for equal terms
-        return torch.unique(torch.stack([group[some].to(mark), mark]), dim=1).shape[1]
-
-    def live_batches(self, batches: int) -> Tensor:
-        """Return (batches,) whether each batch shows anything of the weights. It does if a response with a logged
-        advantage has a term other than 0 for some reward, as where that reward varies in its group.
-
-        batches: the number of batches.
-
-        A batch also counts if the log has an advantage other than 0 where the method gives none, since values are
-        missing.
-        """
-        varying = self.total(((self.x != 0).any(0) | self.unread).double())
-        return varying.new_zeros(batches).index_add_(0, self.batch, varying) > 0
-
-
-def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
-    """Return the terms that a method adds up. They are the z-scores of each reward if the method computes them, else
-    each reward minus the mean that the method subtracts, not divided by anything.
-
-    log: the logged advantages.
-    batch: the rewards.
-    """
-    count, groups, logged = len(batch.rewards), log.group_of_response, log.advantages
-    formula, batch = method_for(method, batch)
-    if formula.decoupled:
-        steps = formula.in_groups(batch)
-        x, nothing = steps.group.value, steps.sums.isnan()
-        round_off = float32_error("mo_grpo", batch, steps)
-    else:
-        x = undivided_terms(formula, batch)
-        nothing = x.isnan().any(0)
-        size = x.nan_to_num().square().flatten(1).mean(1).sqrt()
-        alike = batch.with_weights(1 / size.masked_fill(size == 0, torch.inf))
-        round_off = float32_error_of_sums(alike)
-    x, nothing, there = x.nan_to_num().reshape(count, -1), nothing.flatten(), logged.abs() <= _LARGEST
-    unread, nothing = nothing & there & (logged.abs() > TOLERANCE), nothing | ~there
-    by_group = method in BY_GROUP or (method == "gdpo" and batch.convention.last_step == "group")
-    return Terms(
-        x=x.masked_fill(nothing, 0),
-        a=logged.masked_fill(nothing, 0),
-        included=(~nothing).to(x),
-        unread=unread,
-        rounding=log.rounding.masked_fill(nothing, 0),
-        round_off=round_off.flatten().nan_to_num().expand(len(groups)) / (_BOUND * FLOAT32),
-        unit=groups if by_group else log.batch_of_response,
-        shifted=formula.over_batch is not None and method != "grpo_batch_std",
-        batch=log.batch if by_group else torch.arange(log.batches),
-    )
-
-
-@dataclass(frozen=True)
 class Solution:
-    """The weights with which the sums of `Terms`, each unit times a positive factor of its own, are the logged
-    advantages.
+    """The weights with which the sums of `Terms` are the logged advantages, if each unit is multiplied by a positive
+    factor of its own.
 
     There are many such weights: null_space · x + directions · y, with any vector x, and with each vector y for which
     all factors are positive. If there is a single direction, y is any number above 0.
@@ -162,19 +65,20 @@ class Solution:
         return [int(k) for k in (self.null_space.abs().sum(1) > 1e-6).nonzero().flatten()]
 
     def completed(self, weights: Tensor, wanted: Tensor) -> Tensor:
-        """Return `weights` plus that part of `wanted` which lies in the null space, and so does not change the
+        """Return `weights` plus the part of `wanted` that lies in the null space, and so does not change the
         advantages. All three are (rewards,).
         """
         return weights + self.null_space @ (self.null_space.T @ wanted)
 
 
 def solution_of(terms: Terms, batches: int) -> Solution:
-    """Return the weights that fit the logged advantages of the most batches, found by `_agreeing_batches` and solved
-    anew from all these batches together. If no batch fits, the weights are solved from all batches in which a reward
-    varies.
+    """Return the weights that fit the logged advantages of the most batches.
 
-    terms: what the method adds up.
-    batches: how many batches there are.
+    These batches are found by `_agreeing_batches`, and the weights are then solved anew from all of them together. If
+    no batch fits, the weights are solved from all batches in which a reward varies.
+
+    terms: the terms that the method multiplies by the weights and adds up, with the advantages.
+    batches: the number of batches.
     """
     size = (terms.x.square().sum(1) / terms.included.sum().clamp(min=1)).sqrt()
     varying = size > 0
@@ -203,8 +107,8 @@ def solution_of(terms: Terms, batches: int) -> Solution:
     directions = directions - null_space @ (null_space.T @ directions)
     if directions.shape[1] > 1:
         return Solution(null_space, torch.linalg.qr(directions)[0], fits, size, unsolved.error)
-    # The residual per response, but at least the usual round-off; the bound allows _BOUND times that.
-    residual = (torch.maximum(value[0], round_off / _BOUND**2) / terms.included.sum()).sqrt()
+    # The residual per response, but at least the usual round-off; the bound allows BOUND times that.
+    residual = (torch.maximum(value[0], round_off / BOUND**2) / terms.included.sum()).sqrt()
     error = _per_reward((across.square() / value[~small]).sum(1).sqrt()[:, None] * residual, size)[:, 0]
     if bool(terms.rounding.any()):  # responses with equal rewards are rounded alike, so their errors do not average out
         error = _REPEATED * error
@@ -213,10 +117,10 @@ def solution_of(terms: Terms, batches: int) -> Solution:
 
 
 def _per_reward(columns: Tensor, size: Tensor) -> Tensor:
-    """Return (rewards, …) the weights that belong to terms as they are, from weights that belong to scaled terms.
+    """Return (rewards, …) the weights on the terms, given the weights on terms that were divided by their size.
 
-    columns: (varying rewards, …) the weights on terms that were divided by their `size`, without the rewards whose size
-        is 0; those get weight 0.
+    columns: (varying rewards, …) the weights on the divided terms, without the rewards whose size is 0; those rewards
+        get weight 0.
     size: (rewards,) the root mean square of each reward's terms.
     """
     weights = size.new_zeros(len(size), columns.shape[1])
@@ -229,12 +133,12 @@ class _Moments:
     """Sums of products from which the weights are found, for each batch; the first axis numbers the batches.
 
     X holds the terms of the rewards that vary, (responses, rewards), and a the logged advantages. If the method may
-    have subtracted a mean over each unit, both are without it. In each unit X is then scaled to about size 1, and a by
-    the same factors. The products are taken in each unit and added up over the units of a batch. X' is X transposed,
-    and |a| is the length of a in the unit.
+    have subtracted a mean over each unit, this mean is taken off X and a here too. In each unit X is then scaled to
+    about size 1, and a by the same factors. The products are taken in each unit and added up over the units of a batch.
+    X' is X transposed, and |a| is the length of a in the unit.
 
-    With weights w, the squared length of the weighted sums Xw is w'X'Xw. It has a part that is orthogonal to a, which
-    is 0 for the right weights, but for round-off and for the rounding of a.
+    With weights w, the squared length of the weighted sums Xw is w'X'Xw. It has a part that is orthogonal to a. For the
+    right weights, only round-off and the rounding of a make this part differ from 0.
     """
 
     every: Tensor  # (batches, rewards, rewards) X'X
@@ -260,9 +164,10 @@ class _Moments:
 def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
     """Return, for each batch, the sums of products of terms and advantages that `_Moments` names.
 
+    terms: the logged advantages, and which responses count.
     x: (rewards, responses) the terms of the rewards that vary, for each reward divided by the root of their mean
         square.
-    batches: how many batches there are.
+    batches: the number of batches.
     """
     k, total = len(x), terms.total
     size = total(x.square().sum(0)) / total(terms.included).clamp(min=1)
@@ -274,21 +179,22 @@ def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
     along, square = total(x * a).T, total(a * a)  # (units, rewards), (units,)
     square = square.masked_fill(square == 0, 1)
     orthogonal = every - along[:, :, None] * along[:, None, :] / square[:, None, None]
-    round_off = total(trust * (_BOUND * FLOAT32 * terms.round_off).square())
+    round_off = total(trust * (BOUND * FLOAT32 * terms.round_off).square())
     rounding = total(trust * terms.rounding.square())[:, None, None] / square[:, None, None] * every
     sums = (every, orthogonal, along / square.sqrt()[:, None], round_off, rounding)
     return _Moments(*(v.new_zeros(batches, *v.shape[1:]).index_add_(0, terms.batch, v) for v in sums))
 
 
 def _agreeing_batches(moments: _Moments) -> Tensor:
-    """Return (batches,) whether a batch fits one direction of the weights: of those tried, the one that most batches
-    fit.
+    """Return (batches,) whether a batch fits one direction of the weights. Several directions are tried, and the one
+    that most batches fit is meant.
 
     A direction is weights up to a common factor. A batch fits it if the weighted sums of its terms are parallel to its
-    advantages. Even the best direction may fit only a few batches, or none. Tried are the directions that are best for
-    all batches together, for 16 batches in a row, for 4 in a row and for single batches. Of each kind there are at most
-    `_BATCHES_TRIED`, from all over the run. If several directions fit equally many batches, the first in this order
-    counts.
+    advantages. Even the best direction may fit only a few batches, or none.
+
+    The tried directions are best for all batches together, for 16 batches in a row, for 4 in a row or for single
+    batches. Of each kind there are at most `_BATCHES_TRIED`, from all over the run. If several directions fit equally
+    many batches, the first in this order counts.
     """
     every, orthogonal = moments.every, moments.orthogonal
     directions = []
@@ -313,6 +219,7 @@ def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
 
     Under them the weighted sums are as nearly parallel to the advantages as possible: the part of their variance that
     is orthogonal to the advantages is smallest.
+
     every, orthogonal: (…, rewards, rewards) as in `_Moments`.
     """
     value, vector = torch.linalg.eigh(every)
@@ -324,8 +231,8 @@ def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
 
 
 def eps_of(c: Convention, method: str) -> float:
-    """Return the eps that a convention adds to the std of a method's sums; 0 for a method that adds none, and for GDPO
-    if the eps of its batch step is not added to the std.
+    """Return the eps that a convention adds to the std of a method's sums. It is 0 for a method that adds none, and for
+    GDPO if the convention does not add the eps of the batch step to the std.
     """
     if method == "gdpo":
         return c.batch_eps if c.batch_eps_to == "std" else 0.0
@@ -333,16 +240,20 @@ def eps_of(c: Convention, method: str) -> float:
 
 
 def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tuple[float | None, float, float]:
-    """Return three numbers on the scale of the weights. The first is the factor that turns the direction in `solution`
-    into weights, the second is the relative error of this factor. The third is the share of the units in which the log
-    shows the divisor that the method would have.
+    """Return three numbers on the scale of the weights.
 
-    A unit is a group or a batch, whose sums are divided by one number. A method that divides by std plus eps shows the
-    scale, as eps does not grow with the weights; one that divides by nothing shows it in the size of the advantages.
-    The factor is None and its error infinite if the divisors show no scale.
+    The first is the factor that turns the direction in `solution` into weights, and the second is the relative error of
+    this factor. The third is the share of the units in which the log shows the divisor that the method would have. A
+    unit is a group or a batch, whose sums are divided by one number. The factor is None and its error infinite if the
+    divisors show no scale.
+
+    A method that divides by std plus eps shows the scale, as eps does not grow with the weights. A method that divides
+    by nothing shows it in the size of the advantages.
+
     solution: the weights up to a factor, of which the first direction is used.
-    terms: what the method adds up, with the logged advantages.
+    terms: the terms that the method multiplies by the weights and adds up, with the logged advantages.
     batch: the rewards, with the convention.
+    method: the id of the method.
     """
     direction, eps = solution.directions[:, 0], eps_of(batch.convention, method)
     total, x = terms.total, direction @ terms.x
@@ -360,7 +271,7 @@ def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tup
         std = (steps.group if method == "grpo" or steps.batch is None else steps.batch).std.flatten()
         trust = torch.where(std > 0, trust / std.square(), 0).nan_to_num()
     left = _median(by - std, trust)
-    off = _DIVISOR_OFF + 2 * rounding + _BOUND * FLOAT32 * round_off.sqrt() * square.sqrt() / along
+    off = _DIVISOR_OFF + 2 * rounding + BOUND * FLOAT32 * round_off.sqrt() * square.sqrt() / along
     near = (by - std - max(left or 0, 0)).abs() <= off * by
     fits = ((near & (trust > 0)).sum() / (trust > 0).sum().clamp(min=1)).item()
     if eps == 0 or left is None or left <= 0:
@@ -373,6 +284,7 @@ def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tup
 def _median(values: Tensor, weights: Tensor) -> float | None:
     """Return the weighted median of some values, which a few outliers hardly move; None if no weight is above 0.
 
+    values: the numbers.
     weights: one per value; values of weight 0 do not count.
     """
     if not (weights > 0).any():
@@ -383,14 +295,16 @@ def _median(values: Tensor, weights: Tensor) -> float | None:
 
 
 def separate(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
-    """Return (rewards,) those weights of a family, near `wanted`, whose weighted sums have the advantages' direction.
+    """Return (rewards,) weights of a family, near `wanted`, whose weighted sums have the direction of the advantages.
 
-    solution: the family. Under all of its weights the weighted sums in each unit, a group or a batch, are parallel to
-        the logged advantages, but they may have the opposite direction. Under the result their dot product with the
-        advantages is positive in each unit; units of batches that do not fit the family do not count. If `_ROUNDS`
-        rounds find no such weights, return those of the last round.
-    terms: what a method multiplies by the weights and adds up.
-    wanted: (rewards,).
+    A unit is a group or a batch. Under all weights of the family, the weighted sums in each unit are parallel to the
+    logged advantages, but may point the opposite way. Under the result their dot product with the advantages is
+    positive in each unit. Units of batches that do not fit the family do not count. If `_ROUNDS` rounds find no such
+    weights, the weights of the last round are returned.
+
+    solution: the family.
+    terms: the terms that a method multiplies by the weights and adds up, with the logged advantages.
+    wanted: (rewards,) the weights to stay near.
     """
     along = solution.directions.T @ terms.total(terms.x * terms.a)[:, solution.batches[terms.batch]]
     along = along[:, along.any(0)]
@@ -401,7 +315,8 @@ def separating(columns: Tensor, start: Tensor) -> Tensor:
     """Return a vector near `start` whose dot product with every column is positive. It is moved step by step; after
     `_ROUNDS` steps it is returned even if some products are not positive yet.
 
-    columns: (numbers, columns); start and result: (numbers,).
+    columns: (numbers, columns).
+    start: (numbers,), like the result.
     """
     y, columns = start, torch.nn.functional.normalize(columns, dim=0)
     for _ in range(_ROUNDS):
