@@ -12,7 +12,8 @@ from gdpo_audit.findings.words import weights_in_turn, weights_in_words
 from gdpo_audit.json_types import RunPart
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.meanings import SILENT
-from gdpo_audit.report.summary import Table, writer
+from gdpo_audit.report.summary import writer
+from gdpo_audit.report.tables import Table
 from gdpo_core._words import MISSING, count, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.forecasting import pool

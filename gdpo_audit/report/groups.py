@@ -3,7 +3,7 @@
 from gdpo_audit.findings.examples import MOST, PUNISHED, ExampleGroup
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_audit.report.summary import Table
+from gdpo_audit.report.tables import Table
 from gdpo_core._words import clip, count, number, one_line, percent, signed
 from gdpo_core.conventions import NAMES
 

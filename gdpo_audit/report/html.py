@@ -30,7 +30,8 @@ from gdpo_audit.report.sections import (
     sections,
     what_if_section,
 )
-from gdpo_audit.report.summary import Table, answered, comparable, severity_counts, value
+from gdpo_audit.report.summary import answered, comparable, severity_counts, value
+from gdpo_audit.report.tables import Table
 from gdpo_core import _theme
 from gdpo_core._errors import expect
 from gdpo_core._html import Html, fold, join, notebook_html, script, style, tag, text

@@ -3,7 +3,8 @@
 from gdpo_audit.json_types import PromptsPart
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.meanings import SILENT
-from gdpo_audit.report.summary import Table, shown_method
+from gdpo_audit.report.summary import shown_method
+from gdpo_audit.report.tables import Table
 from gdpo_core._words import MISSING, count, listing, number, one_line, percent, signed
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from gdpo_audit.findings.sentences import whose
 from gdpo_audit.findings.what_if import WhatIf
-from gdpo_audit.report import prompts, summary
+from gdpo_audit.report import prompts, summary, tables
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.comparison import Changes, figures_table, how_made_table, speeds_table
-from gdpo_audit.report.summary import Table
+from gdpo_audit.report.tables import Table
 from gdpo_core.conventions import exceptions, formulas
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
@@ -45,10 +45,10 @@ def sections(report: AuditReport) -> list[Section]:
     return [
         _plan(report),
         *([what_if_section(report.alternative)] if report.alternative else []),
-        Section(fold=PLAN, tables=[summary.rewards_table(report)]),
-        Section(fold=TABLES, tables=[summary.correlations_table(report)]),
+        Section(fold=PLAN, tables=[tables.rewards_table(report)]),
+        Section(fold=TABLES, tables=[tables.correlations_table(report)]),
         Section(fold=TABLES, items=prompts.taught(report), tables=[prompts.prompts_table(report)]),
-        Section(fold=TABLES, tables=[summary.by_table(report)]),
+        Section(fold=TABLES, tables=[tables.by_table(report)]),
         Section(RUN, RUN, facts={**summary.source_facts(report), **summary.run_facts(report)}),
         _formulas(report),
         Section("What this report cannot tell you", NOTES, items=LIMITS),
@@ -67,7 +67,7 @@ def _plan(report: AuditReport) -> Section:
     """
     rows = sorted(report.plan[1:], key=lambda row: not row.recommended)
     lines = {row.do: row.lines or "# no lines are known" for row in rows}
-    return Section(fold=PLAN, tables=[summary.plan_table(report)], lines=lines)
+    return Section(fold=PLAN, tables=[tables.plan_table(report)], lines=lines)
 
 
 def _formulas(report: AuditReport) -> Section:
@@ -90,7 +90,7 @@ def _formulas(report: AuditReport) -> Section:
 
 def what_if_section(w: WhatIf) -> Section:
     """Return the section that shows a run as it was beside the same run under another setting."""
-    return Section(tables=[summary.what_if_table(w)], lines={"What sets this": w.fix} if w.fix else {})
+    return Section(tables=[tables.what_if_table(w)], lines={"What sets this": w.fix} if w.fix else {})
 
 
 def changes_sections(c: Changes) -> list[Section]:

@@ -17,7 +17,7 @@ from gdpo_audit.report.comparison import Changes, headline
 from gdpo_audit.report.groups import MEANING, PUNISHED_TITLE, group_tables, punished_tables
 from gdpo_audit.report.sample_score import SampleScore
 from gdpo_audit.report.sections import NOTES, Section, above_and_below, changes_sections
-from gdpo_audit.report.summary import Table
+from gdpo_audit.report.tables import Table
 from gdpo_core._words import count, listing, number, percent, printable, raw, raw_column, signed
 from gdpo_core.checking.check import ConfigCheck
 from gdpo_core.conventions import NAMES, exceptions, formulas
