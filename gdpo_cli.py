@@ -28,10 +28,10 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its status.
 
-    arguments: those after `gdpo`, by default those of the process.
-
     Input that cannot be used, and output that cannot be written, lead to one line on stderr and exit status 2. The
     environment variable OMP_WAIT_POLICY becomes "passive" where it is not set.
+
+    arguments: those after `gdpo`, by default those of the process.
     """
     # This has to stand before torch is imported, whose idle threads would spin and slow down all programs. The value is
     # in lower case because OpenMP changes the case by the locale, and Turkish has another i.
@@ -58,8 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _said_of(error: BaseException, debug: bool) -> tuple[int, str]:
-    """Return the exit status and the line for an error that ended a command. An order to end the programme, such as
-    Ctrl+C, is raised again. If the error is that standard output cannot be written, that output is closed.
+    """Return the exit status and the line for an error that ended a command.
+
+    An order to end the programme, such as Ctrl+C, is raised again. If the error is that standard output cannot be
+    written, that output is closed.
 
     debug: whether to print the traceback too, where the fault is in gdpo itself.
     """

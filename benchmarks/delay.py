@@ -39,6 +39,7 @@ async def _join(browser: tuple[asyncio.StreamReader, asyncio.StreamWriter], port
     """Connect a browser to the server at `port`, and carry what they send each other until both have ended.
 
     browser: the reader and the writer of its connection.
+    seconds: by how much each piece is delayed.
     """
     server = await asyncio.open_connection(HOST, port)
     with suppress(asyncio.CancelledError):  # at the end, which is no fault

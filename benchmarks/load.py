@@ -50,10 +50,11 @@ class Load:
         return quantile(self.ms, 0.95) if self.ms else float("inf")
 
     def cells(self) -> list[str]:
-        """Return the cells of a table's row as texts. First comes the number of flips, which are clicks that flip a
-        mark. Then come the median, the 95th percentile and the largest of their delays in milliseconds, "nan" without
-        flips. Then come the number of visitors who met an error, and the CPU per flip in milliseconds: "n/a" without
-        flips or where it is not known.
+        """Return the cells of a table's row as texts.
+
+        First comes the number of flips, which are clicks that flip a mark. Then come the median, the 95th percentile
+        and the largest of their delays in milliseconds, "nan" without flips. The last two are the number of visitors
+        who met an error, and the CPU per flip in milliseconds. The CPU is "n/a" without flips or where it is not known.
         """
         times = [quantile(self.ms, 0.5), self.p95, max(self.ms)] if self.ms else []
         cpu = "n/a" if self.cpu is None or not self.ms else f"{1000 * self.cpu / len(self.ms):.1f}"
@@ -98,11 +99,15 @@ def run(seconds: int = 20, seed: int = 0) -> None:
 async def _loads(
     server: Server, seconds: float, seed: int
 ) -> tuple[dict[str, Load], list[float], float | None, float | None, int]:
-    """Put all loads on the server, one after the other, each for `seconds`. Return five things.
+    """Put all loads on the server, one after the other, each for `seconds`. Return five things, in this order:
 
-    They are, in this order: the loads by name; a list of the milliseconds until each flip in the browser was drawn; the
-    server's memory in MB with all visitors; the milliseconds of CPU per visitor who arrives; and how often, in all,
-    those who train or upload were answered. Memory and CPU are None where they cannot be measured.
+    - the loads by name;
+    - a list of the milliseconds until each flip in the browser was drawn;
+    - the server's memory in MB with all visitors;
+    - the milliseconds of CPU per visitor who arrives;
+    - how often, in all, those who train or upload were answered.
+
+    Memory and CPU are None where they cannot be measured.
     """
     rng = random.Random(seed)
     await _first_visit(server)

@@ -20,9 +20,10 @@ def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None
 
 
 def judge(measured: float | None, target: float, unit: str, at_least: bool = False) -> list[str]:
-    """Return three cells of a table: what was measured, the target, and the verdict. The verdict is "ok" or "falls
-    short by" the part of the target that is missing, in percent and at least 1 %. If `measured` is None, the first cell
-    is "n/a" and the third "not measured".
+    """Return three cells of a table: what was measured, the target, and the verdict.
+
+    The verdict is "ok", or "falls short by" the part of the target that is missing, in percent and at least 1 %. If
+    `measured` is None, the first cell is "n/a" and the third "not measured".
 
     at_least: whether the target is the lowest value wanted, instead of the highest.
     """

@@ -56,10 +56,10 @@ def audit(
     """Audit a run: return a report on what its log shows about the rewards.
 
     weights: {reward: weight}, or one number per reward. A reward without one has the weight that shows in the logged
-        advantages, else that in the log or in a configuration file beside it, else 1.
-    primary: the name of the reward that matters most; None: no reward does.
-    asked: the method that was meant to run, a key of `gdpo_core.conventions.NAMES` such as grpo or gdpo; by default the
-        one of the run's configuration or of its trainer, if that is known.
+        advantages. If none shows, it has the weight in the log or in a configuration file beside it, else 1.
+    primary: the name of the reward that matters most; None if no reward does.
+    asked: the method that was meant to run: a key of `gdpo_core.conventions.NAMES`, such as grpo or gdpo. By default it
+        is the method of the run's configuration or of its trainer, if that is known.
     what_if: the arguments of `AuditReport.what_if`, as a dict; the whole run is then computed under this setting too.
     engine: a function that is called as `map` is, to apply another function to each part of the log.
 
@@ -90,8 +90,8 @@ def gather(
 ) -> Facts:
     """Return the facts of a run, on which its findings and its report rest; arguments and errors are those of `audit`.
 
-    Rewards that do not count, such as those of weight 0, are left out. They stay if without them it would change
-    whether the advantages are reproduced. The facts hold all that findings need of the log.
+    The facts hold all that findings need of the log. Rewards that do not count, such as a reward of weight 0, are left
+    out. They stay if leaving them out would change whether the advantages are reproduced.
     """
     expect(isinstance(run, Run), "run", "what gdpo_audit.read_run returns", type(run).__name__)
     expect(callable(engine), "engine", "a function that is called as map is", repr(engine))
@@ -121,12 +121,13 @@ def gather(
 def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
     """Return the facts of a run with all of its rewards.
 
-    wanted: what was asked for.
-    engine: applies a function to each part of the log, as `map` does.
+    The recipe of the advantages is solved, and the batches are summed up under it. Where the weights change, each batch
+    is summed up under the recipe of that batch. Where no known method made the advantages, the batches are summed up
+    under the weights that the advantages show, if they show any. Batches that an evaluation or another method made are
+    set apart.
 
-    The recipe of the advantages is solved, and the batches are summed up under it; where the weights change, under one
-    recipe per batch. Where no known method made the advantages, the batches are summed up under the weights that the
-    advantages show, if they show any. Batches that an evaluation or another method made are set apart.
+    wanted: what the caller asks for.
+    engine: applies a function to each part of the log, as `map` does.
     """
     run, sample, recipe = solved(run, wanted)
 
@@ -153,10 +154,12 @@ def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
 
 
 def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
-    """Return the facts of a run whose advantages no known method makes, with what the log shows of them all the same.
-    `by_themselves` is what shows without any recipe. If that includes no weights, `added` is a column of which a
-    multiple was added to the advantages of a method, or None. Without such a column, `pattern` is any other regularity,
-    or None.
+    """Return the facts of a run whose advantages no known method makes, with what the log shows of the advantages all
+    the same.
+
+    The facts get up to three members. `by_themselves` is what the advantages show without any recipe. If that includes
+    no weights, `added` is the column of which a multiple was added to the advantages of a method, or None. If there is
+    no such column, `pattern` is any other regularity, or None.
 
     wanted: what the caller asks for.
     """
@@ -171,8 +174,9 @@ def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
 def _recipes_of(f: Facts) -> dict[int, Recipe]:
     """Return the recipe of each batch, by the number of the batch, if the weights change during the run; else {}.
 
-    It is {} also if the run has no recipe, if the log lacks a reward, or if recipes with other weights make less than
-    three quarters of the batches that the run's recipe does not make. Batches that lack rows do not count among these.
+    The weights count as changing if recipes with other weights make at least three quarters of the batches that the
+    run's recipe does not make. Batches that lack rows do not count among these. {} also if the run has no recipe, or if
+    the log lacks a reward.
     """
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or not wrong.any() or f.lacks_a_reward:
@@ -184,8 +188,11 @@ def _recipes_of(f: Facts) -> dict[int, Recipe]:
 def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
     """Return what the sums of a run are computed with: weights, convention, primary reward and recipe.
 
-    recipe: that of the advantages, which gives the weights and the convention. If it is None, the weights are those of
-        the log or 1, and the convention is the framework's. Weights that the caller asks for replace any others.
+    Weights that the caller asks for replace any others.
+
+    wanted: what the caller asks for.
+    recipe: the recipe of the advantages, which gives the weights and the convention. If it is None, the weights are
+        those of the log or 1, and the convention is the framework's.
     """
     made = run.weights or {} if recipe is None else dict(zip(run.rewards, recipe.weights, strict=True))
     method = wanted.method if wanted.method in COMPARED else "grpo"
@@ -207,8 +214,13 @@ def _facts_of_summary(
 ) -> Facts:
     """Return the facts of a run, from its summary.
 
-    sample: becomes the `tables` of the facts. A last batch that was logged twice counts once; all other batches that
-        repeat the rows of the one before become `repeated_batches`.
+    A last batch that was logged twice counts once. All other batches that repeat the rows of the batch before them
+    become `repeated_batches`.
+
+    summary: the sums over the batches of the run.
+    basis: what these sums were computed with.
+    wanted: what the caller asks for.
+    sample: becomes the `tables` of the facts.
     """
     batches = summary.batches
     # TRL logs its last table to trackers twice, so the second of the two does not count.
@@ -231,8 +243,10 @@ def _facts_of_summary(
 
 
 def _repeats_the_one_before(batches: Sums[Array]) -> Array:
-    """Return (batches,) whether each batch repeats the rows of the batch before it. A batch in which no two responses
-    differ never counts as repeated, and one with few different pairs only where many batches are repeated.
+    """Return (batches,) whether each batch repeats the rows of the batch before it.
+
+    A batch in which no two responses differ never counts as repeated. A batch with few pairs of different responses
+    counts as repeated only where many batches are.
     """
     # Batches in which nothing differs are equal even if neither of them repeats the other.
     differs = batches.different_pairs > 0
@@ -244,8 +258,12 @@ def _repeats_the_one_before(batches: Sums[Array]) -> Array:
 def _without_foreign_batches(f: Facts) -> Facts:
     """Return the facts without the batches that an evaluation wrote over, or that another recipe made.
 
-    These batches become `overwritten_batches`. The facts stay as they are if there is no recipe, if the log lacks a
-    reward, if the recipe makes every batch of which all rows are logged, or if no cause is found where it does not.
+    These batches become `overwritten_batches`. The facts stay as they are in four cases:
+
+    - there is no recipe;
+    - the log lacks a reward;
+    - the recipe makes every batch of which all rows are logged;
+    - no cause is found for the batches that the recipe does not make.
     """
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or f.lacks_a_reward or not wrong.any():
@@ -272,8 +290,9 @@ def _without_foreign_batches(f: Facts) -> Facts:
 def _smaller_groups(f: Facts, tables: Sequence[pl.DataFrame]) -> int | None:
     """Return the largest group size below the run's own with which the recipe makes all advantages in `tables`.
 
-    Only sizes that divide the run's own are tried. None where no size fits, where there is no recipe, and where the
-    groups of the run have no fixed size or a column names them.
+    Only sizes that divide the run's own are tried. None where no size fits, and where there is no recipe. None also
+    where the groups of the run have no fixed size, and where a column names them.
+
     tables: the rows of batches that may come from an evaluation, whose groups may be smaller than those of the run.
     """
     size, recipe = f.run.group_size, f.recipe

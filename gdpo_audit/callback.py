@@ -35,14 +35,16 @@ class AuditCallback(TrainerCallback):
         audit/silent_groups/METHOD       the share of the groups in which every advantage is 0
         audit/inversions/METHOD          of the pairs that differ in the primary reward, the share in the wrong order
 
-    A metric for which the log has no value is left out.
+    A metric for which the log has no value is left out. No fault of an audit stops the trainer. When a second audit in
+    a row fails, the logger `gdpo_audit` warns of it.
 
     trainer: the trainer through whose logger the metrics go, to wherever it reports. Without one they are added to the
-        logs of the step, which callbacks that come later see, and to the log_history of the trainer's state.
+        logs of the step, which callbacks that come later see. They are also added to the log_history of the trainer's
+        state.
     path: the log; by default the trainer's output_dir, into which it writes with log_completions=True.
     every: the number of logged steps from one audit to the next, which is also the number of steps in each audit.
-    weights, primary, asked: as in `audit`; named: further arguments of `read_run`.
-    No fault of an audit stops the trainer. When a second audit in a row fails, the logger `gdpo_audit` warns of it.
+    weights, primary, asked: as in `audit`.
+    named: further arguments of `read_run`.
 
         trainer = GRPOTrainer(..., args=GRPOConfig(log_completions=True, ...))
         trainer.add_callback(AuditCallback(trainer, primary="correctness"))
@@ -91,9 +93,12 @@ class AuditCallback(TrainerCallback):
     def _audit(self, args: Any, state: Any, logs: dict[str, Any] | None, last: int | None) -> None:
         """Audit the last logged steps, or the whole run if `last` is None, and keep the report.
 
+        A fault is not raised; the second one in a row becomes a warning of the logger `gdpo_audit`.
+
+        args: the trainer's arguments, whose output_dir is the log if the callback has no path.
+        state: the state of the training.
+        logs: the trainer's logs of the present step, None after training.
         last: how many steps to audit. If it is given, the metrics of the report are logged as well (see `_show`).
-        logs: the trainer's logs of the present step, None after training. A fault is not raised; the second one in a
-            row becomes a warning of the logger `gdpo_audit`.
         """
         metrics = None
         try:
@@ -117,8 +122,9 @@ class AuditCallback(TrainerCallback):
         """Hand the metrics to the trainer's logger. If the callback has no trainer, add them to `logs` and to the last
         entry of the state's log_history; if `logs` is None too, do nothing.
 
-        logs: what the trainer logs at this step.
+        metrics: the metrics by name.
         state: the state of the training, which may lack a history.
+        logs: what the trainer logs at this step.
         """
         if self.trainer is not None:
             # This is the log() of the base class: that of TRL's trainers writes the table of completions once more.

@@ -47,8 +47,10 @@ def _key(name: str) -> str:
 
 
 def run_explain(options: Options) -> None:
-    """Print every number of the computation that `gdpo explain` asks for; with --html, also write the board of the
-    responses to a file. Raises InputError.
+    """Print every number of the computation that `gdpo explain` asks for. With --html, also write the board of the
+    responses to a file.
+
+    Raises InputError.
     """
     rewards, prompts = rewards_and_prompts(options["responses"])
     method, convention = _key(options["method"]), _key(options["convention"])
@@ -70,11 +72,13 @@ def run_explain(options: Options) -> None:
 def _write_board(file: Path, rewards: list[list[float]], prompts: list[int], explanation: Explanation) -> None:
     """Write the board (`gdpo_core.board.Board`) of some responses as an HTML file.
 
+    file: the path of the file.
+    rewards: a list of rewards per response.
     prompts: the number of each response's prompt.
     explanation: gives weights, lengths, method and convention.
 
-    Raises InputError if there are several prompts, if a reward is missing, if the convention needs lengths and there
-    are none, if the file cannot be written, and if the extra `board` is not installed.
+    Raises InputError if there are several prompts, or if a reward is missing. Raises it too if the convention needs
+    lengths and there are none, if the file cannot be written, and if the extra `board` is not installed.
     """
     many, missing = max(prompts), any(x != x for row in rewards for x in row)
     expect(many == 1, "--html", "the responses of one prompt", f"those of {many}")
@@ -103,7 +107,10 @@ def _ties(e: Explanation, prompts: Sequence[int]) -> list[list[int]]:
     """Return a list for each tie: the indices of the responses to one prompt that share an advantage though their
     rewards differ.
 
-    prompts: the number of the prompt of each response. A response whose advantage is NaN is in no tie.
+    A response whose advantage is NaN is in no tie.
+
+    e: the computation, with its rewards.
+    prompts: the number of the prompt of each response.
     """
     c = collapse(e.rewards, e.method, weights=e.weights, groups=prompts, lengths=e.lengths, convention=e.convention)
     shared: dict[tuple[int, int], list[int]] = {}
@@ -116,9 +123,11 @@ def _ties(e: Explanation, prompts: Sequence[int]) -> list[list[int]]:
 
 
 def run_audit(options: Options, printing: Callable[[], AbstractContextManager[None]]) -> int:
-    """Print and write the reports of runs; return 1 where one holds a finding of --fail-on, else 0. Raises InputError.
+    """Print and write the reports of runs; return 1 where one holds a finding of --fail-on, else 0.
 
     printing: returns the context in which the reports are printed.
+
+    Raises InputError.
     """
     failing = _parse_fail_on(options["fail_on"])
     groups = options["groups"]
@@ -165,8 +174,9 @@ def _read_args(options: Options) -> dict[str, Any]:
 
 
 def _columns(text: str | None) -> dict[str, str] | None:
-    """Return {what a column holds: its name} from a text such as "step=it,advantage=adv"; None for None. Raises
-    InputError for a text in another form, or if it says twice which column holds the same thing.
+    """Return {what a column holds: its name} from a text such as "step=it,advantage=adv"; None for None.
+
+    Raises InputError for a text in another form, or if it says twice which column holds the same thing.
 
     >>> _columns("step=it, length=tokens")
     {'step': 'it', 'length': 'tokens'}
@@ -196,6 +206,7 @@ def _audit_args(options: Options) -> dict[str, Any]:
 
 def _parse_fail_on(texts: Sequence[str] | None) -> frozenset[str]:
     """Return the severities and ids of findings in texts such as "warning,reward-dead"; a severity adds graver ones.
+
     Raises InputError for any other word.
 
     >>> sorted(_parse_fail_on(["warning,reward-dead", "conflict"])), _parse_fail_on(None)
@@ -211,7 +222,13 @@ def _parse_fail_on(texts: Sequence[str] | None) -> frozenset[str]:
 
 
 def _status(reports: Sequence[AuditReport], failing: frozenset[str]) -> int:
-    """Return 1 if a report has findings of these severities or ids, and print their ids on stderr; else return 0."""
+    """Return 1 if a report has findings of these severities or ids, and print a line on stderr for each such report;
+    else return 0.
+
+    The line names the path of the log and the ids of these findings.
+
+    failing: the severities and ids that --fail-on names.
+    """
     status = 0
     for report in reports:
         ids = dict.fromkeys(f.id for f in report.findings if not failing.isdisjoint((f.id, f.severity)))
@@ -226,9 +243,9 @@ def _audit_runs(
 ) -> list[AuditReport]:
     """Return a report for each run.
 
-    runs: the paths of each.
-
-    audit_args, read_args: arguments of `audit` and `read_run`.
+    runs: for each run, the paths of its files.
+    audit_args: arguments of `audit`, by name.
+    read_args: arguments of `read_run`, by name.
     targets: the files that will be written, by option.
     engine: local or ray.
 
@@ -281,8 +298,10 @@ def _runs(paths: Sequence[str]) -> list[list[str]]:
 def _name_in_errors(paths: Sequence[str], several: bool) -> Iterator[None]:
     """Make errors of bad input that are raised inside this context begin with the first of a run's paths.
 
-    several: whether there are other runs; if not, only errors about the log's rewards or lengths are changed. An
-        OSError, as of a path that a reader cannot open, becomes an InputError that begins so too.
+    An OSError, as of a path that a reader cannot open, becomes an InputError that begins with it too.
+
+    paths: the paths of the run.
+    several: whether there are other runs; if not, only errors about the log's rewards or lengths are changed.
     """
     try:
         yield
@@ -331,10 +350,11 @@ def run_compare(options: Options) -> None:
 
 
 def run_check(options: Options, printing: Callable[[], AbstractContextManager[None]]) -> int:
-    """Print what a configuration will run and write it to files; return the exit status. With --log, the pushes and the
-    shares of the rewards in that log are added.
+    """Print what a configuration will run and write it to files; return the exit status.
 
-    The status is 1 if --strict is given and a trap of the configuration is an error, else 0.
+    With --log, the pushes and the shares of the rewards in that log are added. The status is 1 if --strict is given and
+    a trap of the configuration is an error, else 0.
+
     printing: returns the context in which all this is printed.
 
     Raises InputError.

@@ -25,13 +25,16 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
 
     The runs of one side are repetitions: they have one method, and differ in their seeds. Ties, shares, pushes and
     silent groups are computed under the method of their side.
+
     The result compares numbers such as the mean of a reward. A run has one value of such a number for each row of its
     table of steps. A row stands for one step, or for a few steps of a long run. With one run on each side, the means
-    over the rows are compared. With several runs on each side, the numbers compared are averages over the means of a
-    side's runs; the interval of the difference then comes from how much the runs of a side differ.
-    Rows count only if their steps are among the rows of all runs. All rows count instead if fewer than half of the rows
-    of the shortest run are shared so, or if a run has two rows for the same steps. Where rows count only if shared, two
-    single runs are compared row by row: a rise or fall that both runs have in common then cancels.
+    over the rows are compared. With several runs on each side, each run counts as one number, its mean over the rows.
+    The interval of the difference then comes from how much the runs of a side differ.
+
+    A row counts only if all runs have a row for the same steps. All rows count instead if fewer than half of the rows
+    of the shortest run are shared in this way, or if a run has two rows for the same steps. Where only shared rows
+    count, two single runs are compared row by row: a rise or fall that both runs have in common then cancels.
+
     Raises InputError for a side without a run, for a single run beside several, and for runs of one side by two
     methods.
     """
@@ -76,8 +79,9 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
 
 
 def _speeds(runs: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
-    """Return the speed at which each reward follows a push, over all runs together; () where one of the logs, such as
-    one that is too short, tells no speeds.
+    """Return the speed at which each reward follows a push, over all runs together.
+
+    () where one of the logs tells no speeds, as when it is too short.
     """
     try:
         return pooled_speeds(runs)
@@ -88,10 +92,11 @@ def _speeds(runs: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
 def _columns(
     both: Sequence[str], method_a: str, method_b: str, runs: Sequence[AuditReport]
 ) -> Iterator[tuple[str, str | None, str, str]]:
-    """Yield the figures in which the runs A and B are compared, each as a tuple of four: the figure's name, its reward,
-    and the names of its columns in the tables of steps of A and of B.
+    """Yield the figures in which the runs A and B are compared, each as a tuple of four names.
 
-    The reward is None for a figure of all rewards together, such as ties.
+    The four are the figure, its reward, its column in the tables of steps of A, and its column in the tables of steps
+    of B. The reward is None for a figure of all rewards together, such as ties.
+
     both: the rewards that all runs have.
     method_a, method_b: the methods of A and of B.
     runs: all reports; ties, shares and pushes are left out unless every report tells them.
@@ -108,8 +113,8 @@ def _columns(
 
 
 def _how_made(*sides: Sequence[AuditReport]) -> tuple[HowMade, ...]:
-    """Return the things in which the runs of two sides were made differently: of each thing its name, and its value on
-    either side.
+    """Return the things in which the runs of two sides were made differently: the name of each thing, and its value on
+    each side.
 
     Where the runs of one side differ from each other, all of their values are named.
     """
@@ -126,8 +131,9 @@ def _names(side: Sequence[AuditReport]) -> list[str]:
 def _method_of(side: Sequence[AuditReport]) -> str:
     """Return the method under which the figures of one side are computed.
 
-    It is the method that its runs had; where the logs do not show it, the one that was asked for, or else GRPO. Raises
-    InputError where the runs had several.
+    It is the method that its runs had. Where the logs do not show it, it is the one that was asked for, or else GRPO.
+
+    Raises InputError where the runs had several methods.
     """
     methods = dict.fromkeys(shown_method(report)[0] or "grpo" for report in side)
     first, got = side[0].source["path"], f"{listing(NAMES[m] for m in methods)}"
@@ -140,7 +146,8 @@ def _comparable_rows(tables: Sequence[pl.DataFrame]) -> tuple[Sequence[pl.DataFr
 
     Rows can be compared if each step has one row and all runs share at least half of the steps of the shortest run. The
     rows of the shared steps are then returned in one order.
-    tables: the steps of each run.
+
+    tables: for each run, its table of steps.
     """
     keys = ["step", "step_last"]
     ambiguous = any(table.select(keys).is_duplicated().any() for table in tables)
@@ -166,10 +173,12 @@ def _mean(values: Array) -> float | None:
 def _change(figure: str, reward: str | None, a: Array, b: Array, paired: bool, runs: bool = False) -> Change:
     """Return the difference of the means of two series, b less a, with its interval.
 
+    The difference is None where a series has no number, and the interval is None where a series has too few.
+
     figure, reward: what the series are of.
+    a, b: the two series of numbers, NaN for a missing one.
     paired: whether they are compared number by number, so that a number counts only if both series have it.
-    runs: whether each number is of a whole run; else the numbers are of steps, in order. The difference is None where a
-        series has no number, the interval where it has too few.
+    runs: whether each number is of a whole run; else the numbers are of steps, in order.
 
     >>> c = _change("mean", "x", np.array([1.0, 2.0, 3.0]), np.array([2.0, 3.5, 3.5]), True)
     >>> c.difference, round(c.low, 3), round(c.high, 3)

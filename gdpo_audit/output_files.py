@@ -21,7 +21,9 @@ def _real(name: str) -> str:
 
 
 def targets_of(options: Options) -> dict[str, Path]:
-    """Return the path of each file to write, by its option, html or json; "-" for json, which is no file, is left out.
+    """Return the path of each file to write, by its option, html or json. The option json is left out if its path is
+    "-", which is no file.
+
     Raises InputError for the path of a directory, for a file in a directory that does not exist, and for a file that
     both options name.
     """
@@ -38,6 +40,7 @@ def targets_of(options: Options) -> dict[str, Path]:
 def expect_spared(targets: Mapping[str, Path], files: Sequence[str], what: str) -> None:
     """Raise InputError if a file to write, in `targets` by its option, is among `files`.
 
+    files: the names of files that must not be overwritten.
     what: words for `files`.
     """
     for option, target in targets.items():
@@ -45,10 +48,15 @@ def expect_spared(targets: Mapping[str, Path], files: Sequence[str], what: str) 
 
 
 def write(targets: Mapping[str, Path], texts: Mapping[str, str]) -> None:
-    """Write the text of each option to its file. Raises InputError.
+    """Write the text of each option to its file.
 
     The text is first written beside the file and then moved into its place, so that an old file stays whole if the disk
     is full. A device, such as /dev/stdout, is written to directly.
+
+    targets: by option, the path of the file.
+    texts: by option, the text.
+
+    Raises InputError where a file cannot be written.
     """
     for option, path in targets.items():
         real = beside = path

@@ -1,5 +1,5 @@
-"""The recipe of the advantages that a run logged, found from a sample of the run; for that the log may have to be read
-in another way.
+"""The search for the recipe of the advantages that a run logged, on a sample of the run. Where no recipe is found, the
+log is read in other groups or in other ways.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,9 +21,11 @@ from gdpo_core._errors import InputError
 
 
 class Wanted(NamedTuple):
-    """Hold what the caller asks for: weights by the name of the reward, the primary reward or None, and the method.
+    """Hold what the caller of an audit asks for.
 
-    The method is the one that was meant to run, as the caller or else the run's configuration says, or None.
+    weights: the weights that were given, by the name of the reward.
+    primary: the name of the primary reward; None for none.
+    method: the method that was meant to run, as the caller or else the run's configuration says; None if neither does.
     """
 
     weights: Mapping[str, float]
@@ -32,9 +34,12 @@ class Wanted(NamedTuple):
 
 
 def solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | None]:
-    """Return the run, a sample of its tables, and the recipe found for the sample, which need not make all of its
-    advantages; None for no recipe. The run is returned in other groups, or read in another way, where only that gives
-    the logged advantages.
+    """Return three things: the run, a sample of its tables, and the recipe found for the sample, or None for no recipe.
+
+    The recipe need not make all advantages of the sample. The run is returned in other groups, or read in another way,
+    where only that gives the logged advantages.
+
+    wanted: what the caller asks for.
     """
     sample = run.sample
     recipe = _recipe(run, sample, wanted)
@@ -71,8 +76,10 @@ def _of_rewards(weights: Mapping[str, float], run: Run) -> dict[str, float]:
 def _groups_are_others(run: Run, sample: list[pl.DataFrame], recipe: Recipe) -> bool:
     """Return whether the log may name other groups than those in which its advantages were made.
 
-    It may if the recipe misses some advantages of the sample, and one more thing holds: the advantages add up to 0 in
-    too few groups (`ADDS_UP`), or the recipe misses some advantages in more than half of the batches.
+    It may if the recipe misses some advantages of the sample, and if one of two more things holds:
+
+    - in too few groups (less than the share `ADDS_UP`) the advantages add up to 0;
+    - the recipe misses some advantages in more than half of the batches.
     """
     if reproduces(recipe, sample, run.rewards):
         return False
@@ -92,6 +99,8 @@ def _most_batches(recipe: Recipe, sample: Sequence[pl.DataFrame], rewards: Seque
 def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
     """Return the recipe of the advantages in a sample, or None where none is found. If the method that was meant to run
     makes all of these advantages too, the recipe names that method.
+
+    wanted: what the caller asks for; its weights are a first guess for those of the recipe.
     """
     known = {**(run.weights or {}), **wanted.weights}
     hint = [known.get(name, 1.0) for name in run.rewards] if known.keys() & set(run.rewards) else None
@@ -108,10 +117,10 @@ def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | No
 def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
     """Return the recipe solved without impossible groups: groups of n in which an advantage is larger than √(n − 1).
 
-    wanted: the caller's weights and method.
-
     None if there is no such group, if such groups hold more than half of the advantages, or if no recipe makes all
     advantages that are possible.
+
+    wanted: what the caller asks for.
     """
     a = pl.col("advantage").fill_nan(None)
     large = a.abs().max().over("group") > (pl.len().over("group") - 1).sqrt() * (1 + 1e-6)

@@ -14,8 +14,9 @@ from gdpo_core.forecasting import pool
 def pooled_speeds(reports: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
     """Return the speed at which each reward follows a push, pooled over the reports of several runs of one model.
 
-    The runs may differ in their methods and weights. A reward whose speed no run tells is left out. Raises InputError
-    without a report, and where a log is too short for a forecast or cannot be read once more.
+    The runs may differ in their methods and weights. A reward whose speed no run tells is left out.
+
+    Raises InputError without a report, and where a log is too short for a forecast or cannot be read once more.
     """
     expect(len(reports) > 0, "pooled_speeds", "at least one report", "none")
     each = [fitted_speeds(report.facts_with_sample("pooled_speeds")) for report in reports]
@@ -26,7 +27,8 @@ def pooled_speeds(reports: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
 def _pooled(name: str, by_run: list[tuple[float, float] | None]) -> PooledSpeed:
     """Return the speed of one reward over all runs.
 
-    by_run: its speed and standard error in each run, None where unknown.
+    name: the name of the reward.
+    by_run: for each run, the reward's speed and its standard error; None where the run does not tell them.
     """
     known = np.array([x for x in by_run if x is not None])
     return PooledSpeed(name, *pool(known[:, 0], known[:, 1]), tuple(by_run))

@@ -29,7 +29,7 @@ UNWANTED = (
 
 
 def expect(true: object, told: str) -> None:
-    """Print `told` if a check had a true result; if not, end the programme with an error that says that `told` was
+    """Print `told` if a check had a true result. If not, end the programme with an error that says that `told` was
     expected.
 
     true: the result of the check.

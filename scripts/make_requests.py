@@ -24,8 +24,9 @@ def answer(accepted: list[Mapping[str, Mapping[str, list]]], required: Mapping[s
     """Return a right answer to a prompt: its calls as a Python list, each argument with the first value that is
     accepted.
 
-    accepted: the calls in order, each as {function: {argument: accepted values}}. An argument with "" among its
-        accepted values may be left out, and is, unless `required` names it.
+    An argument with "" among its accepted values may be left out, and is, unless `required` names it.
+
+    accepted: the calls in order, each as {function: {argument: accepted values}}.
     required: by function, the arguments that its calls must have.
 
     >>> answer([{"area": {"base": [10, 10.0], "sides": [[3, 4]], "unit": ["cm", ""]}}], {"area": ["base", "sides"]})
@@ -37,7 +38,9 @@ def answer(accepted: list[Mapping[str, Mapping[str, list]]], required: Mapping[s
 
 def _arguments(args: Mapping[str, list], required: list[str]) -> str:
     """Return the arguments of a call as Python writes them, such as "a=1, b='x'", each with the first value accepted
-    for it. An argument for which "" is accepted may be left out, and is.
+    for it.
+
+    An argument for which "" is accepted may be left out, and is, unless `required` names it.
 
     args: for each argument the values that are accepted.
     required: the names of the arguments that are written even if "" is accepted.
@@ -64,10 +67,11 @@ def _plain(value: object) -> object:
 
 
 def read(folder: Path) -> pl.DataFrame:
-    """Return a table with a row for each published prompt, in the order of the published verdicts. Its columns are
-    task_id, the prompt's name; request, what it asks; and answer, a right answer to it.
+    """Return a table with a row for each published prompt, in the order of the published verdicts.
 
-    folder: the `data` of bfcl-eval.
+    Its columns are task_id, the prompt's name; request, what it asks; and answer, a right answer to it.
+
+    folder: the folder `data` of bfcl-eval.
     """
     published = load_published(ROOT / "data" / "bfcl_rewards.parquet")
     requests, required, answers = {}, {}, {}

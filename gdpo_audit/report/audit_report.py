@@ -27,12 +27,14 @@ class AuditReport(ReportMembers, Displayed):
 
     The members that JSON has too are described in `ReportMembers`: source, run, rewards, methods, plan, findings, by,
     prompts and lengths. The others are:
+
     steps: a table with a row per step, with the columns of `StepPart`.
     what_ran: the method that ran and whether that is certain, in sentences.
-    first_step, further: what to do, in sentences: the first of them, and all others, or "" if there are none.
+    first_step: the sentence that says what to do first.
+    further: the sentences on what else to do; "" if there are none.
     caution: the words that stand before first_step where the log has too few groups to judge, with a space at their
-        end; else empty.
-    alternative: the run under another setting, where one was asked for.
+        end. "" for any other log.
+    alternative: the figures of the run under another setting, where one was asked for.
 
     Raises InputError when it is made with a finding whose `row` is the number of no row of the plan.
     """
@@ -61,10 +63,11 @@ class AuditReport(ReportMembers, Displayed):
 
     @cached_property
     def answers(self) -> Mapping[str, Any] | str | None:
-        """The data from which a browser computes other settings, or a sentence that says why there are none, as where
-        the log is no longer there. The log is read when this is first used, and the result is kept.
+        """The data from which a browser computes other settings, or a sentence that says why there are none. There are
+        none, for instance, if the log is no longer there.
 
-        None for a report that was put together without the facts of a run, such as one that no call of `audit` made.
+        The log is read when this is first used, and the result is kept. None for a report that was put together without
+        the facts of a run, such as one that no call of `audit` made.
         """
         try:
             return None if self._facts is None else data_of(self._facts, self._facts.run.tables())
@@ -93,10 +96,11 @@ class AuditReport(ReportMembers, Displayed):
         """Compute the figures of the whole run under another method, other weights or another convention, beside the
         figures under the run's own.
 
+        An argument that is not given stays as the run has it. The log is read once more.
+
         method: as in `gdpo_core.advantages`, except papo, saw and sa_mrpo.
-        weights: {reward: weight}; a reward without one has that of the run.
-        convention: a key of `gdpo_core.CONVENTIONS`. An argument that is not given stays as the run has it. The log is
-            read once more.
+        weights: {reward: weight}; a reward without one has the weight that it has in the run.
+        convention: a key of `gdpo_core.CONVENTIONS`.
 
         Raises InputError, also where the log has changed since the audit, or the report came here without its log.
         """
@@ -119,8 +123,9 @@ class AuditReport(ReportMembers, Displayed):
         """Forecast what the mean of each reward would have come to under another setting, with an 80 % interval.
 
         method, weights: as in `what_if`.
-        gate: {"reward": a, "on": b}, if reward a is to count only where b reaches "threshold", by default the highest
-            value of b. Elsewhere a is "otherwise", by default the worst value of a, or 0 if that is worse.
+        gate: {"reward": a, "on": b}, if reward a is to count only where b reaches "threshold". The threshold is by
+            default the highest value of b. Elsewhere a is "otherwise", by default the worst value of a, or 0 if that is
+            worse.
         steps: the number of steps over which the means are taken, by default as many as the log has.
 
         Raises InputError, also for a log of fewer than 20 steps.
@@ -130,7 +135,7 @@ class AuditReport(ReportMembers, Displayed):
     def facts_with_sample(self, asked_by: str) -> Facts:
         """Return the facts with a sample of the log, which is read once more.
 
-        asked_by: the name of what needs them, with which an error begins.
+        asked_by: the name of the method or function that needs them, with which an error begins.
 
         Raises InputError where the report came here without its log.
         """
@@ -170,19 +175,19 @@ class AuditReport(ReportMembers, Displayed):
 
     @property
     def push(self) -> dict[str, dict[str, float]]:
-        """The push on each reward under each method, {method: {reward: push}}: how much the update raises it, from −1
-        to 1.
+        """The push on each reward under each method: {method: {reward: push}}.
 
-        It is `gdpo_core.push` of the whole run.
+        A push says how much the update raises the reward, from −1 to 1. It is `gdpo_core.push` of the whole run.
         """
         return {m: {reward["name"]: reward["push"][m] for reward in self.rewards} for m in self.methods}
 
     @property
     def punished(self) -> dict[str, dict[str, float | None]]:
-        """The share of a reward's best responses that is punished, by method and reward: {method: {reward: share}}.
+        """The share of a reward's good responses that a method punishes, by method and reward: {method: {reward:
+        share}}.
 
-        Of the responses above their group's mean in the reward, it is the share with an advantage of 0 or less; NaN
-        where no response is above that mean.
+        A response is good if it is above its group's mean of the reward, and it is punished if its advantage is 0 or
+        less. A share is NaN (null in JSON) where no response is good.
         """
         return {m: {reward["name"]: reward["punished"][m] for reward in self.rewards} for m in self.methods}
 
@@ -204,8 +209,8 @@ class AuditReport(ReportMembers, Displayed):
     def to_dict(self, groups: bool | int | None = False) -> dict[str, Any]:
         """Return the report as plain lists, numbers and text, ready for JSON; NaN and infinity become None.
 
-        groups: whether the groups that show a finding best are in it, with their texts; a number lets in at most so
-            many groups of each finding, at most five, and None lets in none.
+        groups: whether the groups that show a finding best are in it, with their texts. A number lets in at most so
+            many groups of each finding, and never more than five. False and None let in none.
 
         Raises InputError for any other value.
         """
@@ -235,9 +240,9 @@ class AuditReport(ReportMembers, Displayed):
     def groups_table(self) -> pl.DataFrame:
         """Return the groups that show a finding best as a table with a row for each, at most five for each finding.
 
-        The columns are finding, step, group, rewards, advantages, logged, prompt and completions. rewards: a list per
-        answer. advantages: what the run's method makes of this group alone; logged: the logged advantages. A value that
-        the log does not have is null.
+        The columns are finding, step, group, rewards, advantages, logged, prompt and completions. "rewards" has a list
+        of rewards per answer. "advantages" has what the run's method makes of this group alone, and "logged" the logged
+        advantages. A value that the log does not have is null.
 
         >>> from gdpo_audit import audit, read_run
         >>> rows = [(g, a, b) for g in "xy" for a, b in ((1, 0), (0, 1), (1, 1), (0, 0))]
@@ -260,6 +265,7 @@ class AuditReport(ReportMembers, Displayed):
 def _table(rows: Sequence[object], schema: Mapping[str, Any]) -> pl.DataFrame:
     """Return a table with a row for each of some records.
 
-    schema: the members that become its columns, with their types.
+    rows: the records.
+    schema: the members of a record that become columns, with their types.
     """
     return pl.DataFrame([[getattr(row, name) for name in schema] for row in rows], schema=schema, orient="row")

@@ -103,7 +103,9 @@ def _run(f: Facts) -> RunPart:
 
 def _listed(phases: Sequence[Phase]) -> Sequence[Phase]:
     """Return at most `LISTED` of a run's phases, which are stretches with constant weights: the first ones and the last
-    one. [] if there are fewer than two phases, as the weights then never change.
+    one.
+
+    [] if there are fewer than two phases, as the weights then never change.
     """
     return [*phases[: LISTED - 1], *phases[LISTED - 1 :][-1:]] if len(phases) > 1 else []
 

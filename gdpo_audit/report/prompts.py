@@ -12,7 +12,7 @@ def taught(report: AuditReport) -> list[str]:
     """Return sentences about what a run taught, each only if the report knows its numbers.
 
     The first says how many responses taught nothing, because every advantage in their group is 0. The second says for
-    how many prompts this is so in all of their groups; it is left out if there is no such prompt, or if no prompt came
+    how many prompts this holds in all of their groups. It is left out if there is no such prompt, or if no prompt came
     more than once. The third says how the mean length of the responses changes over the run, and how lengths correlate
     with at most three rewards.
     """
@@ -41,7 +41,9 @@ def taught(report: AuditReport) -> list[str]:
 def _silent_responses(report: AuditReport, responses: int) -> str:
     """Return the sentence that says how many responses taught nothing because every advantage in their group is 0.
 
-    responses: how many did so, at least 1. The sentence says so if they are all of one group.
+    If they are all of one group, the sentence says that too.
+
+    responses: how many did so, at least 1.
     """
     method, share = shown_method(report)[0], percent(responses / report.source["responses"])
     silent = report.methods[method]["silent_groups"] if method else None

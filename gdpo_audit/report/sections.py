@@ -62,8 +62,9 @@ def above_and_below(report: AuditReport) -> tuple[list[Section], list[Section]]:
 
 
 def _plan(report: AuditReport) -> Section:
-    """Return the section with the plan: a table of the settings that were tried on the log, and lines of configuration
-    for each of them but the run's own, those of the recommended setting first.
+    """Return the section with the plan: a table of the settings that were tried on the log, and lines of configuration.
+
+    Each setting but the run's own has lines; the lines of the recommended setting come first.
     """
     rows = sorted(report.plan[1:], key=lambda row: not row.recommended)
     lines = {row.do: row.lines or "# no lines are known" for row in rows}

@@ -34,8 +34,8 @@ def value(x: object) -> str:
 
 
 def source_facts(report: AuditReport) -> dict[str, str]:
-    """Return facts about the log in words, by their names: where it is, what it holds, and, if there are any, notes and
-    the columns that were not read.
+    """Return facts about the log in words, by their names: where it is, and what it holds. If there are any, notes and
+    the columns that were not read follow.
     """
     s = report.source
     size = f" of {s['group_size']}" if s["group_size"] else " of different sizes"
@@ -57,7 +57,7 @@ def source_facts(report: AuditReport) -> dict[str, str]:
 def _window(steps: Sequence[int] | None) -> str:
     """Return in words to which steps a report is limited; empty without a limit.
 
-    steps: the first and the last of them.
+    steps: the first and the last step; None without a limit.
     """
     return "" if steps is None else f"; this report covers only steps {steps[0]} to {steps[1]}"
 
@@ -76,9 +76,13 @@ def answered(report: AuditReport, finding: Finding) -> str:
 def run_facts(report: AuditReport) -> dict[str, str]:
     """Return facts, in words, about how the advantages of the run and the figures of the report were computed, by name.
 
-    They are those that `AuditReport.what_ran` does not hold: the convention; the weights of the report's figures,
-    unless they are the weights that the log shows; and the method that was asked for or, if nobody asked, the one that
-    the trainer runs by itself. A fact that is not known is missing.
+    They are the facts that `AuditReport.what_ran` does not hold:
+
+    - the convention;
+    - the weights of the report's figures, unless they are the weights that the log shows;
+    - the method that was asked for or, if nobody asked, the one that the trainer runs by itself.
+
+    A fact that is not known is missing.
     """
     run, rows = report.run, {}
     if run["convention"]:
@@ -121,7 +125,8 @@ def _all_zero(report: AuditReport) -> bool:
 def shown_method(report: AuditReport) -> tuple[str | None, str]:
     """Return the method whose shares a report shows, and why in words.
 
-    It is the run's own, else the one asked for, else the first that the report has; None if it has no method.
+    It is the run's own method, else the method that was asked for, else the first that the report has. None if the
+    report has no method.
     """
     if ran := own_method(report):
         return ran, "the method of this run"

@@ -57,8 +57,8 @@ _SHARE_COURSE, _MEAN_COURSE = "share over the run", "mean over the run"  # colum
 def rewards_table(report: AuditReport) -> Table:
     """Return a table of what each reward did: how its mean went, and in how many groups it is constant.
 
-    If the report is `comparable`, the table also has the push on each reward, its share of the update, and which share
-    of the responses above their group's mean were punished.
+    If the report is `comparable`, the table also has the push on each reward and its share of the update. It then says
+    as well which share of the responses above their group's mean were punished.
     """
     rewards, (method, why) = report.rewards, shown_method(report)
     columns = {"reward": [r["name"] for r in rewards]}
@@ -189,8 +189,9 @@ def correlations_table(report: AuditReport) -> Table | None:
 def by_table(report: AuditReport) -> Table | None:
     """Return a table with a row for each value of the report's column `by`; None without such a column.
 
-    A row has the number of groups with the value, the share of them that is silent, with a primary reward the share of
-    pairs in the wrong order, and each reward's mean, with its share of the update if the report is `comparable`.
+    A row has the number of groups with the value, and the share of them that is silent. With a primary reward it has
+    the share of pairs in the wrong order. It also has each reward's mean, with its share of the update if the report is
+    `comparable`.
     """
     if not report.by:
         return None
@@ -218,8 +219,10 @@ def _of_reward(reward: ByRewardPart, several: bool) -> str:
 
 
 def what_if_table(w: WhatIf) -> Table:
-    """Return a table of the run as it was and under another setting: the method, the convention if it differs, the
-    weights that differ, and each figure under both settings.
+    """Return a table of the run as it was and under another setting, with each figure under both settings.
+
+    The table names the method in any case. It names the convention, and the weight of a reward, only if the settings
+    differ in it.
 
     w: both settings with their figures.
     """

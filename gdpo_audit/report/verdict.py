@@ -80,8 +80,10 @@ def _off_by(f: Facts) -> str:
 
 
 def what_to_do(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> list[str]:
-    """Return what the owner of a run should do, as a list of texts of one or two sentences, the most important first:
-    mend the log, follow the plan or decide something. If nothing asks for a change, the texts say that.
+    """Return what the owner of a run should do, as a list of texts of one or two sentences, the most important first.
+
+    They say to mend the log, to follow the plan or to decide something. If nothing asks for a change, the texts say
+    that.
     """
     errors = [x.to_do for x in findings if x.severity == "error"]
     urgent = errors[:1] or [x.to_do for x in findings if x.severity == "warning" and KINDS[x.id].first][:1]
