@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Input that cannot be used, and output that cannot be written, lead to one line on stderr and exit status 2. The
     environment variable OMP_WAIT_POLICY becomes "passive" where it is not set.
 
-    arguments: those after `gdpo`, by default those of the process.
+    arguments: the arguments after `gdpo`, by default the arguments of the process.
     """
     # This has to stand before torch is imported, whose idle threads would spin and slow down all programs. The value is
     # in lower case because OpenMP changes the case by the locale, and Turkish has another i.

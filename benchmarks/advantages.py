@@ -69,8 +69,8 @@ def _programmes(size: int) -> tuple[dict[str, Callable], set[str]]:
 
     size: how many responses.
 
-    Raises RuntimeError if the advantages in the shuffled layout, or those of a framework whose code is not slow, differ
-    from the library's.
+    Raises RuntimeError if the advantages in the shuffled layout, or the advantages of a framework whose code is not
+    slow, differ from the library's.
     """
     rows, lengths, order = _draw(size)
     layouts, weights = _layouts(size), torch.tensor(WEIGHTS)

@@ -54,7 +54,9 @@ async def _carry(source: asyncio.StreamReader, target: asyncio.StreamWriter, sec
     waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
 
     async def read() -> None:
-        """Put each piece that comes into the queue, with the time at which it is due; b"" marks the end."""
+        """Put each piece that comes from the outer function's `source` into its queue `waiting`, with the time at which
+        it is due; b"" marks the end.
+        """
         data = b"?"
         while data:
             try:

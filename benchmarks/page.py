@@ -138,7 +138,9 @@ def visit(running, server: Server) -> dict:
     latest = [time.perf_counter()]
 
     def requested(event):
-        """Note in `asked` and `latest` that a request was sent over HTTP, and when; ignore one of any other kind."""
+        """Note in `asked` and `latest` of the outer function that a request was sent over HTTP, and when. Ignore a
+        request of any other kind.
+        """
         if event["request"]["url"].startswith("http"):
             asked.add(event["requestId"])
             latest[0] = time.perf_counter()
@@ -150,7 +152,9 @@ def visit(running, server: Server) -> dict:
     stream = zlib.compressobj(wbits=-12)
 
     def framed(event):
-        """Note in `frames` how many bytes a message from the server takes on the websocket, where it is compressed."""
+        """Note in `frames` of the outer function how many bytes a message from the server takes on the websocket, where
+        it is compressed.
+        """
         sent = stream.compress(event["response"]["payloadData"].encode()) + stream.flush(zlib.Z_SYNC_FLUSH)
         frames.append(len(sent))
 

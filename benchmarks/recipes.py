@@ -40,7 +40,7 @@ VERDICTS = ("certain, right", "certain, wrong", "open", "open, wrong", "nothing"
 class Maker:
     """A way to make the advantages of a log from its rewards.
 
-    framework: the framework that writes such a log.
+    framework: the framework that writes a log of this kind.
     method: the id of the method in the audit.
     decoupled: whether each reward is normalised in its group before the rewards are added up.
     centre: whose mean is subtracted from a sum: the mean of its "group", of the "others" in the group, or of the

@@ -25,7 +25,9 @@ def judge(measured: float | None, target: float, unit: str, at_least: bool = Fal
     The verdict is "ok", or "falls short by" the part of the target that is missing, in percent and at least 1 %. If
     `measured` is None, the first cell is "n/a" and the third "not measured".
 
-    at_least: whether the target is the lowest value wanted, instead of the highest.
+    target: the highest value wanted.
+    unit: the unit of both values.
+    at_least: whether the target is the lowest value wanted instead.
     """
     sign = "≥" if at_least else "≤"
     wanted = f"{sign} {target:g} {unit}".strip()
@@ -37,7 +39,7 @@ def judge(measured: float | None, target: float, unit: str, at_least: bool = Fal
 
 
 def digits(x: float) -> int:
-    """Return with how many decimals to show a number: none from 100 on, one from 10 on, and otherwise two."""
+    """Return how many decimals a number is shown with: none from 100 on, one from 10 on, and otherwise two."""
     return 0 if abs(x) >= 100 else 1 if abs(x) >= 10 else 2
 
 

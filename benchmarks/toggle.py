@@ -32,8 +32,9 @@ def run(rounds: int = 60, far_rounds: int = 20, seed: int = 0) -> None:
     """Measure the times from a click to the new bars, on this machine and over a slow network, and print them. After
     every toggle, check that the bars are the library's advantages.
 
-    rounds, far_rounds: how many toggles are timed on this machine and over the slow network.
-    seed: of the random choice of the marks to flip.
+    rounds: how many toggles are timed on this machine.
+    far_rounds: how many toggles are timed over the slow network.
+    seed: the seed of the random choice of the marks to flip.
     """
     task = bfcl.load_tasks(ROOT / "data" / "tasks")[0]
     graded = tuple(g.vector for g in bfcl.grade_all(task))
@@ -119,7 +120,7 @@ def walk(graded, length: int, seed: int) -> tuple[list[tuple[int, int]], list[tu
 
 
 def expected(passed, order: list[int]) -> list[list[float]]:
-    """Return two lists, the advantages of GRPO and those of GDPO.
+    """Return two lists: the advantages of GRPO, and the advantages of GDPO.
 
     passed: the marks of all answers.
     order: the indices of the answers in the order in which a page lists them.

@@ -108,7 +108,7 @@ def fits(found: list[float], case: dict, method: str, changes: dict, how: dict |
 
     found: the advantages that a function found for the case.
     method: the method asked for.
-    changes: the fault, as inputs and arguments by name that replace those of `advantages`.
+    changes: the fault, as inputs and arguments by name that replace the inputs and arguments of `advantages`.
     how: arguments of `advantages` that make the convention to which the fault is added; None for the paper's, which
         needs none.
     """
@@ -134,11 +134,9 @@ def says(function: Callable, found: list[float], case: dict, method: str, common
     """Return a sentence on the answer that a function gives in a case.
 
     It is the sentence of the first known way to compute that gives this answer. One such way is the paper's, and the
-    others are faults. If no known way gives the answer, the sentence says the first of these that is true:
-
-    - the answer has NaN where the paper's has none;
-    - the function takes round-off for a std;
-    - the answer is so far from the paper's.
+    others are faults. If no known way gives the answer, the sentence says that the answer has NaN where the paper's has
+    none, if it has. If not, it says that the function takes round-off for a std, if it does. In all other cases it says
+    how far the answer is from the paper's.
 
     found: the answer.
     case: a case of the file cases.json, whose own ways are tried first.

@@ -51,8 +51,8 @@ _EVERY = 5  # every fifth step of a course is kept
 
 
 def predict(logs: Path) -> list[dict[str, Any]]:
-    """Return the forecasts for every row of plans.json but those named "as it ran": a dict per row, reward and number
-    of steps.
+    """Return the forecasts for every row of plans.json but the rows named "as it ran": a dict per row, reward and
+    number of steps.
 
     Forecasts are made from the first 25 steps of a log, and again from its first 50. A dict has the keys of `_forecast`
     and four more: setup, the name of the row's set-up; row, the name of the row; from_steps, 25 or 50; and reward.
@@ -130,8 +130,9 @@ def rewards_of(setup: Setup, folder: Path) -> pl.DataFrame:
     """Return a table of a run with the columns step, reward and mean: the mean of each reward at each step, in parts of
     the reward's range.
 
-    It is graded from the logged texts as the set-up pays it; the noise is left out.
+    The rewards are graded from the logged texts as the set-up pays them; the noise is left out.
 
+    setup: the set-up of the run.
     folder: the folder of the run.
     """
     texts = pl.concat([pl.read_parquet(path) for path in sorted((folder / "completions").glob("*.parquet"))])
@@ -150,7 +151,7 @@ def measure(runs: Path) -> pl.DataFrame:
     """Return a table with the mean of each reward at each step of the runs of plans.json.
 
     The columns are setup, row, seed, step, reward and mean; the mean counts a fail as 0 and a pass as 1, whatever they
-    pay. A row of plans.json is left out unless all its seeds are trained. A reward that is noise alone is always left
+    pay. A row of plans.json is left out if one of its seeds is not trained. A reward that is noise alone is always left
     out.
 
     runs: the folder of the runs. A run is in SETUP/ROW/SEED.

@@ -115,6 +115,8 @@ def scalars_of(rewards: np.ndarray, setup: Setup, method: str) -> Scalars:
     it of the whole batch.
 
     rewards: (steps, groups, rollouts, rewards).
+    setup: gives the weights of the rewards, and what each of them pays.
+    method: the id of the method.
     """
     steps, groups, size, count = rewards.shape
     flat, total = rewards.reshape(steps, -1, count), rewards @ np.array(setup.reward_weights)
@@ -128,6 +130,8 @@ def exact_shares(rewards: np.ndarray, setup: Setup, method: str) -> np.ndarray:
     """Return each reward's share of the update at each step, (steps, rewards), as the library computes it.
 
     rewards: (steps, groups, rollouts, rewards).
+    setup: gives the weights of the rewards.
+    method: the id of the method.
     """
     options: dict[str, Any] = {"weights": setup.reward_weights, "convention": gc.TRL}
     return np.array([gc.update_share(step, method, **options) for step in rewards])
@@ -137,12 +141,13 @@ def other_largest(rewards: np.ndarray, weights: Sequence[float], method: str, se
     """Return whether other groups of the same answers are found in which another reward has the largest share of the
     update, while TRL logs the same numbers.
 
-    The answers are those of one step. TRL logs means and stds of the batch, which do not depend on the groups. Under
-    any method but GDPO it also logs how many groups are silent, so that this number has to stay. A silent group is one
-    whose advantages are all 0. The search swaps answers at random, so False only means that it found no such groups.
+    All answers are of one step. TRL logs means and stds of the batch, which do not depend on the groups. Under any
+    method but GDPO it also logs how many groups are silent, so that this number has to stay. A silent group is one
+    whose advantages are all 0. The search swaps answers at random, so False only means that it found none.
 
     rewards: (groups, rollouts, rewards).
     weights: one per reward.
+    method: the id of the method.
     seed: the seed of the random swaps.
     """
     sums = [_update_sums(group, np.array(weights), method) for group in rewards]
@@ -164,6 +169,7 @@ def _climb(dealt: np.ndarray, sums: list, target: int, weights: np.ndarray, meth
     sums: by group, the pair that `_update_sums` returns.
     target: the index of the reward.
     weights: one per reward.
+    method: the id of the method.
     draw: a random generator of NumPy.
     """
     groups, size, _ = dealt.shape
@@ -197,6 +203,7 @@ def _update_sums(group: np.ndarray, weights: np.ndarray, method: str) -> tuple[n
 
     group: (rollouts, rewards) the rewards of the group.
     weights: one per reward.
+    method: the id of the method.
     """
     x = (group - group.mean(0)) * weights
     if method == "gdpo":
@@ -225,9 +232,9 @@ def of_run(folder: Path, setup: Setup, ran: str, seed: int) -> list[dict[str, An
     more:
 
     - "same_log" says whether the log is, byte for byte, the log that experiments/runs.csv names.
-    - "dealt" is None unless the method is `ran`. For `ran` it is the share of steps at which `other_largest` finds
-      other groups of the same answers. With these groups TRL would log the same numbers, but another reward would have
-      the largest share. Only every tenth step is looked at.
+    - "dealt" is None for any method but `ran`. For `ran` it is the share of steps at which `other_largest` finds other
+      groups of the same answers. With these groups TRL would log the same numbers, but another reward would have the
+      largest share. Only every tenth step is looked at.
 
     folder: the folder of the run.
     setup: the set-up of the run.
@@ -328,7 +335,11 @@ def _table(rows: pl.DataFrame, dealt: bool) -> list[str]:
 
 
 def _over_steps(rows: pl.DataFrame, name: str) -> float:
-    """Return the mean of a column over runs, each weighted by its number of steps."""
+    """Return the mean of a column over runs, each weighted by its number of steps.
+
+    rows: a row per run, with its number of steps in the column "steps".
+    name: the name of the column.
+    """
     return float(np.average(rows[name], weights=rows["steps"]))
 
 

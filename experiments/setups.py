@@ -46,8 +46,8 @@ class Setup:
 
     @property
     def reward_weights(self) -> list[float]:
-        """The weights of the rewards, in the order of `names`. If the set-up has noise, the noise weighs 1, unless
-        `weights` has a fourth number for it.
+        """The weights of the rewards, in the order of `names`. If the set-up has noise, the weight of the noise is the
+        fourth number of `weights`, or 1 if there are only three.
         """
         return [*self.weights, 1.0] if self.noise and len(self.weights) == 3 else list(self.weights)
 

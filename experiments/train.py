@@ -52,7 +52,7 @@ def prompts() -> list[Request]:
 
 
 def reward_functions(setup: Setup, tasks: dict[str, Task], seed: int) -> list[Callable[..., list[float]]]:
-    """Return the reward functions of a set-up as TRL calls them; the name of each function is that of its reward.
+    """Return the reward functions of a set-up as TRL calls them. Each function has the name of its reward.
 
     tasks: the task of each request, by the request's text.
     seed: the seed of the noise, if the set-up has any.
@@ -73,7 +73,9 @@ def reward_functions(setup: Setup, tasks: dict[str, Task], seed: int) -> list[Ca
         return known[prompt, text]
 
     def function_of(k: int) -> Callable[..., list[float]]:
-        """Return the function that TRL calls for the reward with index k: it returns what each completion is paid."""
+        """Return the function that TRL calls for the reward with index k of the outer function's `setup`. That function
+        returns what each completion is paid.
+        """
 
         def reward(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
             return [pay(setup, k, marks(*pair)) for pair in zip(prompts, completions, strict=True)]
@@ -103,10 +105,11 @@ def grades(task: Task, text: str) -> dict[str, float]:
 
 
 def pay(setup: Setup, k: int, graded: Mapping[str, float]) -> float:
-    """Return what the reward with index k of a set-up pays for an answer: its `fails` at grade 0, its `pays` at 1.
+    """Return what one reward of a set-up pays for an answer: its `fails` at grade 0, its `pays` at 1.
 
     If the set-up gates this reward, its grade is multiplied by the grade on which the gate depends.
 
+    k: the index of the reward.
     graded: the grades of the answer, as `grades` returns them.
     """
     name = setup.graded[k]

@@ -157,7 +157,7 @@ def _with_forecast(report: AuditReport, change: PushChange) -> tuple[str, str, s
 
     The sentence says what the reward's mean is forecast to do under GDPO. It is empty if there is no forecast.
 
-    The headline is what the verdict has to begin with. It is empty unless the effect is "hurts" or "unknown".
+    The headline is what the verdict has to begin with. It is empty for any effect but "hurts" and "unknown".
 
     change: by how much the push on the primary reward changes from another method to GDPO.
     """

@@ -88,7 +88,8 @@ def gather(
     asked: str | None = None,
     engine: Mapped = map,
 ) -> Facts:
-    """Return the facts of a run, on which its findings and its report rest; arguments and errors are those of `audit`.
+    """Return the facts of a run, on which its findings and its report rest. It has the arguments and the errors of
+    `audit`.
 
     The facts hold all that findings need of the log. Rewards that do not count, such as a reward of weight 0, are left
     out. They stay if leaving them out would change whether the advantages are reproduced.
@@ -159,7 +160,7 @@ def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
 
     The facts get up to three members. `by_themselves` is what the advantages show without any recipe. If that includes
     no weights, `added` is the column of which a multiple was added to the advantages of a method, or None. If there is
-    no such column, `pattern` is any other regularity, or None.
+    no column of this kind, `pattern` is any other regularity, or None.
 
     wanted: what the caller asks for.
     """
@@ -191,8 +192,8 @@ def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
     Weights that the caller asks for replace any others.
 
     wanted: what the caller asks for.
-    recipe: the recipe of the advantages, which gives the weights and the convention. If it is None, the weights are
-        those of the log or 1, and the convention is the framework's.
+    recipe: the recipe of the advantages, which gives the weights and the convention. If it is None, the weights are the
+        ones in the log, or 1, and the convention is the framework's.
     """
     made = run.weights or {} if recipe is None else dict(zip(run.rewards, recipe.weights, strict=True))
     method = wanted.method if wanted.method in COMPARED else "grpo"
@@ -293,7 +294,8 @@ def _smaller_groups(f: Facts, tables: Sequence[pl.DataFrame]) -> int | None:
     Only sizes that divide the run's own are tried. None where no size fits, and where there is no recipe. None also
     where the groups of the run have no fixed size, and where a column names them.
 
-    tables: the rows of batches that may come from an evaluation, whose groups may be smaller than those of the run.
+    tables: the rows of batches that may come from an evaluation, whose groups may be smaller than the groups of the
+        run.
     """
     size, recipe = f.run.group_size, f.recipe
     if size is None or recipe is None or f.run.grouped_by_column:

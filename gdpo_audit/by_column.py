@@ -51,7 +51,7 @@ def by_value(f: Facts) -> tuple[ValueFacts, ...]:
 
 
 def _values(run: Run) -> pl.DataFrame:
-    """Return a table of the values of the column `run.by`, those with the most groups first.
+    """Return a table of the values of the column `run.by`, the values with the most groups first.
 
     Its columns are key (a hash of the value), value (its first `LONGEST` characters), and len, the number of groups.
     Raises InputError where the responses of one group have several values.

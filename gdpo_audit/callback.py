@@ -24,9 +24,9 @@ class AuditCallback(TrainerCallback):
     """A callback that audits the last logged steps every few steps, and logs figures of the audit as `audit/…`.
 
     `report` is the report of the last audit. While the trainer runs, that is an audit of the last steps, so that it
-    shows when a reward becomes constant; after training it is one of the whole run. In the names of the metrics, NAME
-    is a reward. METHOD is the method that made the advantages. Where the log does not show that method, it is the one
-    that was asked for, or else grpo:
+    shows when a reward becomes constant; after training it is an audit of the whole run. In the names of the metrics,
+    NAME is a reward. METHOD is the method that made the advantages. Where the log does not show this method, METHOD is
+    the method that was asked for, or grpo if none was:
 
         audit/update_share/METHOD/NAME   the reward's share of the update
         audit/push/NAME                  how much the update raises the reward, from -1 to 1
@@ -83,8 +83,8 @@ class AuditCallback(TrainerCallback):
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Audit the last steps once more, now that all rows are written, and then audit the whole run.
 
-        The metrics of the last steps are logged if there is a trainer; those of the whole run are not. `report` is then
-        the report of the whole run.
+        The metrics of the last steps are logged if there is a trainer. The metrics of the whole run are not logged.
+        `report` is then the report of the whole run.
         """
         if getattr(state, "is_world_process_zero", True):
             self._audit(args, state, None, self.every)
@@ -140,8 +140,8 @@ class AuditCallback(TrainerCallback):
 
 
 def metrics_of(report: AuditReport) -> dict[str, float]:
-    """Return the figures of a report as the metrics that `AuditCallback` logs, by name, without those that have no
-    value.
+    """Return the figures of a report as the metrics that `AuditCallback` logs, by name. Figures without a value are
+    left out.
     """
     method = shown_method(report)[0] or "grpo"
     metrics: dict[str, float | None] = {}

@@ -328,7 +328,9 @@ def _json(reports: Sequence[AuditReport], groups: int) -> str:
 
 
 def run_compare(options: Options) -> None:
-    """Print and write what changed from one run to another, or from several to those of --with. Raises InputError."""
+    """Print and write what changed from one run to another, or from several runs to the runs of --with. Raises
+    InputError.
+    """
     runs, compared_with, targets = options["runs"], options["with_"], targets_of(options)
     wanted = "two runs, A B, or several of each kind, A1 A2 --with B1 --with B2"
     expect(len(runs) == 2 or bool(compared_with), "compare", wanted, count(len(runs), "run"))

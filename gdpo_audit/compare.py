@@ -26,7 +26,7 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
     The runs of one side are repetitions: they have one method, and differ in their seeds. Ties, shares, pushes and
     silent groups are computed under the method of their side.
 
-    The result compares numbers such as the mean of a reward. A run has one value of such a number for each row of its
+    The result compares numbers such as the mean of a reward. A run has one value of each number for each row of its
     table of steps. A row stands for one step, or for a few steps of a long run. With one run on each side, the means
     over the rows are compared. With several runs on each side, each run counts as one number, its mean over the rows.
     The interval of the difference then comes from how much the runs of a side differ.
@@ -99,7 +99,7 @@ def _columns(
 
     both: the rewards that all runs have.
     method_a, method_b: the methods of A and of B.
-    runs: all reports; ties, shares and pushes are left out unless every report tells them.
+    runs: all reports; ties, shares and pushes are left out if one report does not tell them.
     """
     for figure, what in (("mean", MEAN), ("constant groups", DEAD)):
         yield from ((figure, name, column(what, name), column(what, name)) for name in both)
@@ -131,7 +131,8 @@ def _names(side: Sequence[AuditReport]) -> list[str]:
 def _method_of(side: Sequence[AuditReport]) -> str:
     """Return the method under which the figures of one side are computed.
 
-    It is the method that its runs had. Where the logs do not show it, it is the one that was asked for, or else GRPO.
+    It is the method that its runs had. Where the logs do not show it, it is the method that was asked for, or GRPO if
+    none was.
 
     Raises InputError where the runs had several methods.
     """

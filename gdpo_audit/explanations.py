@@ -194,7 +194,9 @@ def constant(report: AuditReport) -> Answer:
 
 
 def conflict(report: AuditReport) -> Answer:
-    """Return the answer that two rewards pull against each other inside groups, or else that no two do so strongly."""
+    """Return the answer about conflict: that two rewards pull against each other inside groups, or that no two do so
+    strongly.
+    """
     if evidence := evidence_of(report, "conflict"):
         (a, b), correlation = cast(list[str], evidence["rewards"]), signed(cast(float, evidence["correlation"]))
         sentence = (
@@ -211,7 +213,9 @@ def conflict(report: AuditReport) -> Answer:
 
 
 def noise(report: AuditReport) -> Answer:
-    """Return the answer that GDPO amplifies the noise of a nearly constant reward, or that no reward is so constant."""
+    """Return the answer about noise: that GDPO amplifies the noise of a nearly constant reward, or that no reward is so
+    constant.
+    """
     title = "Nearly constant rewards"
     if evidence := evidence_of(report, "reward-noise"):
         share = percent(cast(float, evidence["faint_groups"]))

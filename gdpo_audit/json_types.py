@@ -189,7 +189,9 @@ class StepPart(TypedDict):
 
 
 class ByRewardPart(TypedDict):
-    """The figures of one reward in some groups of a run: those with one value of a column, or with its rare values."""
+    """The figures of one reward in the groups with one value of a column, or in the groups with its rare values
+    together.
+    """
 
     name: str
     mean: float | None

@@ -22,7 +22,7 @@ def pays_of_total(run: Run) -> list[float]:
     """Return what each reward behind a logged total may pay when it is passed, if the log holds only the total.
 
     The numbers are a guess, all above 0, the largest first. Empty where the log holds each reward. Empty also where no
-    two to five such numbers explain exactly the totals that occur.
+    set of two to five numbers explains exactly the totals that occur.
     """
     if not run.total_only:
         return []

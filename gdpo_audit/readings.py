@@ -123,7 +123,7 @@ def _readings(run: Run, clues: Clues) -> Iterator[Callable[[], Run]]:
 
 
 def _not_read(run: Run) -> tuple[str, ...]:
-    """Return the columns that may be rewards though they were not read as such.
+    """Return the columns that may be rewards though they were not read as rewards.
 
     They are the first `LEFT_OUT` columns that were left out, and the column of the lengths, if there is one.
     """
@@ -144,7 +144,7 @@ def _clocks(run: Run) -> list[str]:
 
 
 def _in_steps_of(run: Run, name: str) -> Run:
-    """Return the run read with the steps that a column numbers, and with an issue that says so."""
+    """Return the run read with the steps that the column `name` numbers, and with an issue that says so."""
     reread = _read_with(run, columns={"step": name})
     return replace(reread, issues=(*reread.issues, LogIssue("steps-found", {"column": name})))
 
@@ -153,8 +153,8 @@ def _masked(run: Run, mask: Mask, clues: Clues) -> Run:
     """Return the run as it is read with a mask, and with an issue that tells of the mask.
 
     A mask leaves out some rows of the log: the whole rows, or only their advantages. A reward is left out too if it
-    only repeats the mask. It does if it is equal to the mask's column in every row looked at, or differs from it in
-    every such row.
+    only repeats the mask. It repeats the mask if it is equal to the mask's column in all rows looked at, or differs
+    from the column in all of them.
 
     mask: the mask, which has to name a column.
     clues: the rows looked at, with the columns of the log that hold 0 and 1.
@@ -186,13 +186,13 @@ def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: R
     """Return the run with more details in its issue "masked": what the rows that a mask leaves out have in common.
 
     Only an issue whose "column" is None gets them, as where rows are left out because their advantage is 0. A run
-    without such an issue is unchanged. The details are:
+    without this issue is unchanged. The details are:
 
     - "column" and "value": most of these rows have this value in this column, and no other row has it.
     - Otherwise "below": True if under the recipe all of these rows get an advantage of at most 0, and no logged
       advantage is below 0. Only rows that count in the statistics of their groups are examined for this.
 
-    clues: some rows of the log, with those of its columns that hold only 0 and 1.
+    clues: some rows of the log, with the columns that hold only 0 and 1.
     sample: tables of the run.
     recipe: the recipe of the advantages in the sample.
     """
@@ -216,9 +216,9 @@ def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: R
 def _mask_details(run: Run, reread: Run, mask: Mask) -> dict[str, object]:
     """Return the details of the issue about a mask, in a dict.
 
-    "column" and "value" say which rows the mask leaves out: those with this value in this column, or in the column of
-    the advantages if "column" is None. "rows" is the number of these rows, and "of" the number of all rows. "counts"
-    says whether the rows that are left out count in the statistics of their groups all the same.
+    "column" and "value" say which rows the mask leaves out: the rows with this value in this column. If "column" is
+    None, the column of the advantages is meant. "rows" is the number of these rows, and "of" the number of all rows.
+    "counts" says whether the rows that are left out count in the statistics of their groups all the same.
 
     run: the run as it was read at first.
     reread: the run read with the mask.
@@ -242,12 +242,18 @@ def _of_total_alone(run: Run) -> Run:
 
 
 def _with_one_more(run: Run, name: str) -> Run:
-    """Return the run read with one more reward, a column that was left out before, and with an issue that names it."""
+    """Return the run read with one more reward, and with an issue that names it.
+
+    name: the column of the reward, which was left out before.
+    """
     reread = _read_with(run, rewards=(*run.rewards, name))
     return replace(reread, issues=(*reread.issues, LogIssue("reward-taken-in", {"reward": name})))
 
 
 def _read_with(run: Run, **changes: object) -> Run:
-    """Return the run as it is read with other options, which are named as the members of `ReadOptions`."""
+    """Return the run as it is read with other options.
+
+    changes: the options that change, named as the members of `ReadOptions`.
+    """
     assert run._read_with is not None, "a run that was read can be read again"
     return run._read_with(**changes)

@@ -97,7 +97,7 @@ def _weights(check: ConfigCheck, run: Run) -> tuple[dict[str, float], list[str]]
     gives names but no weights, 1 is taken as the weight of each name. Then:
 
     - If every reward of the sample is among the names, a reward gets the weight of its name, and no sentence is
-      returned. Names are compared as `_bare` writes them.
+      returned. Names are compared in the form that `_bare` gives them.
     - Otherwise the rewards get the weights one after the other, and a sentence says so. The rewards stand in the order
       of the sample's columns, or in alphabetical order if the configuration gives no names.
 

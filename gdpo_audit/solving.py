@@ -25,7 +25,8 @@ class Wanted(NamedTuple):
 
     weights: the weights that were given, by the name of the reward.
     primary: the name of the primary reward; None for none.
-    method: the method that was meant to run, as the caller or else the run's configuration says; None if neither does.
+    method: the method that was meant to run, as the caller says, or the run's configuration if the caller does not;
+        None if it is not known.
     """
 
     weights: Mapping[str, float]
@@ -69,14 +70,14 @@ def recipe_of_all(wanted: Wanted, run: Run, sample: list[pl.DataFrame]) -> Recip
 
 
 def _of_rewards(weights: Mapping[str, float], run: Run) -> dict[str, float]:
-    """Return only those of the weights whose names are rewards of the run."""
+    """Return the weights whose names are rewards of the run, without all others."""
     return {name: w for name, w in weights.items() if name in run.rewards}
 
 
 def _groups_are_others(run: Run, sample: list[pl.DataFrame], recipe: Recipe) -> bool:
-    """Return whether the log may name other groups than those in which its advantages were made.
+    """Return whether the advantages of a log may have been made in other groups than the log names.
 
-    It may if the recipe misses some advantages of the sample, and if one of two more things holds:
+    They may if the recipe misses some advantages of the sample, and if one of two more things holds:
 
     - in too few groups (less than the share `ADDS_UP`) the advantages add up to 0;
     - the recipe misses some advantages in more than half of the batches.
@@ -100,7 +101,7 @@ def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | No
     """Return the recipe of the advantages in a sample, or None where none is found. If the method that was meant to run
     makes all of these advantages too, the recipe names that method.
 
-    wanted: what the caller asks for; its weights are a first guess for those of the recipe.
+    wanted: what the caller asks for; its weights are a hint for the weights of the recipe.
     """
     known = {**(run.weights or {}), **wanted.weights}
     hint = [known.get(name, 1.0) for name in run.rewards] if known.keys() & set(run.rewards) else None
@@ -117,7 +118,7 @@ def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | No
 def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
     """Return the recipe solved without impossible groups: groups of n in which an advantage is larger than √(n − 1).
 
-    None if there is no such group, if such groups hold more than half of the advantages, or if no recipe makes all
+    None if there is no such group, if these groups hold more than half of the advantages, or if no recipe makes all
     advantages that are possible.
 
     wanted: what the caller asks for.

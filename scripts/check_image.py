@@ -98,7 +98,7 @@ def check_description(engine: str, image: str) -> list[str]:
 
 
 def check_rights(inside: Callable[..., str]) -> None:
-    """Check that the server has no rights but those of its user, and that nothing but /tmp can be written.
+    """Check that the server has no rights but the rights of its user, and that nothing but /tmp can be written.
 
     inside: runs a command in the container and returns its output.
     """

@@ -1,6 +1,6 @@
 """Write the answers in conformance/cases.json, and data/matrix.json, which says what each trainer does in each case.
 
-`python -m scripts.make_matrix` runs those trainers that are installed in .parity. `make parity` then shows which cells
+`python -m scripts.make_matrix` runs the trainers that are installed in .parity. `make parity` then shows which cells
 have changed.
 """
 
@@ -39,7 +39,7 @@ def answer(inputs: list, method: str, how: dict) -> list[float]:
 
 def answered(data: dict) -> dict:
     """Return `data`, which `check.load` returned, with its answers; `data` is changed in place. Each case gets, as
-    "advantages", those of each method of `check.RECORDED_METHODS` under every convention. The whole gets the
+    "advantages", the advantages of each method of `check.RECORDED_METHODS` under every convention. The whole gets the
     "conventions" themselves.
     """
     data["conventions"] = {

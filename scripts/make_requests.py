@@ -1,7 +1,7 @@
 """Write data/bfcl_requests.parquet, with each prompt that the chapter Evidence draws as a square: its request and a
 right answer to it.
 
-The requests are those of the package bfcl-eval, which `make parity` installs; another folder `data` of bfcl-eval can be
+The requests are from the package bfcl-eval, which `make parity` installs; another folder `data` of bfcl-eval can be
 given as an argument. An answer is made of the values that the leaderboard accepts: of the first one for each argument,
 without arguments that may be left out. BFCL's own checker accepts all of these answers.
 """
@@ -24,7 +24,7 @@ def answer(accepted: list[Mapping[str, Mapping[str, list]]], required: Mapping[s
     """Return a right answer to a prompt: its calls as a Python list, each argument with the first value that is
     accepted.
 
-    An argument with "" among its accepted values may be left out, and is, unless `required` names it.
+    An argument with "" among its accepted values may be left out. It is left out if `required` does not name it.
 
     accepted: the calls in order, each as {function: {argument: accepted values}}.
     required: by function, the arguments that its calls must have.
@@ -40,7 +40,7 @@ def _arguments(args: Mapping[str, list], required: list[str]) -> str:
     """Return the arguments of a call as Python writes them, such as "a=1, b='x'", each with the first value accepted
     for it.
 
-    An argument for which "" is accepted may be left out, and is, unless `required` names it.
+    An argument for which "" is accepted may be left out. It is left out if `required` does not name it.
 
     args: for each argument the values that are accepted.
     required: the names of the arguments that are written even if "" is accepted.

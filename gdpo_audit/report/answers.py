@@ -32,7 +32,8 @@ def data_of(f: Facts, tables: Iterable[pl.DataFrame]) -> dict[str, Any] | str:
     """Return the data from which answers.js computes other settings, or a sentence that says why there can be none.
 
     The data are the rewards of all groups of the run, with the setting and the figures that the run had. If the groups
-    are too many, the rewards are those of whole batches from all over the run. There are no data in three cases:
+    are too many, the data have only the rewards of some whole batches, from all over the run. There are no data in
+    three cases:
 
     - the log lacks a reward;
     - the convention compares each response only with the others of its group;
@@ -64,7 +65,11 @@ def data_of(f: Facts, tables: Iterable[pl.DataFrame]) -> dict[str, Any] | str:
 def _largest(f: Facts, sample: Facts) -> float:
     """Return the largest difference between a figure of the whole run and the same figure of a sample of it.
 
-    Both are computed under the run's own weights, for each of the methods in COMPARED. 0 where no figure is known.
+    Both figures are computed under the run's own weights, for each of the methods in COMPARED. 0 where no figure is
+    known.
+
+    f: the facts of the whole run.
+    sample: the facts of the sample.
     """
     both = ([x for m in COMPARED for x in _figures(facts, m)] for facts in (f, sample))
     return max((abs(x - y) for x, y in zip(*both, strict=True) if x == x and y == y), default=0.0)

@@ -30,8 +30,8 @@ class AuditReport(ReportMembers, Displayed):
 
     steps: a table with a row per step, with the columns of `StepPart`.
     what_ran: the method that ran and whether that is certain, in sentences.
-    first_step: the sentence that says what to do first.
-    further: the sentences on what else to do; "" if there are none.
+    first_step: what to do first, in one or two sentences.
+    further: what else to do, in sentences; "" if there is nothing else.
     caution: the words that stand before first_step where the log has too few groups to judge, with a space at their
         end. "" for any other log.
     alternative: the figures of the run under another setting, where one was asked for.

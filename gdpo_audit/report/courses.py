@@ -100,7 +100,8 @@ def courses_of(report: AuditReport) -> dict[str, list[Course]]:
 def course_picture(report: AuditReport, name: str, more: Html | str = "") -> Html:
     """Draw the mean of one reward over the steps, large; empty for a log of a single step.
 
-    more: stands below it.
+    name: the name of the reward.
+    more: what stands below the picture.
     """
     k = [reward["name"] for reward in report.rewards].index(name)
     steps, reward = report.steps["step"].to_list(), report.rewards[k]

@@ -111,8 +111,9 @@ def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say
 
 
 def details(report: AuditReport, say: Say = str) -> dict[str, Callable[[], Html]]:
-    """Return the folds that the page shows below what the function `front` returns: by the title of each, a function
-    that returns its content.
+    """Return the folds that the page shows below what the function `front` returns, as a dict.
+
+    Each key is the title of a fold, and its value is a function that returns the content of the fold as HTML.
 
     say: rewrites a sentence of the audit for the page.
     """

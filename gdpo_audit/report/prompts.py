@@ -60,7 +60,7 @@ def _silent_responses(report: AuditReport, responses: int) -> str:
 def _silent_prompts(prompts: PromptsPart) -> str:
     """Return the sentence that says how many prompts had only silent groups, in which every advantage is 0.
 
-    Unless these are all prompts, the sentence also says how many of the prompts that came more than once are among
+    If these are not all prompts, the sentence also says how many of the prompts that came more than once are among
     them.
     """
     silent, every, repeated = prompts["silent"], prompts["prompts"], prompts["repeated"]

@@ -56,7 +56,7 @@ def sections(report: AuditReport) -> list[Section]:
 
 
 def above_and_below(report: AuditReport) -> tuple[list[Section], list[Section]]:
-    """Return two lists: the sections that stand above the findings of a report, and those that stand below them."""
+    """Return two lists: the sections that stand above the findings of a report, and the sections that stand below them."""
     every = sections(report)
     return [s for s in every if s.fold in (PLAN, "")], [s for s in every if s.fold not in (PLAN, "")]
 
@@ -74,8 +74,8 @@ def _plan(report: AuditReport) -> Section:
 def _formulas(report: AuditReport) -> Section:
     """Return the section with the formulas of the method and the convention that made the run's advantages.
 
-    Where the log does not show the method, the formulas are those of GDPO. Where it shows the method but not the
-    convention, they are those of a convention that fits the advantages.
+    Where the log does not show the method, the section has the formulas of GDPO. Where it shows the method but not the
+    convention, the section has the formulas of a convention that fits the advantages.
     """
     method, convention = report.run["method"], ALL_CONVENTIONS[report.run["convention_used"]]
     title = "How the run’s advantages were computed"

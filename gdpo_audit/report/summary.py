@@ -69,7 +69,10 @@ def writer(report: AuditReport) -> str:
 
 
 def answered(report: AuditReport, finding: Finding) -> str:
-    """Return words for the setting of the plan that may help with a finding, with its row; "" if there is none."""
+    """Return words for the setting of the plan that may help with a finding: the number of its row, and its title.
+
+    "" if the finding has no such row.
+    """
     return "" if finding.row is None else f"Plan, row {finding.row}: {report.plan[finding.row].title}."
 
 

@@ -129,7 +129,9 @@ def _meanings_of_plan(primary: str | None, forecast: bool) -> list[str]:
 
 
 def _note_on_plan(report: AuditReport) -> str:
-    """Return the sentences below the plan on its rows: on what they were computed, and how they were chosen."""
+    """Return the sentences below the plan: on how many responses its rows were computed, and how their settings were
+    chosen.
+    """
     tried, responses = report.plan[0].tried_on, report.source["responses"]
     where = "this log" if tried >= responses else f"{count(tried)} of the log’s {count(responses)} responses"
     says = [f"For each setting, the advantages of {where} were computed anew.", _on_recommended(report)]
@@ -187,7 +189,7 @@ def correlations_table(report: AuditReport) -> Table | None:
 
 
 def by_table(report: AuditReport) -> Table | None:
-    """Return a table with a row for each value of the report's column `by`; None without such a column.
+    """Return a table with a row for each value of the report's column `by`; None if it has no such column.
 
     A row has the number of groups with the value, and the share of them that is silent. With a primary reward it has
     the share of pairs in the wrong order. It also has each reward's mean, with its share of the update if the report is

@@ -63,7 +63,7 @@ def what_ran(f: Facts) -> str:
 def _off_by(f: Facts) -> str:
     """Return in words how far the advantages that the recipe makes are at most from the logged ones.
 
-    Where no reward differs in a group, the log may hold large round-off in place of 0. Such groups are left out of the
+    Where no reward differs in a group, the log may hold large round-off in place of 0. These groups are left out of the
     distance, and words about them follow it.
     """
     up, logged = Context(prec=1, rounding=ROUND_UP), f.totals.logged
@@ -146,5 +146,7 @@ def caution(f: Facts) -> str:
 
 
 def logged_count(f: Facts) -> int:
-    """Return the number of logged advantages, also those of batches that an evaluation or another method made."""
+    """Return the number of logged advantages, also of the advantages in batches that an evaluation or another method
+    made.
+    """
     return int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())
