@@ -56,7 +56,7 @@ def sections(report: AuditReport) -> list[Section]:
 
 
 def above_and_below(report: AuditReport) -> tuple[list[Section], list[Section]]:
-    """Return two lists: the sections that stand above the findings of a report, and the sections that stand below them."""
+    """Return two lists: the sections that stand above the findings of a report, and the sections below the findings."""
     every = sections(report)
     return [s for s in every if s.fold in (PLAN, "")], [s for s in every if s.fold not in (PLAN, "")]
 
