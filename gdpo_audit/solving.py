@@ -1,5 +1,5 @@
-"""The search for the recipe of the advantages that a run logged, on a sample of the run. Where no recipe is found, the
-log is read in other groups or in other ways.
+"""The search for the recipe of the advantages that a run logged, on a sample of the run. Where no recipe makes the
+advantages, the log is read in other groups or in other ways.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

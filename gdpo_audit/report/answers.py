@@ -76,10 +76,11 @@ def _largest(f: Facts, sample: Facts) -> float:
 
 
 def _figures(f: Facts, method: str) -> tuple[float, ...]:
-    """Return all figures of a run under a method that change when a reader sets other weights or another method. First
-    come three figures per reward, one kind after another: the shares of the update, the pushes, and the shares of good
-    responses that the method punishes. Then come the shares of groups that have ties, of pairs that are tied, of groups
-    that are silent, and of pairs in the wrong order.
+    """Return all figures of a run under a method that change when a reader sets other weights or another method.
+
+    First come the shares of the update of all rewards, then the pushes on all rewards. Then comes for each reward the
+    share of its good responses that the method punishes. The last four are the shares of groups that have ties, of
+    pairs that are tied, of groups that are silent, and of pairs in the wrong order.
     """
     by_reward = *f.shares(method), *f.push(method), *f.punished(method)
     return *by_reward, f.ties(method), f.tied_pairs(method), f.silent(method), f.inversions(method)

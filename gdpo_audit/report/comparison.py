@@ -81,6 +81,7 @@ class HowMade:
 class PooledSpeed:
     """The speed at which one reward followed a push over several runs.
 
+    reward: the name of the reward.
     speed: how far the logit of the reward's rate moved in a step for a push of 1.
     error: the standard error of the speed.
     between: how far the speeds of the runs differ beyond their errors, as a standard deviation.

@@ -122,7 +122,8 @@ def course_picture(report: AuditReport, name: str, more: Html | str = "") -> Htm
 def alike(sizes: Sequence[float]) -> list[int]:
     """Return for each size the number of its class; the largest size of a class is at most `_ALIKE` times its smallest.
 
-    Classes are numbered from 1, from the smallest sizes up; sizes of 0 are the class 0.
+    The means of rewards in one class are drawn on the same axes. Classes are numbered from 1, from the smallest sizes
+    up; sizes of 0 are the class 0.
 
     >>> alike([0.6, 4.5, 0.8, 1200.0, 0.0])
     [1, 2, 1, 3, 0]
@@ -307,10 +308,10 @@ def _forecast_svg(forecast: Forecast, told: RewardForecast, means: Series | None
 def forecast_band(told: RewardForecast) -> tuple[list[float], list[float]]:
     """Return the curves below and above the forecast of a reward, as two lists with a number for each step from 0 on.
 
-    At step 0 both curves meet the forecast. After that, the distance of each curve is in proportion to the distance of
-    the forecast from the course as it ran. The band is thus narrow where these two meet. On average over the later
-    steps, the curves are as far from the forecast as the ends of its interval are from its difference. If forecast and
-    course are the same at every step, the band widens evenly with the steps.
+    At step 0 both curves meet the forecast. After that, the distance of each curve from the forecast is in proportion
+    to the distance of the forecast from the course as it ran. The band is thus narrow where these two meet. On average
+    over the later steps, the curves are as far from the forecast as the ends of its interval are from its difference.
+    If forecast and course are the same at every step, the band widens evenly with the steps.
     """
     apart = [abs(after - before) for after, before in zip(told.forecast[1:], told.as_it_ran[1:], strict=True)]
     mean = sum(apart) / len(apart)

@@ -64,7 +64,7 @@ def _off_by(f: Facts) -> str:
     """Return in words how far the advantages that the recipe makes are at most from the logged ones.
 
     Where no reward differs in a group, the log may hold large round-off in place of 0. These groups are left out of the
-    distance, and words about them follow it.
+    distance, and words about them follow the distance.
     """
     up, logged = Context(prec=1, rounding=ROUND_UP), f.totals.logged
     residue = int(logged.residue_groups)
