@@ -23,9 +23,13 @@ TARGETS = {"TRL's block": 3, "verl's loop": 1000}  # how many times faster gc.gd
 
 
 def run(repeats: int = 15) -> None:
-    """Measure how long each programme takes to compute the advantages of every size in SIZES, check that the
-    frameworks' code gives the same advantages as the library, and print the tables. The programmes take turns in each
-    of the `repeats` rounds; a slow programme takes part in the first round alone, and its advantages are not checked.
+    """Measure how long each programme takes to compute GDPO's advantages of every size in SIZES, and print the tables.
+
+    The advantages from the frameworks' code are checked to be the library's. The programmes take turns in each round. A
+    slow programme takes part in the first round alone, and its advantages are not checked.
+
+    repeats: the number of rounds.
+
     Raises RuntimeError if the advantages differ, or if float32 is further from float64 than `ERROR`.
     """
     ms = {size: _measure(size, repeats) for size in SIZES}
@@ -58,12 +62,15 @@ def _measure(size: int, repeats: int) -> dict[str, float]:
 
 def _programmes(size: int) -> tuple[dict[str, Callable], set[str]]:
     """Return two things: the programmes to measure, by name, and the names of the slow ones among them, which run only
-    once. All compute advantages of the same `size` responses; only in the ragged layout these responses are grouped
-    otherwise.
+    once.
 
-    Code of a framework that is not installed is left out, and so is verl's at more than `JUDGED` responses. Raises
-    RuntimeError if the advantages in the shuffled layout, or those of a framework whose code is not slow, differ from
-    the library's.
+    All compute advantages of the same responses; only in the ragged layout these responses are grouped otherwise. Code
+    of a framework that is not installed is left out, and so is verl's at more than `JUDGED` responses.
+
+    size: how many responses.
+
+    Raises RuntimeError if the advantages in the shuffled layout, or the advantages of a framework whose code is not
+    slow, differ from the library's.
     """
     rows, lengths, order = _draw(size)
     layouts, weights = _layouts(size), torch.tensor(WEIGHTS)
@@ -99,8 +106,12 @@ def _draw(size: int) -> tuple[Tensor, Tensor, Tensor]:
 
 def _layouts(size: int) -> dict[str, tuple[Tensor, Tensor | None]]:
     """Return random rewards in three layouts, by name, each as a pair of the rewards and the group of each response.
-    The layouts are: (prompts, rollouts, rewards), where the groups are None; (responses, rewards) in groups of random
-    sizes; and (responses, rewards) of equal groups in a random order.
+
+    The layouts are:
+
+    - (prompts, rollouts, rewards), where the groups are None;
+    - (responses, rewards) in groups of random sizes;
+    - (responses, rewards) of equal groups in a random order.
 
     size: how many responses.
     """

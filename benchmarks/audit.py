@@ -1,5 +1,5 @@
-"""A benchmark of the time and memory that `gdpo audit` takes: for a million responses in one Parquet file or in one per
-step, and for ten million in many files.
+"""A benchmark of the time and memory that `gdpo audit` takes. It audits a million responses in one Parquet file or in
+one per step, and ten million in many files.
 """
 
 import subprocess
@@ -68,8 +68,15 @@ def run(repeats: int = 3, millions: int = LARGE) -> None:
 
 
 def _measure(path: Path, steps: int, repeats: int) -> dict[str, float]:
-    """Return four medians over `repeats` new processes, each of which audits a log of so many steps: "import_s" and
-    "import_mb", the seconds and MB of the imports; "s", the seconds of the audit; and "peak_mb", the MB at the peak.
+    """Audit a log in new processes, one after the other, and return four medians over these processes.
+
+    "import_s" and "import_mb" are the seconds and MB of the imports, "s" is the seconds of the audit, and "peak_mb" the
+    MB at the peak.
+
+    path: the log.
+    steps: how many steps it has.
+    repeats: how many processes audit it.
+
     Raises RuntimeError if an audit missed some of the responses, or if it did not find that GDPO made the advantages,
     to within 2e-6.
     """
@@ -85,9 +92,11 @@ def _measure(path: Path, steps: int, repeats: int) -> dict[str, float]:
 
 def write_log(folder: Path, steps: int, steps_a_file: int, seed: int = 0) -> tuple[Path, int]:
     """Write a log with TRL's columns to `folder`/completions, with random rewards and GDPO's advantages; return
-    `folder` and `steps`, the number of steps of the log.
+    `folder` and `steps`.
 
+    steps: the number of steps of the log.
     steps_a_file: how many steps one Parquet file holds.
+    seed: the seed of the random rewards.
     """
     completions = folder / "completions"
     completions.mkdir(parents=True)

@@ -39,6 +39,7 @@ async def _join(browser: tuple[asyncio.StreamReader, asyncio.StreamWriter], port
     """Connect a browser to the server at `port`, and carry what they send each other until both have ended.
 
     browser: the reader and the writer of its connection.
+    seconds: by how much each piece is delayed.
     """
     server = await asyncio.open_connection(HOST, port)
     with suppress(asyncio.CancelledError):  # at the end, which is no fault
@@ -53,7 +54,9 @@ async def _carry(source: asyncio.StreamReader, target: asyncio.StreamWriter, sec
     waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
 
     async def read() -> None:
-        """Put each piece that comes into the queue, with the time at which it is due; b"" marks the end."""
+        """Put each piece that comes from the outer function's `source` into its queue `waiting`, with the time at which
+        it is due; b"" marks the end.
+        """
         data = b"?"
         while data:
             try:

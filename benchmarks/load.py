@@ -50,10 +50,11 @@ class Load:
         return quantile(self.ms, 0.95) if self.ms else float("inf")
 
     def cells(self) -> list[str]:
-        """Return the cells of a table's row as texts. First comes the number of flips, which are clicks that flip a
-        mark. Then come the median, the 95th percentile and the largest of their delays in milliseconds, "nan" without
-        flips. Then come the number of visitors who met an error, and the CPU per flip in milliseconds: "n/a" without
-        flips or where it is not known.
+        """Return the cells of a table's row as texts.
+
+        First comes the number of flips, which are clicks that flip a mark. Then come the median, the 95th percentile
+        and the largest of their delays in milliseconds, "nan" without flips. The last two are the number of visitors
+        who met an error, and the CPU per flip in milliseconds. The CPU is "n/a" without flips or where it is not known.
         """
         times = [quantile(self.ms, 0.5), self.p95, max(self.ms)] if self.ms else []
         cpu = "n/a" if self.cpu is None or not self.ms else f"{1000 * self.cpu / len(self.ms):.1f}"
@@ -64,8 +65,8 @@ def run(seconds: int = 20, seed: int = 0) -> None:
     """Start a server, put all loads on it, and print two tables and a line of JSON, which takes some four minutes.
 
     seconds: how long each load lasts.
-    seed: of the random draws, which are the marks to flip, the time at which each visitor begins, and the learning
-        rates.
+    seed: the seed of the random draws: of the marks to flip, of the time at which each visitor begins, and of the
+        learning rates.
     """
     with serve("this page") as server:
         loads, painted, memory, arrival, done = asyncio.run(_loads(server, seconds, seed))
@@ -98,11 +99,15 @@ def run(seconds: int = 20, seed: int = 0) -> None:
 async def _loads(
     server: Server, seconds: float, seed: int
 ) -> tuple[dict[str, Load], list[float], float | None, float | None, int]:
-    """Put all loads on the server, one after the other, each for `seconds`. Return five things.
+    """Put all loads on the server, one after the other, each for `seconds`. Return five things, in this order:
 
-    They are, in this order: the loads by name; a list of the milliseconds until each flip in the browser was drawn; the
-    server's memory in MB with all visitors; the milliseconds of CPU per visitor who arrives; and how often, in all,
-    those who train or upload were answered. Memory and CPU are None where they cannot be measured.
+    - the loads by name;
+    - a list of the milliseconds until each flip in the browser was drawn;
+    - the server's memory in MB with all visitors;
+    - the milliseconds of CPU per visitor who arrives;
+    - how often, in all, the visitors who train or upload were answered.
+
+    Memory and CPU are None where they cannot be measured.
     """
     rng = random.Random(seed)
     await _first_visit(server)
@@ -178,9 +183,12 @@ async def _first_visit(server: Server) -> None:
 
 
 async def flip_marks(server: Server, visitors: list[Visitor], seconds: float, rng: random.Random) -> Load:
-    """Let each of the visitors flip one mark a second, for so many seconds. Return the delays that they saw, how many
-    of them were stopped by an error, and the seconds of the server's CPU.
+    """Let each of the visitors flip one mark a second, for so many seconds.
 
+    Return the delays that they saw, how many of them were stopped by an error, and the seconds of the server's CPU.
+
+    visitors: visitors who have opened the page of the server.
+    seconds: how long they flip.
     rng: draws the marks to flip and when each visitor begins.
     """
     ms: list[float] = []
@@ -188,7 +196,9 @@ async def flip_marks(server: Server, visitors: list[Visitor], seconds: float, rn
     end = start + seconds
 
     async def flips(visitor: Visitor, first: float) -> None:
-        """Let one visitor flip marks, one a second, from the time `first` until the load ends."""
+        """Let one visitor flip marks, one a second, from the time `first` until the load ends. The delays go into `ms`
+        of the outer function.
+        """
         for due in itertools.takewhile(lambda due: due < end, itertools.count(first)):
             await asyncio.sleep(max(0, due - time.perf_counter()))
             if time.perf_counter() > end:
@@ -203,8 +213,9 @@ async def flip_marks(server: Server, visitors: list[Visitor], seconds: float, rn
 
 
 async def _trains(server: Server, until: float, rng: random.Random) -> int:
-    """Let a visitor train until the time `until`, each time with a new learning rate drawn from `rng`, and return how
-    often that was done. The rates are new because the server keeps what it has trained once.
+    """Let a visitor train until the time `until`, and return how often that was done.
+
+    Each training has a new learning rate drawn from `rng`, because the server keeps what it has trained once.
     """
     async with _arrived(server) as visitor:
         await visitor.open("train")
@@ -216,8 +227,10 @@ async def _trains(server: Server, until: float, rng: random.Random) -> int:
 
 
 async def _uploads(server: Server, until: float, log: str) -> int:
-    """Let a visitor upload a log again and again until the time `until`, and wait each time for the audit and then for
-    BETWEEN seconds. Return how often the log was audited.
+    """Let a visitor upload a log again and again until the time `until`. After each upload wait for the audit, and then
+    for BETWEEN seconds.
+
+    Return how often the log was audited.
 
     log: the file in base64.
     """

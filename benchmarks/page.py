@@ -1,5 +1,6 @@
-"""A benchmark of how fast the page opens, beside an empty marimo app: for the first visitor after a start of the server
-and for later ones; also of how much a first visit to the page loads, and how much memory its server takes.
+"""A benchmark of how fast the page opens, beside an empty marimo app: for the first visitor after a start of the
+server, and for later ones. It also measures how much a first visit to the page loads, and how much memory the page's
+server takes.
 """
 
 import asyncio
@@ -59,10 +60,13 @@ def run(repeats: int = REPEATS) -> None:
 
 
 def open_until_shown(running, server: Server, name: str) -> float:
-    """Open a page with an empty cache, and return the time, as time.perf_counter() tells it, at which it shows what it
-    has to show: the bars of the Lab, or the sentence of the empty app.
+    """Open a page with an empty cache, and wait until it shows what it has to show. Return the time at which it did, as
+    time.perf_counter() tells it.
+
+    The page has to show the bars of the Lab, and the empty app its sentence.
 
     running: a browser.
+    server: the server of the page.
     name: a key of SHOWN.
     """
     context = running.new_context(**PAGE)
@@ -98,7 +102,8 @@ def _time(running, server: Server, name: str) -> float:
     """Return the seconds from opening a page until it shows the elements of SHOWN[name].
 
     running: a browser.
-    name: the name of the page.
+    server: the server of the page.
+    name: a key of SHOWN.
     """
     opened = time.perf_counter()
     return open_until_shown(running, server, name) - opened
@@ -116,9 +121,13 @@ def _expect_deflated(event: dict) -> None:
 
 
 def visit(running, server: Server) -> dict:
-    """Open the page in a browser with an empty cache, and return what it receives until no more is requested: "mb", the
-    MB in all; "websocket_mb", the MB of them that come over the websocket, compressed; and "requests", the number of
-    requests over HTTP.
+    """Open the page in a browser with an empty cache, and return what it receives until no more is requested.
+
+    "mb" is the MB in all, and "websocket_mb" the part of them that comes over the websocket, compressed. "requests" is
+    the number of requests over HTTP.
+
+    running: a browser.
+    server: the server of the page.
     """
     context = running.new_context(**PAGE)
     page = context.new_page()
@@ -129,7 +138,9 @@ def visit(running, server: Server) -> dict:
     latest = [time.perf_counter()]
 
     def requested(event):
-        """Note in `asked` and `latest` that a request was sent over HTTP, and when; ignore one of any other kind."""
+        """Note in `asked` and `latest` of the outer function that a request was sent over HTTP, and when. Ignore a
+        request of any other kind.
+        """
         if event["request"]["url"].startswith("http"):
             asked.add(event["requestId"])
             latest[0] = time.perf_counter()
@@ -141,7 +152,9 @@ def visit(running, server: Server) -> dict:
     stream = zlib.compressobj(wbits=-12)
 
     def framed(event):
-        """Note in `frames` how many bytes a message from the server takes on the websocket, where it is compressed."""
+        """Note in `frames` of the outer function how many bytes a message from the server takes on the websocket, where
+        it is compressed.
+        """
         sent = stream.compress(event["response"]["payloadData"].encode()) + stream.flush(zlib.Z_SYNC_FLUSH)
         frames.append(len(sent))
 
@@ -162,9 +175,10 @@ def visit(running, server: Server) -> dict:
 
 
 async def _memory(server: Server) -> tuple[float | None, float | None]:
-    """Return the server's memory in MB with one session and with eleven; None for both where there is no /proc. The
-    number with one session is taken once two looks that are `SETTLED` seconds apart agree, as the server starts more
-    processes after the first page.
+    """Return the server's memory in MB with one session and with eleven; None for both where there is no /proc.
+
+    The number with one session is taken once two looks that are `SETTLED` seconds apart agree, as the server starts
+    more processes after the first page.
     """
     visitors = [Visitor(server.port) for _ in range(11)]
     await visitors[0].arrive()

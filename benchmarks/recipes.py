@@ -40,14 +40,16 @@ VERDICTS = ("certain, right", "certain, wrong", "open", "open, wrong", "nothing"
 class Maker:
     """A way to make the advantages of a log from its rewards.
 
-    framework, method: the framework that writes such a log, and the id of the method in the audit.
+    framework: the framework that writes a log of this kind.
+    method: the id of the method in the audit.
     decoupled: whether each reward is normalised in its group before the rewards are added up.
-    group_eps: what is then added to its std.
-    centre: whose mean is subtracted from a sum: that of its "group", of the "others" in the group, or of the "batch".
-    by: what then divides the sum: "group", the std of the sums in its group; "mean", their mean there; "sums", the std
-        of all sums of the batch; "batch", the std over the batch of the centred sums; "", nothing.
-    eps: what is added to this divisor.
-    ddof: that of every std.
+    centre: whose mean is subtracted from a sum: the mean of its "group", of the "others" in the group, or of the
+        "batch". If `decoupled`, the mean of a group is 0 already.
+    by: what the centred sums are divided by. "group" is the std of the sums in the group, and "mean" their mean there.
+        "sums" is the std of all sums of the batch, and "batch" the std of all its centred sums. "" is nothing.
+    eps: what is added to the std in `by`.
+    group_eps: what is added to the std of a reward that is normalised in its group.
+    ddof: the ddof of these stds.
     after: what is done at the end: "clipped", "whitened", or "factor" if each batch is multiplied by a random number;
         "" for nothing.
     """
@@ -124,8 +126,8 @@ def simulate(maker: Maker, batches: list, weights: np.ndarray, draw: np.random.G
 
     batches: for each batch a list of groups, each (rollouts, rewards).
     weights: (rewards,).
-    draw: draws the bound at which the maker clips all advantages and the factor by which it multiplies those of a
-        batch, if it does so.
+    draw: draws the bound at which the maker clips all advantages, and the factor by which it multiplies the advantages
+        of a batch, if it does so.
     """
     clip = draw.choice([1.0, 1.5, 2.0, 3.0])
     a = np.concatenate([_of_batch(maker, groups, weights.astype(np.float32), draw) for groups in batches])
@@ -198,7 +200,7 @@ class RandomLog:
 
     table: its rows.
     rewards: the names of its rewards.
-    weights: those that made its advantages.
+    weights: the weights that made its advantages.
     about: words that describe it.
     """
 
@@ -211,8 +213,9 @@ class RandomLog:
 def random_log(maker: Maker, draw: np.random.Generator, odd: bool = False) -> RandomLog:
     """Return a random log such as trainers write, with the advantages that `maker` makes of its rewards.
 
-    odd: whether, unlike in most trainers' logs, the advantages may be rounded, the weights may be any numbers of two
-        decimals, groups may have any size from 2 to 16, and there may be few batches.
+    draw: draws all that is random in the log.
+    odd: whether the log may be unlike most trainers' logs. Its advantages may then be rounded, and its weights may be
+        any numbers of two decimals. Its groups may have any size from 2 to 16, and it may have few batches.
     """
     count, batches = int(draw.integers(1, 5)), int(draw.integers(1, 12) if odd else draw.integers(4, 21))
     size, prompts = int(draw.integers(2, 17) if odd else draw.choice([4, 8, 16])), int(draw.integers(2, 9))
@@ -240,10 +243,13 @@ def random_log(maker: Maker, draw: np.random.Generator, odd: bool = False) -> Ra
 def verdict(log: RandomLog, method: str, recipe: Recipe | None) -> str:
     """Return the verdict, one of VERDICTS, on the recipe that was found for a log. It is "nothing" if `recipe` is None.
 
-    The verdict says whether the recipe is certain or open, and whether it is right. It is open if it leaves weights
-    unknown, or tells them only up to a factor. It can only be right if the weights that it tells are those of the log.
-    Besides, its method has to be `method`, which made the log; or the recipe has to reproduce all logged advantages.
+    The verdict says whether the recipe is certain or open, and whether it is right. A recipe is open if it leaves
+    weights unknown, or tells them only up to a factor. It can only be right if the weights that it tells are the
+    weights of the log. Besides, its method has to be `method`, or the recipe has to reproduce all logged advantages.
     For an open recipe the share `MOST` of these advantages is enough.
+
+    method: the method that made the log.
+    recipe: the recipe that was found, or None.
     """
     if recipe is None:
         return "nothing"
@@ -266,6 +272,7 @@ def run(logs: int = 20, seed: int = 0, only: str = "") -> None:
     """Search for the recipes of random logs, and print how often each verdict on what was found fell.
 
     Each log with a wrong verdict is printed first. Then come a table and a line of JSON with the verdicts.
+
     logs: how many logs are made by each recipe.
     seed: the number that fixes their random draws.
     only: a text; a recipe without it in its name is left out.

@@ -20,11 +20,14 @@ def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None
 
 
 def judge(measured: float | None, target: float, unit: str, at_least: bool = False) -> list[str]:
-    """Return three cells of a table: what was measured, the target, and the verdict. The verdict is "ok" or "falls
-    short by" the part of the target that is missing, in percent and at least 1 %. If `measured` is None, the first cell
-    is "n/a" and the third "not measured".
+    """Return three cells of a table: what was measured, the target, and the verdict.
 
-    at_least: whether the target is the lowest value wanted, instead of the highest.
+    The verdict is "ok", or "falls short by" the part of the target that is missing, in percent and at least 1 %. If
+    `measured` is None, the first cell is "n/a" and the third "not measured".
+
+    target: the highest value wanted.
+    unit: the unit of both values.
+    at_least: whether the target is the lowest value wanted instead.
     """
     sign = "≥" if at_least else "≤"
     wanted = f"{sign} {target:g} {unit}".strip()
@@ -36,7 +39,7 @@ def judge(measured: float | None, target: float, unit: str, at_least: bool = Fal
 
 
 def digits(x: float) -> int:
-    """Return with how many decimals to show a number: none from 100 on, one from 10 on, and otherwise two."""
+    """Return how many decimals a number is shown with: none from 100 on, one from 10 on, and otherwise two."""
     return 0 if abs(x) >= 100 else 1 if abs(x) >= 10 else 2
 
 

@@ -1,6 +1,6 @@
 """A benchmark of the time from a click that flips a mark to the redrawn bars. It is measured on the whole page and on
-two toys with the same bars, one in idiomatic marimo and one in Dash, all in turn: first on the machine of the servers,
-and then through a slow network.
+two toys with the same bars, one in idiomatic marimo and one in Dash. The three take turns, first on the machine of the
+servers, and then through a slow network.
 """
 
 import random
@@ -32,8 +32,9 @@ def run(rounds: int = 60, far_rounds: int = 20, seed: int = 0) -> None:
     """Measure the times from a click to the new bars, on this machine and over a slow network, and print them. After
     every toggle, check that the bars are the library's advantages.
 
-    rounds, far_rounds: how many toggles are timed on this machine and over the slow network.
-    seed: of the random choice of the marks to flip.
+    rounds: how many toggles are timed on this machine.
+    far_rounds: how many toggles are timed over the slow network.
+    seed: the seed of the random choice of the marks to flip.
     """
     task = bfcl.load_tasks(ROOT / "data" / "tasks")[0]
     graded = tuple(g.vector for g in bfcl.grade_all(task))
@@ -52,17 +53,18 @@ def run(rounds: int = 60, far_rounds: int = 20, seed: int = 0) -> None:
 def _measure(
     running: Browser, ports: dict[str, int], cpu: dict, graded: tuple, orders: dict, rounds: int, seed: int
 ) -> tuple[dict[str, list[dict[str, float]]], dict[str, float | None]]:
-    """Flip the same marks on all pages in turn. Return two dicts by the name of the page: the times of each toggle, as
-    `flip` returns them, and the milliseconds of CPU that the page's server took per toggle, None where that is not
-    known.
+    """Flip the same marks on all pages in turn, and return two dicts by the name of the page.
 
-    The first WARM_UP toggles are not counted.
+    The first dict has the times of each toggle, as `flip` returns them. The second has the milliseconds of CPU that the
+    page's server took per toggle, None where they are not known. The first WARM_UP toggles are not counted.
+
+    running: a browser.
     ports: by page, the port of its server.
     cpu: by page, a function that returns the seconds of CPU of its server.
     graded: the marks at the beginning.
     orders: by page, the order in which it lists the answers.
     rounds: how many toggles are counted.
-    seed: of the random choice of the marks.
+    seed: the seed of the random choice of the marks.
     """
     flips, states = walk(graded, WARM_UP + rounds, seed)
     pages = {name: open_page(running, f"http://127.0.0.1:{port}/", READERS[name]) for name, port in ports.items()}
@@ -96,10 +98,12 @@ def listed_order(task: bfcl.Task) -> list[int]:
 
 def walk(graded, length: int, seed: int) -> tuple[list[tuple[int, int]], list[tuple]]:
     """Return a random walk of `length` flips as two lists: the mark that each flip turns, as (answer, reward), and the
-    marks of all answers after that flip. Only flips are taken that move some advantage by more than 0.1 under GRPO and
-    under GDPO.
+    marks of all answers after that flip.
+
+    Only flips are taken that move some advantage by more than 0.1 under GRPO and under GDPO.
 
     graded: the marks before the first flip.
+    seed: the seed of the random choice.
     """
     rng = random.Random(seed)
     passed, flips, states = graded, [], []
@@ -116,7 +120,7 @@ def walk(graded, length: int, seed: int) -> tuple[list[tuple[int, int]], list[tu
 
 
 def expected(passed, order: list[int]) -> list[list[float]]:
-    """Return two lists, the advantages of GRPO and those of GDPO.
+    """Return two lists: the advantages of GRPO, and the advantages of GDPO.
 
     passed: the marks of all answers.
     order: the indices of the answers in the order in which a page lists them.
@@ -137,10 +141,13 @@ def open_page(running, url: str, reader: str):
 
 
 def wait_until_shown(page, advantages, name: str, patience: float = 30) -> None:
-    """Wait until the two charts of a page show these advantages, to within 0.02: a list for GRPO and one for GDPO.
-    Raises RuntimeError if they do not within `patience` seconds.
+    """Wait until the two charts of a page show these advantages, to within 0.02.
 
-    name: of the page, for the error.
+    advantages: two lists, one for GRPO and one for GDPO.
+    name: the name of the page, for the error.
+    patience: how many seconds to wait at most.
+
+    Raises RuntimeError if the charts do not show them within `patience` seconds.
     """
     deadline = time.perf_counter() + patience
     while time.perf_counter() < deadline:
@@ -156,11 +163,12 @@ def wait_until_shown(page, advantages, name: str, patience: float = 30) -> None:
 
 
 def flip(page, toggle: int, advantages, name: str) -> dict[str, float]:
-    """Click the mark of index `toggle` on a page, and return three times, in milliseconds from the click: "changed",
-    when both charts show the new advantages; "painted", when the browser has painted them; and "words", when the words
-    below them are there.
+    """Click the mark of index `toggle` on a page, and return three times, in milliseconds from the click.
 
-    advantages: those that the charts have to show after the click.
+    "changed" is when both charts show the new advantages, "painted" when the browser has painted them, and "words" when
+    the words below them are there.
+
+    advantages: the advantages that the charts have to show after the click.
     name: the name of the page, for errors.
 
     Raises RuntimeError if the charts, or the words after them, take more than ten seconds.
@@ -177,9 +185,10 @@ def flip(page, toggle: int, advantages, name: str) -> dict[str, float]:
 
 
 def _per_toggle(after: float | None, before: float | None, rounds: int) -> float | None:
-    """Return the milliseconds of CPU per toggle.
+    """Return the milliseconds of CPU per toggle; None if one of the two readings is None.
 
-    after, before: the seconds of CPU used after and before `rounds` toggles; if one of them is None, so is the result.
+    after, before: the seconds of CPU used after and before the toggles.
+    rounds: how many toggles there were.
     """
     return None if after is None or before is None else 1000 * (after - before) / rounds
 
@@ -188,7 +197,8 @@ def _summary(measured: list[dict[str, float]]) -> dict[str, float]:
     """Return a dict of four times in milliseconds, each counted from the click that flips a mark.
 
     "median" and "p95", the 95th percentile, are of the times until the bars are painted. "changed" is the median time
-    until the charts have changed, and "words" that until the words below the charts are there.
+    until the charts have changed. "words" is the median time until the words below the charts are there.
+
     measured: for each flip, its times under "painted", "changed" and "words", as `flip` returns them.
     """
     painted = [t["painted"] for t in measured]
@@ -199,9 +209,10 @@ def _summary(measured: list[dict[str, float]]) -> dict[str, float]:
 def _print(here: dict, far: dict, used: dict[str, float | None], seed: int) -> None:
     """Print the times, how they stand beside the targets, and a line of JSON.
 
-    here, far: by page, what `flip` returned for each toggle on this machine and over the slow network.
+    here: by page, what `flip` returned for each toggle on this machine.
+    far: by page, what `flip` returned for each toggle over the slow network.
     used: by page, the milliseconds of CPU per toggle on this machine.
-    seed: for the title and the JSON.
+    seed: the seed of the marks, for the title and the JSON.
     """
     tables = {}
     for where, times in (("here", here), (f"{1000 * FAR:.0f} ms away, each way", far)):

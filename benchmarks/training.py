@@ -23,8 +23,8 @@ def run(repeats: int = 7) -> None:
 
     repeats: how often each is measured.
 
-    Raises RuntimeError if the median over seeds of a programme's probabilities is anywhere over 0.05 away from that of
-    gc.train.
+    Raises RuntimeError if a programme learns something else than gc.train: if the medians of their probabilities over
+    seeds are anywhere more than 0.05 apart.
     """
     programmes: dict[str, Callable[[str], np.ndarray]] = {
         "gc.train": lambda method: gc.train(method, START, scale=SCALE).p.numpy(),
@@ -52,8 +52,9 @@ def run(repeats: int = 7) -> None:
 def train(method: str, seeds: int, rng: np.random.Generator) -> np.ndarray:
     """Train a policy of coins in plain NumPy, as `gdpo_core.train` does, and return the probability that each coin
     falls on 1.
-    The probabilities are (seeds, epochs + 1, rewards), those before training first. They begin at START, and a 1 pays
-    SCALE.
+
+    The probabilities are (seeds, epochs + 1, rewards), with the ones before training first. They begin at START, and a
+    1 pays SCALE.
 
     method: one of COMPARED.
     seeds: how many trainings run at once.
@@ -72,10 +73,10 @@ def train(method: str, seeds: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _advantages(method: str, rewards: np.ndarray) -> np.ndarray:
-    """Return the advantages, (seeds, prompts, rollouts), of rewards, (seeds, prompts, rollouts, rewards), scaled to
-    mean 0 and std 1 over all responses of a seed.
+    """Return the advantages, (seeds, prompts, rollouts), scaled to mean 0 and std 1 over all responses of a seed.
 
     method: "gdpo", "grpo", or any other name for GRPO without std.
+    rewards: (seeds, prompts, rollouts, rewards).
     """
     if method == "gdpo":
         centred = rewards - rewards.mean(2, keepdims=True)

@@ -111,7 +111,7 @@ class Visitor:
     async def upload(self, name: str, encoded: str) -> float:
         """Give the chapter Your run a file, and return the seconds until its audit is there.
 
-        name: of the file.
+        name: the name of the file.
         encoded: its content in base64, as the browser sends it.
         """
         return await self.choose({FILES: [[name, encoded]]})
@@ -170,7 +170,7 @@ class Visitor:
 
     def _record(self, message: str) -> bool:
         """Keep what a message says of controls, widgets and drawings, and count it if it says that a run of the cells
-        has ended. Return whether the message was such an end or a new drawing.
+        has ended. Return whether the message was the end of a run or a new drawing.
         """
         if RUN_ENDED in message[:60]:
             self.runs += 1

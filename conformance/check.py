@@ -29,18 +29,22 @@ NO_NUMBERS = (str, bytes, dict, set, frozenset)  # types that hold no numbers, o
 
 
 def load(file: Path = FILE) -> dict:
-    """Return the content of the file as a dict with three keys. "cases" holds the cases, "conventions" the conventions
-    that they are answered under. "ways" holds the ways in which a function may answer, the paper's and known faults;
-    each holds arguments, with which `reference.advantages` answers in this way. Where the file has null, for a missing
-    reward or for an advantage that is NaN, the dict has NaN.
+    """Return the content of the file of cases as a dict with three keys.
+
+    "cases" holds the cases, and "conventions" the conventions under which they are answered. "ways" holds the ways in
+    which a function may answer: the paper's, and known faults. It maps a sentence on each way to the inputs and
+    arguments with which `reference.advantages` answers in this way.
+
+    Where the file has null, for a missing reward or for an advantage that is NaN, the dict has NaN.
     """
     return json.loads(file.read_text(encoding="utf-8").replace("null", "NaN"))
 
 
 def near(found: list[float], expected: list[float], tolerance: float) -> bool:
-    """Return whether two lists of one length hold the same numbers, and NaN at the same places. Two numbers count as
-    the same if they differ by at most the tolerance, or by the tolerance times the size of the expected number if that
-    size is above 1.
+    """Return whether two lists of one length hold the same numbers, and NaN at the same places.
+
+    tolerance: how far apart two numbers may be and still count as the same. If the expected number is above 1 in size,
+        the tolerance is multiplied by this size.
     """
     pairs = zip(found, expected, strict=True)
     return all((isnan(a) and isnan(b)) or abs(a - b) <= tolerance * max(1, abs(b)) for a, b in pairs)
@@ -60,7 +64,7 @@ def run(function: Callable, case: dict) -> list[float] | str:
     """Return the advantages that a function gives for a case, as a list of floats. If the function raises an error, or
     does not give one number per row, return words that say so.
 
-    case: with "rewards", "groups", "weights" and "lengths".
+    case: a case with "rewards", "groups", "weights" and "lengths".
     """
     rows = len(case["rewards"])
     try:
@@ -85,7 +89,7 @@ def run(function: Callable, case: dict) -> list[float] | str:
 def inputs_of(case: dict, changes: dict) -> dict:
     """Return the four inputs of `advantages` by name, for a case as a faulty trainer sees it.
 
-    changes: by the name of an input, what the trainer has in its place: a list, or the name of a change, such as
+    changes: by the name of an input, what the trainer has in its place. It is a list, or the name of a change, such as
         "zeros" for missing rewards that count as 0. Keys of `changes` that name no input are ignored.
     """
     rows, kinds = len(case["groups"]), len(set(case["groups"]))
@@ -100,10 +104,11 @@ def inputs_of(case: dict, changes: dict) -> dict:
 
 
 def fits(found: list[float], case: dict, method: str, changes: dict, how: dict | None = None) -> bool:
-    """Return whether the advantages that a function found for a case are, to within `ALIKE`, those that a known fault
-    would give.
+    """Return whether some advantages are, to within `ALIKE`, the advantages that a known fault would give in a case.
 
-    changes: the fault, as inputs and arguments by name that replace those of `advantages`.
+    found: the advantages that a function found for the case.
+    method: the method asked for.
+    changes: the fault, as inputs and arguments by name that replace the inputs and arguments of `advantages`.
     how: arguments of `advantages` that make the convention to which the fault is added; None for the paper's, which
         needs none.
     """
@@ -113,8 +118,10 @@ def fits(found: list[float], case: dict, method: str, changes: dict, how: dict |
 
 def by_roundoff(function: Callable, case: dict, method: str) -> bool:
     """Return whether the function gives the paper's answer to the case once the case's rewards are rounded to 1024ths,
-    which float32 adds up exactly. False also if rounding would change nothing or make different rewards equal, or if
-    the function gives no numbers for the rounded rewards.
+    which float32 adds up exactly.
+
+    False also if rounding would change nothing or make different rewards equal, or if the function gives no numbers for
+    the rounded rewards.
     """
     rewards = [[x if isnan(x) else round(x * 1024) / 1024 for x in row] for row in case["rewards"]]
     kinds = [[len(set(column)) for column in zip(*rows, strict=True)] for rows in (rewards, case["rewards"])]
@@ -124,11 +131,13 @@ def by_roundoff(function: Callable, case: dict, method: str) -> bool:
 
 
 def says(function: Callable, found: list[float], case: dict, method: str, common: dict) -> str:
-    """Return a sentence on the answer that a function gives in a case: that of the first known way to compute that
-    gives this answer. One such way is the paper's, and the others are faults.
+    """Return a sentence on the answer that a function gives in a case.
 
-    If no known way gives it, the sentence says that the answer has NaN, that the function takes round-off for a std, or
+    It is the sentence of the first known way to compute that gives this answer. One such way is the paper's, and the
+    others are faults. If no known way gives the answer, the sentence says that the answer has NaN where the paper's has
+    none, if it has. If not, it says that the function takes round-off for a std, if it does. In all other cases it says
     how far the answer is from the paper's.
+
     found: the answer.
     case: a case of the file cases.json, whose own ways are tried first.
     method: the method asked for.
@@ -147,18 +156,20 @@ def says(function: Callable, found: list[float], case: dict, method: str, common
 
 
 def off_by(found: list[float], expected: list[float]) -> float:
-    """Return the largest difference between two lists of numbers; NaN if one of them has NaN where the other has
-    not.
+    """Return the largest difference between two lists of numbers; NaN if one of them has NaN where the other has a
+    number.
     """
     pairs = [(a, b) for a, b in zip(found, expected, strict=True) if not (isnan(a) and isnan(b))]
     return max((abs(a - b) for a, b in pairs), key=lambda x: (isnan(x), x), default=0.0)
 
 
 def fault_of(wrong: list[tuple[dict, list[float]]], method: str, data: dict, how: dict) -> tuple[str, int]:
-    """Return the known fault that explains the largest number of wrong answers, and this number; ("", 0) if the number
-    is not above half of the wrong answers, or not above `FEW`.
+    """Return the known fault that explains the largest number of wrong answers, and this number.
+
+    The result is ("", 0) if this number is not above half of the wrong answers, or not above `FEW`.
 
     wrong: the cases that were answered wrongly, each with its answer.
+    method: the method asked for.
     data: what `load` returns.
     how: the arguments of `reference.advantages` that make the convention asked for. Each fault is tried both under this
         convention and under the paper's.
@@ -176,12 +187,14 @@ def wrong_as(
     function: Callable, a: list[float], case: dict, method: str, convention: str, data: dict, fault: str
 ) -> str:
     """Return a sentence that says what is wrong with `a`, a function's answer to a case, which disagrees with the
-    convention. If another eps or round-off explains how far `a` is off, the sentence says so. Otherwise it is `fault`
-    if that explains `a` too, or else what `says` finds.
+    convention.
 
+    If another eps or round-off explains how far `a` is off, the sentence says so. If not, it is `fault` if this fault
+    explains `a` too. In all other cases it rests on what `says` finds.
+
+    data: what `load` returns.
     fault: a sentence on the known fault that explains most of the function's answers that are far off; "" if no fault
         does.
-    data: what `load` returns.
     """
     how, name = data["conventions"][convention]["how"], data["conventions"][convention]["name"]
     name = "the paper" if convention == "paper" else name
@@ -201,8 +214,13 @@ def wrong_as(
 def judge(function: Callable, method: str, convention: str) -> tuple[list[tuple[str, bool, str]], str]:
     """Return two things: the list that `check` returns, and a sentence on the function as a whole.
 
-    The sentence is the first of these that applies: that all cases agree with another convention; that a known fault
-    explains more than half of the cases that are far off; what is wrong in these cases, if they are few. Else it is "".
+    The sentence says the first of these that is true:
+
+    - all cases agree with another convention;
+    - a known fault explains more than half of the cases that are far off, and more than FEW of them;
+    - what is wrong in the cases that are far off, if there are at most FEW.
+
+    Otherwise the sentence is "".
     """
     data, lines = load(), []
     answers = [(case, run(function, case)) for case in data["cases"]]
@@ -243,8 +261,9 @@ def check(function: Callable, method: str, convention: str) -> list[tuple[str, b
 
 
 def main(arguments: list[str]) -> int:
-    """Print a line per case and a summary, and return the exit status: 0 if all cases agree, 1 if some do not, 2 if the
-    function cannot be imported.
+    """Check the function that the arguments name, print a line per case and a summary, and return the exit status.
+
+    The status is 0 if all cases agree, 1 if some do not, and 2 if the function cannot be imported.
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("function", metavar="MODULE:FUNCTION", help="or MODULE:CLASS.METHOD")

@@ -8,9 +8,11 @@ from math import fsum, isnan, nan, sqrt
 def moments(values, ddof, counts):
     """Return the mean and the standard deviation of values.
 
+    Both are NaN if there are no values, or if one is NaN. If the values differ only by round-off, the results are the
+    first value and 0.
+
+    ddof: what is subtracted from the number of values in the standard deviation.
     counts: how often each value counts.
-    ddof: what is subtracted from the number of values in the standard deviation. Both results are NaN if there are no
-        values, or if one is NaN. If the values differ only by round-off, the results are the first value and 0.
     """
     if not values or any(map(isnan, values)):
         return nan, nan
@@ -28,16 +30,17 @@ def advantages(
 ):  # fmt: skip
     """Return a list of advantages, one per row.
 
+    Defaults are the paper's. The arguments that are not described here are fields of a `gdpo_core.Convention`.
+
     rewards: a list of rewards per row, NaN for a missing one.
     groups: the group of each row.
     weights: one per reward.
     lengths: the tokens of each row, which count only if last_step is "tokens".
-
     method: gdpo, grpo, grpo_no_std or grpo_batch_std.
+    last_step: as in a `gdpo_core.Convention`, or "none" for no batch step.
     batch_ddof: the ddof of GDPO's batch step, None for `ddof`.
     std_of: "group", or "batch" if what is normalised in a group is divided by the std over the whole batch.
-    group_eps_to: "std", or "variance" if the eps inside groups is added to the variance. The others are fields of a
-        `gdpo_core.Convention`, save that last_step may also be "none", for no batch step. Defaults are the paper's.
+    group_eps_to: "std", or "variance" if the eps inside groups is added to the variance.
     """
     skips, rows, sum_eps = missing == "skipped", range(len(rewards)), group_eps if grpo_eps is None else grpo_eps
     by_n = ddof if batch_ddof is None else batch_ddof

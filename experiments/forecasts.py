@@ -4,9 +4,10 @@ A row of a plan is a set-up under another method, other weights or a gate. The r
 was started:
 
 - For each set-up, forecasts are made from one log (GRPO, seed 0): from its first 50 steps, and again from its first 25.
-- What came of a row is the mean of a reward over all 150 steps of the row's runs, seeds 0 to 4, less that of the runs
-  as they ran, seeds 0 to 4. A reward is graded from the logged texts as the set-up itself pays it, and counted in parts
-  of the range from what a fail pays to what a pass pays. The reward of noise is not judged: no text earns it.
+- What came of a row is a difference: the mean of a reward over all 150 steps of the row's runs, less its mean in the
+  runs as they ran. Both are over seeds 0 to 4.
+- A reward is graded from the logged texts as the set-up itself pays it. It is counted in parts of the range from what a
+  fail pays to what a pass pays. The reward of noise is not judged: no text earns it.
 - A difference is clear from 0.03 on. A forecast has its sign right if both are above or both below 0. An open forecast,
   which names no difference, does not have it right.
 - The error is the mean distance from what came, over all rewards and rows. It stands beside the error of the guess
@@ -50,12 +51,13 @@ _EVERY = 5  # every fifth step of a course is kept
 
 
 def predict(logs: Path) -> list[dict[str, Any]]:
-    """Return the forecasts for every row of plans.json but those named "as it ran": a dict per row, reward and
+    """Return the forecasts for every row of plans.json but the rows named "as it ran": a dict per row, reward and
     number of steps.
 
-    Forecasts are made from the first 25 steps of a log, and again from its first 50. Beside the keys of `_forecast` a
-    dict has setup and row, the names of the row's set-up and of the row; from_steps, 25 or 50; and reward.
-    logs: the folder with the logs to forecast from, that of a set-up in SETUP/grpo/0.
+    Forecasts are made from the first 25 steps of a log, and again from its first 50. A dict has the keys of `_forecast`
+    and four more: setup, the name of the row's set-up; row, the name of the row; from_steps, 25 or 50; and reward.
+
+    logs: the folder with the logs to forecast from. The log of a set-up is in SETUP/grpo/0.
     """
     rows = [row for row in planned_rows() if row.name != AS_IT_RAN]
     reports = {
@@ -72,7 +74,7 @@ def predict(logs: Path) -> list[dict[str, Any]]:
 def _report(folder: Path, steps: int) -> Any:
     """Return the audit's report on the first steps of a run, with correctness as its primary reward.
 
-    folder: that of the run.
+    folder: the folder of the run.
     steps: how many steps from the first one on.
     """
     files = sorted((folder / "completions").glob("*.parquet"))[:steps]
@@ -84,8 +86,10 @@ def _forecast(report: Any, row: Row) -> Iterator[tuple[str, dict[str, Any]]]:
 
     A forecast is a dict of fields of `RewardForecast`. difference, low and high are in parts of the reward's range, or
     all None if the forecast is open. as_it_ran and forecast are in these parts too, with every fifth step only. speed,
-    speed_error, push and push_as_it_ran are as they are there; why is missing if it is empty.
+    speed_error, push and push_as_it_ran are as in `RewardForecast`. why is missing if it is empty.
+
     report: the audit's report on the log to forecast from.
+    row: the row of plans.json whose method, weights and gate are forecast.
     """
     setup, trained = setup_named(row.setup), row.trained
     gate = None if row.gate is None else {"reward": row.gate[0], "on": row.gate[1]}
@@ -124,9 +128,12 @@ def _grades(prompt: str, text: str) -> Mapping[str, float]:
 
 def rewards_of(setup: Setup, folder: Path) -> pl.DataFrame:
     """Return a table of a run with the columns step, reward and mean: the mean of each reward at each step, in parts of
-    the reward's range. It is graded from the logged texts as the set-up pays it; the noise is left out.
+    the reward's range.
 
-    folder: the run's.
+    The rewards are graded from the logged texts as the set-up pays them; the noise is left out.
+
+    setup: the set-up of the run.
+    folder: the folder of the run.
     """
     texts = pl.concat([pl.read_parquet(path) for path in sorted((folder / "completions").glob("*.parquet"))])
     graded = [_grades(*pair) for pair in texts.select("prompt", "completion").iter_rows()]
@@ -144,9 +151,10 @@ def measure(runs: Path) -> pl.DataFrame:
     """Return a table with the mean of each reward at each step of the runs of plans.json.
 
     The columns are setup, row, seed, step, reward and mean; the mean counts a fail as 0 and a pass as 1, whatever they
-    pay. A row of plans.json is left out unless all its seeds are trained. A reward that is noise alone is always left
+    pay. A row of plans.json is left out if one of its seeds is not trained. A reward that is noise alone is always left
     out.
-    runs: the folder of the runs, in SETUP/ROW/SEED.
+
+    runs: the folder of the runs. A run is in SETUP/ROW/SEED.
     """
     tables = []
     for row in planned_rows():
@@ -160,13 +168,14 @@ def measure(runs: Path) -> pl.DataFrame:
 
 
 def speeds(*folders: Path) -> pl.DataFrame:
-    """Return a table of the speed of each reward of each run, which says how fast the reward follows a push in the
-    first 50 steps, and of the standard error of this speed.
+    """Return a table of the speed of each reward of each run, with the standard error of this speed. The speed says how
+    fast the reward follows a push in the first 50 steps.
 
-    The columns are setup, row, seed, reward, speed and error; a reward whose speed is not known has no line. A run is
-    in SETUP/ROW/SEED or SETUP/METHOD/SEED of a folder, and counts once, from the first folder that has it. The method
-    grpo counts as the row "as it ran", and gdpo as "GDPO". Runs of the rows named "gate" are left out, because their
-    logs hold the gated reward only as the gate leaves it.
+    The columns are setup, row, seed, reward, speed and error; a reward whose speed is not known has no line. A run
+    counts once, from the first folder that has it. The method grpo counts as the row "as it ran", and gdpo as "GDPO".
+    Runs of the rows named "gate" are left out, because their logs hold the gated reward only as the gate leaves it.
+
+    folders: the folders of the runs. A run is in SETUP/ROW/SEED or in SETUP/METHOD/SEED.
     """
     rows: dict[tuple[str, str, int], list[tuple[str, float, float]]] = {}
     for folder in folders:
@@ -184,13 +193,13 @@ def speeds(*folders: Path) -> pl.DataFrame:
 
 
 def what_came(table: pl.DataFrame) -> dict[tuple[str, str, str], float]:
-    """Return what came of each row, by set-up, row and reward: the mean of the reward over all the row's runs and
-    steps, less the mean over the runs of the set-up as it ran.
+    """Return what came of each row, by set-up, row and reward.
 
-    table: what `measure` returns.
-
+    It is the mean of the reward over all the row's runs and steps, less the mean over the runs of the set-up as it ran.
     A set-up as it ran has the row "as it ran" in the table. If the table has none, its runs are taken from
     `data/experiments.parquet`, which were trained earlier.
+
+    table: what `measure` returns.
     """
     key = ("setup", "row", "reward")
     means = {(a, b, c): x for a, b, c, x in table.group_by(*key).agg(pl.col("mean").mean()).iter_rows()}
@@ -207,10 +216,18 @@ def what_came(table: pl.DataFrame) -> dict[tuple[str, str, str], float]:
 def judge(came: Sequence[float], forecasts: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
     """Return a dict that says how good forecasts are, by the rules in the docstring of this module.
 
-    Six of its values are counts: "forecasts", all of them; "open", those without an interval; "clear", those where the
-    difference that came is at least CLEAR in size; "signs", those of the clear ones whose sign was forecast;
-    "intervals", those with an interval; and "held", those whose interval holds what came. Two are mean errors: "error",
-    that of the forecasts, and "of_no_change", that of the guess "nothing changes".
+    Six of its values are counts:
+
+    - "forecasts": all forecasts;
+    - "open": the forecasts without an interval;
+    - "clear": the forecasts where the difference that came is at least CLEAR in size;
+    - "signs": the clear forecasts that have the sign right;
+    - "intervals": the forecasts with an interval;
+    - "held": the forecasts whose interval holds what came.
+
+    Two are mean errors: "error" is the error of the forecasts, and "of_no_change" the error of the guess "nothing
+    changes".
+
     came: the difference that came after each forecast.
     forecasts: each with difference, low and high, which are None if it is open.
     """
@@ -231,8 +248,10 @@ def judge(came: Sequence[float], forecasts: Sequence[Mapping[str, float | None]]
 
 
 def main() -> int:
-    """Run the command and return 0: "predict" writes the forecasts, "measure" writes the tables of runs and of speeds,
-    and "judge" prints how good the forecasts were.
+    """Run the command, and return 0.
+
+    "predict" writes the forecasts, "measure" writes the tables of runs and of speeds, and "judge" prints how good the
+    forecasts were.
     """
     parser = argparse.ArgumentParser(
         prog="python -m experiments.forecasts", description=(__doc__ or "").splitlines()[0]
@@ -258,8 +277,9 @@ def main() -> int:
 
 
 def print_judged(table: pl.DataFrame) -> None:
-    """Print each forecast from 25 steps whose row is in the table, with what came of it, and then how good these
-    forecasts are; after that the same for the forecasts from 50 steps.
+    """Print each forecast whose row is in the table, with what came of it, and then how good these forecasts are.
+
+    The forecasts from 25 steps come first, and then, in the same way, the forecasts from 50 steps.
 
     table: what `measure` returns.
     """

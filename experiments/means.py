@@ -38,7 +38,9 @@ EVERY, SWAPS = 10, 3_000  # the answers of every tenth step are dealt anew, with
 
 def of_table() -> list[dict[str, Any]]:
     """Return a dict for each run in the table of 100 runs, data/experiments.parquet: its setup, method and seed, and
-    how good the bounds on its rewards' shares of the update are, in the figures that `_judge` returns. Runs of a set-up
+    the figures that `_judge` returns.
+
+    The figures say how good the bounds on the shares of the update are that the means alone prove. Runs of a set-up
     with a gate are left out, as the table holds a pass rate there that is not the reward.
     """
     rows = []
@@ -58,6 +60,8 @@ def _scalars_of_rates(setup: Setup, steps: pl.DataFrame) -> Scalars:
 
     The mean of a reward is its pass rate times what a pass pays; for the noise it is the mean in the table. Stds and
     other scalars are NaN, because the table does not have them.
+
+    setup: the set-up of the run.
     steps: the rows that the table has of the run.
     """
     rates = steps.select(setup.names).to_numpy().astype(float)
@@ -75,12 +79,16 @@ def values_of(setup: Setup) -> list[tuple[float, float] | None]:
 
 
 def _judge(exact: np.ndarray, found: Shares, slack: float) -> dict[str, float]:
-    """Return a dict with how good the bounds of a run are: "steps", how many steps were judged; "held", the share of
-    steps at which all bounds hold; "width", the median width of the bounds; "decided_steps", the share of steps at
-    which they decide which reward is the largest; and "decided", 1 if they do so for the mean over the second half of
-    the run, else 0.
+    """Return a dict that says how good the bounds on the shares of a run are. It has five figures:
+
+    - "steps": how many steps were judged;
+    - "held": the share of steps at which all bounds hold;
+    - "width": the median width of the bounds;
+    - "decided_steps": the share of steps at which the bounds decide which reward has the largest share;
+    - "decided": 1 if the means of the bounds over the second half of the run decide this, else 0.
 
     exact: (steps, rewards) the exact shares; a step with a NaN is left out.
+    found: the bounds.
     slack: by how much a bound may be missed.
     """
     there = np.isfinite(exact).all(1)
@@ -103,10 +111,12 @@ def _judge(exact: np.ndarray, found: Shares, slack: float) -> dict[str, float]:
 def scalars_of(rewards: np.ndarray, setup: Setup, method: str) -> Scalars:
     """Return what TRL 1.16 logs of some steps under a method.
 
-    rewards: (steps, groups, rollouts, rewards).
-
     `frac_reward_zero_std`, TRL's share of the groups whose rewards all have one sum, is NaN under GDPO, where TRL takes
     it of the whole batch.
+
+    rewards: (steps, groups, rollouts, rewards).
+    setup: gives the weights of the rewards, and what each of them pays.
+    method: the id of the method.
     """
     steps, groups, size, count = rewards.shape
     flat, total = rewards.reshape(steps, -1, count), rewards @ np.array(setup.reward_weights)
@@ -120,20 +130,25 @@ def exact_shares(rewards: np.ndarray, setup: Setup, method: str) -> np.ndarray:
     """Return each reward's share of the update at each step, (steps, rewards), as the library computes it.
 
     rewards: (steps, groups, rollouts, rewards).
+    setup: gives the weights of the rewards.
+    method: the id of the method.
     """
     options: dict[str, Any] = {"weights": setup.reward_weights, "convention": gc.TRL}
     return np.array([gc.update_share(step, method, **options) for step in rewards])
 
 
 def other_largest(rewards: np.ndarray, weights: Sequence[float], method: str, seed: int) -> bool:
-    """Return whether the answers of a step can be dealt into other groups so that another reward has the largest share
-    of the update, while TRL logs the same numbers.
+    """Return whether other groups of the same answers are found in which another reward has the largest share of the
+    update, while TRL logs the same numbers.
 
-    rewards: (groups, rollouts, rewards). TRL logs means and stds of the batch, which do not depend on the groups. Under
-        any method but GDPO it also logs how many groups are silent, so that this number has to stay. A silent group is
-        one whose advantages are all 0. The search swaps answers at random, so False only means that it found no such
-        groups.
-    seed: of the random draws.
+    All answers are of one step. TRL logs means and stds of the batch, which do not depend on the groups. Under any
+    method but GDPO it also logs how many groups are silent, so that this number has to stay. A silent group is one
+    whose advantages are all 0. The search swaps answers at random, so False only means that it found none.
+
+    rewards: (groups, rollouts, rewards).
+    weights: one per reward.
+    method: the id of the method.
+    seed: the seed of the random swaps.
     """
     sums = [_update_sums(group, np.array(weights), method) for group in rewards]
     shares = _shares(sums)
@@ -144,13 +159,17 @@ def other_largest(rewards: np.ndarray, weights: Sequence[float], method: str, se
 
 
 def _climb(dealt: np.ndarray, sums: list, target: int, weights: np.ndarray, method: str, draw: Any) -> bool:
-    """Return whether random swaps of answers between groups give the reward `target` the largest share of the update.
+    """Return whether random swaps of answers between groups give one reward the largest share of the update.
 
     At most `SWAPS` swaps are tried, one after the other. The lead of the reward is its share less the largest other
     share. A swap is kept only if nothing that TRL logs changes, and if the lead is larger than after the last swap that
-    was kept. The first swap that is kept may leave any lead.
+    was kept. The first swap that is kept may leave any lead. `dealt` and `sums` are changed in place.
+
     dealt: (groups, rollouts, rewards) the rewards of the answers in each group.
-    sums: by group, the pair that `_update_sums` returns. Both are changed in place.
+    sums: by group, the pair that `_update_sums` returns.
+    target: the index of the reward.
+    weights: one per reward.
+    method: the id of the method.
     draw: a random generator of NumPy.
     """
     groups, size, _ = dealt.shape
@@ -177,11 +196,14 @@ def _climb(dealt: np.ndarray, sums: list, target: int, weights: np.ndarray, meth
 
 
 def _update_sums(group: np.ndarray, weights: np.ndarray, method: str) -> tuple[np.ndarray, float]:
-    """Return two sums over one group, with A the advantages and a_k the part of reward k in them: Σ a_k A, (rewards,),
-    and Σ A². Both leave out a factor that all groups of the batch have in common, and under GRPO the eps; both are 0
-    where every advantage is 0.
+    """Return two sums over the answers of one group: Σ a_k A for each reward k, (rewards,), and Σ A².
 
-    group: (rollouts, rewards).
+    A is the advantage of an answer, and a_k the part of reward k in it. Both sums leave out a factor that all groups of
+    the batch have in common, and under GRPO the eps. Both are 0 where every advantage is 0.
+
+    group: (rollouts, rewards) the rewards of the group.
+    weights: one per reward.
+    method: the id of the method.
     """
     x = (group - group.mean(0)) * weights
     if method == "gdpo":
@@ -203,14 +225,21 @@ def _shares(sums: list) -> np.ndarray:
 
 
 def of_run(folder: Path, setup: Setup, ran: str, seed: int) -> list[dict[str, Any]]:
-    """Return a dict for each method of COMPARED: how good the bounds on the shares of the update would be if TRL had
-    logged the run under that method. The method that really trained the run is `ran`.
+    """Return how good the bounds on the shares of the update would be if TRL had logged the run under each method of
+    COMPARED.
 
-    A dict has setup, ran, seed and method, the keys that `_judge` returns, and two more. "same_log" says whether the
-    log is, byte for byte, that of experiments/runs.csv. "dealt" is None unless the method is `ran`. For `ran` every
-    tenth step is looked at: `other_largest` looks for other groups of the same answers, with which TRL would log the
-    same numbers but another reward would have the largest share. "dealt" is the share of steps at which it found some.
-    folder: that of the run.
+    The result is a dict for each method. It has setup, ran, seed and method, the keys that `_judge` returns, and two
+    more:
+
+    - "same_log" says whether the log is, byte for byte, the log that experiments/runs.csv names.
+    - "dealt" is None for any method but `ran`. For `ran` it is the share of steps at which `other_largest` finds other
+      groups of the same answers. With these groups TRL would log the same numbers, but another reward would have the
+      largest share. Only every tenth step is looked at.
+
+    folder: the folder of the run.
+    setup: the set-up of the run.
+    ran: the method that really trained the run.
+    seed: the seed of the run.
     """
     files = sorted((folder / "completions").glob("*.parquet"))
     logged = sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
@@ -232,8 +261,13 @@ def of_run(folder: Path, setup: Setup, ran: str, seed: int) -> list[dict[str, An
 
 
 def of_runs(folder: Path) -> pl.DataFrame:
-    """Return a table of how good the bounds on the shares of the update are: the dicts of `of_run`, a row per dict, for
-    every finished run in a folder of `experiments.train`, rounded to four decimals. Raises InputError if there is none.
+    """Return a table of how good the bounds on the shares of the update are, rounded to four decimals.
+
+    It has a row for each dict that `of_run` returns for the finished runs in a folder.
+
+    folder: a folder of runs that `experiments.train` wrote.
+
+    Raises InputError if there is no finished run.
     """
     rows = []
     for setup in SETUPS:
@@ -279,9 +313,7 @@ def _table(rows: pl.DataFrame, dealt: bool) -> list[str]:
     """Return the lines of a Markdown table with a row per set-up and method, summed up over their runs.
 
     rows: a row per run, with its set-up in the column "setup", its method in "under", and the figures of `_judge`.
-    dealt: whether the table also has the mean of the column "dealt". It holds the share of a run's steps at which, with
-        the same answers in other groups, TRL would log the same numbers though another reward had the largest share of
-        the update.
+    dealt: whether the table also has the mean of the column "dealt", which `of_run` describes.
     """
     heads = ["set-up", "method", "runs", "steps inside", "median width", "steps decided", "runs decided"]
     heads += ["steps that other groups turn"] * dealt
@@ -303,7 +335,11 @@ def _table(rows: pl.DataFrame, dealt: bool) -> list[str]:
 
 
 def _over_steps(rows: pl.DataFrame, name: str) -> float:
-    """Return the mean of a column over runs, each weighted by its number of steps."""
+    """Return the mean of a column over runs, each weighted by its number of steps.
+
+    rows: a row per run, with its number of steps in the column "steps".
+    name: the name of the column.
+    """
     return float(np.average(rows[name], weights=rows["steps"]))
 
 
@@ -331,8 +367,9 @@ def _sentences(rates: pl.DataFrame, ran: pl.DataFrame) -> list[str]:
 
 def main() -> int:
     """Run the command: write experiments/means.csv if a folder of runs is given, then write the tables into
-    docs/means.md, and print them. Returns the exit code: 2 if the folder cannot be used, such as one without a finished
-    run, else 0.
+    docs/means.md, and print them.
+
+    Returns the exit code: 2 if the folder cannot be used, such as one without a finished run, else 0.
     """
     parser = argparse.ArgumentParser(prog="python -m experiments.means", description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=Path, help="folder of the runs of experiments.train")

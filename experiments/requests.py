@@ -21,8 +21,12 @@ Value: TypeAlias = bool | int | float | str
 
 @dataclass(frozen=True)
 class Argument:
-    """A required argument of a function: its name, its documented type, the values that a request may ask for, and, as
-    `enum`, whether the documentation lists these values.
+    """A required argument of a function.
+
+    name: its name.
+    type: its documented type.
+    values: the values that a request may ask for.
+    enum: whether the documentation lists these values.
     """
 
     name: str
@@ -33,8 +37,13 @@ class Argument:
 
 @dataclass(frozen=True)
 class Template:
-    """A kind of request: its words, in which {NAME} stands for the value of the argument NAME, the function that
-    answers it with its two required arguments, and the function's optional argument with its default.
+    """A kind of request.
+
+    words: its words, in which {NAME} stands for the value of the argument NAME.
+    function: the name of the function that answers it.
+    arguments: the two required arguments of the function.
+    optional: the name of the function's optional argument.
+    default: the default of the optional argument.
     """
 
     words: str
@@ -52,8 +61,10 @@ NOTE = ', note=""'  # an optional argument of every function, sent empty
 
 @dataclass(frozen=True)
 class Request:
-    """A request: the number of its template, and the values that it asks for, in the order of the template's
-    arguments.
+    """A request.
+
+    template: the number of its template.
+    values: the values that it asks for, in the order of the template's arguments.
     """
 
     template: int

@@ -21,11 +21,13 @@ PLANS = Path(__file__).parent / "plans.json"
 class Setup:
     """The rewards of a training run.
 
-    graded: what each of three rewards grades, which is also its name.
-    fails, pays: what it pays for an answer that fails and for one that passes.
-    weights: one per reward.
+    name, title: short and long words for the set-up.
+    pays: what each of the three graded rewards pays for an answer that passes.
+    weights: one per graded reward.
     gate: two names, of which the first reward pays only where the second one passes; None for no gate.
     noise: whether there is a fourth reward, random and nearly constant whatever the answer.
+    graded: what each of the three rewards grades, which is also its name.
+    fails: what each of the three rewards pays for an answer that fails.
     """
 
     name: str
@@ -44,8 +46,8 @@ class Setup:
 
     @property
     def reward_weights(self) -> list[float]:
-        """The weights of the rewards, in the order of `names`. If the set-up has noise, the noise weighs 1, unless
-        `weights` has a fourth number for it.
+        """The weights of the rewards, in the order of `names`. If the set-up has noise, the weight of the noise is the
+        fourth number of `weights`, or 1 if there are only three.
         """
         return [*self.weights, 1.0] if self.noise and len(self.weights) == 3 else list(self.weights)
 
@@ -73,10 +75,13 @@ def setup_named(name: str) -> Setup:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of plans.json: the name of a set-up, a title of the row, and the method and the weights with which the
-    set-up is trained.
+    """A row of plans.json.
 
-    gate: as in `Setup`; None means that of the set-up, if it has one.
+    setup: the name of the set-up that is trained.
+    name: the title of the row.
+    method: the method with which the set-up is trained.
+    weights: the weights with which the set-up is trained.
+    gate: as in `Setup`; None means the gate of the set-up, if it has one.
     """
 
     setup: str

@@ -52,7 +52,7 @@ def prompts() -> list[Request]:
 
 
 def reward_functions(setup: Setup, tasks: dict[str, Task], seed: int) -> list[Callable[..., list[float]]]:
-    """Return the reward functions of a set-up as TRL calls them; the name of each function is that of its reward.
+    """Return the reward functions of a set-up as TRL calls them. Each function has the name of its reward.
 
     tasks: the task of each request, by the request's text.
     seed: the seed of the noise, if the set-up has any.
@@ -62,18 +62,20 @@ def reward_functions(setup: Setup, tasks: dict[str, Task], seed: int) -> list[Ca
     def marks(prompt: str, text: str) -> dict[str, float]:
         """Return the grades of an answer, by name.
 
-        prompt: the text of the request.
-        text: that of the answer.
+        The outer function's `tasks` holds the task of the request. The grades are kept in its `known`, from which other
+        reward functions take them.
 
-        `tasks` holds the task of the request. The grades are kept in `known`, from which other reward functions take
-        them.
+        prompt: the text of the request.
+        text: the text of the answer.
         """
         if (prompt, text) not in known:
             known[prompt, text] = grades(tasks[prompt], text)
         return known[prompt, text]
 
     def function_of(k: int) -> Callable[..., list[float]]:
-        """Return the function that TRL calls for the reward with index k: it returns what each completion is paid."""
+        """Return the function that TRL calls for the reward with index k of the outer function's `setup`. That function
+        returns what each completion is paid.
+        """
 
         def reward(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
             return [pay(setup, k, marks(*pair)) for pair in zip(prompts, completions, strict=True)]
@@ -82,8 +84,8 @@ def reward_functions(setup: Setup, tasks: dict[str, Task], seed: int) -> list[Ca
         return reward
 
     def noise(completions: list[str], trainer_state: Any, **_: Any) -> list[float]:
-        """Return a normal random number for each completion. It depends only on the seed, the step and the completion's
-        place.
+        """Return a normal random number for each completion. It depends only on the `seed` of the outer function, the
+        step and the completion's place.
         """
         generator = np.random.default_rng([seed, trainer_state.global_step])
         return generator.normal(NOISE_MEAN, NOISE_STD, len(completions)).tolist()
@@ -103,10 +105,12 @@ def grades(task: Task, text: str) -> dict[str, float]:
 
 
 def pay(setup: Setup, k: int, graded: Mapping[str, float]) -> float:
-    """Return what the reward with index k of a set-up pays for an answer: its `fails` at grade 0, its `pays` at 1.
+    """Return what one reward of a set-up pays for an answer: its `fails` at grade 0, its `pays` at 1.
 
-    graded: the grades of the answer, as `grades` returns them. If the set-up gates this reward, its grade is multiplied
-        by the grade on which the gate depends.
+    If the set-up gates this reward, its grade is multiplied by the grade on which the gate depends.
+
+    k: the index of the reward.
+    graded: the grades of the answer, as `grades` returns them.
     """
     name = setup.graded[k]
     gated = setup.gate is not None and name == setup.gate[0]
@@ -116,7 +120,9 @@ def pay(setup: Setup, k: int, graded: Mapping[str, float]) -> float:
 
 def train(setup: Setup, method: str, seed: int, out: Path, learning_rate: float, steps: int) -> dict[str, Any]:
     """Train one run, whose completions TRL writes to the folder `out`. Return what is to stand in the run's
-    metrics.json: the set-up, method and seed, the seconds, the peak of memory in MB, and what the trainer logged.
+    metrics.json.
+
+    This is the set-up, method and seed, the seconds, the peak of memory in MB, and what the trainer logged.
     """
     import torch
     from datasets import Dataset
@@ -172,9 +178,11 @@ def run_once(
     setup: Setup, method: str, seed: int, folder: Path, learning_rate: float, steps: int, row: str | None = None
 ) -> None:
     """Train one run and write its metrics.json into a folder of its own inside `folder`; do nothing if that file is
-    there already. What an interrupted run left behind is removed first.
+    there already.
 
-    row: for a run that plans.json plans, the name of its row there, which takes the place of the method in the path;
+    What an interrupted run left behind is removed first.
+
+    row: for a run that plans.json plans, the name of its row there, which takes the place of the method in the path.
         None for any other run.
     """
     out = folder / setup.name / (row or method) / str(seed)

@@ -47,11 +47,13 @@ def of_group(rewards: tuple[tuple[float, ...], ...], names: tuple[str, ...], wei
 
 
 def advise(report: AuditReport) -> list[Answer]:
-    """Return a list of answers to what GDPO would change on the rewards of a report, one per respect, such as ties.
+    """Return the answers to what GDPO would change for the rewards of a report: one answer for each respect, such as
+    ties.
 
-    The answer about the push on the primary reward decides, together with its forecast if the report's plan holds one;
-    the other answers explain it. The answers about other pushes and about the order may be missing, as they are without
+    The answer about the push on the primary reward decides, together with its forecast if the report's plan holds one.
+    The other answers explain it. The answers about other pushes and about the order may be missing, as they are without
     a primary reward. A report on a single reward, or on a column that mixes several, gets one answer, which says so.
+
     Raises InputError if the argument is no report.
 
     >>> from gdpo_audit import audit, read_run
@@ -112,8 +114,11 @@ def _push(report: AuditReport) -> Answer:
     """Return the answer about the push on the primary reward. It has a headline where the push alone settles that the
     verdict on GDPO is no or stays open.
 
-    The answer's effect is "unknown" in three cases: without a primary reward, where the report finds that the
-    advantages are upside down, and where GDPO pushes the reward more but the forecast does not exclude a loss.
+    The answer's effect is "unknown" in three cases:
+
+    - no reward is primary;
+    - the report finds that the advantages are upside down;
+    - GDPO pushes the reward more, but the forecast does not exclude a loss.
     """
     first = report.run["primary"]
     if first is None:
@@ -140,12 +145,17 @@ def _push(report: AuditReport) -> Answer:
 
 
 def _with_forecast(report: AuditReport, change: PushChange) -> tuple[str, str, str]:
-    """Return three things about the primary reward: GDPO's effect on the push (a key of EFFECTS), a sentence on what
-    the reward's mean is forecast to do under GDPO, and the headline with which the verdict has to begin.
+    """Return three things about the primary reward: GDPO's effect on the push, a sentence on the forecast, and a
+    headline.
 
-    The effect is read from the sign of `change`. A forecast overrules it in two cases. If the whole interval of the
-    forecast is below 0, the effect is "hurts". If only its lower end is 0 or below, "helps" becomes "unknown". The
-    sentence is empty if there is no forecast. The headline is empty unless the effect is "hurts" or "unknown".
+    The effect, a key of EFFECTS, is read from the sign of `change`. A forecast overrules it in two cases. If the whole
+    interval of the forecast is below 0, the effect is "hurts". If only its lower end is 0 or below, "helps" becomes
+    "unknown".
+
+    The sentence says what the reward's mean is forecast to do under GDPO. It is empty if there is no forecast.
+
+    The headline is what the verdict has to begin with. It is empty for any effect but "hurts" and "unknown".
+
     change: by how much the push on the primary reward changes from another method to GDPO.
     """
     effect = {1: "helps", 0: "nothing", -1: "hurts"}[change.sign]
@@ -163,12 +173,14 @@ def _with_forecast(report: AuditReport, change: PushChange) -> tuple[str, str, s
 
 
 def _forecast(report: AuditReport, change: PushChange) -> ForecastPart | None:
-    """Return the forecast of how the mean of a reward changes when GDPO takes the place of another method; None if the
-    plan of the report holds none.
+    """Return the forecast of how the mean of a reward changes when GDPO takes the place of another method.
 
-    Row 0 of the plan is the run as it was. Of the other rows those count that have GDPO, no gate, and the weights of
-    row 0; the first of them that has a whole forecast of the reward, with three numbers, gives the result. None also if
-    row 0 has another method than `change`, because the forecast is then no comparison with that method.
+    Row 0 of the plan is the run as it was. The forecast is taken from the first later row that has GDPO, no gate, the
+    weights of row 0, and a whole forecast of the reward: its difference and both ends of its interval.
+
+    None if the plan has no row of this kind. None also if row 0 has another method than `change`: the forecast would
+    then be no comparison with that method.
+
     change: names the reward, and the method that GDPO is compared with.
     """
     for row in report.plan[1:]:
@@ -183,9 +195,14 @@ def _forecast(report: AuditReport, change: PushChange) -> ForecastPart | None:
 def _stop(report: AuditReport, change: PushChange) -> str:
     """Return the headline that says why no method serves the primary reward; an empty one where some method may.
 
-    No method serves it in four cases: all weights are 0; its own weight is 0; neither GDPO nor a method that GDPO is
-    compared with gives it a push above 0; or, under each of these methods, more than half of the pairs that differ in
-    it are in the wrong order.
+    The methods are GDPO and the methods that it is compared with (`compared_methods`). None of them serves the reward
+    in four cases:
+
+    - all weights are 0;
+    - the weight of the primary reward is 0;
+    - none of the methods gives the reward a push above 0;
+    - under each of the methods, more than half of the pairs that differ in the reward are in the wrong order.
+
     change: the change of the push on the primary reward.
     """
     name, wrong = change.name, [inversions(report, m) for m in (*compared_methods(report), "gdpo")]

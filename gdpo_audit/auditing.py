@@ -1,9 +1,9 @@
 """The audit of a run: the order in which the tables of its log become facts, findings, a plan and a report."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,7 +12,6 @@ from gdpo_audit.by_column import by_value
 from gdpo_audit.findings.examples import best_groups
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.findings import findings
-from gdpo_audit.findings.impossible import impossible
 from gdpo_audit.findings.plan import plan_of
 from gdpo_audit.findings.residual import residual
 from gdpo_audit.findings.shown import shown
@@ -23,16 +22,16 @@ from gdpo_audit.findings.trials import sample_of
 from gdpo_audit.findings.uncounted import counted
 from gdpo_audit.findings.what_if import compute_what_if, validate_setting, with_every_weighed_reward
 from gdpo_audit.log_details import lengths_in_characters, pays_of_total, texts_of_worst_prompts
-from gdpo_audit.logs.grouping import regroup
-from gdpo_audit.logs.run import Run, spread
+from gdpo_audit.logs.run import Run
 from gdpo_audit.logs.sizes import divisors
-from gdpo_audit.readings import ADDS_UP, SAMPLE, added, another_reading, left_out_reward, share_adding_up
-from gdpo_audit.recipe.after import solve_after
+from gdpo_audit.readings import added, left_out_reward
 from gdpo_audit.recipe.changes import most_common, recipe_of_one_batch, recipes_by_batch
-from gdpo_audit.recipe.recipe import Recipe, compare, tensors_of
+from gdpo_audit.recipe.recipe import Recipe
 from gdpo_audit.recipe.solve import solve
-from gdpo_audit.report.audit_report import AuditReport, report_of
-from gdpo_core._errors import InputError, expect
+from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.parts import report_of
+from gdpo_audit.solving import Wanted, recipe_of_all, reproduces, solved
+from gdpo_core._errors import expect
 from gdpo_core._inputs import ArrayLike, weights_by_name
 from gdpo_core.conventions import COMPARED, NAMES
 from gdpo_core.frameworks import FRAMEWORKS
@@ -43,17 +42,6 @@ _SAMPLE_OF_THE_REST = 20_000
 # Small batches can be equal by chance. A batch counts as repeated if it holds at least so many pairs of responses that
 # differ, or if at least this share of the run's batches equals the batch before.
 _PAIRS, _SHARE = 24, 0.4
-
-
-class Wanted(NamedTuple):
-    """Hold what the caller asks for: weights by the name of the reward, the primary reward or None, and the method.
-
-    The method is the one that was meant to run, as the caller or else the run's configuration says, or None.
-    """
-
-    weights: Mapping[str, float]
-    primary: str | None
-    method: str | None
 
 
 def audit(
@@ -68,10 +56,10 @@ def audit(
     """Audit a run: return a report on what its log shows about the rewards.
 
     weights: {reward: weight}, or one number per reward. A reward without one has the weight that shows in the logged
-        advantages, else that in the log or in a configuration file beside it, else 1.
-    primary: the name of the reward that matters most; None: no reward does.
-    asked: the method that was meant to run, a key of `gdpo_core.conventions.NAMES` such as grpo or gdpo; by default the
-        one of the run's configuration or of its trainer, if that is known.
+        advantages. If none shows, it has the weight in the log or in a configuration file beside it, else 1.
+    primary: the name of the reward that matters most; None if no reward does.
+    asked: the method that was meant to run: a key of `gdpo_core.conventions.NAMES`, such as grpo or gdpo. By default it
+        is the method of the run's configuration or of its trainer, if that is known.
     what_if: the arguments of `AuditReport.what_if`, as a dict; the whole run is then computed under this setting too.
     engine: a function that is called as `map` is, to apply another function to each part of the log.
 
@@ -100,10 +88,11 @@ def gather(
     asked: str | None = None,
     engine: Mapped = map,
 ) -> Facts:
-    """Return the facts of a run, on which its findings and its report rest; arguments and errors are those of `audit`.
+    """Return the facts of a run, on which its findings and its report rest. It has the arguments and the errors of
+    `audit`.
 
-    Rewards that do not count, such as those of weight 0, are left out. They stay if without them it would change
-    whether the advantages are reproduced. The facts hold all that findings need of the log.
+    The facts hold all that findings need of the log. Rewards that do not count, such as a reward of weight 0, are left
+    out. They stay if leaving them out would change whether the advantages are reproduced.
     """
     expect(isinstance(run, Run), "run", "what gdpo_audit.read_run returns", type(run).__name__)
     expect(callable(engine), "engine", "a function that is called as map is", repr(engine))
@@ -119,7 +108,7 @@ def gather(
             break
         facts = replace(of_fewer, with_all=_for_a_what_if(of_all))
     unknown = facts.reproduced is False and facts.recipe is None
-    left_out = left_out_reward(facts.run, partial(_recipe_of_all, Wanted({}, None, None))) if unknown else None
+    left_out = left_out_reward(facts.run, partial(recipe_of_all, Wanted({}, None, None))) if unknown else None
     facts = replace(facts, by=by_value(facts), left_out_reward=left_out, examples=best_groups(facts))
     return replace(
         facts,
@@ -133,14 +122,15 @@ def gather(
 def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
     """Return the facts of a run with all of its rewards.
 
-    wanted: what was asked for.
-    engine: applies a function to each part of the log, as `map` does.
+    The recipe of the advantages is solved, and the batches are summed up under it. Where the weights change, each batch
+    is summed up under the recipe of that batch. Where no known method made the advantages, the batches are summed up
+    under the weights that the advantages show, if they show any. Batches that an evaluation or another method made are
+    set apart.
 
-    The recipe of the advantages is solved, and the batches are summed up under it; where the weights change, under one
-    recipe per batch. Where no known method made the advantages, the batches are summed up under the weights that the
-    advantages show, if they show any. Batches that an evaluation or another method made are set apart.
+    wanted: what the caller asks for.
+    engine: applies a function to each part of the log, as `map` does.
     """
-    run, sample, recipe = _solved(run, wanted)
+    run, sample, recipe = solved(run, wanted)
 
     def under(basis: Basis) -> Facts:
         return _facts_of_summary(run, summarise_all(run.tables(), basis, engine), basis, wanted, sample)
@@ -165,17 +155,19 @@ def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
 
 
 def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
-    """Return the facts of a run whose advantages no known method makes, with what the log shows of them all the same.
-    `by_themselves` is what shows without any recipe. If that includes no weights, `added` is a column of which a
-    multiple was added to the advantages of a method, or None. Without such a column, `pattern` is any other regularity,
-    or None.
+    """Return the facts of a run whose advantages no known method makes, with what the log shows of the advantages all
+    the same.
+
+    The facts get up to three members. `by_themselves` is what the advantages show without any recipe. If that includes
+    no weights, `added` is the column of which a multiple was added to the advantages of a method, or None. If there is
+    no column of this kind, `pattern` is any other regularity, or None.
 
     wanted: what the caller asks for.
     """
     by_themselves = shown(sample_of(f), f.rewards)
     if by_themselves.weights is not None:
         return replace(f, by_themselves=by_themselves)
-    column_added = added(f.run, partial(_recipe_of_all, wanted))
+    column_added = added(f.run, partial(recipe_of_all, wanted))
     pattern = residual(sample_of(f), f.rewards) if column_added is None else None
     return replace(f, by_themselves=by_themselves, added=column_added, pattern=pattern)
 
@@ -183,8 +175,9 @@ def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
 def _recipes_of(f: Facts) -> dict[int, Recipe]:
     """Return the recipe of each batch, by the number of the batch, if the weights change during the run; else {}.
 
-    It is {} also if the run has no recipe, if the log lacks a reward, or if recipes with other weights make less than
-    three quarters of the batches that the run's recipe does not make. Batches that lack rows do not count among these.
+    The weights count as changing if recipes with other weights make at least three quarters of the batches that the
+    run's recipe does not make. Batches that lack rows do not count among these. {} also if the run has no recipe, or if
+    the log lacks a reward.
     """
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or not wrong.any() or f.lacks_a_reward:
@@ -196,8 +189,11 @@ def _recipes_of(f: Facts) -> dict[int, Recipe]:
 def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
     """Return what the sums of a run are computed with: weights, convention, primary reward and recipe.
 
-    recipe: that of the advantages, which gives the weights and the convention. If it is None, the weights are those of
-        the log or 1, and the convention is the framework's. Weights that the caller asks for replace any others.
+    Weights that the caller asks for replace any others.
+
+    wanted: what the caller asks for.
+    recipe: the recipe of the advantages, which gives the weights and the convention. If it is None, the weights are the
+        ones in the log, or 1, and the convention is the framework's.
     """
     made = run.weights or {} if recipe is None else dict(zip(run.rewards, recipe.weights, strict=True))
     method = wanted.method if wanted.method in COMPARED else "grpo"
@@ -211,116 +207,6 @@ def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
     )
 
 
-# --- what made the advantages -----------------------------------------------------------------------------------------
-
-
-def _solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | None]:
-    """Return the run, a sample of its tables, and the recipe found for the sample, which need not make all of its
-    advantages; None for no recipe. The run is returned in other groups, or read in another way, where only that gives
-    the logged advantages.
-    """
-    sample = run.sample
-    recipe = _recipe(run, sample, wanted)
-    if not run.has_advantage or (recipe is not None and not _groups_are_others(run, sample, recipe)):
-        return run, sample, recipe
-    for regrouped_run in (regroup(run, size) for size in run.other_sizes if recipe is None):
-        sample_regrouped = regrouped_run.sample
-        if (in_blocks := _recipe(regrouped_run, sample_regrouped, wanted)) is not None:
-            return regrouped_run, sample_regrouped, in_blocks
-
-    if recipe is None and recipe_of_one_batch(run, sample) is not None:
-        return run, sample, None
-
-    if (reading := another_reading(run, partial(_recipe_of_all, wanted))) is not None:
-        return reading
-    if recipe is None or not _most_batches(recipe, sample, run.rewards):
-        hint = [wanted.weights.get(name, 1.0) for name in run.rewards]
-        if (changed := solve_after(spread(sample, SAMPLE), run.rewards, run.framework, hint)) is not None:
-            return run, sample, changed
-    return run, sample, recipe or _recipe_without_impossible_groups(run, sample, wanted)
-
-
-def _recipe_of_all(wanted: Wanted, run: Run, sample: list[pl.DataFrame]) -> Recipe | None:
-    """Return the recipe that makes every advantage of a sample; None where there is none that makes them all."""
-    recipe = _recipe(run, sample, wanted._replace(weights=_of_rewards(wanted.weights, run)))
-    return recipe if recipe is not None and _reproduces(recipe, sample, run.rewards) else None
-
-
-def _of_rewards(weights: Mapping[str, float], run: Run) -> dict[str, float]:
-    """Return only those of the weights whose names are rewards of the run."""
-    return {name: w for name, w in weights.items() if name in run.rewards}
-
-
-def _groups_are_others(run: Run, sample: list[pl.DataFrame], recipe: Recipe) -> bool:
-    """Return whether the log may name other groups than those in which its advantages were made.
-
-    It may if the recipe misses some advantages of the sample, and one more thing holds: the advantages add up to 0 in
-    too few groups (`ADDS_UP`), or the recipe misses some advantages in more than half of the batches.
-    """
-    if _reproduces(recipe, sample, run.rewards):
-        return False
-    return share_adding_up(sample) < ADDS_UP or not _most_batches(recipe, sample, run.rewards)
-
-
-def _most_batches(recipe: Recipe, sample: Sequence[pl.DataFrame], rewards: Sequence[str]) -> bool:
-    """Return whether a recipe makes all advantages of at least half of the batches in a sample."""
-    right = batches = 0
-    for log in (tensors_of(table, rewards) for table in sample):
-        comparison = compare(log, recipe)
-        wrong = log.batch_of_response[comparison.error > comparison.allowed].unique()
-        right, batches = right + log.batches - len(wrong), batches + log.batches
-    return 2 * right >= batches
-
-
-def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
-    """Return the recipe of the advantages in a sample, or None where none is found. If the method that was meant to run
-    makes all of these advantages too, the recipe names that method.
-    """
-    known = {**(run.weights or {}), **wanted.weights}
-    hint = [known.get(name, 1.0) for name in run.rewards] if known.keys() & set(run.rewards) else None
-    recipe = solve(sample, run.rewards, run.framework, hint)
-    if recipe is None or wanted.method in (None, recipe.method):
-        return recipe
-    intended = replace(recipe, method=wanted.method)
-    try:
-        return intended if _reproduces(intended, sample, run.rewards) else recipe
-    except InputError:  # the method needs lengths that are not logged
-        return recipe
-
-
-def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
-    """Return the recipe solved without impossible groups: groups of n in which an advantage is larger than √(n − 1).
-
-    wanted: the caller's weights and method.
-
-    None if there is no such group, if such groups hold more than half of the advantages, or if no recipe makes all
-    advantages that are possible.
-    """
-    a = pl.col("advantage").fill_nan(None)
-    large = a.abs().max().over("group") > (pl.len().over("group") - 1).sqrt() * (1 + 1e-6)
-    kept = [table.with_columns(advantage=pl.when(~large).then(a).fill_null(float("nan"))) for table in sample]
-    left, logged = (sum(int(table["advantage"].is_not_nan().sum()) for table in tables) for tables in (kept, sample))
-    if not logged / 2 <= left < logged or (recipe := _recipe(run, kept, wanted)) is None:
-        return None
-    return recipe if _reproduces(recipe, sample, run.rewards, but_impossible=True) else None
-
-
-def _reproduces(
-    recipe: Recipe, tables: Iterable[pl.DataFrame], rewards: Sequence[str], but_impossible: bool = False
-) -> bool:
-    """Return whether a recipe makes all logged advantages in `tables`.
-
-    rewards: the names of the rewards.
-    but_impossible: leave out advantages that no rewards can make.
-    """
-    for log in (tensors_of(table, rewards) for table in tables):
-        c = compare(log, recipe)
-        wrong = c.error > c.allowed
-        if bool((wrong & ~impossible(log, recipe, c) if but_impossible else wrong).any()):
-            return False
-    return True
-
-
 # --- the facts --------------------------------------------------------------------------------------------------------
 
 
@@ -329,8 +215,13 @@ def _facts_of_summary(
 ) -> Facts:
     """Return the facts of a run, from its summary.
 
-    sample: becomes the `tables` of the facts. A last batch that was logged twice counts once; all other batches that
-        repeat the rows of the one before become `repeated_batches`.
+    A last batch that was logged twice counts once. All other batches that repeat the rows of the batch before them
+    become `repeated_batches`.
+
+    summary: the sums over the batches of the run.
+    basis: what these sums were computed with.
+    wanted: what the caller asks for.
+    sample: becomes the `tables` of the facts.
     """
     batches = summary.batches
     # TRL logs its last table to trackers twice, so the second of the two does not count.
@@ -353,8 +244,10 @@ def _facts_of_summary(
 
 
 def _repeats_the_one_before(batches: Sums[Array]) -> Array:
-    """Return (batches,) whether each batch repeats the rows of the batch before it. A batch in which no two responses
-    differ never counts as repeated, and one with few different pairs only where many batches are repeated.
+    """Return (batches,) whether each batch repeats the rows of the batch before it.
+
+    A batch in which no two responses differ never counts as repeated. A batch with few pairs of different responses
+    counts as repeated only where many batches are.
     """
     # Batches in which nothing differs are equal even if neither of them repeats the other.
     differs = batches.different_pairs > 0
@@ -366,8 +259,12 @@ def _repeats_the_one_before(batches: Sums[Array]) -> Array:
 def _without_foreign_batches(f: Facts) -> Facts:
     """Return the facts without the batches that an evaluation wrote over, or that another recipe made.
 
-    These batches become `overwritten_batches`. The facts stay as they are if there is no recipe, if the log lacks a
-    reward, if the recipe makes every batch of which all rows are logged, or if no cause is found where it does not.
+    These batches become `overwritten_batches`. The facts stay as they are in four cases:
+
+    - there is no recipe;
+    - the log lacks a reward;
+    - the recipe makes every batch of which all rows are logged;
+    - no cause is found for the batches that the recipe does not make.
     """
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or f.lacks_a_reward or not wrong.any():
@@ -386,7 +283,7 @@ def _without_foreign_batches(f: Facts) -> Facts:
     if (size := _smaller_groups(f, tables)) is not None:
         return replace(kept, size_of_evaluations=size)
     recipe = solve(sample, f.rewards, f.run.framework)
-    if recipe is None or not _reproduces(recipe, (table for table in tables if len(table)), f.rewards):
+    if recipe is None or not reproduces(recipe, (table for table in tables if len(table)), f.rewards):
         return f
     return replace(kept, recipe_of_the_rest=recipe)
 
@@ -394,9 +291,11 @@ def _without_foreign_batches(f: Facts) -> Facts:
 def _smaller_groups(f: Facts, tables: Sequence[pl.DataFrame]) -> int | None:
     """Return the largest group size below the run's own with which the recipe makes all advantages in `tables`.
 
-    Only sizes that divide the run's own are tried. None where no size fits, where there is no recipe, and where the
-    groups of the run have no fixed size or a column names them.
-    tables: the rows of batches that may come from an evaluation, whose groups may be smaller than those of the run.
+    Only sizes that divide the run's own are tried. None where no size fits, and where there is no recipe. None also
+    where the groups of the run have no fixed size, and where a column names them.
+
+    tables: the rows of batches that may come from an evaluation, whose groups may be smaller than the groups of the
+        run.
     """
     size, recipe = f.run.group_size, f.recipe
     if size is None or recipe is None or f.run.grouped_by_column:
@@ -405,6 +304,6 @@ def _smaller_groups(f: Facts, tables: Sequence[pl.DataFrame]) -> int | None:
     for smaller in divisors(size)[-2::-1]:
         block = pl.int_range(pl.len()).over("batch") // smaller
         in_blocks = [table.with_columns(pl.struct("batch", block).rle_id().alias("group")) for table in tables]
-        if _reproduces(recipe, in_blocks, f.rewards):
+        if reproduces(recipe, in_blocks, f.rewards):
             return smaller
     return None

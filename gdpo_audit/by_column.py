@@ -23,10 +23,13 @@ def by_value(f: Facts) -> tuple[ValueFacts, ...]:
     """Return the facts of each value of the column `f.run.by`, in the natural order of the values; a missing value
     comes last.
 
-    Only the `VALUES` values with the most groups have facts of their own; all rarer ones follow at the end, taken
-    together. () where no column was chosen. The facts of a value are of the responses that have it, with advantages
-    that were computed for their whole batches. The log is read twice. Where a column varies inside a group, InputError
-    is raised if the caller asked for the column; if it was chosen by default, the result is ().
+    Only the `VALUES` values with the most groups have facts of their own. All rarer values come after them, taken
+    together. The facts of a value are of the responses that have it, with advantages that were computed for their whole
+    batches. The log is read twice.
+
+    () where no column was chosen, and where a column that was chosen by default varies inside a group.
+
+    Raises InputError where a column that the caller asked for varies inside a group.
     """
     values = None
     with suppress(InputError) if f.run.by_default else nullcontext():
@@ -48,7 +51,7 @@ def by_value(f: Facts) -> tuple[ValueFacts, ...]:
 
 
 def _values(run: Run) -> pl.DataFrame:
-    """Return a table of the values of the column `run.by`, those with the most groups first.
+    """Return a table of the values of the column `run.by`, the values with the most groups first.
 
     Its columns are key (a hash of the value), value (its first `LONGEST` characters), and len, the number of groups.
     Raises InputError where the responses of one group have several values.

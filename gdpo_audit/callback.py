@@ -24,9 +24,9 @@ class AuditCallback(TrainerCallback):
     """A callback that audits the last logged steps every few steps, and logs figures of the audit as `audit/…`.
 
     `report` is the report of the last audit. While the trainer runs, that is an audit of the last steps, so that it
-    shows when a reward becomes constant; after training it is one of the whole run. In the names of the metrics, NAME
-    is a reward. METHOD is the method that made the advantages. Where the log does not show that method, it is the one
-    that was asked for, or else grpo:
+    shows when a reward becomes constant; after training it is an audit of the whole run. In the names of the metrics,
+    NAME is a reward. METHOD is the method that made the advantages. Where the log does not show this method, METHOD is
+    the method that was asked for, or grpo if none was:
 
         audit/update_share/METHOD/NAME   the reward's share of the update
         audit/push/NAME                  how much the update raises the reward, from -1 to 1
@@ -35,14 +35,16 @@ class AuditCallback(TrainerCallback):
         audit/silent_groups/METHOD       the share of the groups in which every advantage is 0
         audit/inversions/METHOD          of the pairs that differ in the primary reward, the share in the wrong order
 
-    A metric for which the log has no value is left out.
+    A metric for which the log has no value is left out. No fault of an audit stops the trainer. When a second audit in
+    a row fails, the logger `gdpo_audit` warns of it.
 
     trainer: the trainer through whose logger the metrics go, to wherever it reports. Without one they are added to the
-        logs of the step, which callbacks that come later see, and to the log_history of the trainer's state.
+        logs of the step, which callbacks that come later see. They are also added to the log_history of the trainer's
+        state.
     path: the log; by default the trainer's output_dir, into which it writes with log_completions=True.
     every: the number of logged steps from one audit to the next, which is also the number of steps in each audit.
-    weights, primary, asked: as in `audit`; named: further arguments of `read_run`.
-    No fault of an audit stops the trainer. When a second audit in a row fails, the logger `gdpo_audit` warns of it.
+    weights, primary, asked: as in `audit`.
+    named: further arguments of `read_run`.
 
         trainer = GRPOTrainer(..., args=GRPOConfig(log_completions=True, ...))
         trainer.add_callback(AuditCallback(trainer, primary="correctness"))
@@ -81,8 +83,8 @@ class AuditCallback(TrainerCallback):
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Audit the last steps once more, now that all rows are written, and then audit the whole run.
 
-        The metrics of the last steps are logged if there is a trainer; those of the whole run are not. `report` is then
-        the report of the whole run.
+        The metrics of the last steps are logged if there is a trainer. The metrics of the whole run are not logged.
+        `report` is then the report of the whole run.
         """
         if getattr(state, "is_world_process_zero", True):
             self._audit(args, state, None, self.every)
@@ -91,9 +93,12 @@ class AuditCallback(TrainerCallback):
     def _audit(self, args: Any, state: Any, logs: dict[str, Any] | None, last: int | None) -> None:
         """Audit the last logged steps, or the whole run if `last` is None, and keep the report.
 
+        A fault is not raised; the second one in a row becomes a warning of the logger `gdpo_audit`.
+
+        args: the trainer's arguments, whose output_dir is the log if the callback has no path.
+        state: the state of the training.
+        logs: the trainer's logs of the present step, None after training.
         last: how many steps to audit. If it is given, the metrics of the report are logged as well (see `_show`).
-        logs: the trainer's logs of the present step, None after training. A fault is not raised; the second one in a
-            row becomes a warning of the logger `gdpo_audit`.
         """
         metrics = None
         try:
@@ -117,8 +122,9 @@ class AuditCallback(TrainerCallback):
         """Hand the metrics to the trainer's logger. If the callback has no trainer, add them to `logs` and to the last
         entry of the state's log_history; if `logs` is None too, do nothing.
 
-        logs: what the trainer logs at this step.
+        metrics: the metrics by name.
         state: the state of the training, which may lack a history.
+        logs: what the trainer logs at this step.
         """
         if self.trainer is not None:
             # This is the log() of the base class: that of TRL's trainers writes the table of completions once more.
@@ -134,8 +140,8 @@ class AuditCallback(TrainerCallback):
 
 
 def metrics_of(report: AuditReport) -> dict[str, float]:
-    """Return the figures of a report as the metrics that `AuditCallback` logs, by name, without those that have no
-    value.
+    """Return the figures of a report as the metrics that `AuditCallback` logs, by name. Figures without a value are
+    left out.
     """
     method = shown_method(report)[0] or "grpo"
     metrics: dict[str, float | None] = {}

@@ -2,12 +2,11 @@
 declares.
 """
 
-import json
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,12 +21,13 @@ from gdpo_audit.findings.finding import SEVERITIES
 from gdpo_audit.findings.findings import IDS
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.logs.unpack import format_suffix
+from gdpo_audit.output_files import Options, as_json, expect_spared, targets_of, write
 from gdpo_audit.report import comparison_document, document, terminal
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.sample import score_sample
 from gdpo_audit.typed_responses import numbers_of, rewards_and_prompts
 from gdpo_audit.watch import follow
-from gdpo_core._errors import InputError, expect, reason
+from gdpo_core._errors import InputError, expect
 from gdpo_core._json import jsonable
 from gdpo_core._parse import parse_count, parse_named, parse_setting, parse_steps, parse_weights
 from gdpo_core._words import count, listing, one_line
@@ -36,8 +36,6 @@ from gdpo_core.conventions import COMPARED
 from gdpo_core.frameworks import CONVENTIONS
 from gdpo_core.steps import Explanation, explain
 from gdpo_core.ties import collapse
-
-Options = Mapping[str, Any]
 
 
 def _key(name: str) -> str:
@@ -49,8 +47,10 @@ def _key(name: str) -> str:
 
 
 def run_explain(options: Options) -> None:
-    """Print every number of the computation that `gdpo explain` asks for; with --html, also write the board of the
-    responses to a file. Raises InputError.
+    """Print every number of the computation that `gdpo explain` asks for. With --html, also write the board of the
+    responses to a file.
+
+    Raises InputError.
     """
     rewards, prompts = rewards_and_prompts(options["responses"])
     method, convention = _key(options["method"]), _key(options["convention"])
@@ -72,11 +72,13 @@ def run_explain(options: Options) -> None:
 def _write_board(file: Path, rewards: list[list[float]], prompts: list[int], explanation: Explanation) -> None:
     """Write the board (`gdpo_core.board.Board`) of some responses as an HTML file.
 
+    file: the path of the file.
+    rewards: a list of rewards per response.
     prompts: the number of each response's prompt.
     explanation: gives weights, lengths, method and convention.
 
-    Raises InputError if there are several prompts, if a reward is missing, if the convention needs lengths and there
-    are none, if the file cannot be written, and if the extra `board` is not installed.
+    Raises InputError if there are several prompts, or if a reward is missing. Raises it too if the convention needs
+    lengths and there are none, if the file cannot be written, and if the extra `board` is not installed.
     """
     many, missing = max(prompts), any(x != x for row in rewards for x in row)
     expect(many == 1, "--html", "the responses of one prompt", f"those of {many}")
@@ -98,14 +100,17 @@ def _write_board(file: Path, rewards: list[list[float]], prompts: list[int], exp
         method=explanation.method if explanation.method != "grpo" else "gdpo",
         primary="reward 1",
     )
-    _write(_targets({"html": file, "json_": None}), {"html": board.to_html()})
+    write(targets_of({"html": file, "json_": None}), {"html": board.to_html()})
 
 
 def _ties(e: Explanation, prompts: Sequence[int]) -> list[list[int]]:
     """Return a list for each tie: the indices of the responses to one prompt that share an advantage though their
     rewards differ.
 
-    prompts: the number of the prompt of each response. A response whose advantage is NaN is in no tie.
+    A response whose advantage is NaN is in no tie.
+
+    e: the computation, with its rewards.
+    prompts: the number of the prompt of each response.
     """
     c = collapse(e.rewards, e.method, weights=e.weights, groups=prompts, lengths=e.lengths, convention=e.convention)
     shared: dict[tuple[int, int], list[int]] = {}
@@ -118,9 +123,11 @@ def _ties(e: Explanation, prompts: Sequence[int]) -> list[list[int]]:
 
 
 def run_audit(options: Options, printing: Callable[[], AbstractContextManager[None]]) -> int:
-    """Print and write the reports of runs; return 1 where one holds a finding of --fail-on, else 0. Raises InputError.
+    """Print and write the reports of runs; return 1 where one holds a finding of --fail-on, else 0.
 
     printing: returns the context in which the reports are printed.
+
+    Raises InputError.
     """
     failing = _parse_fail_on(options["fail_on"])
     groups = options["groups"]
@@ -129,7 +136,7 @@ def run_audit(options: Options, printing: Callable[[], AbstractContextManager[No
     shown, paths, engine = int(groups or 0), options["paths"], options["engine"]
     expect(engine in ("local", "ray"), "--engine", "local or ray", repr(engine))
     only_json = options["json_"] == Path("-")
-    targets = _targets(options)
+    targets = targets_of(options)
     read_args, audit_args = _read_args(options), _audit_args(options)
     if options["watch"]:
         expect("what_if" not in audit_args, "--watch", "no --what-if beside it", "one")
@@ -139,7 +146,7 @@ def run_audit(options: Options, printing: Callable[[], AbstractContextManager[No
     else:
         reports = _audit_runs(_runs(paths), audit_args, read_args, targets, engine)
     text = _json(reports, shown)
-    _write(targets, {"json": text, "html": document(reports) if "html" in targets else ""})
+    write(targets, {"json": text, "html": document(reports) if "html" in targets else ""})
     status = _status(reports, failing)
     with printing():
         if only_json:
@@ -167,8 +174,9 @@ def _read_args(options: Options) -> dict[str, Any]:
 
 
 def _columns(text: str | None) -> dict[str, str] | None:
-    """Return {what a column holds: its name} from a text such as "step=it,advantage=adv"; None for None. Raises
-    InputError for a text in another form, or if it says twice which column holds the same thing.
+    """Return {what a column holds: its name} from a text such as "step=it,advantage=adv"; None for None.
+
+    Raises InputError for a text in another form, or if it says twice which column holds the same thing.
 
     >>> _columns("step=it, length=tokens")
     {'step': 'it', 'length': 'tokens'}
@@ -198,6 +206,7 @@ def _audit_args(options: Options) -> dict[str, Any]:
 
 def _parse_fail_on(texts: Sequence[str] | None) -> frozenset[str]:
     """Return the severities and ids of findings in texts such as "warning,reward-dead"; a severity adds graver ones.
+
     Raises InputError for any other word.
 
     >>> sorted(_parse_fail_on(["warning,reward-dead", "conflict"])), _parse_fail_on(None)
@@ -213,7 +222,13 @@ def _parse_fail_on(texts: Sequence[str] | None) -> frozenset[str]:
 
 
 def _status(reports: Sequence[AuditReport], failing: frozenset[str]) -> int:
-    """Return 1 if a report has findings of these severities or ids, and print their ids on stderr; else return 0."""
+    """Return 1 if a report has findings of these severities or ids, and print a line on stderr for each such report;
+    else return 0.
+
+    The line names the path of the log and the ids of these findings.
+
+    failing: the severities and ids that --fail-on names.
+    """
     status = 0
     for report in reports:
         ids = dict.fromkeys(f.id for f in report.findings if not failing.isdisjoint((f.id, f.severity)))
@@ -228,9 +243,9 @@ def _audit_runs(
 ) -> list[AuditReport]:
     """Return a report for each run.
 
-    runs: the paths of each.
-
-    audit_args, read_args: arguments of `audit` and `read_run`.
+    runs: for each run, the paths of its files.
+    audit_args: arguments of `audit`, by name.
+    read_args: arguments of `read_run`, by name.
     targets: the files that will be written, by option.
     engine: local or ray.
 
@@ -249,20 +264,12 @@ def _audit_runs(
             Console(stderr=True).status(Text(f"reading {one_line(paths[0])} …")),
         ):
             run = read_run(path, **read_args)
-            _expect_spared(targets, run.files, "the log")
+            expect_spared(targets, run.files, "the log")
             weights = audit_args["weights"] or {}
             all_zero = weights.keys() >= set(run.rewards) and not any(weights.values())
             expect(not all_zero, "weight", "one that is not 0", "0 for every reward")
             reports.append(audit(run, engine=mapped, **audit_args))
     return reports
-
-
-def _real(name: str) -> str:
-    """Return the real path of a file, so that two names of one file compare equal.
-
-    name: in UTF-8, as a run spells the names of its files, whatever the locale is.
-    """
-    return os.path.realpath(os.fsdecode(name.encode("utf-8", "surrogateescape")))
 
 
 def _runs(paths: Sequence[str]) -> list[list[str]]:
@@ -291,8 +298,10 @@ def _runs(paths: Sequence[str]) -> list[list[str]]:
 def _name_in_errors(paths: Sequence[str], several: bool) -> Iterator[None]:
     """Make errors of bad input that are raised inside this context begin with the first of a run's paths.
 
-    several: whether there are other runs; if not, only errors about the log's rewards or lengths are changed. An
-        OSError, as of a path that a reader cannot open, becomes an InputError that begins so too.
+    An OSError, as of a path that a reader cannot open, becomes an InputError that begins with it too.
+
+    paths: the paths of the run.
+    several: whether there are other runs; if not, only errors about the log's rewards or lengths are changed.
     """
     try:
         yield
@@ -306,75 +315,23 @@ def _name_in_errors(paths: Sequence[str], several: bool) -> Iterator[None]:
         raise InputError(f"{paths[0]}: expected the log of a run, got {type(error).__name__}: {first}") from None
 
 
-# --- what is written -------------------------------------------------------------------------------------------------
-
-
-def _targets(options: Options) -> dict[str, Path]:
-    """Return the path of each file to write, by its option, html or json; "-" for json, which is no file, is left out.
-    Raises InputError for the path of a directory, for a file in a directory that does not exist, and for a file that
-    both options name.
-    """
-    given = {"html": options["html"], "json": None if options["json_"] == Path("-") else options["json_"]}
-    targets = {option: path for option, path in given.items() if path is not None}
-    for option, path in targets.items():
-        fits = str(path) != "-" and os.path.isdir(path.parent) and not os.path.isdir(path)  # Path.is_dir may raise
-        expect(fits, option, "a file in a directory that exists", repr(str(path)))
-    real = {option: _real(str(path)) for option, path in targets.items() if str(path) != os.devnull}
-    expect(len({*real.values()}) == len(real), "json", "another file than that of --html", repr(str(options["json_"])))
-    return targets
-
-
-def _expect_spared(targets: Mapping[str, Path], files: Sequence[str], what: str) -> None:
-    """Raise InputError if a file to write, in `targets` by its option, is among `files`.
-
-    what: words for `files`.
-    """
-    for option, target in targets.items():
-        expect(_real(str(target)) not in map(_real, files), option, f"another file than {what}", repr(str(target)))
-
-
-def _write(targets: Mapping[str, Path], texts: Mapping[str, str]) -> None:
-    """Write the text of each option to its file. Raises InputError.
-
-    The text is first written beside the file and then moved into its place, so that an old file stays whole if the disk
-    is full. A device, such as /dev/stdout, is written to directly.
-    """
-    for option, path in targets.items():
-        real = beside = path
-        try:
-            real = path.resolve()
-            # A device is written to directly, as no file could take its place.
-            beside = real.with_name(f".{real.name}.part") if real.is_file() or not real.exists() else real
-            beside.write_bytes(texts[option].encode("utf-8", errors="replace"))
-            beside.replace(real)
-        except (OSError, RuntimeError) as error:  # links that lead to themselves raise RuntimeError
-            if beside != real:
-                with suppress(OSError):
-                    beside.unlink()
-            got = f"{str(path)!r} ({getattr(error, 'strerror', None) or reason(error)})"
-            raise InputError(f"{option}: expected a file that can be written, got {got}") from None
-
-
 def _json(reports: Sequence[AuditReport], groups: int) -> str:
     """Return the JSON of one report, or of several together.
 
     groups: the most groups of each finding in it.
     """
     dicts = [report.to_dict(groups) for report in reports]
-    return _dump(dicts[0] if len(dicts) == 1 else {"schema": 1, "runs": dicts})
-
-
-def _dump(value: Mapping[str, Any]) -> str:
-    """Return a mapping as JSON with indents, as a text that ends with a line break."""
-    return json.dumps(value, indent=2, allow_nan=False) + "\n"
+    return as_json(dicts[0] if len(dicts) == 1 else {"schema": 1, "runs": dicts})
 
 
 # --- gdpo compare ----------------------------------------------------------------------------------------------------
 
 
 def run_compare(options: Options) -> None:
-    """Print and write what changed from one run to another, or from several to those of --with. Raises InputError."""
-    runs, compared_with, targets = options["runs"], options["with_"], _targets(options)
+    """Print and write what changed from one run to another, or from several runs to the runs of --with. Raises
+    InputError.
+    """
+    runs, compared_with, targets = options["runs"], options["with_"], targets_of(options)
     wanted = "two runs, A B, or several of each kind, A1 A2 --with B1 --with B2"
     expect(len(runs) == 2 or bool(compared_with), "compare", wanted, count(len(runs), "run"))
     first, second = (runs, compared_with) if compared_with else (runs[:1], runs[1:])
@@ -383,8 +340,8 @@ def run_compare(options: Options) -> None:
     each = [[path] for path in (*first, *second)]
     reports = _audit_runs(each, _audit_args(options), _read_args(options), targets, "local")
     difference = changes(reports[: len(first)], reports[len(first) :])
-    text = _dump(difference.to_dict())
-    _write(targets, {"json": text, "html": comparison_document(difference)})
+    text = as_json(difference.to_dict())
+    write(targets, {"json": text, "html": comparison_document(difference)})
     if options["json_"] == Path("-"):
         sys.stdout.write(text)
     else:
@@ -395,20 +352,21 @@ def run_compare(options: Options) -> None:
 
 
 def run_check(options: Options, printing: Callable[[], AbstractContextManager[None]]) -> int:
-    """Print what a configuration will run and write it to files; return the exit status. With --log, the pushes and the
-    shares of the rewards in that log are added.
+    """Print what a configuration will run and write it to files; return the exit status.
 
-    The status is 1 if --strict is given and a trap of the configuration is an error, else 0.
+    With --log, the pushes and the shares of the rewards in that log are added. The status is 1 if --strict is given and
+    a trap of the configuration is an error, else 0.
+
     printing: returns the context in which all this is printed.
 
     Raises InputError.
     """
-    targets = _targets({"html": None, "json_": options["json_"]})
+    targets = targets_of({"html": None, "json_": options["json_"]})
     check = check_config(options["configurations"], options["trainer"])
-    _expect_spared(targets, check.files, "the configuration")
+    expect_spared(targets, check.files, "the configuration")
     sample = None if options["log"] is None else score_sample(check, read_run(options["log"]))
-    text = _dump(check.to_dict() | {"sample": jsonable(asdict(sample)) if sample else None})
-    _write(targets, {"json": text})
+    text = as_json(check.to_dict() | {"sample": jsonable(asdict(sample)) if sample else None})
+    write(targets, {"json": text})
     with printing():
         if options["json_"] == Path("-"):
             sys.stdout.write(text)

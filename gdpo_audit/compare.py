@@ -77,8 +77,9 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
 
 
 def _speeds(runs: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
-    """Return the speed at which each reward follows a push, over all runs together; () where one of the logs, such as
-    one that is too short, tells no speeds.
+    """Return the speed at which each reward follows a push, over all runs together.
+
+    () where one of the logs tells no speeds, as when it is too short.
     """
     try:
         return pooled_speeds(runs)
@@ -89,13 +90,14 @@ def _speeds(runs: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
 def _columns(
     both: Sequence[str], method_a: str, method_b: str, runs: Sequence[AuditReport]
 ) -> Iterator[tuple[str, str | None, str, str]]:
-    """Yield the figures in which the runs A and B are compared, each as a tuple of four: the figure's name, its reward,
-    and the names of its columns in the tables of steps of A and of B.
+    """Yield the figures in which the runs A and B are compared, each as a tuple of four names.
 
-    The reward is None for a figure of all rewards together, such as ties.
+    The four are the figure, its reward, its column in the tables of steps of A, and its column in the tables of steps
+    of B. The reward is None for a figure of all rewards together, such as ties.
+
     both: the rewards that all runs have.
     method_a, method_b: the methods of A and of B.
-    runs: all reports; ties, shares and pushes are left out unless every report tells them.
+    runs: all reports; ties, shares and pushes are left out if one report does not tell them.
     """
     for figure, what in (("mean", MEAN), ("constant groups", DEAD)):
         yield from ((figure, name, column(what, name), column(what, name)) for name in both)
@@ -109,8 +111,8 @@ def _columns(
 
 
 def _how_made(*sides: Sequence[AuditReport]) -> tuple[HowMade, ...]:
-    """Return the things in which the runs of two sides were made differently: of each thing its name, and its value on
-    either side.
+    """Return the things in which the runs of two sides were made differently: the name of each thing, and its value on
+    each side.
 
     Where the runs of one side differ from each other, all of their values are named.
     """
@@ -127,8 +129,10 @@ def _names(side: Sequence[AuditReport]) -> list[str]:
 def _method_of(side: Sequence[AuditReport]) -> str:
     """Return the method under which the figures of one side are computed.
 
-    It is the method that its runs had; where the logs do not show it, the one that was asked for, or else GRPO. Raises
-    InputError where the runs had several.
+    It is the method that its runs had. Where the logs do not show it, it is the method that was asked for, or GRPO if
+    none was.
+
+    Raises InputError where the runs had several methods.
     """
     methods = dict.fromkeys(shown_method(report)[0] or "grpo" for report in side)
     first, got = side[0].source["path"], f"{listing(NAMES[m] for m in methods)}"
@@ -141,7 +145,8 @@ def _comparable_rows(tables: Sequence[pl.DataFrame]) -> tuple[Sequence[pl.DataFr
 
     Rows can be compared if each step has one row and all runs share at least half of the steps of the shortest run. The
     rows of the shared steps are then returned in one order.
-    tables: the steps of each run.
+
+    tables: for each run, its table of steps.
     """
     keys = ["step", "step_last"]
     ambiguous = any(table.select(keys).is_duplicated().any() for table in tables)
@@ -167,10 +172,12 @@ def _mean(values: Array) -> float | None:
 def _change(figure: str, reward: str | None, a: Array, b: Array, paired: bool, runs: bool = False) -> Change:
     """Return the difference of the means of two series, b less a, with its interval.
 
+    The difference is None where a series has no number, and the interval is None where a series has too few.
+
     figure, reward: what the series are of.
+    a, b: the two series of numbers, NaN for a missing one.
     paired: whether they are compared number by number, so that a number counts only if both series have it.
-    runs: whether each number is of a whole run; else the numbers are of steps, in order. The difference is None where a
-        series has no number, the interval where it has too few.
+    runs: whether each number is of a whole run; else the numbers are of steps, in order.
 
     >>> c = _change("mean", "x", np.array([1.0, 2.0, 3.0]), np.array([2.0, 3.5, 3.5]), True)
     >>> c.difference, round(c.low, 3), round(c.high, 3)

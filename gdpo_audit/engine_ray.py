@@ -17,12 +17,14 @@ def audit_on_ray(path: Any, *, framework: str | None = None, what_if: Any = None
     """Return the report of `audit(read_run(path))`, computed by the workers of a Ray cluster.
 
     Where this process is connected to no cluster, one is started on this machine.
+
+    path: as in `read_run`.
     framework: as in `read_run`.
     what_if: as in `audit`.
-    named: further arguments of either.
+    named: further arguments of `read_run` or of `audit`.
 
-    Raises InputError where these two do, if Ray is not installed, and if Ray fails, as where the worker of one part of
-    the log has died for the third time.
+    Raises InputError where `read_run` or `audit` raises it, if Ray is not installed, and if Ray fails. Ray fails, for
+    instance, if the worker of one part of the log has died for the third time.
     """
     engine = ray_engine()  # raises before the log is read in vain
     mine = {name: named.pop(name) for name in ("weights", "primary", "asked") if name in named}
@@ -47,12 +49,14 @@ def _ray() -> Any:
 
 
 def map_on_ray(function: Callable[[Any], Any], tables: Iterable[Any]) -> Iterator[Any]:
-    """Yield what a function returns for each of some tables, the parts of a log, in their order, as `map` does; Ray's
-    workers compute it.
+    """Yield what a function returns for each of some tables, in their order, as `map` does; Ray's workers compute it.
 
-    Where this process is connected to no cluster, one is started on this machine. Raises what the function itself
-    raises. Raises InputError if Ray is not installed, or if it fails, as where the worker of one part has died for the
-    third time.
+    Where this process is connected to no cluster, one is started on this machine.
+
+    tables: the parts of a log.
+
+    Raises what the function itself raises. Raises InputError if Ray is not installed, or if it fails. Ray fails, for
+    instance, if the worker of one part has died for the third time.
     """
     ray = _ray()
     try:

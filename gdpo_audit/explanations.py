@@ -1,5 +1,6 @@
-"""Answers to what GDPO changes besides the push on the primary reward: the order of pairs, the shares of the update,
-ties, constant rewards, conflicts and noise. These changes explain that of the push.
+"""Answers on what GDPO changes besides the push on the primary reward: the order of pairs, the shares of the update,
+ties, constant rewards, conflicts and noise. Each answer has an effect, a title and a sentence. They explain why the
+push changes.
 """
 
 from collections.abc import Mapping
@@ -43,13 +44,15 @@ class Answer:
 def held(report: AuditReport, better: int) -> str:
     """Return GDPO's effect, a key of EFFECTS, in respect of one figure of a report, such as its ties.
 
-    better: how GDPO changes the figure: 1 for better, -1 for worse, 0 for no change.
+    Without a change of the figure the effect is "nothing". Otherwise it depends on how GDPO moves the push on the
+    primary reward:
 
-    Without a change the effect is "nothing". Else it depends on how GDPO moves the push on the primary reward:
-    the push rises: a better figure "helps"; a worse one is "mixed", as it may be worth it;
-    the push stays: a better figure changes "nothing"; a worse one "hurts";
-    the push falls: a better figure is "mixed"; a worse one "hurts";
-    the push is not known, as without a primary reward: both are "mixed".
+    - The push rises: a better figure "helps"; a worse figure is "mixed", as it may be worth it.
+    - The push stays: a better figure changes "nothing"; a worse figure "hurts".
+    - The push falls: a better figure is "mixed"; a worse figure "hurts".
+    - The push is not known, as without a primary reward: the effect is "mixed".
+
+    better: how GDPO changes the figure: 1 for better, -1 for worse, 0 for no change.
     """
     change = change_of_primary(report)
     if change is None:
@@ -101,8 +104,10 @@ def order(report: AuditReport) -> Answer | None:
 
 def _not_followed(report: AuditReport, effect: str, differs: bool) -> str:
     """Return the sentence that says whether the push on the primary reward rises, stays or falls, and that training
-    goes by the push. An answer gets this sentence if GDPO changes the answer's figure, and yet the answer's effect is
-    neither "helps" nor "hurts". The text is empty for any other answer, and where the push is not known.
+    goes by the push.
+
+    An answer gets this sentence if GDPO changes the answer's figure, and yet the answer's effect is neither "helps" nor
+    "hurts". The text is empty for any other answer, and where the push is not known.
 
     effect: the answer's effect, a key of EFFECTS.
     differs: whether GDPO changes the figure by as much as the check counts as a change.
@@ -189,7 +194,9 @@ def constant(report: AuditReport) -> Answer:
 
 
 def conflict(report: AuditReport) -> Answer:
-    """Return the answer that two rewards pull against each other inside groups, or else that no two do so strongly."""
+    """Return the answer about conflict: that two rewards pull against each other inside groups, or that no two do so
+    strongly.
+    """
     if evidence := evidence_of(report, "conflict"):
         (a, b), correlation = cast(list[str], evidence["rewards"]), signed(cast(float, evidence["correlation"]))
         sentence = (
@@ -206,7 +213,9 @@ def conflict(report: AuditReport) -> Answer:
 
 
 def noise(report: AuditReport) -> Answer:
-    """Return the answer that GDPO amplifies the noise of a nearly constant reward, or that no reward is so constant."""
+    """Return the answer about noise: that GDPO amplifies the noise of a nearly constant reward, or that no reward is so
+    constant.
+    """
     title = "Nearly constant rewards"
     if evidence := evidence_of(report, "reward-noise"):
         share = percent(cast(float, evidence["faint_groups"]))

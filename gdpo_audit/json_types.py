@@ -110,8 +110,8 @@ class MethodPart(TypedDict):
     tied_pairs: of the pairs in a group with different reward vectors, the share with one advantage.
     levels: the mean number of distinct advantages in a group whose reward vectors differ.
     silent_groups: the share of all groups in which every advantage is 0.
-    inversions: of the pairs in a group that differ in the primary reward, the share in which the response with less of
-        it gets the larger advantage.
+    inversions: of the pairs in a group that differ in the primary reward, the share in the wrong order. In such a pair
+        the response with less of the reward gets the larger advantage.
     """
 
     groups_with_ties: MaybeNaN
@@ -131,8 +131,9 @@ class WorstPromptPart(TypedDict):
 
 
 class PromptsPart(TypedDict):
-    """The prompts of a run over all of its steps, and how many of them had only silent groups, in which every advantage
-    is 0 under the run's method.
+    """The prompts of a run over all of its steps, and how many of them had only silent groups.
+
+    In a silent group every advantage is 0 under the run's method.
     """
 
     prompts: int
@@ -173,9 +174,13 @@ class ForecastPart(TypedDict):
 class StepPart(TypedDict):
     """One step of a run, or a few steps together where the run has more than 200.
 
-    The further members are numbers or null. By reward they are mean:NAME, std:NAME, missing:NAME (how many responses
-    lack it) and dead:NAME (the share of groups in which it is constant); by method ties:METHOD and silent:METHOD
-    (shares of groups); by both share:METHOD:NAME and push:METHOD:NAME; by two rewards correlation:NAME:NAME.
+    The further members are numbers or null:
+
+    - by reward: mean:NAME, std:NAME, missing:NAME (how many responses lack it), and dead:NAME (the share of groups in
+      which it is constant);
+    - by method: ties:METHOD and silent:METHOD, which are shares of groups;
+    - by method and reward: share:METHOD:NAME and push:METHOD:NAME;
+    - by two rewards: correlation:NAME:NAME.
     """
 
     step: int
@@ -185,7 +190,9 @@ class StepPart(TypedDict):
 
 
 class ByRewardPart(TypedDict):
-    """The figures of one reward in some groups of a run: those with one value of a column, or with its rare values."""
+    """The figures of one reward in the groups with one value of a column, or in the groups with its rare values
+    together.
+    """
 
     name: str
     mean: float | None

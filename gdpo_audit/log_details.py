@@ -21,8 +21,8 @@ CHARACTERS_OF = 200_000
 def pays_of_total(run: Run) -> list[float]:
     """Return what each reward behind a logged total may pay when it is passed, if the log holds only the total.
 
-    The numbers are a guess, all above 0, the largest first. Empty where the log holds each reward, or where no two to
-    five such numbers explain exactly the totals that occur.
+    The numbers are a guess, all above 0, the largest first. Empty where the log holds each reward. Empty also where no
+    set of two to five numbers explains exactly the totals that occur.
     """
     if not run.total_only:
         return []
@@ -30,11 +30,14 @@ def pays_of_total(run: Run) -> list[float]:
 
 
 def texts_of_worst_prompts(f: Facts) -> pl.DataFrame | None:
-    """Return a table with the texts of the prompts that wasted most responses in silent groups, in which every
-    advantage is 0; it has at most ten rows, in the order of the log, and none if no response was wasted.
+    """Return a table with the texts of the prompts that wasted most responses in silent groups, in the order of the
+    log.
 
-    The columns are `_place`, which says where in the log the first response to the prompt stands, and `text`, the start
-    of the prompt. None where the log has no prompts, or where it is not known which groups were silent.
+    In a silent group every advantage is 0. The table has at most ten rows, and none if no response was wasted. The
+    columns are `_place`, which says where in the log the first response to the prompt stands, and `text`, the start of
+    the prompt.
+
+    None where the log has no prompts, or where it is not known which groups were silent.
     """
     prompts = visited_prompts(f)
     if prompts is None:
@@ -50,8 +53,8 @@ def texts_of_worst_prompts(f: Facts) -> pl.DataFrame | None:
 def lengths_in_characters(f: Facts) -> LengthSums[Array] | None:
     """Return the sums over the lengths of completions in characters, for each batch of `f.batches`.
 
-    None where the log holds lengths in tokens, where it holds no texts of completions, or where it holds more responses
-    than `CHARACTERS_OF`.
+    None where the log holds lengths in tokens, where it holds no texts of completions, and where it holds more
+    responses than `CHARACTERS_OF`.
     """
     if f.run.has_length or "length" not in f.run.extracts or f.totals.responses > CHARACTERS_OF:
         return None

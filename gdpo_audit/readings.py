@@ -33,11 +33,12 @@ Solve = Callable[[Run, list[pl.DataFrame]], Recipe | None]  # returns the recipe
 
 def another_reading(run: Run, solve: Solve) -> Reading | None:
     """Read the log of a run in other ways until a known method makes all advantages of a sample. Return the run so
-    read, the sample and the recipe of the sample's advantages.
+    read, the sample, and the recipe of the sample's advantages.
 
-    None where there is no such reading, where no advantage among the log's first rows differs from 0, or where the log
-    cannot be read again. A reading with several rewards does not count if its recipe shows none of their weights.
-    solve: a function that returns the recipe that makes every advantage in a sample of a run, or None.
+    A reading with several rewards does not count if its recipe shows none of their weights. None if no reading counts,
+    if no advantage among the log's first rows differs from 0, or if the log cannot be read again.
+
+    solve: a function of a run and a sample of it, which returns the recipe that makes every advantage there, or None.
     """
     if run._read_with is None or run._source.clues is None:
         return None
@@ -58,8 +59,8 @@ def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
     """Return the first column that has to be a reward although it was not read as one, with a recipe; or None.
 
     If the column is read as one more reward, this recipe makes all logged advantages of a sample. The log then shows
-    all weights, and the column's is not 0. The result is None if there is no such column, or if the run cannot be read
-    once more.
+    all weights, and the column's is not 0. None if there is no such column, or if the run cannot be read once more.
+
     solve: a function of a run and a sample of it, which returns the recipe that makes every advantage there, or None.
     """
     for name in _not_read(run) if run._read_with else ():
@@ -76,7 +77,8 @@ def added(run: Run, solve: Solve) -> Added | None:
 
     Only columns that were not read as rewards are tried. The result holds the column, the multiple, and the recipe of
     the advantages without it; None where there is no such column.
-    solve: a function that returns the recipe that makes every advantage in a sample of a run, or None.
+
+    solve: a function of a run and a sample of it, which returns the recipe that makes every advantage there, or None.
     """
     for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):
@@ -88,8 +90,10 @@ def added(run: Run, solve: Solve) -> Added | None:
 
 
 def share_adding_up(sample: list[pl.DataFrame]) -> float:
-    """Return the share of groups in a sample whose logged advantages add up to 0, but for round-off, among the groups
-    with an advantage other than 0; 0 if too few groups have one. A missing advantage counts as 0.
+    """Return the share of groups in a sample whose logged advantages add up to 0, but for round-off.
+
+    Only groups with an advantage other than 0 count. The result is 0 if too few groups have one. A missing advantage
+    counts as 0.
     """
     table = pl.concat(sample)
     group = np.unique(table["group"].to_numpy(), return_inverse=True)[1]
@@ -100,8 +104,8 @@ def _readings(run: Run, clues: Clues) -> Iterator[Callable[[], Run]]:
     """Yield functions, each of which reads the log in another way and returns the run so read; the likeliest come
     first.
 
-    clues: some rows of the log, with two kinds of columns: those that may tell groups apart, and those that may be
-        masks, which say what rows to leave out.
+    clues: some rows of the log, with two kinds of columns. Columns of the first kind may tell groups apart. Columns of
+        the second kind may be masks, which say what rows to leave out.
     """
     for name in _clocks(run):
         yield partial(_in_steps_of, run, name)
@@ -119,7 +123,7 @@ def _readings(run: Run, clues: Clues) -> Iterator[Callable[[], Run]]:
 
 
 def _not_read(run: Run) -> tuple[str, ...]:
-    """Return the columns that may be rewards though they were not read as such.
+    """Return the columns that may be rewards though they were not read as rewards.
 
     They are the first `LEFT_OUT` columns that were left out, and the column of the lengths, if there is one.
     """
@@ -140,7 +144,7 @@ def _clocks(run: Run) -> list[str]:
 
 
 def _in_steps_of(run: Run, name: str) -> Run:
-    """Return the run read with the steps that a column numbers, and with an issue that says so."""
+    """Return the run read with the steps that the column `name` numbers, and with an issue that says so."""
     reread = _read_with(run, columns={"step": name})
     return replace(reread, issues=(*reread.issues, LogIssue("steps-found", {"column": name})))
 
@@ -148,9 +152,11 @@ def _in_steps_of(run: Run, name: str) -> Run:
 def _masked(run: Run, mask: Mask, clues: Clues) -> Run:
     """Return the run as it is read with a mask, and with an issue that tells of the mask.
 
-    A mask leaves out some rows of the log: the whole rows, or only their advantages. `mask` has to name a column. A
-    reward is left out too if it only repeats the mask: it is equal to the mask's column in every row looked at, or
-    differs from it in every such row.
+    A mask leaves out some rows of the log: the whole rows, or only their advantages. A reward is left out too if it
+    only repeats the mask. It repeats the mask if it is equal to the mask's column in all rows looked at, or differs
+    from the column in all of them.
+
+    mask: the mask, which has to name a column.
     clues: the rows looked at, with the columns of the log that hold 0 and 1.
     """
     masking = clues.flags[f"{mask.column}"]
@@ -177,17 +183,18 @@ def _without_zeros(run: Run, counts: bool) -> Run:
 
 
 def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: Recipe) -> Run:
-    """Return the run with more details in its issue "masked", on what the rows have in common that a mask leaves out.
-    Only an issue whose "column" is None gets them, as where rows are left out because their advantage is 0; a run
-    without one is unchanged. The details are:
+    """Return the run with more details in its issue "masked": what the rows that a mask leaves out have in common.
 
-    - "column" and "value": most of these rows have this value in this column, and no other row has it;
-    - else, and only if the rows count in the statistics of their groups, "below": True if under the recipe all of these
-      rows get an advantage of at most 0, and no logged advantage is below 0.
+    Only an issue whose "column" is None gets them, as where rows are left out because their advantage is 0. A run
+    without this issue is unchanged. The details are:
 
-    clues: some rows of the log, with those of its columns that hold only 0 and 1.
+    - "column" and "value": most of these rows have this value in this column, and no other row has it.
+    - Otherwise "below": True if under the recipe all of these rows get an advantage of at most 0, and no logged
+      advantage is below 0. Only rows that count in the statistics of their groups are examined for this.
+
+    clues: some rows of the log, with the columns that hold only 0 and 1.
     sample: tables of the run.
-    recipe: that of their advantages.
+    recipe: the recipe of the advantages in the sample.
     """
     masked = next((issue for issue in run.issues if issue.id == "masked" and issue.details["column"] is None), None)
     if masked is None:
@@ -207,10 +214,13 @@ def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: R
 
 
 def _mask_details(run: Run, reread: Run, mask: Mask) -> dict[str, object]:
-    """Return the details of the issue about a mask: the "column" and the "value" of the rows that it leaves out, the
-    number of these "rows", and the number "of" all rows.
+    """Return the details of the issue about a mask, in a dict.
 
-    The detail "counts" says whether the rows count in the statistics of their groups all the same.
+    "column" and "value" say which rows the mask leaves out: the rows with this value in this column. If "column" is
+    None, the column of the advantages is meant. "rows" is the number of these rows, and "of" the number of all rows.
+    "counts" says whether the rows that are left out count in the statistics of their groups all the same.
+
+    run: the run as it was read at first.
     reread: the run read with the mask.
     """
     rows = int(run._source.sizes["rows"].sum())
@@ -232,12 +242,18 @@ def _of_total_alone(run: Run) -> Run:
 
 
 def _with_one_more(run: Run, name: str) -> Run:
-    """Return the run read with one more reward, a column that was left out before, and with an issue that names it."""
+    """Return the run read with one more reward, and with an issue that names it.
+
+    name: the column of the reward, which was left out before.
+    """
     reread = _read_with(run, rewards=(*run.rewards, name))
     return replace(reread, issues=(*reread.issues, LogIssue("reward-taken-in", {"reward": name})))
 
 
 def _read_with(run: Run, **changes: object) -> Run:
-    """Return the run as it is read with other options, which are named as the members of `ReadOptions`."""
+    """Return the run as it is read with other options.
+
+    changes: the options that change, named as the members of `ReadOptions`.
+    """
     assert run._read_with is not None, "a run that was read can be read again"
     return run._read_with(**changes)

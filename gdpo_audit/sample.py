@@ -23,7 +23,7 @@ from gdpo_core.ties import update_sums
 
 
 def score_sample(check: ConfigCheck, run: Run) -> SampleScore:
-    """Return the shares of the update and the pushes that the rewards of a sample have under the method, weights and
+    """Return the shares of the update and the pushes of the rewards of a sample, under the method, weights and
     convention of a configuration.
 
     check: the configuration as it was checked.
@@ -93,12 +93,15 @@ def _convention(check: ConfigCheck, run: Run) -> tuple[Convention, bool]:
 def _weights(check: ConfigCheck, run: Run) -> tuple[dict[str, float], list[str]]:
     """Return the weight of each reward of the sample, by its name, and sentences on how the weights were assigned.
 
-    - If the configuration gives neither weights nor names of rewards, each weight is 1.
-    - If it gives names but no weights, each name has the weight 1.
-    - If it gives names, and each reward of the sample has one of them, a reward gets the weight of its name. No
-      sentence is needed then. Names are compared as `_bare` writes them.
-    - Else the rewards get the weights one after the other: in the order of the sample's columns, or in alphabetical
-      order if the configuration gives no names. Raises InputError if there are not as many weights as rewards.
+    If the configuration gives neither weights nor names of rewards, each weight is 1, and a sentence says so. If it
+    gives names but no weights, 1 is taken as the weight of each name. Then:
+
+    - If every reward of the sample is among the names, a reward gets the weight of its name, and no sentence is
+      returned. Names are compared in the form that `_bare` gives them.
+    - Otherwise the rewards get the weights one after the other, and a sentence says so. The rewards stand in the order
+      of the sample's columns, or in alphabetical order if the configuration gives no names.
+
+    Raises InputError if the weights are assigned one after the other, and there are not as many weights as rewards.
     """
     if check.rewards is None and check.weights is None:
         alone = "The configuration names no weights" if check.method == "gdpo" else "The weights stand in the score"

@@ -38,7 +38,8 @@ def reports_in(given: object, name: str) -> list[AuditReport]:
 def _pooled(name: str, by_run: list[tuple[float, float] | None]) -> PooledSpeed:
     """Return the speed of one reward over all runs.
 
-    by_run: its speed and standard error in each run, None where unknown.
+    name: the name of the reward.
+    by_run: for each run, the reward's speed and its standard error; None where the run does not tell them.
     """
     known = np.array([x for x in by_run if x is not None])
     return PooledSpeed(name, *pool(known[:, 0], known[:, 1]), tuple(by_run))

@@ -38,9 +38,11 @@ def rewards_and_prompts(responses: Sequence[str]) -> tuple[list[list[float]], li
 
 
 def _numbers(text: str, name: str) -> list[float]:
-    """Return the numbers in a text, which commas separate. Raises InputError for any other text.
+    """Return the numbers in a text, which commas separate.
 
     name: what the numbers are, such as "weights", for the error.
+
+    Raises InputError for any other text.
     """
     numbers = [parse_number(number) for number in text.split(",")]
     expected = "numbers with commas between them" + (", or 0s and 1s" if name.startswith("response") else "")
@@ -49,11 +51,15 @@ def _numbers(text: str, name: str) -> list[float]:
 
 
 def numbers_of(text: str | None, name: str, size: int, thing: str) -> list[float] | None:
-    """Return the numbers in a text, which commas separate; None for None. Raises InputError, also if there are not
-    `size` of them.
+    """Return the numbers in a text, which commas separate; None for None.
+
+    `name` and `thing` are words for the errors.
 
     name: what the numbers are, such as "weights".
-    thing: what each of them belongs to, such as "reward". Both are words for the errors.
+    size: how many numbers there have to be.
+    thing: what each of them belongs to, such as "reward".
+
+    Raises InputError for any other text, and if there are not `size` numbers.
     """
     if text is None:
         return None

@@ -59,9 +59,12 @@ def reports(
     """Yield the report of a log, and a new one after each change of its files. Where the log cannot be read, yield the
     error instead.
 
-    The iterator has no end. It looks at the files again after `every` seconds, or later, so that at most a tenth of the
-    time goes into reading and auditing.
+    The iterator has no end. It looks at the files again after `every` seconds, or later if reading and auditing take
+    long: at most a tenth of the time goes into them.
+
+    path: as in `changed`; no URL.
     audit_args: arguments of `audit`.
+    every: the least number of seconds from one look to the next.
     named: arguments of `read_run`.
 
     Raises InputError for a URL.
@@ -82,7 +85,7 @@ def reports(
 def changed(path: str) -> Changed:
     """Return (size, time of the last change in nanoseconds) of each file at a path, by the name of the file.
 
-    path: a file, a directory with all that is in it, a pattern, or DATABASE::RUN; the log that SQLite writes beside a
+    path: a file, a directory with all that is in it, a pattern, or DATABASE::RUN. The log that SQLite writes beside a
         database counts too.
     """
     place = os.path.expanduser(path.partition("::")[0])  # a run of a database is named DATABASE::RUN

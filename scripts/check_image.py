@@ -29,7 +29,7 @@ UNWANTED = (
 
 
 def expect(true: object, told: str) -> None:
-    """Print `told` if a check had a true result; if not, end the programme with an error that says that `told` was
+    """Print `told` if a check had a true result. If not, end the programme with an error that says that `told` was
     expected.
 
     true: the result of the check.
@@ -98,7 +98,7 @@ def check_description(engine: str, image: str) -> list[str]:
 
 
 def check_rights(inside: Callable[..., str]) -> None:
-    """Check that the server has no rights but those of its user, and that nothing but /tmp can be written.
+    """Check that the server has no rights but the rights of its user, and that nothing but /tmp can be written.
 
     inside: runs a command in the container and returns its output.
     """

@@ -1,5 +1,5 @@
-"""Write data/gallery.json, which holds the numbers behind the small pictures of the chapter Train, and those of its
-table of weights. To train for them at every visit would take seconds.
+"""Write data/gallery.json, which holds the numbers behind the small pictures of the chapter Train, and the numbers of
+its table of weights. To train for them at every visit would take seconds.
 
 python scripts/make_gallery.py
 """
@@ -46,7 +46,7 @@ def build_gallery(scenarios: Sequence[Scenario], rates: Sequence[float]) -> dict
 
     "rates" is the argument: the pass rate of each reward among the answers that the Lab shows first. "sketches" holds
     what `cards.sketch` returns for each scenario, by its id and by each of COMPARISONS. "weights" holds in the same way
-    what `final_values` returns, for those scenarios whose policy chooses among a few answers.
+    what `final_values` returns, for the scenarios whose policy chooses among a few answers.
     """
     file: dict[str, Any] = {"rates": list(rates), "sketches": {}, "weights": {}}
     for scenario in scenarios:
@@ -58,7 +58,7 @@ def build_gallery(scenarios: Sequence[Scenario], rates: Sequence[float]) -> dict
 
 
 def main() -> None:
-    """Write data/gallery.json, after training for all that `build_gallery` puts into it. The pass rates are those of
+    """Write data/gallery.json, after training for all that `build_gallery` puts into it. The pass rates are taken from
     the answers to the first task in data/tasks.
     """
     rates = pass_rates([grades.vector for grades in bfcl.grade_all(bfcl.load_tasks(DATA / "tasks")[0])])

@@ -1,6 +1,6 @@
 """Write the answers in conformance/cases.json, and data/matrix.json, which says what each trainer does in each case.
 
-`python -m scripts.make_matrix` runs those trainers that are installed in .parity. `make parity` then shows which cells
+`python -m scripts.make_matrix` runs the trainers that are installed in .parity. `make parity` then shows which cells
 have changed.
 """
 
@@ -31,15 +31,15 @@ def differing(c: Convention) -> dict:
 def answer(inputs: list, method: str, how: dict) -> list[float]:
     """Return the advantages of the reference, rounded to twelve decimals, and 0 without a sign.
 
-    inputs: those of `advantages`, in order.
-    how: its arguments for a convention.
+    inputs: the inputs of `advantages`, in order.
+    how: the arguments of `advantages` that make a convention.
     """
     return [round(a, 12) + 0.0 for a in reference.advantages(*inputs, method=method, **how)]
 
 
 def answered(data: dict) -> dict:
     """Return `data`, which `check.load` returned, with its answers; `data` is changed in place. Each case gets, as
-    "advantages", those of each method of `check.RECORDED_METHODS` under every convention. The whole gets the
+    "advantages", the advantages of each method of `check.RECORDED_METHODS` under every convention. The whole gets the
     "conventions" themselves.
     """
     data["conventions"] = {
@@ -61,8 +61,9 @@ def written(value: dict) -> str:
 
 
 def cells(function: Callable, method: str, data: dict) -> dict[str, str]:
-    """Return a sentence on what the function does in each case, by the name of the case. The sentence is the function's
-    error, or it says how its answer stands beside the paper's for `method`.
+    """Return a sentence on what the function does in each case, by the name of the case.
+
+    The sentence is the function's error, or it says how its answer stands beside the paper's for `method`.
 
     data: cases with answers, from `answered`.
     """
@@ -80,8 +81,10 @@ def of_framework(method: Method) -> Callable:
 
     def function(rewards: list, groups: list, weights: list, lengths: list) -> torch.Tensor:
         """Return the trainer's advantages for rewards, groups, weights and lengths as `conformance/check.py` hands them
-        over. If the groups are blocks of one size, one after another, the trainer's method is given that size, else the
-        id of each response's group.
+        over.
+
+        The trainer's method is the outer function's `method`. If the groups are blocks of one size, one after another,
+        it is given that size, else the id of each response's group.
         """
         size = groups.count(groups[0])
         blocks = groups == [i // size for i in range(len(groups))]
@@ -92,8 +95,9 @@ def of_framework(method: Method) -> Callable:
 
 
 def rows(data: dict) -> Iterator[tuple[str, str, str, dict[str, str]]]:
-    """Yield four things for each trainer: its name, the method, how its cells were found, and the cells, which are
-    sentences by the name of the case.
+    """Yield four things for each trainer: its name, the method, how its cells were found, and the cells.
+
+    The cells are sentences by the name of the case.
 
     data: what `answered` returns.
     """

@@ -1,7 +1,7 @@
 """Write data/bfcl_requests.parquet, with each prompt that the chapter Evidence draws as a square: its request and a
 right answer to it.
 
-The requests are those of the package bfcl-eval, which `make parity` installs; another folder `data` of bfcl-eval can be
+The requests are from the package bfcl-eval, which `make parity` installs; another folder `data` of bfcl-eval can be
 given as an argument. An answer is made of the values that the leaderboard accepts: of the first one for each argument,
 without arguments that may be left out. BFCL's own checker accepts all of these answers.
 """
@@ -24,8 +24,9 @@ def answer(accepted: list[Mapping[str, Mapping[str, list]]], required: Mapping[s
     """Return a right answer to a prompt: its calls as a Python list, each argument with the first value that is
     accepted.
 
-    accepted: the calls in order, each as {function: {argument: accepted values}}. An argument with "" among its
-        accepted values may be left out, and is, unless `required` names it.
+    An argument with "" among its accepted values may be left out. It is left out if `required` does not name it.
+
+    accepted: the calls in order, each as {function: {argument: accepted values}}.
     required: by function, the arguments that its calls must have.
 
     >>> answer([{"area": {"base": [10, 10.0], "sides": [[3, 4]], "unit": ["cm", ""]}}], {"area": ["base", "sides"]})
@@ -37,7 +38,9 @@ def answer(accepted: list[Mapping[str, Mapping[str, list]]], required: Mapping[s
 
 def _arguments(args: Mapping[str, list], required: list[str]) -> str:
     """Return the arguments of a call as Python writes them, such as "a=1, b='x'", each with the first value accepted
-    for it. An argument for which "" is accepted may be left out, and is.
+    for it.
+
+    An argument for which "" is accepted may be left out. It is left out if `required` does not name it.
 
     args: for each argument the values that are accepted.
     required: the names of the arguments that are written even if "" is accepted.
@@ -64,10 +67,11 @@ def _plain(value: object) -> object:
 
 
 def read(folder: Path) -> pl.DataFrame:
-    """Return a table with a row for each published prompt, in the order of the published verdicts. Its columns are
-    task_id, the prompt's name; request, what it asks; and answer, a right answer to it.
+    """Return a table with a row for each published prompt, in the order of the published verdicts.
 
-    folder: the `data` of bfcl-eval.
+    Its columns are task_id, the prompt's name; request, what it asks; and answer, a right answer to it.
+
+    folder: the folder `data` of bfcl-eval.
     """
     published = load_published(ROOT / "data" / "bfcl_rewards.parquet")
     requests, required, answers = {}, {}, {}

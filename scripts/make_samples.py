@@ -2,8 +2,8 @@
 them.
 
 Each of 20 steps holds 48 prompts, in the order of the benchmark. Each prompt has the verdicts on 12 answers, drawn from
-those of the 71 model configurations, as rewards: style pays 5 and the others pay 1. The advantages are what TRL's GRPO
-makes of these rewards.
+the answers of the 71 model configurations, as rewards: style pays 5 and the others pay 1. The advantages are what TRL's
+GRPO makes of these rewards.
 """
 
 import io

@@ -1,8 +1,8 @@
 """Take the pictures of the running page for the README, for links to the page and for views/head.html: python -m
 scripts.screenshot [URL].
 
-The pictures for views/head.html are what a slow phone shows until marimo has started: the Lab as an SVG that is drawn
-from what the page shows, for a narrow and a wide screen, each with the colours of both schemes.
+The pictures for views/head.html are what a slow phone shows until marimo has started. They show the Lab as an SVG that
+is drawn from what the page shows, for a narrow and a wide screen. Each has the colours of both schemes.
 """
 
 import re
@@ -189,11 +189,13 @@ def still(running: Browser, url: str, width: int, height: int) -> str:
 
 
 def _rules(classes: dict[tuple, str], scheme: int) -> str:
-    """Return the CSS rules of all classes for one scheme, 1 for light and 2 for dark. A rule for dark holds only the
-    properties with another value than in light.
+    """Return the CSS rules of all classes for one scheme, 1 for light and 2 for dark.
 
-    classes: the name of each class by what it sets: a tuple with, for each CSS property, the triple (property, value in
-        light, value in dark).
+    A rule for dark holds only the properties with another value than in light.
+
+    classes: from what a class sets to its name. What it sets is a tuple with, for each CSS property, the triple
+        (property, value in light, value in dark).
+    scheme: 1 or 2.
     """
     rules = ""
     for looks, name in classes.items():

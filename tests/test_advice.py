@@ -20,7 +20,7 @@ from gdpo_audit.findings import plan, trials
 from gdpo_audit.findings.shares import weights_for
 from gdpo_audit.findings.trials import Trials, at_most
 from gdpo_audit.report import body
-from gdpo_audit.report.summary import plan_table
+from gdpo_audit.report.tables import plan_table
 
 PROMPTS, ROLLOUTS, STEPS = 8, 8, 12
 

@@ -21,8 +21,8 @@ from gdpo_audit.findings.findings import KINDS
 from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.logs.run import Rows, Run
 from gdpo_audit.report import summary
-from gdpo_audit.report.audit_report import report_of
 from gdpo_audit.report.meanings import COMPARED_WITH
+from gdpo_audit.report.parts import report_of
 from gdpo_audit.report.verdict import NAME_PRIMARY
 from gdpo_core.conventions import NAMES as ALL_CONVENTIONS
 

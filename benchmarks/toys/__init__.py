@@ -1,3 +1,3 @@
-"""Small apps that the benchmarks measure beside the page: its first section, the board, written in idiomatic marimo and
-in Dash; and a marimo app with nothing but a sentence.
+"""Small apps that the benchmarks measure beside the page. Two show the first section of the page, the board: one is
+written in idiomatic marimo, and one in Dash. A third is a marimo app with nothing but a sentence.
 """

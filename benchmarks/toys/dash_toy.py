@@ -17,7 +17,7 @@ app = Dash(__name__, title="The toy, in Dash")
 
 
 def checklist(answer: int) -> dcc.Checklist:
-    """Return the three boxes of one answer, one for each mark; those of the passed marks are ticked.
+    """Return the three boxes of one answer, one for each mark. The boxes of passed marks are ticked.
 
     answer: its number, from 0.
     """

@@ -31,9 +31,15 @@ _PLACE = 90_000
 def data_of(f: Facts, tables: Iterable[pl.DataFrame]) -> dict[str, Any] | str:
     """Return the data from which answers.js computes other settings, or a sentence that says why there can be none.
 
-    The data are the rewards of all groups of the run, or of whole batches from all over it if these are too many, and
-    the setting and figures that the run had. There are none if the log lacks a reward, if the convention compares each
-    response only with the others of its group, or if a single batch is too large.
+    The data are the rewards of all groups of the run, with the setting and the figures that the run had. If the groups
+    are too many, the data have only the rewards of some whole batches, from all over the run. There are no data in
+    three cases:
+
+    - the log lacks a reward;
+    - the convention compares each response only with the others of its group;
+    - a single batch is too large.
+
+    f: the facts of the run.
     tables: the tables of the run, read anew.
     """
     convention = ALL_CONVENTIONS[f.basis.convention]
@@ -59,17 +65,22 @@ def data_of(f: Facts, tables: Iterable[pl.DataFrame]) -> dict[str, Any] | str:
 def _largest(f: Facts, sample: Facts) -> float:
     """Return the largest difference between a figure of the whole run and the same figure of a sample of it.
 
-    Both are computed under the run's own weights, for each of the methods in COMPARED. 0 where no figure is known.
+    Both figures are computed under the run's own weights, for each of the methods in COMPARED. 0 where no figure is
+    known.
+
+    f: the facts of the whole run.
+    sample: the facts of the sample.
     """
     both = ([x for m in COMPARED for x in _figures(facts, m)] for facts in (f, sample))
     return max((abs(x - y) for x, y in zip(*both, strict=True) if x == x and y == y), default=0.0)
 
 
 def _figures(f: Facts, method: str) -> tuple[float, ...]:
-    """Return all figures of a run under a method that change when a reader sets other weights or another method. First
-    come three figures per reward, one kind after another: the shares of the update, the pushes, and the shares of good
-    responses that the method punishes. Then come the shares of groups that have ties, of pairs that are tied, of groups
-    that are silent, and of pairs in the wrong order.
+    """Return all figures of a run under a method that change when a reader sets other weights or another method.
+
+    First come the shares of the update of all rewards, then the pushes on all rewards. Then comes for each reward the
+    share of its good responses that the method punishes. The last four are the shares of groups that have ties, of
+    pairs that are tied, of groups that are silent, and of pairs in the wrong order.
     """
     by_reward = *f.shares(method), *f.push(method), *f.punished(method)
     return *by_reward, f.ties(method), f.tied_pairs(method), f.silent(method), f.inversions(method)
@@ -102,11 +113,17 @@ def _setting(f: Facts) -> dict[str, Any]:
 def _vectors(table: pl.DataFrame, rewards: Sequence[str], tokens: bool) -> pl.DataFrame:
     """Return a table with a row for each distinct reward vector of each group.
 
-    Its columns are batch; group; float32, which says whether all rewards of the batch are float32 numbers; "0", "1" and
-    so on, the rewards of the vector; n, how many responses of the group have the vector; and over, the weight of these
-    responses in the batch step. In a batch that is not float32, rewards are rounded to `DIGITS` significant digits
-    first.
-    tokens: whether the batch step weights responses by their tokens, so that `over` is the sum of their lengths; if
+    Its columns are:
+
+    - batch and group;
+    - float32: whether all rewards of the batch are float32 numbers;
+    - "0", "1" and so on: the rewards of the vector;
+    - n: how many responses of the group have the vector;
+    - over: the weight of these responses in the batch step.
+
+    In a batch that is not float32, rewards are rounded to `DIGITS` significant digits first.
+
+    tokens: whether the batch step weights responses by their tokens, so that `over` is the sum of their lengths. If
         not, or if the batch lacks a length, `over` is n.
     """
     starts = starts_of(table["batch"].to_numpy())
@@ -129,11 +146,15 @@ def _vectors(table: pl.DataFrame, rewards: Sequence[str], tokens: bool) -> pl.Da
 def _written(tables: Sequence[pl.DataFrame], rewards: int) -> dict[str, Any]:
     """Return the reward vectors of a sample as a report holds them: a dict of three lists and a number.
 
-    `vectors` lists all distinct vectors, with None for a missing reward. `batches` is a list of batches; a batch is a
-    list of groups; a group is three lists of one length: the indices of its vectors in `vectors`, how many of its
-    responses have each of them, and the weight of these responses in the batch step. A group lacks the third list if it
-    equals the second. `float32` says of each batch whether its rewards are float32 numbers. `groups` is the number of
-    groups.
+    - `vectors` lists all distinct vectors, with None for a missing reward.
+    - `batches` is a list of batches, and a batch is a list of groups.
+    - `float32` says of each batch whether its rewards are float32 numbers.
+    - `groups` is the number of groups.
+
+    A group is three lists of one length, with an item for each of its vectors. The first holds the index of the vector
+    in `vectors`. The second holds how many responses of the group have the vector. The third holds the weight of these
+    responses in the batch step. A group lacks the third list if it equals the second.
+
     tables: what `_vectors` returns.
     rewards: how many rewards there are.
     """

@@ -1,38 +1,24 @@
-"""The report of an audit, put together from the facts about a run, its findings and its plan."""
+"""The report of an audit as an object: what it holds, and what else can be asked of the run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import sqrt
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from gdpo_audit.findings.examples import MOST, ExampleGroup, completed, example_groups
-from gdpo_audit.findings.facts import Facts, Phase
-from gdpo_audit.findings.figures import ratio
-from gdpo_audit.findings.finding import LISTED, Finding
+from gdpo_audit.findings.examples import MOST, ExampleGroup, completed
+from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.forecast import Forecast, forecast_of, why_no_forecast
-from gdpo_audit.findings.notes import notes
-from gdpo_audit.findings.over_time import MEAN, changed_at, column, over_time, quarters, series_of
-from gdpo_audit.findings.plan import Setting
-from gdpo_audit.findings.prompts import lengths_of, prompts_of, silent_responses
-from gdpo_audit.findings.sentences import but_residue
 from gdpo_audit.findings.what_if import WhatIf, compute_what_if, validate_setting, with_every_weighed_reward
-from gdpo_audit.json_types import MethodPart, RewardPart, RunPart, SourcePart
 from gdpo_audit.logs.texts import Texts, no_texts
 from gdpo_audit.report.answers import data_of
-from gdpo_audit.report.by import of_value
 from gdpo_audit.report.document import ReportMembers
-from gdpo_audit.report.verdict import caution, logged_count, what_ran, what_to_do
 from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core._html import Displayed
 from gdpo_core._inputs import ArrayLike
 from gdpo_core._json import jsonable
 from gdpo_core._words import count
-
-CORRELATED = 8  # the most rewards whose correlations a report holds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +27,14 @@ class AuditReport(ReportMembers, Displayed):
 
     The members that JSON has too are described in `ReportMembers`: source, run, rewards, methods, plan, findings, by,
     prompts and lengths. The others are:
+
     steps: a table with a row per step, with the columns of `StepPart`.
     what_ran: the method that ran and whether that is certain, in sentences.
-    first_step, further: what to do, in sentences: the first of them, and all others, or "" if there are none.
+    first_step: what to do first, in one or two sentences.
+    further: what else to do, in sentences; "" if there is nothing else.
     caution: the words that stand before first_step where the log has too few groups to judge, with a space at their
-        end; else empty.
-    alternative: the run under another setting, where one was asked for.
+        end. "" for any other log.
+    alternative: the figures of the run under another setting, where one was asked for.
 
     Raises InputError when it is made with a finding whose `row` is the number of no row of the plan.
     """
@@ -75,10 +63,11 @@ class AuditReport(ReportMembers, Displayed):
 
     @cached_property
     def answers(self) -> Mapping[str, Any] | str | None:
-        """The data from which a browser computes other settings, or a sentence that says why there are none, as where
-        the log is no longer there. The log is read when this is first used, and the result is kept.
+        """The data from which a browser computes other settings, or a sentence that says why there are none. There are
+        none, for instance, if the log is no longer there.
 
-        None for a report that was put together without the facts of a run, such as one that no call of `audit` made.
+        The log is read when this is first used, and the result is kept. None for a report that was put together without
+        the facts of a run, such as one that no call of `audit` made.
         """
         try:
             return None if self._facts is None else data_of(self._facts, self._facts.run.tables())
@@ -107,10 +96,11 @@ class AuditReport(ReportMembers, Displayed):
         """Compute the figures of the whole run under another method, other weights or another convention, beside the
         figures under the run's own.
 
+        An argument that is not given stays as the run has it. The log is read once more.
+
         method: as in `gdpo_core.advantages`, except papo, saw and sa_mrpo.
-        weights: {reward: weight}; a reward without one has that of the run.
-        convention: a key of `gdpo_core.CONVENTIONS`. An argument that is not given stays as the run has it. The log is
-            read once more.
+        weights: {reward: weight}; a reward without one has the weight that it has in the run.
+        convention: a key of `gdpo_core.CONVENTIONS`.
 
         Raises InputError, also where the log has changed since the audit, or the report came here without its log.
         """
@@ -133,8 +123,9 @@ class AuditReport(ReportMembers, Displayed):
         """Forecast what the mean of each reward would have come to under another setting, with an 80 % interval.
 
         method, weights: as in `what_if`.
-        gate: {"reward": a, "on": b}, if reward a is to count only where b reaches "threshold", by default the highest
-            value of b. Elsewhere a is "otherwise", by default the worst value of a, or 0 if that is worse.
+        gate: {"reward": a, "on": b}, if reward a is to count only where b reaches "threshold". The threshold is by
+            default the highest value of b. Elsewhere a is "otherwise", by default the worst value of a, or 0 if that is
+            worse.
         steps: the number of steps over which the means are taken, by default as many as the log has.
 
         Raises InputError, also for a log of fewer than 20 steps.
@@ -144,7 +135,7 @@ class AuditReport(ReportMembers, Displayed):
     def facts_with_sample(self, asked_by: str) -> Facts:
         """Return the facts with a sample of the log, which is read once more.
 
-        asked_by: the name of what needs them, with which an error begins.
+        asked_by: the name of the method or function that needs them, with which an error begins.
 
         Raises InputError where the report came here without its log.
         """
@@ -184,19 +175,19 @@ class AuditReport(ReportMembers, Displayed):
 
     @property
     def push(self) -> dict[str, dict[str, float]]:
-        """The push on each reward under each method, {method: {reward: push}}: how much the update raises it, from −1
-        to 1.
+        """The push on each reward under each method: {method: {reward: push}}.
 
-        It is `gdpo_core.push` of the whole run.
+        A push says how much the update raises the reward, from −1 to 1. It is `gdpo_core.push` of the whole run.
         """
         return {m: {reward["name"]: reward["push"][m] for reward in self.rewards} for m in self.methods}
 
     @property
     def punished(self) -> dict[str, dict[str, float | None]]:
-        """The share of a reward's best responses that is punished, by method and reward: {method: {reward: share}}.
+        """The share of a reward's good responses that a method punishes, by method and reward: {method: {reward:
+        share}}.
 
-        Of the responses above their group's mean in the reward, it is the share with an advantage of 0 or less; NaN
-        where no response is above that mean.
+        A response is good if it is above its group's mean of the reward, and it is punished if its advantage is 0 or
+        less. A share is NaN (null in JSON) where no response is good.
         """
         return {m: {reward["name"]: reward["punished"][m] for reward in self.rewards} for m in self.methods}
 
@@ -218,8 +209,8 @@ class AuditReport(ReportMembers, Displayed):
     def to_dict(self, groups: bool | int | None = False) -> dict[str, Any]:
         """Return the report as plain lists, numbers and text, ready for JSON; NaN and infinity become None.
 
-        groups: whether the groups that show a finding best are in it, with their texts; a number lets in at most so
-            many groups of each finding, at most five, and None lets in none.
+        groups: whether the groups that show a finding best are in it, with their texts. A number lets in at most so
+            many groups of each finding, and never more than five. False and None let in none.
 
         Raises InputError for any other value.
         """
@@ -249,9 +240,9 @@ class AuditReport(ReportMembers, Displayed):
     def groups_table(self) -> pl.DataFrame:
         """Return the groups that show a finding best as a table with a row for each, at most five for each finding.
 
-        The columns are finding, step, group, rewards, advantages, logged, prompt and completions. rewards: a list per
-        answer. advantages: what the run's method makes of this group alone; logged: the logged advantages. A value that
-        the log does not have is null.
+        The columns are finding, step, group, rewards, advantages, logged, prompt and completions. "rewards" has a list
+        of rewards per answer. "advantages" has what the run's method makes of this group alone, and "logged" the logged
+        advantages. A value that the log does not have is null.
 
         >>> from gdpo_audit import audit, read_run
         >>> rows = [(g, a, b) for g in "xy" for a, b in ((1, 0), (0, 1), (1, 1), (0, 0))]
@@ -274,127 +265,7 @@ class AuditReport(ReportMembers, Displayed):
 def _table(rows: Sequence[object], schema: Mapping[str, Any]) -> pl.DataFrame:
     """Return a table with a row for each of some records.
 
-    schema: the members that become its columns, with their types.
+    rows: the records.
+    schema: the members of a record that become columns, with their types.
     """
     return pl.DataFrame([[getattr(row, name) for name in schema] for row in rows], schema=schema, orient="row")
-
-
-def report_of(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> AuditReport:
-    """Return the report that is put together from the facts of a run, its findings and its plan."""
-    steps = over_time(f.basis, f.batches, f.alike)
-    first_step, *further = what_to_do(f, findings, plan)
-    return AuditReport(
-        source=_source(f),
-        run=_run(f),
-        rewards=tuple(_reward(f, k, steps) for k in range(len(f.rewards))),
-        methods={m: _method(f, m) for m in f.methods},
-        findings=tuple(findings),
-        steps=steps,
-        what_ran=what_ran(f),
-        first_step=first_step,
-        further=" ".join(further),
-        plan=tuple(plan),
-        caution=caution(f),
-        by=tuple(of_value(f, value_facts) for value_facts in f.by),
-        prompts=prompts_of(f),
-        lengths=lengths_of(f),
-        _groups=example_groups(f, findings),
-        _texts=f.run.texts,
-    )
-
-
-def _source(f: Facts) -> SourcePart:
-    """Return the part of a report about its log: where it is, what it holds, and what was not read."""
-    in_all = f.batches, f.repeated_batches, f.overwritten_batches
-    return {
-        "path": f.run.path,
-        "framework": f.run.framework,
-        "files": len(f.run.files),
-        "steps": len(f.steps),
-        "responses": int(sum(batches.responses.sum() for batches in in_all)),
-        "groups": int(sum(batches.groups.sum() for batches in in_all)),
-        "group_size": f.run.group_size,
-        "rewards": list(f.run.rewards),
-        "grouped_by": f.run.grouped_by,
-        "skipped_lines": f.run.skipped_lines,
-        "skipped_files": list(f.run.skipped_files),
-        "left_out": list(f.run.left_out),
-        "window": None if f.run.window is None else list(f.run.window),
-        "notes": list(notes(f)),
-    }
-
-
-def _run(f: Facts) -> RunPart:
-    """Return the part of a report about the recipe of the logged advantages, and about the weights of its figures."""
-    recipe, without = f.recipe, dict.fromkeys(f.run.without_weight, 0.0)
-    error = float(max(batches.logged.max_error.max(initial=-np.inf) for batches in (f.batches, f.overwritten_batches)))
-    wrong = [batches.step[batches.logged.wrong > 0] for batches in (f.batches, f.overwritten_batches)]
-    weights: dict[str, float | None] | None = None
-    if recipe is not None:
-        printed = zip(f.rewards, f.printed(recipe.weights), strict=True)
-        weights = {**{name: w if name in f.known_weights else None for name, w in printed}, **without}
-    return {
-        "method": None if recipe is None else recipe.method,
-        "convention": None if recipe is None or recipe.convention_open else recipe.convention,
-        "weights": weights,
-        "weights_in_turn": [{"step": phase.step, "weights": dict(phase.weights)} for phase in _listed(f.phases)],
-        "weights_up_to_scale": None if recipe is None else recipe.up_to_scale,
-        "remarks": [] if recipe is None else list(recipe.remarks),
-        "logged": logged_count(f),
-        "all_zero": f.all_zero,
-        "reproduced": f.reproduced,
-        "max_error": error if recipe is not None and error >= 0 else None,
-        "weights_used": dict(zip(f.rewards, f.printed(f.basis.weights), strict=True)) | without,
-        "weights_from": f.weights_from,
-        "not_counted": {x.name: x.why for x in f.run.uncounted},
-        "convention_used": f.basis.convention,
-        "asked": f.intended_method,
-        "trainers_own": f.trainers_own,
-        "primary": None if f.basis.primary is None else f.rewards[f.basis.primary],
-        "steps_off": np.unique(np.concatenate(wrong)).tolist()[:LISTED],
-        "silent_responses": silent_responses(f),
-        "but_residue": but_residue(f),
-    }
-
-
-def _listed(phases: Sequence[Phase]) -> Sequence[Phase]:
-    """Return at most `LISTED` of a run's phases, which are stretches with constant weights: the first ones and the last
-    one. [] if there are fewer than two phases, as the weights then never change.
-    """
-    return [*phases[: LISTED - 1], *phases[LISTED - 1 :][-1:]] if len(phases) > 1 else []
-
-
-def _reward(f: Facts, k: int, steps: pl.DataFrame) -> RewardPart:
-    """Return the part of a report about the reward of index k.
-
-    steps: the report's table of steps.
-    """
-    sums, several = f.totals.rewards, 2 <= len(f.rewards) <= CORRELATED
-    present, means = int(sums.present[k]), series_of(steps, column(MEAN, f.rewards[k]))
-    first, last = quarters(means)
-    return {
-        "name": f.rewards[k],
-        "mean": f.mean(k) if present else None,
-        "std": sqrt(float(sums.scatter[k]) / (present - 1)) if present > 1 else None,
-        "missing": int(f.totals.responses) - present,
-        "dead_groups": f.dead(k),
-        "update_share": {m: f.shares(m)[k] for m in f.methods},
-        "push": {m: f.push(m)[k] for m in f.methods},
-        "punished": {m: f.punished(m)[k] for m in f.methods},
-        "asks_for": f.share_of_squares(k),
-        "first_quarter": first,
-        "last_quarter": last,
-        "changed_at": changed_at(steps["step"].to_list(), means),
-        "correlations": {name: f.correlation(k, i) for i, name in enumerate(f.rewards) if several and i != k},
-    }
-
-
-def _method(f: Facts, m: str) -> MethodPart:
-    """Return the part of a report with the figures of one method, m, over the whole run."""
-    return {
-        "groups_with_ties": f.ties(m),
-        "tied_pairs": f.tied_pairs(m),
-        "levels": ratio(f.totals.methods[m].levels, f.totals.methods[m].mixed_groups),
-        "silent_groups": f.silent(m),
-        "inversions": f.inversions(m),
-    }

@@ -15,9 +15,10 @@ LEFT, TOP, BOTTOM = 36, 18, 16  # the room around the plot for the numbers, the 
 class Axes:
     """The axes of a picture: where a step and a value stand in it, in pixels.
 
-    steps, values: the two ends of the axis of steps, and of the axis of values.
-    width, height: of the whole picture.
-    right: what is left free on its right side.
+    steps: the two ends of the axis of steps.
+    values: the two ends of the axis of values.
+    width, height: the size of the whole picture.
+    right: how much is left free on the right side of the picture.
     """
 
     steps: tuple[float, float]

@@ -12,7 +12,8 @@ from gdpo_audit.findings.words import weights_in_turn, weights_in_words
 from gdpo_audit.json_types import RunPart
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.meanings import SILENT
-from gdpo_audit.report.summary import Table, writer
+from gdpo_audit.report.summary import writer
+from gdpo_audit.report.tables import Table
 from gdpo_core._words import MISSING, count, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.forecasting import pool
@@ -29,8 +30,9 @@ FIGURES = ("mean", "constant groups", "share of the update", "push", "groups wit
 
 
 def _weights(run: RunPart) -> str:
-    """Return in words the weights that made the logged advantages of a run, and which of them the log does not show;
-    empty where the audit found no method that made these advantages.
+    """Return in words the weights that made the logged advantages of a run, and which of them the log does not show.
+
+    Empty where the audit found no method that made these advantages.
     """
     if run["weights_in_turn"]:
         return weights_in_turn([(phase["step"], phase["weights"]) for phase in run["weights_in_turn"]])
@@ -79,6 +81,7 @@ class HowMade:
 class PooledSpeed:
     """The speed at which one reward followed a push over several runs.
 
+    reward: the name of the reward.
     speed: how far the logit of the reward's rate moved in a step for a push of 1.
     error: the standard error of the speed.
     between: how far the speeds of the runs differ beyond their errors, as a standard deviation.
@@ -180,8 +183,8 @@ def figures_table(c: Changes) -> Table:
 
 
 def speeds_table(c: Changes) -> Table | None:
-    """Return a table of the speed of each reward in the runs of A, in those of B, and over all; None where none is
-    known.
+    """Return a table of the speed of each reward: in the runs of A, in the runs of B, and over all runs. None where no
+    speed is known.
     """
     if not c.speeds:
         return None
@@ -205,7 +208,7 @@ def _with_error(speed: tuple[float, float] | None) -> str:
 def _row(x: Change, unit: str) -> list[str]:
     """Return the cells of one figure as text, in the order of the columns of `figures_table`.
 
-    unit: steps or runs, over which the interval is taken.
+    unit: "steps" or "runs": what the interval is taken over.
     """
     words = {"mean": number, "push": signed}.get(x.figure, percent)
     interval = MISSING if x.low is None else f"{words(x.low)} to {words(x.high)}"

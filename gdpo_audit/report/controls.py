@@ -41,10 +41,11 @@ def depth(title: str, *content: object) -> Html:
 def slider_ends(report: AuditReport, weights: Sequence[float]) -> tuple[float, float]:
     """Return the lower and the upper end of the sliders of the weights.
 
-    The range covers 0 and 1, twice each weight of the run, and about 1.2 times each other weight that the report names:
-    the weights of its plan, and the weights that a finding names as large enough for no pair to be in the wrong order.
-    A weight of such a finding that is far too large to use is left out.
-    weights: those of the run.
+    The range covers 0 and 1, twice each weight of the run, and about 1.2 times each other weight that the report names.
+    These other weights are the weights of its plan, and the weights that a finding names as large enough for no pair to
+    be in the wrong order. A weight that the finding names is left out if it is far too large to use.
+
+    weights: the weights of the run.
     """
     named = [w for row in report.plan for w in row.weights.values()]
     for finding in report.findings:
@@ -59,9 +60,10 @@ def slider_ends(report: AuditReport, weights: Sequence[float]) -> tuple[float, f
 def answers(report: AuditReport, say: Callable[[str], str] = str) -> Html:
     """Return the controls for other settings, beside the figures of the run; answers.js computes what they do.
 
-    Where nothing can be computed, a sentence that says why stands in their place; for a report without its log, the
+    Where nothing can be computed, a sentence that says why stands in their place. For a report without its log, the
     result is empty.
-    say: rewrites a sentence of the audit for the place where it is shown, as the page has controls where a terminal has
+
+    say: rewrites a sentence of the audit for the place where it is shown: the page has controls where a terminal has
         options.
     """
     data = report.answers if comparable(report) else not_comparable(report)
@@ -105,8 +107,10 @@ def _reward_row(k: int, name: str, weight: float, had: Mapping[str, Any], ends: 
     it was.
 
     k: the index of the reward.
+    name: the name of the reward.
+    weight: the weight of the reward in the run, where the slider stands at first.
     had: the figures of the run.
-    ends: the ends of the slider.
+    ends: the lower and the upper end of the slider.
     """
     low, high = ends
     label_of = f"weight of {name}"

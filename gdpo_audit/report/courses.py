@@ -32,11 +32,11 @@ _SHIFT = "A dotted line marks the step at which the mean moved to a new level."
 class Course:
     """The course of one figure of a reward over the steps of a run, and what its picture shows beside it.
 
-    figure: what the numbers are, which is mean, push or share.
+    figure: what the numbers are: mean, push or share.
     heading: what stands above the picture.
     series: the numbers, None for a step without one.
-    spread: the std of the noise in a number; the picture draws a band as wide above and below the course, and none for
-        0.
+    spread: the std of the noise in a number. The picture draws a band that reaches this far above and below the course,
+        and none for 0.
     since: the step at which the numbers move to a new level, None if they do not.
     """
 
@@ -55,7 +55,9 @@ class Course:
 
 def courses(report: AuditReport) -> Html:
     """Draw each reward's mean over the steps, and its push and share where `courses_of` has them, with a table of the
-    numbers; empty for a report on a single step.
+    numbers.
+
+    Empty for a report on a single step.
     """
     steps, rewards = report.steps["step"].to_list(), courses_of(report)
     if len(steps) < 2 or not rewards:
@@ -78,8 +80,9 @@ def courses(report: AuditReport) -> Html:
 def courses_of(report: AuditReport) -> dict[str, list[Course]]:
     """Return the courses to draw of each of the first `DRAWN` rewards, by the name of the reward.
 
-    A course is one figure of the reward by step. The first is that of the reward's mean. Those of its push and of its
-    share of the update follow, unless `comparable` says that they mean nothing in this report, or no method is shown.
+    A course is one figure of the reward by step. The first is the course of the reward's mean. The courses of its push
+    and of its share of the update follow. They are missing if `comparable` says that they mean nothing in this report,
+    or if no method is shown.
     """
     method, drawn = shown_method(report)[0], {}
     for reward in report.rewards[:DRAWN]:
@@ -97,7 +100,8 @@ def courses_of(report: AuditReport) -> dict[str, list[Course]]:
 def course_picture(report: AuditReport, name: str, more: Html | str = "") -> Html:
     """Draw the mean of one reward over the steps, large; empty for a log of a single step.
 
-    more: stands below it.
+    name: the name of the reward.
+    more: what stands below the picture.
     """
     k = [reward["name"] for reward in report.rewards].index(name)
     steps, reward = report.steps["step"].to_list(), report.rewards[k]
@@ -118,7 +122,8 @@ def course_picture(report: AuditReport, name: str, more: Html | str = "") -> Htm
 def alike(sizes: Sequence[float]) -> list[int]:
     """Return for each size the number of its class; the largest size of a class is at most `_ALIKE` times its smallest.
 
-    Classes are numbered from 1, from the smallest sizes up; sizes of 0 are the class 0.
+    The means of rewards in one class are drawn on the same axes. Classes are numbered from 1, from the smallest sizes
+    up; sizes of 0 are the class 0.
 
     >>> alike([0.6, 4.5, 0.8, 1200.0, 0.0])
     [1, 2, 1, 3, 0]
@@ -137,8 +142,9 @@ def _axes(
     """Return the axes of each picture, by the index of the reward and the name of the figure: mean, push or share.
 
     All pushes have the same axes, and so have all shares. Means have the same axes if their rewards are about as large.
+
     steps: the first and the last step.
-    rewards: the courses of each reward.
+    rewards: for each reward, its courses.
     sizes: a number per reward, equal for rewards that are about as large (see `alike`).
     """
     axes = {}
@@ -161,7 +167,7 @@ def _picture(name: str, drawn: Course, axes: Axes, steps: Sequence[int], heading
 
     name: the name of the reward.
     drawn: the figure with its numbers.
-    axes: of the picture.
+    axes: the axes of the picture.
     steps: the step of each number.
     heading: what stands above the picture, by default the name of the figure and the heading of `drawn`.
     """
@@ -227,8 +233,10 @@ def _numbers(report: AuditReport, rewards: Mapping[str, Sequence[Course]]) -> Ht
 def forecast_picture(forecast: Forecast, name: str, logged: pl.DataFrame | None = None) -> Html:
     """Draw the course of one reward as it ran and as it is forecast under a setting, with its 80 % interval.
 
-    logged: the steps of the report, whose means are drawn as dots; None: without dots. Where the log tells no forecast,
-        a sentence stands in place of the picture.
+    Where the log tells no forecast, a sentence stands in place of the picture.
+
+    name: the name of the reward.
+    logged: the steps of the report, whose means are drawn as dots; None for no dots.
     """
     told, setting = forecast.rewards[name], _setting(forecast)
     if told.difference is None or told.low is None or told.high is None:
@@ -271,7 +279,7 @@ def _forecast_svg(forecast: Forecast, told: RewardForecast, means: Series | None
 
     told: the forecast of the reward.
     means: the logged means, None for no dots.
-    aria_label: what a screen reader says.
+    aria_label: what a screen reader says of the picture.
     """
     steps, (below, above) = forecast.steps, forecast_band(told)
     drawn = [*told.as_it_ran, *below, *above, *present(means or [])]
@@ -300,10 +308,10 @@ def _forecast_svg(forecast: Forecast, told: RewardForecast, means: Series | None
 def forecast_band(told: RewardForecast) -> tuple[list[float], list[float]]:
     """Return the curves below and above the forecast of a reward, as two lists with a number for each step from 0 on.
 
-    At step 0 both curves meet the forecast. After that, the distance of each curve is in proportion to the distance of
-    the forecast from the course as it ran. The band is thus narrow where these two meet. On average over the later
-    steps, the curves are as far from the forecast as the ends of its interval are from its difference. If forecast and
-    course are the same at every step, the band widens evenly with the steps.
+    At step 0 both curves meet the forecast. After that, the distance of each curve from the forecast is in proportion
+    to the distance of the forecast from the course as it ran. The band is thus narrow where these two meet. On average
+    over the later steps, the curves are as far from the forecast as the ends of its interval are from its difference.
+    If forecast and course are the same at every step, the band widens evenly with the steps.
     """
     apart = [abs(after - before) for after, before in zip(told.forecast[1:], told.as_it_ran[1:], strict=True)]
     mean = sum(apart) / len(apart)

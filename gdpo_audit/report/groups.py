@@ -3,7 +3,7 @@
 from gdpo_audit.findings.examples import MOST, PUNISHED, ExampleGroup
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_audit.report.summary import Table
+from gdpo_audit.report.tables import Table
 from gdpo_core._words import clip, count, number, one_line, percent, signed
 from gdpo_core.conventions import NAMES
 
@@ -21,6 +21,7 @@ def group_tables(report: AuditReport, finding: Finding, most: int = MOST, clippe
     """Return tables of the groups that show a finding best, one for each group, at most `most`.
 
     Empty where no group shows the finding. If several findings have one id, only the first of them has tables.
+
     clipped: the most characters of an answer; a prompt may have three times as many.
     """
     first = next(earlier for earlier in report.findings if earlier.id == finding.id)
@@ -28,12 +29,13 @@ def group_tables(report: AuditReport, finding: Finding, most: int = MOST, clippe
 
 
 def punished_tables(report: AuditReport, most: int = 1, clipped: int = 60) -> list[Table]:
-    """Return tables of the groups with the most answers that are punished, which means that they are above the group's
-    mean of a reward and yet get an advantage of 0 or less.
+    """Return tables of the groups with the most punished answers, which are above the group's mean of a reward and yet
+    get an advantage of 0 or less.
 
     The reward is the primary one, or else the first.
-    most: the most tables.
-    clipped: the most characters of an answer.
+
+    most: the largest number of tables.
+    clipped: the most characters of an answer; a prompt may have three times as many.
     """
     return _tables(report, PUNISHED, most, clipped)
 
@@ -41,8 +43,8 @@ def punished_tables(report: AuditReport, most: int = 1, clipped: int = 60) -> li
 def _tables(report: AuditReport, finding: str, most: int, clipped: int) -> list[Table]:
     """Return tables of the first groups that a report holds for a finding.
 
-    finding: its id.
-    most: the most tables.
+    finding: the id of the finding.
+    most: the largest number of tables.
     clipped: the most characters of an answer; a prompt may have three times as many.
     """
     groups = [group for group in report.groups if group.finding == finding]
@@ -52,9 +54,10 @@ def _tables(report: AuditReport, finding: str, most: int, clipped: int) -> list[
 def group_table(report: AuditReport, group: ExampleGroup, clipped: int = 60) -> Table:
     """Return a table of one group with a row for each answer: its rewards, and its advantages.
 
-    The advantages are the logged one, if there is one, and those that GRPO, GDPO and the run's method give this group
-    by itself. In a group of more than MANY answers, answers with the same rewards and logged advantage share a row;
-    after ROWS rows, one row says how many are left out.
+    The advantages are the logged one, if there is one, and the ones that GRPO, GDPO and the run's method give this
+    group by itself. In a group of more than MANY answers, answers with the same rewards and logged advantage share a
+    row. After ROWS rows, one row says how many are left out.
+
     clipped: the most characters of an answer; a prompt may have three times as many.
     """
     methods = list(dict.fromkeys(["grpo", "gdpo", group.method]))

@@ -30,7 +30,8 @@ from gdpo_audit.report.sections import (
     sections,
     what_if_section,
 )
-from gdpo_audit.report.summary import Table, answered, comparable, severity_counts, value
+from gdpo_audit.report.summary import answered, comparable, severity_counts, value
+from gdpo_audit.report.tables import Table
 from gdpo_core import _theme
 from gdpo_core._errors import expect
 from gdpo_core._html import Html, fold, join, notebook_html, script, style, tag, text
@@ -94,6 +95,7 @@ def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say
     findings, these included.
 
     Lines of configuration have a button that copies them, and a finding shows its title alone until it is opened.
+
     guide: returns, for a finding, a link to where the page explains it.
     asks: what stands before the findings, as `asking` returns it.
     say: rewrites a sentence of the audit for the page.
@@ -109,8 +111,9 @@ def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say
 
 
 def details(report: AuditReport, say: Say = str) -> dict[str, Callable[[], Html]]:
-    """Return the folds that the page shows below what the function `front` returns: by the title of each, a function
-    that returns its content.
+    """Return the folds that the page shows below what the function `front` returns, as a dict.
+
+    Each key is the title of a fold, and its value is a function that returns the content of the fold as HTML.
 
     say: rewrites a sentence of the audit for the page.
     """
@@ -130,8 +133,9 @@ def _behind(report: AuditReport, fold: str, say: Say) -> Html:
 def asking(report: AuditReport, say: Say = str) -> Html:
     """Return the controls for other settings, with the data from which `SCRIPT` computes them, as HTML.
 
-    Where nothing can be computed, a sentence that says why stands in their place; for a report without its log, the
+    Where nothing can be computed, a sentence that says why stands in their place. For a report without its log, the
     result is empty.
+
     say: rewrites a sentence of the audit for the place where it is shown.
     """
     data = report.answers if comparable(report) else None
@@ -161,8 +165,8 @@ def _section(
     """Return one section of a report as HTML.
 
     box: draws lines of configuration, given the lines and what they do; None draws them without a button.
-    say: as in `front`.
-    above: the sentences on columns that stand above the section, which its tables do not repeat.
+    say: rewrites a sentence of the audit for the place where it is shown.
+    above: sentences on columns that stand above the section already, so that its tables do not repeat them.
     """
     box = box or (lambda lines, _: _lines(lines))
     facts = [tag("div", tag("dt", name), tag("dd", _with_lines(say(fact)))) for name, fact in section.facts.items()]
@@ -181,11 +185,12 @@ def _with_lines(fact: str) -> Html:
 
 
 def _table(t: Table, above: Collection[str] = ()) -> Html:
-    """Return a table of a report as HTML: its title, its cells, its note, and a fold that explains its columns. Columns
-    of block characters, which draw courses in a terminal, are left out.
+    """Return a table of a report as HTML: its title, its cells, its note, and a fold that explains its columns.
 
-    A table that is `deep` is folded on a phone.
-    above: the sentences on columns that stand above the table and are not repeated.
+    Columns of block characters, which draw courses in a terminal, are left out. A table that is `deep` is folded on a
+    phone.
+
+    above: sentences on columns that stand above the table already and are not repeated.
     """
     heading, note = tag("h3", t.title) if t.title else "", tag("p", t.note) if t.note else ""
     says = [tag("li", sentence) for sentence in t.meanings if sentence not in above]
@@ -198,8 +203,8 @@ def _table(t: Table, above: Collection[str] = ()) -> Html:
 
 
 def _lines(fix: str | None) -> Html:
-    """Return lines of configuration as HTML, in a box that can be reached with the Tab key, so that a reader without a
-    mouse can scroll it. Empty for None and for "".
+    """Return lines of configuration as HTML, in a box that can be reached with the Tab key. A reader without a mouse
+    can then scroll it. Empty for None and for "".
     """
     return tag("pre", tag("code", fix), tabindex=0) if fix else Html()
 
@@ -217,15 +222,16 @@ def copy_box(lines: str, purpose: str) -> Html:
 
 
 def _findings(report: AuditReport, cards: Sequence[Html]) -> Html:
-    """Return the findings of a report under a heading that counts them.
+    """Return the findings of a report under a heading that counts them; empty without any.
 
-    cards: the findings as HTML. Empty without any.
+    cards: the findings as HTML.
     """
     return join(tag("h3", f"Findings: {severity_counts(report)}"), *cards) if cards else Html()
 
 
 def _name_of_figure(finding: Finding, key: str) -> str:
-    """Return the name of a piece of evidence of a finding in words; that of a threshold says what it is compared with.
+    """Return the name of a piece of evidence of a finding in words. The name of a threshold says what the threshold is
+    compared with.
 
     key: the name of the piece in the finding.
     """
@@ -236,16 +242,18 @@ def _name_of_figure(finding: Finding, key: str) -> str:
 def _figure(key: str, x: object) -> str:
     """Return the value of a piece of evidence as text.
 
-    key: its name.
-
-    If the name begins with `NAMED`, the value is a weight, above which no pair is in the wrong order. It is rounded up
+    If its name begins with `NAMED`, the value is a weight, above which no pair is in the wrong order. It is rounded up
     then, as it is in the sentence of the finding.
+
+    key: the name of the piece.
+    x: its value.
     """
     return value(round_up(x) if key.startswith(NAMED) and isinstance(x, float) else x)
 
 
 def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Html, opened: bool = True) -> Html:
-    """Return a finding as a line with its title, which opens to its message, a remedy, where to read more, its figures.
+    """Return a finding as a line with its title. The line opens to the message, a remedy, where to read more, and the
+    figures.
 
     way: a link to what the page says about the finding, or the name of that place.
     fix: the remedy, as lines of configuration.

@@ -39,8 +39,9 @@ def opening(report: AuditReport) -> Html:
 
 
 def meanings(report: AuditReport) -> list[str]:
-    """Return the sentences that explain columns of tables and stand below the bars of the opening picture; [] if it has
-    no bars.
+    """Return the sentences that stand below the bars of the opening picture; [] if it has no bars.
+
+    They explain columns of the tables of the report too.
     """
     return [MEANING] if bars_of(report) else []
 
@@ -65,8 +66,9 @@ def _primary(report: AuditReport) -> Html:
 def bars_of(report: AuditReport) -> list[Bars]:
     """Return the pushes and shares that are drawn as bars, for one setting or two.
 
-    Where the plan recommends a setting, they are those of the run as it was and of that setting, both as tried on the
-    same responses; else those of the whole run. Empty where shares and pushes mean nothing, as with a single reward.
+    Where the plan recommends a setting, two settings are drawn: the run as it was and the recommended setting, both as
+    tried on the same responses. Else the pushes and shares of the whole run are drawn. Empty where shares and pushes
+    mean nothing, as with a single reward.
     """
     method, why = shown_method(report)
     if method is None or not comparable(report):
@@ -86,8 +88,10 @@ def bars_of(report: AuditReport) -> list[Bars]:
 
 
 def _bars(report: AuditReport) -> Html:
-    """Draw a table with a row for each of the first `DRAWN` rewards, and two cells of bars in it: for its push, and for
-    its share of the update. Empty where `bars_of` returns nothing.
+    """Draw a table with a row for each of the first `DRAWN` rewards. A row has the bars of the reward's push in one
+    cell, and the bars of its share of the update in another.
+
+    Empty where `bars_of` returns nothing.
     """
     drawn = bars_of(report)
     if not drawn:
@@ -116,8 +120,10 @@ def _bars(report: AuditReport) -> Html:
 def _bar(look: str, value: float | None, words: str, least: float) -> Html:
     """Draw a bar from 0 to a value, on an axis from `least` to 1, and write the value beside it.
 
+    Without a value, or for NaN, only the axis is drawn.
+
     look: the CSS class of the bar.
-    words: the value in words. Without a value, or for NaN, only the axis is drawn.
+    words: the value in words.
     """
     unit = 100 / (1 - least)
     zero = -least * unit

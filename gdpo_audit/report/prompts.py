@@ -3,7 +3,8 @@
 from gdpo_audit.json_types import PromptsPart
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.meanings import SILENT
-from gdpo_audit.report.summary import Table, shown_method
+from gdpo_audit.report.summary import shown_method
+from gdpo_audit.report.tables import Table
 from gdpo_core._words import MISSING, count, listing, number, one_line, percent, signed
 
 
@@ -11,7 +12,7 @@ def taught(report: AuditReport) -> list[str]:
     """Return sentences about what a run taught, each only if the report knows its numbers.
 
     The first says how many responses taught nothing, because every advantage in their group is 0. The second says for
-    how many prompts this is so in all of their groups; it is left out if there is no such prompt, or if no prompt came
+    how many prompts this holds in all of their groups. It is left out if there is no such prompt, or if no prompt came
     more than once. The third says how the mean length of the responses changes over the run, and how lengths correlate
     with at most three rewards.
     """
@@ -40,7 +41,9 @@ def taught(report: AuditReport) -> list[str]:
 def _silent_responses(report: AuditReport, responses: int) -> str:
     """Return the sentence that says how many responses taught nothing because every advantage in their group is 0.
 
-    responses: how many did so, at least 1. The sentence says so if they are all of one group.
+    If they are all of one group, the sentence says that too.
+
+    responses: how many did so, at least 1.
     """
     method, share = shown_method(report)[0], percent(responses / report.source["responses"])
     silent = report.methods[method]["silent_groups"] if method else None
@@ -57,7 +60,7 @@ def _silent_responses(report: AuditReport, responses: int) -> str:
 def _silent_prompts(prompts: PromptsPart) -> str:
     """Return the sentence that says how many prompts had only silent groups, in which every advantage is 0.
 
-    Unless these are all prompts, the sentence also says how many of the prompts that came more than once are among
+    If these are not all prompts, the sentence also says how many of the prompts that came more than once are among
     them.
     """
     silent, every, repeated = prompts["silent"], prompts["prompts"], prompts["repeated"]

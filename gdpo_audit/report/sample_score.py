@@ -8,8 +8,11 @@ class SampleScore:
     """The share of the update and the push of each reward of a sample, under the setting of a configuration.
 
     path: where the sample was read.
-    answers, groups: how many it holds.
-    weights, update_share, push: by reward. Where every advantage is 0, each share is None and each push is 0.
+    answers: how many answers it holds.
+    groups: how many groups it holds.
+    weights: the weight of each reward, by its name.
+    update_share: the share of the update of each reward, by its name; None where every advantage is 0.
+    push: the push on each reward, by its name; 0 where every advantage is 0.
     notes: what the figures rest on, in sentences.
     """
 

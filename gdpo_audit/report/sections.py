@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from gdpo_audit.findings.sentences import whose
 from gdpo_audit.findings.what_if import WhatIf
-from gdpo_audit.report import prompts, summary
+from gdpo_audit.report import prompts, summary, tables
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.comparison import Changes, figures_table, how_made_table, speeds_table
-from gdpo_audit.report.summary import Table
+from gdpo_audit.report.tables import Table
 from gdpo_core.conventions import exceptions, formulas
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
@@ -45,10 +45,10 @@ def sections(report: AuditReport) -> list[Section]:
     return [
         _plan(report),
         *([what_if_section(report.alternative)] if report.alternative else []),
-        Section(fold=PLAN, tables=[summary.rewards_table(report)]),
-        Section(fold=TABLES, tables=[summary.correlations_table(report)]),
+        Section(fold=PLAN, tables=[tables.rewards_table(report)]),
+        Section(fold=TABLES, tables=[tables.correlations_table(report)]),
         Section(fold=TABLES, items=prompts.taught(report), tables=[prompts.prompts_table(report)]),
-        Section(fold=TABLES, tables=[summary.by_table(report)]),
+        Section(fold=TABLES, tables=[tables.by_table(report)]),
         Section(RUN, RUN, facts={**summary.source_facts(report), **summary.run_facts(report)}),
         _formulas(report),
         Section("What this report cannot tell you", NOTES, items=LIMITS),
@@ -56,25 +56,26 @@ def sections(report: AuditReport) -> list[Section]:
 
 
 def above_and_below(report: AuditReport) -> tuple[list[Section], list[Section]]:
-    """Return two lists: the sections that stand above the findings of a report, and those that stand below them."""
+    """Return two lists: the sections that stand above the findings of a report, and the sections below the findings."""
     every = sections(report)
     return [s for s in every if s.fold in (PLAN, "")], [s for s in every if s.fold not in (PLAN, "")]
 
 
 def _plan(report: AuditReport) -> Section:
-    """Return the section with the plan: a table of the settings that were tried on the log, and lines of configuration
-    for each of them but the run's own, those of the recommended setting first.
+    """Return the section with the plan: a table of the settings that were tried on the log, and lines of configuration.
+
+    Each setting but the run's own has lines; the lines of the recommended setting come first.
     """
     rows = sorted(report.plan[1:], key=lambda row: not row.recommended)
     lines = {row.do: row.lines or "# no lines are known" for row in rows}
-    return Section(fold=PLAN, tables=[summary.plan_table(report)], lines=lines)
+    return Section(fold=PLAN, tables=[tables.plan_table(report)], lines=lines)
 
 
 def _formulas(report: AuditReport) -> Section:
     """Return the section with the formulas of the method and the convention that made the run's advantages.
 
-    Where the log does not show the method, the formulas are those of GDPO. Where it shows the method but not the
-    convention, they are those of a convention that fits the advantages.
+    Where the log does not show the method, the section has the formulas of GDPO. Where it shows the method but not the
+    convention, the section has the formulas of a convention that fits the advantages.
     """
     method, convention = report.run["method"], ALL_CONVENTIONS[report.run["convention_used"]]
     title = "How the run’s advantages were computed"
@@ -90,7 +91,7 @@ def _formulas(report: AuditReport) -> Section:
 
 def what_if_section(w: WhatIf) -> Section:
     """Return the section that shows a run as it was beside the same run under another setting."""
-    return Section(tables=[summary.what_if_table(w)], lines={"What sets this": w.fix} if w.fix else {})
+    return Section(tables=[tables.what_if_table(w)], lines={"What sets this": w.fix} if w.fix else {})
 
 
 def changes_sections(c: Changes) -> list[Section]:

@@ -17,7 +17,7 @@ from gdpo_audit.report.comparison import Changes, headline
 from gdpo_audit.report.groups import MEANING, PUNISHED_TITLE, group_tables, punished_tables
 from gdpo_audit.report.sample_score import SampleScore
 from gdpo_audit.report.sections import NOTES, Section, above_and_below, changes_sections
-from gdpo_audit.report.summary import Table
+from gdpo_audit.report.tables import Table
 from gdpo_core._words import count, listing, number, percent, printable, raw, raw_column, signed
 from gdpo_core.checking.check import ConfigCheck
 from gdpo_core.conventions import NAMES, exceptions, formulas
@@ -61,11 +61,14 @@ def console_of(file: TextIO) -> Console:
 
 
 def print_report(console: Console, report: AuditReport, groups: int = 0) -> None:
-    """Print one report: what to do, why there is no forecast if there is none, what ran, the plan and the rewards, the
-    findings, and then all other sections but the formulas and the limits.
+    """Print one report.
 
-    groups: the most groups that are printed for each finding; 0 for none. If any are, at most as many groups with
-        punished answers follow the findings: answers above the group's mean of a reward with an advantage of 0 or less.
+    The parts come in this order: what to do; why there is no forecast, if there is none; what ran; the plan and the
+    rewards; the findings; and all other sections but the formulas and the limits.
+
+    groups: the most groups that are printed for each finding; 0 for none. If it is not 0, at most as many groups with
+        punished answers follow the findings. These answers are above the group's mean of a reward, with an advantage of
+        0 or less.
     """
     _paragraph(console, report.what_first, "bold")
     _paragraph(console, report.forecast_note)
@@ -196,8 +199,9 @@ def _width(table: Table, k: int) -> int:
 def _columns_that_fit(widths: Sequence[int], room: int) -> Iterator[list[int]]:
     """Yield the indices of the columns in each part into which a table is cut if it is too wide for the screen.
 
-    The first column is in every part, each other column in one, as many of them as fit.
-    widths: those of all columns.
+    The first column is in every part, and each other column in one part. A part has as many columns as fit.
+
+    widths: the width of each column, in characters.
     room: the width of the screen, in characters.
     """
     columns: list[int] = [0]
@@ -257,8 +261,8 @@ def _show_sample(console: Console, sample: SampleScore) -> None:
 def show_explanation(e: Explanation, prompts: Sequence[int], ties: Sequence[Sequence[int]], file: TextIO) -> None:
     """Print every number of a computation.
 
+    e: the computation.
     prompts: the number of the prompt of each response.
-
     ties: a list for each tie with the indices, from 0, of the responses that share an advantage though their rewards
         differ.
     file: where it is printed.
@@ -297,7 +301,9 @@ def _steps(e: Explanation, rows: Sequence[int], group: int) -> Table:
     """Return a table of the responses to one prompt, with a column for each step of the computation.
 
     A column that is normalised has its mean and std in two rows at the end of the table. With leave-one-out, each
-    response has a mean and std of its own in the group, which stand in more columns.
+    response has a mean and std of its own in the group. These then stand in more columns.
+
+    e: the computation.
     rows: the indices of the responses.
     group: the index of the prompt.
     """

@@ -63,8 +63,8 @@ def what_ran(f: Facts) -> str:
 def _off_by(f: Facts) -> str:
     """Return in words how far the advantages that the recipe makes are at most from the logged ones.
 
-    Where no reward differs in a group, the log may hold large round-off in place of 0. Such groups are left out of the
-    distance, and words about them follow it.
+    Where no reward differs in a group, the log may hold large round-off in place of 0. These groups are left out of the
+    distance, and words about them follow the distance.
     """
     up, logged = Context(prec=1, rounding=ROUND_UP), f.totals.logged
     residue = int(logged.residue_groups)
@@ -80,8 +80,10 @@ def _off_by(f: Facts) -> str:
 
 
 def what_to_do(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> list[str]:
-    """Return what the owner of a run should do, as a list of texts of one or two sentences, the most important first:
-    mend the log, follow the plan or decide something. If nothing asks for a change, the texts say that.
+    """Return what the owner of a run should do, as a list of texts of one or two sentences, the most important first.
+
+    They say to mend the log, to follow the plan or to decide something. If nothing asks for a change, the texts say
+    that.
     """
     errors = [x.to_do for x in findings if x.severity == "error"]
     urgent = errors[:1] or [x.to_do for x in findings if x.severity == "warning" and KINDS[x.id].first][:1]
@@ -144,5 +146,7 @@ def caution(f: Facts) -> str:
 
 
 def logged_count(f: Facts) -> int:
-    """Return the number of logged advantages, also those of batches that an evaluation or another method made."""
+    """Return the number of logged advantages, also of the advantages in batches that an evaluation or another method
+    made.
+    """
     return int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())

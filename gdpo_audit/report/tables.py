@@ -1,0 +1,245 @@
+"""The tables of a report as texts, for the terminal and for HTML. The first column of a table names its rows.
+
+Names of a log are left as they are: the terminal and HTML make them harmless.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from gdpo_audit.findings.forecast import OF_WHAT
+from gdpo_audit.findings.over_time import MEAN, SHARE, column, series_of, sparkline
+from gdpo_audit.findings.plan import Setting
+from gdpo_audit.findings.sentences import WEIGHTS_FROM
+from gdpo_audit.findings.what_if import FIGURES, WhatIf
+from gdpo_audit.json_types import ByRewardPart
+from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.meanings import (
+    CHANGE,
+    CONSTANT,
+    MOVED,
+    PUNISHED,
+    QUARTERS,
+    SHARES,
+    SILENT,
+    TIED,
+    label,
+    wrong_order,
+)
+from gdpo_audit.report.summary import OPEN, comparable, none_made_it, not_comparable, own_method, shown_method
+from gdpo_core._words import MISSING, clip, count, number, one_line, percent, signed
+from gdpo_core.conventions import NAMES
+from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.pushing import MEANING
+from gdpo_core.successors import TITLES
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of texts, with a title, a note on it, and sentences on its columns; the first column names the rows."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""  # what the table as a whole says
+    meanings: Sequence[str] = ()  # what its columns mean, a sentence or two for each
+    prose: bool = False  # whether its cells hold words, else numbers
+    on_screen: int | None = None  # the rows that a terminal shows; the HTML shows all
+    blocks: Sequence[str] = ()  # columns of block characters, which only a terminal shows: HTML draws the courses
+    deep: bool = False  # whether it is folded behind its title in HTML on a phone
+    folds: bool = True  # whether the cells of a row stand below each other on a phone if it is wide; else it scrolls
+
+
+_SHARE_COURSE, _MEAN_COURSE = "share over the run", "mean over the run"  # columns of block characters
+
+
+def rewards_table(report: AuditReport) -> Table:
+    """Return a table of what each reward did: how its mean went, and in how many groups it is constant.
+
+    If the report is `comparable`, the table also has the push on each reward and its share of the update. It then says
+    as well which share of the responses above their group's mean were punished.
+    """
+    rewards, (method, why) = report.rewards, shown_method(report)
+    columns = {"reward": [r["name"] for r in rewards]}
+    note, meanings = not_comparable(report), list[str]()
+    if method and comparable(report):
+        columns["push"] = [signed(r["push"].get(method)) for r in rewards]
+        columns["share"] = [percent(r["update_share"].get(method)) for r in rewards]
+        shares = (series_of(report.steps, column(SHARE, method, r["name"])) for r in rewards)
+        columns[_SHARE_COURSE] = [sparkline(of_reward, between=(0, 1)) for of_reward in shares]
+        columns["punished"] = [percent(r["punished"].get(method)) for r in rewards]
+        weights = f" with weights that were {WEIGHTS_FROM[report.run['weights_from']]}" * (own_method(report) is None)
+        says = [f"The columns push, share and punished were computed for {NAMES[method]}{weights}, {why}."]
+        # The plan, which stands first, explains push and share too, and with a primary reward what punished means.
+        meanings += [] if report.plan else [MEANING, SHARES]
+        if any((r["update_share"].get(method) or 0) < 0 for r in rewards):
+            says.append("The update works against a reward whose share is below 0.")
+        meanings += [] if report.plan and report.run["primary"] is not None else [PUNISHED]
+        note = " ".join(says)
+    ends = [(r["first_quarter"], r["last_quarter"]) for r in rewards]
+    columns["mean"] = [f"{number(first, 3)} → {number(last, 3)}" for first, last in ends]
+    columns[_MEAN_COURSE] = [sparkline(series_of(report.steps, column(MEAN, r["name"]))) for r in rewards]
+    columns["shifted at step"] = [MISSING if r["changed_at"] is None else str(r["changed_at"]) for r in rewards]
+    columns["change"] = [signed(None if first is None or last is None else last - first) for first, last in ends]
+    columns["constant"] = [percent(r["dead_groups"]) for r in rewards]
+    constant = [] if report.plan and report.run["primary"] is not None else [CONSTANT]
+    meanings += [QUARTERS, MOVED, CHANGE, *constant]
+    rows = list(zip(*columns.values(), strict=True))
+    blocks = (_SHARE_COURSE, _MEAN_COURSE)
+    return Table("What each reward did", list(columns), rows, note.strip(), meanings, blocks=blocks, deep=True)
+
+
+def plan_table(report: AuditReport) -> Table | None:
+    """Return a table of the settings that were tried, with what the log shows under each; None where none was tried."""
+    if not report.plan:
+        return None
+    primary, rows = report.run["primary"], []
+    names = " / ".join(r["name"] for r in report.rewards)
+    head = ["setting", f"push: {names}", f"shares: {names}"]
+    told = primary is not None and any(row.forecast for row in report.plan)
+    of_primary = [*[f"{primary} forecast"] * told, f"{primary} punished", "wrong order", f"{primary} constant"]
+    head += [*of_primary * (primary is not None), "tied pairs", "silent groups"]
+    for n, row in enumerate(report.plan):
+        shares = " / ".join(percent(share).removesuffix(" %") for share in row.update_share.values())
+        pushes = " / ".join(map(signed, row.push.values()))
+        weights = " / ".join(map(number, row.weights.values()))
+        title = row.title if row.weights == report.plan[0].weights else f"{NAMES[row.method]}, weights {weights}"
+        cells = [f"{n} {title}{' ←' * row.recommended}", pushes, f"{shares} %"]
+        if primary is not None:
+            cells += [_forecast_of(row, primary)] * told
+            cells += [percent(row.punished[primary]), percent(row.inversions, 1), percent(row.dead_groups[primary])]
+        rows.append([*cells, percent(row.tied_pairs, 1), percent(row.silent_groups)])
+    meanings = _meanings_of_plan(primary, forecast=told)
+    return Table("Plan", head, rows, _note_on_plan(report), meanings, folds=False)
+
+
+def _meanings_of_plan(primary: str | None, forecast: bool) -> list[str]:
+    """Return sentences that say what the columns of the table of the plan mean, in the order of the columns.
+
+    primary: the name of the primary reward; None where no reward is primary, and then no column is about it.
+    forecast: whether one of the columns holds forecasts.
+    """
+    foretold = (
+        f"A forecast estimates how much higher or lower the mean of {primary} over the logged steps would have been "
+        "under the setting, with an 80 % interval."
+    )
+    of_primary = [] if primary is None else [PUNISHED, wrong_order(primary), CONSTANT]
+    return [MEANING, SHARES, *[foretold, OF_WHAT] * forecast, *of_primary, TIED, SILENT]
+
+
+def _note_on_plan(report: AuditReport) -> str:
+    """Return the sentences below the plan: on how many responses its rows were computed, and how their settings were
+    chosen.
+    """
+    tried, responses = report.plan[0].tried_on, report.source["responses"]
+    where = "this log" if tried >= responses else f"{count(tried)} of the log’s {count(responses)} responses"
+    says = [f"For each setting, the advantages of {where} were computed anew.", _on_recommended(report)]
+    if any(row.weights != report.plan[0].weights for row in report.plan):
+        says.append(
+            "Some rows have other weights. These are chosen so that each reward’s share of the update comes as near as "
+            "possible to a target. As shares are shares of a variance, the target is proportional to the square of the "
+            "reward’s weight in the run, times the number of groups in which the reward varies."
+        )
+    if gate := next((row.gate for row in report.plan if row.gate), None):
+        says.append(
+            f"A gate lets {gate['reward']} count only where {gate['on']} reaches {number(gate['threshold'])}. It "
+            "changes the task, so it is never recommended: that choice is yours. In the row with the gate, the share "
+            f"of {gate['reward']} is that of the gated reward, while each push is measured on the reward as it was "
+            "logged, without the gate."
+        )
+    return " ".join(says)
+
+
+def _on_recommended(report: AuditReport) -> str:
+    """Return a sentence that says which setting of the plan is recommended, or why none is."""
+    primary = report.run["primary"]
+    if any(row.recommended for row in report.plan):
+        return "The arrow ← marks the recommended setting."
+    if primary is None:
+        return "No setting is recommended as long as no reward is named as the one that matters most."
+    if report.run["method"] is None and report.run["reproduced"] is False:
+        return f"No setting is recommended, because {none_made_it(report) or OPEN}."
+    none = "none" + " without a gate" * any(row.gate for row in report.plan)
+    mean = " and is forecast to raise its mean" * any(row.forecast for row in report.plan)
+    return f"No setting is recommended, because {none} clearly raises the push on {primary} to above 0{mean}."
+
+
+def _forecast_of(row: Setting, name: str) -> str:
+    """Return in words how a reward's mean is forecast to change, with the interval; a dash where it is not known."""
+    x = row.forecast[name] if row.forecast else None
+    if x is None or x["difference"] is None:
+        return MISSING
+    return f"{signed(x['difference'], 3)} ({signed(x['low'], 3)} to {signed(x['high'], 3)})"
+
+
+def correlations_table(report: AuditReport) -> Table | None:
+    """Return a table of the correlations of the rewards with each other, and with the length if that is known; None
+    where the report has no correlations.
+    """
+    rewards, lengths = report.rewards, report.lengths
+    if not any(r["correlations"] for r in rewards):
+        return None
+    names = [r["name"] for r in rewards]
+    rows = [[r["name"], *(signed(r["correlations"].get(name)) for name in names)] for r in rewards]
+    if lengths:
+        rows = [[*row, signed(lengths["correlations"][row[0]])] for row in rows]
+    head = ["reward", *names, *([f"length in {lengths['unit']}"] if lengths else [])]
+    return Table("Correlations inside groups", head, rows, on_screen=0)
+
+
+def by_table(report: AuditReport) -> Table | None:
+    """Return a table with a row for each value of the report's column `by`; None if it has no such column.
+
+    A row has the number of groups with the value, and the share of them that is silent. With a primary reward it has
+    the share of pairs in the wrong order. It also has each reward's mean, with its share of the update if the report is
+    `comparable`.
+    """
+    if not report.by:
+        return None
+    column, method = report.by[0]["column"], NAMES[report.by[0]["method"]]
+    several, primary = comparable(report), report.run["primary"]
+    head = [column, "groups", "silent", *["wrong order"] * bool(primary), *(r["name"] for r in report.rewards)]
+    rows = []
+    for entry in report.by:
+        value_of = MISSING if entry["value"] is None else clip(one_line(entry["value"]), 40)
+        row = [value_of, count(entry["groups"]), percent(entry["silent_groups"])]
+        row += [percent(entry["inversions"])] * bool(primary)
+        rows.append([*row, *(_of_reward(reward, several) for reward in entry["rewards"])])
+    note = f"Each row is one value of {column} alone, under {method}, with the mean of each reward there"
+    note += " and, after the dot, its share of the update." if several else "."
+    meanings = [SILENT, *([wrong_order(primary)] if primary else [])]
+    return Table(f"By {column}", head, rows, note, meanings)
+
+
+def _of_reward(reward: ByRewardPart, several: bool) -> str:
+    """Return the mean of a reward as text, with its share of the update behind it if `several`.
+
+    several: whether shares of the update mean anything, as `comparable` tells.
+    """
+    return number(reward["mean"], 3) + f" · {percent(reward['update_share'])}" * several
+
+
+def what_if_table(w: WhatIf) -> Table:
+    """Return a table of the run as it was and under another setting, with each figure under both settings.
+
+    The table names the method in any case. It names the convention, and the weight of a reward, only if the settings
+    differ in it.
+
+    w: both settings with their figures.
+    """
+    sides: list[dict[str, Any]] = [dict(w.before), dict(w.after)]
+    rows = [["method", *(TITLES[side["method"]] for side in sides)]]
+    rows.append(["convention", *(ALL_CONVENTIONS[side["convention"]].name for side in sides)])
+    rows += [[f"weight, {name}", *(number(side["weights"][name]) for side in sides)] for name in w.after["weights"]]
+    rows = [row for row in rows if row[1] != row[2] or row[0] == "method"]
+    rows += [
+        [f"update share, {name}", *(percent(side["update_share"][name], 1) for side in sides)]
+        for name in w.after["weights"]
+    ]
+    for figure, words in (("push", signed), ("punished", partial(percent, decimals=1))):
+        rows += [[f"{figure}, {name}", *(words(side[figure][name]) for side in sides)] for name in w.after["weights"]]
+    rows += [[label(figure), *(percent(side[figure], 1) for side in sides)] for figure in FIGURES]
+    if w.before["inversions"] is None and w.after["inversions"] is None:  # without a primary reward there are none
+        rows.pop()
+    return Table("What if", ["whole run", "had", "would have"], rows, " ".join([*w.notes, MEANING, PUNISHED]))

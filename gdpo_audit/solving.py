@@ -1,0 +1,148 @@
+"""The search for the recipe of the advantages that a run logged, on a sample of the run. Where no recipe makes the
+advantages, the log is read in other groups or in other ways.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import polars as pl
+
+from gdpo_audit.findings.impossible import impossible
+from gdpo_audit.logs.grouping import regroup
+from gdpo_audit.logs.run import Run, spread
+from gdpo_audit.readings import ADDS_UP, SAMPLE, another_reading, share_adding_up
+from gdpo_audit.recipe.after import solve_after
+from gdpo_audit.recipe.changes import recipe_of_one_batch
+from gdpo_audit.recipe.recipe import Recipe, compare, tensors_of
+from gdpo_audit.recipe.solve import solve
+from gdpo_core._errors import InputError
+
+
+class Wanted(NamedTuple):
+    """Hold what the caller of an audit asks for.
+
+    weights: the weights that were given, by the name of the reward.
+    primary: the name of the primary reward; None for none.
+    method: the method that was meant to run, as the caller says, or the run's configuration if the caller does not;
+        None if it is not known.
+    """
+
+    weights: Mapping[str, float]
+    primary: str | None
+    method: str | None
+
+
+def solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | None]:
+    """Return three things: the run, a sample of its tables, and the recipe found for the sample, or None for no recipe.
+
+    The recipe need not make all advantages of the sample. The run is returned in other groups, or read in another way,
+    where only that gives the logged advantages.
+
+    wanted: what the caller asks for.
+    """
+    sample = run.sample
+    recipe = _recipe(run, sample, wanted)
+    if not run.has_advantage or (recipe is not None and not _groups_are_others(run, sample, recipe)):
+        return run, sample, recipe
+    for regrouped_run in (regroup(run, size) for size in run.other_sizes if recipe is None):
+        sample_regrouped = regrouped_run.sample
+        if (in_blocks := _recipe(regrouped_run, sample_regrouped, wanted)) is not None:
+            return regrouped_run, sample_regrouped, in_blocks
+
+    if recipe is None and recipe_of_one_batch(run, sample) is not None:
+        return run, sample, None
+
+    if (reading := another_reading(run, partial(recipe_of_all, wanted))) is not None:
+        return reading
+    if recipe is None or not _most_batches(recipe, sample, run.rewards):
+        hint = [wanted.weights.get(name, 1.0) for name in run.rewards]
+        if (changed := solve_after(spread(sample, SAMPLE), run.rewards, run.framework, hint)) is not None:
+            return run, sample, changed
+    return run, sample, recipe or _recipe_without_impossible_groups(run, sample, wanted)
+
+
+def recipe_of_all(wanted: Wanted, run: Run, sample: list[pl.DataFrame]) -> Recipe | None:
+    """Return the recipe that makes every advantage of a sample; None where there is none that makes them all."""
+    recipe = _recipe(run, sample, wanted._replace(weights=_of_rewards(wanted.weights, run)))
+    return recipe if recipe is not None and reproduces(recipe, sample, run.rewards) else None
+
+
+def _of_rewards(weights: Mapping[str, float], run: Run) -> dict[str, float]:
+    """Return the weights whose names are rewards of the run, without all others."""
+    return {name: w for name, w in weights.items() if name in run.rewards}
+
+
+def _groups_are_others(run: Run, sample: list[pl.DataFrame], recipe: Recipe) -> bool:
+    """Return whether the advantages of a log may have been made in other groups than the log names.
+
+    They may if the recipe misses some advantages of the sample, and if one of two more things holds:
+
+    - in too few groups (less than the share `ADDS_UP`) the advantages add up to 0;
+    - the recipe misses some advantages in more than half of the batches.
+    """
+    if reproduces(recipe, sample, run.rewards):
+        return False
+    return share_adding_up(sample) < ADDS_UP or not _most_batches(recipe, sample, run.rewards)
+
+
+def _most_batches(recipe: Recipe, sample: Sequence[pl.DataFrame], rewards: Sequence[str]) -> bool:
+    """Return whether a recipe makes all advantages of at least half of the batches in a sample."""
+    right = batches = 0
+    for log in (tensors_of(table, rewards) for table in sample):
+        comparison = compare(log, recipe)
+        wrong = log.batch_of_response[comparison.error > comparison.allowed].unique()
+        right, batches = right + log.batches - len(wrong), batches + log.batches
+    return 2 * right >= batches
+
+
+def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
+    """Return the recipe of the advantages in a sample, or None where none is found. If the method that was meant to run
+    makes all of these advantages too, the recipe names that method.
+
+    wanted: what the caller asks for; its weights are a hint for the weights of the recipe.
+    """
+    known = {**(run.weights or {}), **wanted.weights}
+    hint = [known.get(name, 1.0) for name in run.rewards] if known.keys() & set(run.rewards) else None
+    recipe = solve(sample, run.rewards, run.framework, hint)
+    if recipe is None or wanted.method in (None, recipe.method):
+        return recipe
+    intended = replace(recipe, method=wanted.method)
+    try:
+        return intended if reproduces(intended, sample, run.rewards) else recipe
+    except InputError:  # the method needs lengths that are not logged
+        return recipe
+
+
+def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
+    """Return the recipe solved without impossible groups: groups of n in which an advantage is larger than √(n − 1).
+
+    None if there is no such group, if these groups hold more than half of the advantages, or if no recipe makes all
+    advantages that are possible.
+
+    wanted: what the caller asks for.
+    """
+    a = pl.col("advantage").fill_nan(None)
+    large = a.abs().max().over("group") > (pl.len().over("group") - 1).sqrt() * (1 + 1e-6)
+    kept = [table.with_columns(advantage=pl.when(~large).then(a).fill_null(float("nan"))) for table in sample]
+    left, logged = (sum(int(table["advantage"].is_not_nan().sum()) for table in tables) for tables in (kept, sample))
+    if not logged / 2 <= left < logged or (recipe := _recipe(run, kept, wanted)) is None:
+        return None
+    return recipe if reproduces(recipe, sample, run.rewards, but_impossible=True) else None
+
+
+def reproduces(
+    recipe: Recipe, tables: Iterable[pl.DataFrame], rewards: Sequence[str], but_impossible: bool = False
+) -> bool:
+    """Return whether a recipe makes all logged advantages in `tables`.
+
+    rewards: the names of the rewards.
+    but_impossible: leave out advantages that no rewards can make.
+    """
+    for log in (tensors_of(table, rewards) for table in tables):
+        c = compare(log, recipe)
+        wrong = c.error > c.allowed
+        if bool((wrong & ~impossible(log, recipe, c) if but_impossible else wrong).any()):
+            return False
+    return True
