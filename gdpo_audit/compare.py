@@ -25,13 +25,15 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
 
     The runs of one side are repetitions: they have one method, and differ in their seeds. Ties, shares, pushes and
     silent groups are computed under the method of their side.
-    The result compares numbers such as the mean of a reward. A run has one value of such a number for each row of its
+
+    The result compares numbers such as the mean of a reward. A run has one value of each number for each row of its
     table of steps. A row stands for one step, or for a few steps of a long run. With one run on each side, the means
-    over the rows are compared. With several runs on each side, the numbers compared are averages over the means of a
-    side's runs; the interval of the difference then comes from how much the runs of a side differ.
-    Rows count only if their steps are among the rows of all runs. All rows count instead if fewer than half of the rows
-    of the shortest run are shared so, or if a run has two rows for the same steps. Where rows count only if shared, two
-    single runs are compared row by row: a rise or fall that both runs have in common then cancels.
+    over the rows are compared. With several runs on each side, each run counts as one number, its mean over the rows.
+    The interval of the difference then comes from how much the runs of a side differ.
+
+    A row counts only if all runs have a row for the same steps. All rows count instead if fewer than half of the rows
+    of the shortest run are shared in this way, or if a run has two rows for the same steps. Where only shared rows
+    count, two single runs are compared row by row: a rise or fall that both runs have in common then cancels.
 
     Raises InputError for a side that is no report and no sequence of reports, for a side without a run, for a single
     run beside several, and for runs of one side by two methods.

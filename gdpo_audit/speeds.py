@@ -15,8 +15,10 @@ from gdpo_core.forecasting import pool
 def pooled_speeds(reports: AuditReport | Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
     """Return the speed at which each reward follows a push, pooled over the reports of several runs of one model.
 
-    The runs may differ in their methods and weights. A reward whose speed no run tells is left out. Raises InputError
-    without a report, for anything but reports, and where a log is too short for a forecast or cannot be read once more.
+    The runs may differ in their methods and weights. A reward whose speed no run tells is left out.
+
+    Raises InputError without a report, for anything but reports, and where a log is too short for a forecast or cannot
+    be read once more.
     """
     reports = reports_in(reports, "pooled_speeds")
     expect(len(reports) > 0, "pooled_speeds", "at least one report", "none")
@@ -26,8 +28,11 @@ def pooled_speeds(reports: AuditReport | Sequence[AuditReport]) -> tuple[PooledS
 
 
 def reports_in(given: object, name: str) -> list[AuditReport]:
-    """Return the reports that a caller gives: one report, or an iterable of several. Raises InputError for anything
-    else. name: that of the called function, with which the error begins.
+    """Return the reports that a caller gives: one report, or an iterable of several.
+
+    name: the name of the called function, with which an error begins.
+
+    Raises InputError for anything but reports.
     """
     reports: list[Any] = list(given) if isinstance(given, Iterable) else [given]
     for report in reports:

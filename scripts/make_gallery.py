@@ -25,11 +25,14 @@ DATA = Path(__file__).resolve().parent.parent / "data"
 
 def final_values(setup: Setup, methods: Sequence[str]) -> dict[str, list]:
     """Return a list of pairs for each method: one pair for each weight of `weights.WEIGHTS` on the second reward, and a
-    last pair for a gate, under which the second reward counts only where the first one passes.
+    last pair for a gate.
 
-    A pair is the probability of a right answer at the end, and the number of epochs until the right answer was learnt,
-    None if it never was. Both are medians over the runs.
+    Under the gate, the second reward counts only where the first one passes. A pair is the probability of a right
+    answer at the end, and the number of epochs until the right answer was learnt, None if it never was. Both are
+    medians over the runs.
+
     setup: what to train, except for its weights and gate.
+    methods: the methods to train with.
     """
     variants = [replace(setup, weights=(1.0, weight), gate=None) for weight in WEIGHTS]
     variants.append(replace(setup, weights=None, gate=(1, 0)))
