@@ -57,8 +57,10 @@ def float32_error_of_sums(batch: Batch) -> Tensor:
 
 
 def _error_of_means(batch: Batch, each: bool) -> Tensor | None:
-    """Return a bound on the round-off of the mean of each group, or None if no mean has any. each: whether the means
-    are those of each reward, with the axis of rewards first, or those of the weighted sums of the rewards.
+    """Return a bound on the round-off of the mean of each group, or None if no mean has any.
+
+    each: whether the means are those of each reward, with the axis of rewards first, or those of the weighted sums of
+        the rewards.
     """
     group, terms = batch.group, batch.rewards if each else batch.weights * batch.rewards
     terms = terms.nan_to_num() if batch.missing else terms

@@ -74,7 +74,11 @@ def _of_coins(setup: Setup, coins: Sequence[str], runs: Runs) -> list[Html | str
 
 
 def _all(judged: Sequence[int], coins: Sequence[str]) -> str:
-    """Return words for all coins that can be learnt. judged: their numbers, from 0; coins: the names of all coins."""
+    """Return words for all coins that can be learnt.
+
+    judged: their numbers, from 0.
+    coins: the names of all coins.
+    """
     return EVERY if len(judged) == len(coins) else _named([coins[k] for k in judged])
 
 
