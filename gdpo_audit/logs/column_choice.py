@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from gdpo_audit.logs import columns as cols
-from gdpo_audit.logs.choice import RewardChoice, beside_score, choose
+from gdpo_audit.logs.choice import choose
 from gdpo_audit.logs.columns import ReadOptions
 from gdpo_audit.logs.configuration import configured_weights
 from gdpo_audit.logs.form import Form
@@ -19,6 +19,7 @@ from gdpo_audit.logs.roles import ADVANTAGES, LENGTHS, role
 from gdpo_audit.logs.scans import rows_in, value_of
 from gdpo_audit.logs.standard_rows import hash_column
 from gdpo_audit.logs.tables import is_number_type
+from gdpo_audit.logs.totals import RewardChoice, beside_score
 
 SPREAD = 16  # the tables, spread over a log, of which a sample is taken
 SAMPLE = 20_000  # the rows of this sample

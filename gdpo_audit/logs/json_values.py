@@ -15,6 +15,7 @@ from gdpo_audit.logs.refusals import refuse
 from gdpo_core._words import clip, count, listing
 
 COLUMNS = 5_000  # the most columns of a table
+BOM = b"\xef\xbb\xbf"  # the bytes that may stand before a text in UTF-8
 NAME = 10_000  # the most characters of a name, which a report may repeat a hundred times
 
 

@@ -4,66 +4,23 @@ Objects become columns, lists become rows, and the steps in the names of folders
 none of this stays as it is.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
-from typing import TypeAlias
 
 import polars as pl
 
 from gdpo_audit.logs import episodes, lists, objects
 from gdpo_audit.logs.choosing import step_in
 from gdpo_audit.logs.columns import SAMPLE, ReadOptions, first_values, is_numeric_text, union_schema
-from gdpo_audit.logs.form import Form
 from gdpo_audit.logs.forms import TOKENS, framework_of
-from gdpo_audit.logs.roles import ADVANTAGES, GROUPS, LENGTHS, NOT_REWARDS, STEPS, role
+from gdpo_audit.logs.roles import GROUPS, STEPS, role
+from gdpo_audit.logs.shape import RESERVED, Shape, changed
 from gdpo_audit.logs.tables import Schema, Table, is_number_type
 from gdpo_core._words import count
 
-RESERVED = {*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS}  # names that mean something else than a reward
 PROMPTS = ("prompt", "prompts", "input", "question")
 FUNCTIONS = range(2, 17)  # the numbers of rewards that a list per answer may hold
-
-# A change of rows, which takes a table, its rows, its number, and whether the rows have their long texts. It returns
-# the new rows.
-Change: TypeAlias = Callable[[Table, pl.LazyFrame, int, bool], pl.LazyFrame]
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The tables of a log in their new shape, and what the form that reads them has to know of the change.
-
-    options: the caller's options; if a reward is named that became other columns, these are named in its place.
-    framework: the framework whose form reads the tables.
-    several: whether a row of the files holds several answers.
-    lines: whether the lines of the files are the groups.
-    texts: columns of numbers that were written as text in lists beside the rewards, so that they are not rewards.
-    left_out: in words, the rows that were left out.
-    method: the trainer's method, where it is known and none is logged.
-    """
-
-    tables: Sequence[Table]
-    options: ReadOptions
-    framework: str
-    several: bool = False
-    lines: bool = False
-    texts: frozenset[str] = frozenset()
-    left_out: tuple[str, ...] = ()
-    method: str | None = None
-
-    def applied_to(self, form: Form) -> Form:
-        """Return a form of these tables, completed by what the shape tells: the method, if the form names none; whether
-        rows hold several answers; which columns are no rewards; and whether a line of the file is a group.
-        """
-        form = replace(form, method=form.method or self.method)
-        if not self.several:
-            return form
-        logged = form.logged or tuple(n for n in union_schema(form.tables) if n != lists.LINE)
-        form = replace(form, several=True, logged=logged, not_rewards=form.not_rewards | {lists.LINE, *self.texts})
-        if not self.lines or self.options.group or self.options.group_size:
-            return form
-        return replace(form, key=lists.LINE, keyed_by=lists.KEYED_BY, keyed_by_text=False)
 
 
 def shape_of(tables: Sequence[Table], known: str | None, options: ReadOptions, where: str) -> Shape:
@@ -111,34 +68,6 @@ def _takes_a_shape(framework: str, schema: Schema, known: str | None) -> bool:
     return framework in ("generic", "trl")
 
 
-def _changed(tables: Sequence[Table], change: Change) -> list[Table]:
-    """Return the tables with their rows changed by the function `change`.
-
-    A table is first read without its long texts, and its function `again` reads its rows a second time, with them. Both
-    the rows of the first reading and those that `again` reads are changed.
-
-    change: takes a table, its rows, the number of the table (from 0), and whether the rows hold the long texts; returns
-        the changed rows.
-    """
-
-    def again(table: Table, number: int) -> pl.LazyFrame:
-        """Return the rows of a table, read anew with their long texts and changed by `change` of the outer function.
-
-        number: which of the tables it is, from 0.
-        """
-        return change(table, table.again(), number, True)
-
-    return [
-        replace(
-            table,
-            frame=change(table, table.frame, number, False),
-            again=partial(again, table, number),
-            scanned=None,
-        )
-        for number, table in enumerate(tables)
-    ]
-
-
 # --- objects and lists -----------------------------------------------------------------------------------------------
 
 
@@ -178,7 +107,7 @@ def _with_texts_read(shape: Shape) -> Shape:
         """
         return frame.with_columns(columns[number])
 
-    return replace(shape, tables=_changed(shape.tables, read))
+    return replace(shape, tables=changed(shape.tables, read))
 
 
 def _with_rollouts_apart(shape: Shape) -> Shape:
@@ -209,7 +138,7 @@ def _with_rollouts_apart(shape: Shape) -> Shape:
         ]
         return frame.with_columns(each).drop(there)
 
-    return replace(shape, tables=_changed(shape.tables, change))
+    return replace(shape, tables=changed(shape.tables, change))
 
 
 def _unnested(shape: Shape) -> Shape:
@@ -232,7 +161,7 @@ def _unnested(shape: Shape) -> Shape:
         """
         return objects.unnested(frame, members)
 
-    tables = _changed(shape.tables, change)
+    tables = changed(shape.tables, change)
     options = replace(shape.options, rewards=_renamed(named, members, union_schema(tables)) or None)
     return replace(shape, tables=tables, options=options)
 
@@ -278,7 +207,7 @@ def _exploded(shape: Shape) -> Shape:
         return lists.exploded(table, frame, answer_lists, number, texts)
 
     lines = lists.lines_are_groups(tables, answer_lists, step, ids, prompts)
-    tables = _changed(tables, change)
+    tables = changed(tables, change)
     texts = [n for n in answer_lists.names if schema[n] == pl.List(pl.String) and not objects.is_called_reward(n)]
     numbers = [n for n in texts if any(_are_numbers(table, n) for table in tables[:1] if n in table.schema)]
     of_texts = frozenset(name.lower() for name in numbers)
@@ -295,7 +224,7 @@ def _with_lists(table: Table) -> Table:
     arrays = [name for name, kind in table.schema.items() if isinstance(kind, pl.Array) and len(kind.shape) == 1]
     if not arrays:
         return table
-    return _changed([table], lambda _, frame, number, texts: frame.with_columns(pl.col(arrays).arr.to_list()))[0]
+    return changed([table], lambda _, frame, number, texts: frame.with_columns(pl.col(arrays).arr.to_list()))[0]
 
 
 def _with_functions(shape: Shape) -> Shape:
@@ -331,7 +260,7 @@ def _with_functions(shape: Shape) -> Shape:
     if options.rewards:
         columns = [[f"{n}[{k}]" for k in range(sizes[n])] if n in sizes else [n] for n in options.rewards]
         options = replace(options, rewards=tuple(chain(*columns)))
-    return replace(shape, tables=_changed(shape.tables, change), options=options)
+    return replace(shape, tables=changed(shape.tables, change), options=options)
 
 
 def _alone(schema: Schema) -> bool:
@@ -362,12 +291,12 @@ def _of_episodes(shape: Shape, trainer: str) -> Shape:
         """
         return episodes.of_tinker(frame, RESERVED) if trainer == "tinker" else episodes.of_rllm(frame)
 
-    tables = _changed(shape.tables, change)
+    tables = changed(shape.tables, change)
     if trainer == "rllm":
         return replace(shape, tables=tables, several=True)
     empty = episodes.never_differ(tables, ["final_reward"])
     if empty:
-        tables = _changed(tables, lambda _, frame, number, texts: frame.drop(empty, strict=False))
+        tables = changed(tables, lambda _, frame, number, texts: frame.drop(empty, strict=False))
     return replace(shape, tables=tables, method=episodes.CENTRED)
 
 
@@ -386,7 +315,7 @@ def _with_steps(shape: Shape) -> Shape:
         """
         return frame.with_columns(step=pl.lit(steps[number], pl.Int64))
 
-    return replace(shape, tables=_changed(shape.tables, change))
+    return replace(shape, tables=changed(shape.tables, change))
 
 
 def _without_copies(shape: Shape) -> Shape:
@@ -405,4 +334,4 @@ def _without_copies(shape: Shape) -> Shape:
         return episodes.without_rows(frame, again[number]) if number in again else frame
 
     words = f"{count(sum(map(len, again.values())), 'row')} that another file holds too"
-    return replace(shape, tables=_changed(shape.tables, change), left_out=(*shape.left_out, words))
+    return replace(shape, tables=changed(shape.tables, change), left_out=(*shape.left_out, words))

@@ -3,7 +3,6 @@
 Whatever the format of its file was, a table has columns with types, nested types among them.
 """
 
-import csv
 import io
 import json
 import re
@@ -17,9 +16,9 @@ from typing import NoReturn, TypeAlias
 
 import polars as pl
 
-from gdpo_audit.logs import torch_files
+from gdpo_audit.logs import csv_files, torch_files
 from gdpo_audit.logs.files import LogFile, format_of
-from gdpo_audit.logs.json_values import document, expect_names, is_number, records, table_of
+from gdpo_audit.logs.json_values import BOM, document, expect_names, is_number, records
 from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_audit.logs.trackers import trackio, wandb
 from gdpo_core._errors import reason
@@ -32,16 +31,11 @@ BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, Valu
 # the columns, which is our fault.
 DAMAGED = (pl.exceptions.ComputeError, pl.exceptions.NoDataError, pl.exceptions.PanicException, OSError)
 ROWS = 250_000  # the rows that are read at a time, about
-RECORDS = 10_000  # the records of a CSV that Python holds at a time
 HEAD = 100  # the lines of JSON that Python reads too, to see whether polars took numbers for text
-MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]  # values that are missing, in CSV
 # The names of long texts, of which a reader needs no more than their length.
 UNREAD = ("completion", "completions", "response", "output", "messages")
-SEPARATORS = (",", ";", "\t", "|")
-_NUMPY = r"^\s*np\.(?:\w+\(([^()]*)\)|(True|False)_)\s*$"  # a scalar as numpy 2 prints it
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # JSON can hold half a character, and polars cannot
 _EPISODE = {"episode_id", "trajectories"}  # the members of an object that is a whole file of rLLM
-_BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -143,7 +137,7 @@ def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool =
     elif kind == "jsonl":
         named = [(file.name, _json_lines(file, broken, odd, texts))]
     else:
-        named = [(file.name, _json(file, odd) if kind == "json" else _csv(file, kind, odd))]
+        named = [(file.name, _json(file, odd) if kind == "json" else csv_files.table(file, kind, odd))]
 
     def again(number: int) -> pl.LazyFrame:
         """Return the rows of the table with this number in the file, read anew with their long texts."""
@@ -213,116 +207,6 @@ def _scan(file: LogFile) -> pl.LazyFrame:
     return pl.scan_parquet(file.plain_path or io.BytesIO(file.content()), glob=False)
 
 
-# --- CSV and TSV -----------------------------------------------------------------------------------------------------
-
-
-def _csv(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
-    """Return a CSV or TSV as a table; a column is numbers or booleans if all of its values are, and texts otherwise.
-
-    A column without any value has the type Null.
-    kind: csv or tsv.
-
-    Raises InputError for broken text or records.
-    odd: a set to which the columns are added that are read as text although most of their values are numbers.
-    """
-    content = file.content().removeprefix(_BOM)
-    first = location(file.name, line=1)
-    if b"\0" in content[: 1 << 16]:
-        refuse(first, kind.upper(), "bytes that are no text")
-    refuse_unless(b"\n" in content or b"\r" not in content, first, r"lines that end in \n or \r\n", r"\r alone")
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        refuse(location(file.name, line=line), "UTF-8 text", "other bytes")
-    separator = _separator(text, kind)
-    del text
-    records = _records(file, kind, content, separator)
-    names = next(records, [])
-    frames = [pl.DataFrame(schema=dict.fromkeys(names, pl.String))]
-    while some := list(islice(records, RECORDS)):
-        frames.append(
-            table_of(pl.Series(name, values) for name, values in zip(names, zip(*some, strict=True), strict=True))
-        )
-    frame = pl.concat(frames)
-    if b"np." in content:
-        frame = frame.with_columns(pl.all().str.replace(_NUMPY, "${1}${2}"))
-    return table_of(_typed(texts.replace(MISSING, None), odd) for texts in frame.iter_columns())
-
-
-def _separator(text: str, kind: str) -> str:
-    """Return the separator of a CSV or TSV: the first of the usual ones that makes the first line several columns.
-
-    kind: csv or tsv; the separator of this format is tried first, and returned if none makes several columns.
-    """
-    start = text[: 1 << 16].lstrip("\r\n")
-    usual = "\t" if kind == "tsv" else ","
-    for separator in (usual, *(candidate for candidate in SEPARATORS if candidate != usual)):
-        with suppress(csv.Error):
-            if len(next(csv.reader(io.StringIO(start, newline=""), delimiter=separator), [])) > 1:
-                return separator
-    return usual
-
-
-def _records(file: LogFile, kind: str, content: bytes, separator: str) -> Iterator[list[str]]:
-    """Yield the records of a CSV or TSV as lists of texts, the names of the columns first; empty lines are left out.
-
-    kind: csv or tsv, for errors.
-
-    Raises InputError for broken text, for names that `_names` refuses, for a record with more or fewer values than
-    there are columns, and, if there is one column, for an empty line before a record.
-    """
-    names, line, empty = list[str](), 1, False
-    # The text is decoded while it is read, because the whole in a StringIO takes four bytes for each of the file's.
-    lines = io.TextIOWrapper(io.BytesIO(content), "utf-8", newline="")
-    csv.field_size_limit(2**31 - 1)  # the limit is the process's; polars has none
-    reader = csv.reader(lines, delimiter=separator, strict=True)
-    try:
-        for record in reader:
-            if record:
-                names = names or _names(file, record)
-                if len(record) != len(names):
-                    refuse(location(file.name, line=line), f"{len(names)} values, one per column", len(record))
-                if empty and len(names) == 1:
-                    refuse(file.name, "a value in every line", "an empty line, which may be a missing one")
-                yield record
-            empty, line = bool(names) and not record, reader.line_num + 1
-    except csv.Error as error:
-        refuse(location(file.name, line=line), kind.upper(), error)
-
-
-def _names(file: LogFile, names: list[str]) -> list[str]:
-    """Return the first record of a CSV, which names its columns, unchanged.
-
-    Raises InputError for a name that no column may have, and for a number, which shows that the names are missing.
-    """
-    expect_names(names, file.name)
-    numbers = (name for name in names if re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", name, re.I))
-    number = next(numbers, None)
-    if number is not None:
-        refuse(location(file.name, line=1), "names of columns", f"the number {number}")
-    return names
-
-
-def _typed(texts: pl.Series, odd: set[str]) -> pl.Series:
-    """Return a column of texts as numbers, or as booleans, if all of its values are; otherwise return it unchanged.
-
-    A column without any value gets the type Null.
-    odd: a set to which the column is added if it stays text although most of its values are numbers.
-    """
-    filled = len(texts) - texts.null_count()
-    if not filled:
-        return pl.Series(texts.name, [None] * len(texts), pl.Null)
-    if texts.str.to_lowercase().is_in(["true", "false"]).all():
-        return texts.str.to_lowercase() == "true"
-    numbers = texts.cast(pl.Float64, strict=False)
-    if numbers.count() == filled:
-        return numbers
-    if 2 * numbers.count() > filled:
-        odd.add(texts.name)
-    return texts
-
-
 # --- JSON ------------------------------------------------------------------------------------------------------------
 
 
@@ -337,7 +221,7 @@ def _json_lines(file: LogFile, broken: dict[str, int] | None, odd: set[str], tex
         takes their place.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
-    content = file.content().removeprefix(_BOM)
+    content = file.content().removeprefix(BOM)
     if broken is None and not _HALF_CHARACTER.search(content):
         with suppress(*BROKEN):
             schema = pl.scan_ndjson(content, infer_schema_length=None).collect_schema()
