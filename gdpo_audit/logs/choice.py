@@ -1,9 +1,9 @@
 """The choice of rewards: which number columns of a log are rewards, and which is the total of others.
 
-Names say what a column may be, and the numbers decide. A total is a weighted sum of others. A column that numbers the
-responses, rises along the log or looks like a measurement is no reward. Of two columns that order every group alike
-only one can be meant. Where it stays open whether a column is a reward, an InputError asks the caller to name the
-rewards, unless logged advantages can judge the column.
+Names say what a column may be, and the numbers decide. A column that is a weighted sum of others is their total. A
+column that numbers the responses, rises along the log or looks like a measurement is no reward. Of two columns that
+order every group alike only one can be meant. Where it stays open whether a column is a reward, an InputError asks the
+caller to name the rewards. Logged advantages can judge such columns later, and then no error is raised.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -54,16 +54,25 @@ def choose(
 ) -> RewardChoice:
     """Choose the rewards among the number columns of a log, and return the choice.
 
-    Raises InputError if the log has number columns, but none of them can be a reward; with `asks` also if it stays open
-    whether one is. Numbers are not examined if there are more than REWARDS candidates, or a single one that is not
-    named like a total or has no metrics beside it.
+    Rewards that the caller names stay. Without them, the numbers in the columns are examined, except in two cases where
+    the names alone decide. The first is that more than REWARDS columns may be rewards. The second is that just one may
+    be, unless it is named like a total and metrics stand beside it. Columns named like hyperparameters are examined in
+    any case, and left out if they have one value alone.
+    A column stays open if it may be a metric, a total or a copy of another column as well as a reward. Without `asks`,
+    open columns stay rewards. With `asks`, it depends on `judged`. If `judged` is false, an open column raises
+    InputError. If it is true, columns that may be metrics are left out, unless no column would be left, and all others
+    stay.
     numbers: the names of the number columns, in the order of the log.
     sample: reads some rows of columns, spread over the run, with the group of each in GROUP_OF_ROW where it is known.
-    where: a file, for errors. named: the rewards that the caller names, which stay. flags: columns of true and false.
-    asks: whether columns that may be metrics, or copies of others, raise InputError, unless `judged` is true.
-    judged: whether advantages are logged, which can later show what such columns are. With `asks`, those that may be
-        metrics are then left out unless no other column is left, and copies stay.
-    length: the column of lengths, which is a reward only if a total counts it, as one that pays for brevity does.
+    where: a file, for errors.
+    named: the rewards that the caller names; None if the caller names none.
+    flags: columns of true and false.
+    asks: whether open columns matter, because no framework says what the columns of the log are.
+    judged: whether advantages are logged, which can show later what the open columns are.
+    length: the column of lengths. It is a reward only if a total counts it, as a total that pays for brevity does.
+
+    Raises InputError if the log has number columns, but none of them can be a reward. Raises it for open columns, too,
+    as said above.
     """
     clear = [name for name in numbers if role(name) != "metric"]
     metrics = [name for name in numbers if name not in clear]
@@ -107,10 +116,12 @@ def _refuse_no_reward(where: str, got: str, columns: Iterable[str]) -> NoReturn:
 def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
     """Return the rewards that the caller names, with the weights that a total beside them shows, if one does.
 
-    totals: columns that are named like totals. The first that is exactly a weighted sum of the rewards shows the
-        weights, else the first that nearly is, with an issue. A single reward gets no weights.
+    The first total that is exactly a weighted sum of the rewards shows the weights. If there is none, the first that
+    nearly is shows them, and an issue says so. A single reward gets no weights.
+    named: the rewards that the caller names.
+    totals: columns that are named like totals.
     sample: reads a sample of columns.
-    flags: boolean columns.
+    flags: columns of true and false.
     """
     table = sample([*named, *totals]) if totals else pl.DataFrame()
     near: RewardChoice | None = None
@@ -126,9 +137,10 @@ def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, f
 def _with_its_parts(total: str, parts: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
     """Return a total, which the caller names, as the only reward, with an issue if `parts` explain much of it.
 
+    total: the column of the total.
     parts: the columns that may be the parts of the total.
     sample: reads a sample of columns.
-    flags: boolean columns.
+    flags: columns of true and false.
     """
     score = weights_of(sample([total, *parts]), parts, flags, total) if parts else None
     if score is None or score.explained < NEARLY:
@@ -142,11 +154,13 @@ def _without_open_ones(
 ) -> tuple[RewardChoice, dict[str, str]]:
     """Return two things: the choice without the rewards that may be metrics, and {reward: why it is left out}.
 
-    With logged advantages, which can judge rewards later (`judged`), such rewards are left out, unless no other would
-    be left. Without logged advantages they raise InputError. Then two rewards that order the responses of every group
-    alike raise it too, unless one is named as the other one, weighted.
+    If advantages are logged, rewards that may be metrics are left out, unless no reward would be left. If none are
+    logged, such rewards raise InputError. Two rewards that order the responses of every group alike then raise it, too.
+    A pair is accepted if the name of one says that it is the other reward, weighted.
+    choice: the rewards that are chosen so far.
     table: a sample of the rows.
     where: a file, for errors.
+    judged: whether advantages are logged, which can judge rewards later.
     """
     names = choice.rewards
     unsure = [name for name in names if _is_open(name, table[name])]
@@ -190,9 +204,13 @@ def _without_hyperparameters(names: Sequence[str], sample: Sample) -> list[str]:
 def _is_open(name: str, column: pl.Series) -> bool:
     """Return whether a column may be a reward or a metric, so that its name and its numbers do not decide.
 
-    It may be either if `role` says "either" of its name, unless its name begins with is (as is_valid) and its values
-    are all 0 or 1. It may also be either if no word of the name is one for rewards and its values look like counts:
-    whole numbers from 0, over `GRADES` different ones, and some over `LARGEST` or none below the one before it.
+    There are two such cases. In the first, `role` says "either" of the name. But a column whose name begins with is, as
+    is_valid does, and whose values are all 0 or 1, is surely a reward.
+    In the second, no word of the name is one for rewards, and the values look like counts. Counts are whole numbers
+    from 0, with more than `GRADES` different ones. Some of them are above `LARGEST`, or none is below the one before
+    it.
+    name: the name of the column.
+    column: its values.
     """
     values, words = column.drop_nulls().drop_nans(), words_of(name)
     if role(name) == "either":

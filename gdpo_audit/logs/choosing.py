@@ -78,14 +78,16 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
     """Return the files of a directory that make up one log, and in words which files beside them are left out.
 
-    Files that are named as a trainer names its logs come before all others. Files of evaluations beside those of
-    training, and hidden files, are left out. Of logs in folders of different depth only those nearest to the directory
-    count. Where no completions were logged, the last trainer_state.json alone is returned, which holds means. Raises
-    NoLog if there is no log, and InputError if there are several logs, or if a file is there both packed and unpacked.
+    Files that are named as a trainer names its logs come before all others. Files of evaluations beside files of
+    training are left out, and so are hidden files. Of logs in folders of different depth only the nearest to the
+    directory count. Where no completions were logged, the last trainer_state.json alone is returned, which holds means.
     names: the paths of all files inside the directory.
     where: the name of the directory, for errors.
-    inside: what a user has to write before one of these paths to name the file, for errors; empty if single files
+    inside: what a user has to write before one of these paths to name the file, for errors. It is empty if single files
         cannot be named.
+
+    Raises NoLog if there is no log. Raises InputError if there are several logs, or if a file is there both packed and
+    unpacked.
 
     >>> choose(["run/completions.jsonl", "run/args.json", "run/logging.jsonl"], "run").files
     ['run/completions.jsonl']
@@ -152,11 +154,11 @@ def is_table(name: str) -> bool:
 
 
 def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | None]) -> Logs:
-    """Return the files of each log, in lists. A log is the files of one kind in one run, and its key is the pair of the
-    run's folder and the kind.
+    """Return the files of each log, in lists. A log is the files of one kind in one run.
 
-    In the path of the folder, # stands for a step's number.
-    names: the paths of the files in the directory `where`.
+    The key of a list is a pair: the run's folder and the kind. In the path of the folder, # stands for a step's number.
+    names: the paths of the files in the directory.
+    where: the path of the directory.
     kind_of: returns the kind of a file for its path, such as "TRL" or "*.csv", or None for a file that is left out.
     """
     logs: Logs = {}
@@ -194,10 +196,9 @@ def _home(folder: str, where: str) -> str:
 
 
 def _wandb_key(wanted: str, name: str) -> str | None:
-    """Return the key under which W&B logged a table, as words such as "completions_step=# of W&B", where # is for
-    numbers.
+    """Return the key under which W&B logged a table, in words such as "completions_step=# of W&B".
 
-    None for a file that is no such table, or whose key does not match.
+    In the key # stands for each number. None for a file that is no such table, or whose key does not match.
     wanted: a pattern that the whole key must match.
     name: the path of the file.
     """
@@ -220,7 +221,7 @@ def _framework(name: str) -> str | None:
     """Return the title of the trainer whose log files have names of this kind; None if no known trainer does.
 
     If the name also holds the name of a run, the result holds it too: "open-instruct's RUN".
-    name: that of a file.
+    name: the path of a file.
     """
     name = unpacked_name(name)
     for title, pattern in _OTHER_TRAINERS.items():
@@ -230,7 +231,10 @@ def _framework(name: str) -> str | None:
 
 
 def _is_dump(name: str) -> bool:
-    """Return whether a file may hold responses that torch.save wrote: by its ending, and not named like a model."""
+    """Return whether a file may hold responses that torch.save wrote.
+
+    Its name has to end as the names of torch's files do, and must not be like the name of a model's file.
+    """
     return format_suffix(name) in TENSORS and not _is_of_a_model(name)
 
 
@@ -250,9 +254,10 @@ def _depth(folder: str) -> int:
 def _without_evaluations(logs: Logs) -> tuple[Logs, tuple[str, ...]]:
     """Return the logs without files of evaluations, and in words which files were left out.
 
-    The file of an evaluation is left out only where a file of training lies beside it. Logs of prime-rl may hold the
-    episodes that were trained on twice: in files of their own, in a folder "effective", and among all episodes, in a
-    folder "all". A file in "all" is left out where a file in "effective" has the same path but for numbers.
+    The file of an evaluation is left out only where a file of training lies beside it. prime-rl may log the episodes
+    that were trained on twice. They stand in files of a folder "effective", and among all episodes in files of a folder
+    "all". A file in "all" is left out where a file in "effective" has the same path but for numbers.
+    logs: the files of each log, by folder and kind.
     """
     patterns = {re.sub(r"\d+", "#", name) for files in logs.values() for name in files}
     trains = {name.rpartition("/")[0] for name in patterns if _TRAINING.search(name)}
@@ -275,8 +280,8 @@ def _without_evaluations(logs: Logs) -> tuple[Logs, tuple[str, ...]]:
 def _evaluates(name: str, names: set[str], trains: set[str]) -> bool:
     """Return whether a file holds an evaluation: its name says so, and a file of training lies beside it.
 
-    A file of training has the same path, but without the word for an evaluation, or with train or training in its
-    place. If the file's own name begins with that word, any file in its folder whose name begins with train counts.
+    A file of training has the same path without the word for an evaluation, or with train or training in its place. If
+    the file's own name begins with that word, any file in its folder whose name begins with train counts.
     name: the path of the file, with # for numbers.
     names: the paths of all files, with # for numbers.
     trains: the folders in which the name of a file begins with train.
@@ -298,8 +303,10 @@ def _replaced(name: str, word: str) -> str:
 def _refuse_several(logs: Logs, where: str, inside: str) -> NoReturn:
     """Raise InputError for several logs that lie side by side; the error names up to four of them.
 
-    inside: what a user has to write before the path of a file, so that the error can name paths that a user can give;
-        empty if single files cannot be named.
+    logs: the files of each log, by folder and kind.
+    where: the name of the directory.
+    inside: what a user has to write before the path of a file, so that the error can name it. It is empty if single
+        files cannot be named.
     """
     listed = [f"{kind} in {folder or where} ({files[0]})" for (folder, kind), files in sorted(logs.items())]
     way = "unpack it and name one of them"
@@ -312,7 +319,8 @@ def _refuse_several(logs: Logs, where: str, inside: str) -> NoReturn:
 def _path_of(log: tuple[str, str], logs: Mapping[tuple[str, str], Sequence[str]]) -> str:
     """Return a path that leads to one of several logs alone: a folder, a file or a glob.
 
-    log: the folder and the kind of this log, by which `logs` lists its files.
+    log: the folder and the kind of this log, which are its key in `logs`.
+    logs: the files of each log.
 
     >>> logs = {("a", "TRL"): ["a/completions/1.parquet"], ("b", "*.csv"): ["b/x.csv"]}
     >>> logs |= {("b", "*.ab"): ["b/1.ab", "b/2.ab"]}

@@ -23,10 +23,11 @@ def table(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
     """Return a CSV or TSV as a table; a column is numbers or booleans if all of its values are, and texts otherwise.
 
     A column without any value has the type Null.
+    file: the file to read.
     kind: csv or tsv.
+    odd: a set to which the columns are added that are read as text although most of their values are numbers.
 
     Raises InputError for broken text or records.
-    odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     content = file.content().removeprefix(BOM)
     first = location(file.name, line=1)
@@ -56,6 +57,7 @@ def table(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
 def _separator(text: str, kind: str) -> str:
     """Return the separator of a CSV or TSV: the first of the usual ones that makes the first line several columns.
 
+    text: the content of the file.
     kind: csv or tsv; the separator of this format is tried first, and returned if none makes several columns.
     """
     start = text[: 1 << 16].lstrip("\r\n")
@@ -70,10 +72,14 @@ def _separator(text: str, kind: str) -> str:
 def _records(file: LogFile, kind: str, content: bytes, separator: str) -> Iterator[list[str]]:
     """Yield the records of a CSV or TSV as lists of texts, the names of the columns first; empty lines are left out.
 
+    file: the file, for errors.
     kind: csv or tsv, for errors.
+    content: the bytes of the file.
+    separator: the character between two values.
 
-    Raises InputError for broken text, for names that `_names` refuses, for a record with more or fewer values than
-    there are columns, and, if there is one column, for an empty line before a record.
+    Raises InputError for broken text, for names that `_names` refuses, and for a record with more or fewer values than
+    there are columns. In a file of one column an empty line before a record raises it, too, as it may be a missing
+    value.
     """
     names, line, empty = list[str](), 1, False
     # The text is decoded while it is read, because the whole in a StringIO takes four bytes for each of the file's.
@@ -97,6 +103,9 @@ def _records(file: LogFile, kind: str, content: bytes, separator: str) -> Iterat
 def _names(file: LogFile, names: list[str]) -> list[str]:
     """Return the first record of a CSV, which names its columns, unchanged.
 
+    file: the file, for errors.
+    names: the first record.
+
     Raises InputError for a name that no column may have, and for a number, which shows that the names are missing.
     """
     expect_names(names, file.name)
@@ -111,6 +120,7 @@ def _typed(texts: pl.Series, odd: set[str]) -> pl.Series:
     """Return a column of texts as numbers, or as booleans, if all of its values are; otherwise return it unchanged.
 
     A column without any value gets the type Null.
+    texts: the column.
     odd: a set to which the column is added if it stays text although most of its values are numbers.
     """
     filled = len(texts) - texts.null_count()

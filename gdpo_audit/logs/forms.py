@@ -1,8 +1,9 @@
 """The forms of logs, one function per framework: nearly all that is known of what each framework writes.
 
-Such a function takes the tables of a log, the types of all their columns by name, the caller's options, and the
-arguments of the run in an args.json beside the log. It returns a `Form`, which says which column holds what and how the
-tables become a row per response, or raises InputError if the columns of the framework are missing.
+Each function takes four arguments: the tables of a log, the types of all their columns by name, the caller's options,
+and a mapping. The mapping holds the arguments of the run in an args.json beside the log. The function returns a `Form`,
+which says which column holds what and how the tables become a row per response. It raises InputError if the columns of
+the framework are missing. The functions for NeMo-RL and verifiers stand in modules of their own.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,8 +47,10 @@ WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; only an artifact takes more
 def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Return how to read TRL's tables of completions: a table per logged step, a row per response, no evaluations.
 
+    tables: the tables of the log.
     names: all columns with their types.
-    args: those of the run in an args.json beside the log, by name.
+    options: the caller's options.
+    args: the arguments of the run in an args.json beside the log, which are not used.
     """
     step = options.named("step") or "step"
     fits = step in names and bool({"advantage", "completion", "prompt"} & {*names})
@@ -73,11 +76,13 @@ def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Map
 
 
 def _of_training(tables: Sequence[Table], step: str) -> tuple[list[Table], list[LogIssue]]:
-    """Return the tables without those of evaluations in a tracker, and a list: an issue that names the steps of the
-    evaluations that were left out, or nothing.
+    """Return two lists: the tables without those of evaluations in a tracker, and an issue about them.
 
-    TRL logs an evaluation under the step of the batch before it, and rows of that batch may come first in its table.
-    So, of several tables of one step, a later one is an evaluation's if it holds a prompt that the first one lacks.
+    The second list is empty if nothing was left out. Otherwise its issue names the steps of the evaluations.
+    TRL logs an evaluation under the step of the batch before it, and rows of that batch may come first in its table. So
+    only the prompts tell. Of several tables of one step, a later one is an evaluation's if it holds a prompt that the
+    first one lacks.
+    tables: the tables of the log.
     step: the name of the column with the step.
     """
     kept, steps = list[Table](), list[int]()
@@ -109,10 +114,12 @@ def _one_step(table: Table, step: str) -> pl.DataFrame | None:
 def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Return how to read verl's rollouts, which have a line per response.
 
-    Rows of one group have the same uid, less up to two parts "_…" at its end, or in a log without uid the same input,
-    unless `options` names another column.
+    Rows of one group have the same uid, once up to two parts "_…" at its end are cut off. In a log without uid they
+    have the same input. A column that the caller names for groups goes before both.
+    tables: the tables of the log.
     names: all columns with their types.
-    args: not used by this reader.
+    options: the caller's options.
+    args: the arguments of the run in an args.json beside the log, which are not used.
     """
     fits = {"input", "output", "score"} <= {*names}
     refuse_unless(fits, tables[0].name, "verl's columns input, output, score", ", ".join(names))
@@ -137,8 +144,10 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
     """Return how to read ms-swift's completions, which have a log event per line, with a list per column.
 
     A trainer on Ray writes one response per line, without lists.
+    tables: the tables of the log.
     names: all columns with their types.
-    args: those of the run in an args.json beside the log, by name.
+    options: the caller's options.
+    args: the arguments of the run in an args.json beside the log, by name.
     """
     step = options.named("step") or next((name for name in ("step", "gen_step") if name in names), None)
     if step is None or not {"prompt", "completion"} <= {*names}:
@@ -173,7 +182,9 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
 def _exploded_events(events: pl.LazyFrame, lists: Sequence[str], step: str) -> pl.LazyFrame:
     """Return a row per response; `EVENT` is the number of its log event.
 
-    lists: the columns of lists, also `step`.
+    events: the log events, a row each.
+    lists: the columns of lists, `step` among them.
+    step: the column of the step.
     """
     return exploded(events.with_columns(pl.col(ROW).alias(EVENT)), lists, step)
 
@@ -181,8 +192,10 @@ def _exploded_events(events: pl.LazyFrame, lists: Sequence[str], step: str) -> p
 def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Return how to read a log of no known framework: its columns are those that the caller names, or have usual names.
 
+    tables: the tables of the log.
     names: all columns with their types.
-    args: those of the run in an args.json beside the log, by name.
+    options: the caller's options.
+    args: the arguments of the run in an args.json beside the log, which are not used.
     """
     by_lower = {name.lower(): name for name in reversed([*others_in(names, options)])}
     numeric = {name for name, kind in names.items() if is_number_type(kind)}
@@ -194,9 +207,11 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     def column(what: str, usually: tuple[str, ...], texts: bool = True) -> str | None:
         """Return the column that holds `what`: "step", "advantage" or "length"; None if there is none.
 
-        It is the column that the caller names in `options`. Else it is one with a name of `usually` that holds numbers,
-        as the columns in `numeric` do.
-        texts: whether, if there is none, one of `usually` without numbers will do.
+        First comes the column that the caller names in `options` of the outer function. Then comes one with a usual
+        name whose values are numbers, as the names in `numeric` say.
+        what: what the column holds.
+        usually: the usual names of columns that hold it, the likeliest first.
+        texts: whether a column with a usual name will do without numbers, if there is no other.
         """
         there = [usual[name] for name in usually if name in usual]
         numbers = next((name for name in there if name in numeric), None)
@@ -255,7 +270,7 @@ def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
 def _all_differ(lists: Iterable[Sequence]) -> bool:
     """Return whether there are several values and none comes twice.
 
-    lists: the values in parts. No part is read after the first one that repeats a value.
+    lists: the values in parts. Once a part repeats a value, no further part is read.
     """
     seen = set[object]()
     for values in lists:
@@ -281,6 +296,7 @@ FORMS: Mapping[str, Callable[[Sequence[Table], Schema, ReadOptions, Mapping], Fo
 def _writes(framework: str, names: Schema) -> bool:
     """Return whether a table with these columns may be the log of a framework.
 
+    framework: the id of the framework.
     names: the columns with their types.
     """
     has = {*names}
@@ -300,6 +316,7 @@ def _writes(framework: str, names: Schema) -> bool:
 def framework_of(tables: Sequence[Table], where: str) -> str:
     """Return the framework whose columns the tables have, whatever the files are called; "generic" if none has them.
 
+    tables: the tables of the log.
     where: the name of the log, for errors.
 
     Raises InputError if the tables are of different frameworks.

@@ -18,11 +18,13 @@ _NOT_REWARDS = TOKENS | {"prompt_ids", "token_ids", "step", "idx", "reference_lo
 
 
 def nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return how to read NeMo-RL's data. Its columns hold lists with a value per response; or a line is one response,
-    and its values may stand in lists of one. Either way a response has an advantage per token.
+    """Return how to read NeMo-RL's data. Its columns hold lists with a value per response, or a line is one response.
 
+    In the second case the values may stand in lists of one. In both cases a response has an advantage per token.
+    tables: the tables of the log.
     names: all columns with their types.
-    args: those of the run in an args.json beside the log, by name.
+    options: the caller's options.
+    args: the arguments of the run in an args.json beside the log, which are not used.
     """
     rewards = options.rewards or ("rewards",)
     fits = "rewards" in names or bool(options.rewards)
@@ -62,9 +64,11 @@ def _responses(
 ) -> pl.LazyFrame:
     """Return a row per response with its step, its last advantage that is not 0, and its number of unmasked tokens.
 
-    lists: the columns of lists with a value per response; empty if a row is a response already. `by`: one of them.
+    table: the rows of a table, with the number of the table in FILE.
+    lists: the columns of lists with a value per response; empty if a row is a response already.
+    by: one of these columns.
     steps: the step of each table, for rows without one.
-    prompt: an expression that makes the column of prompts.
+    prompt: an expression that makes the column of prompts; None if no such column is wanted.
     """
     table = exploded(table, lists, by) if lists else table
     kinds = table.collect_schema()
@@ -86,9 +90,11 @@ def _prompt_of(
 ) -> pl.Expr | None:
     """Return an expression for the prompt of a response; None if the log has neither token ids nor messages.
 
-    The prompt is the token ids, or the messages before the assistant's first. Of texts without roles it is the first;
-    if that is the same in all responses, the first two, and so on, but not the last one where all have several.
+    The prompt is the token ids of the prompt, if they are logged. Otherwise it is the messages before the first one of
+    the assistant. Of texts without roles it is the first. If the first is the same in all responses, it is the first
+    two, and so on. The last text is never part of it if each response has several.
     kinds: the types of the columns of responses.
+    tables: the tables of the log.
     to_responses: turns the rows of a table into responses.
     """
     content = kinds.get("content")

@@ -1,7 +1,7 @@
 """Totals among the number columns of a log: which column is the total of others, and which rewards it counts.
 
-A total may be a weighted sum of the rewards exactly, or nearly, as after a clip. The framework may log it, or its name
-or its numbers may show it.
+A total is exactly or nearly the weighted sum of rewards; nearly, for instance, if it was clipped. The framework logs it
+as one, or its name or its numbers show it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -55,14 +55,14 @@ def totals_among(names: Sequence[str]) -> list[str]:
 def near_total(
     table: pl.DataFrame, clear: Sequence[str], flags: Collection[str], where: str, asks: bool
 ) -> RewardChoice | None:
-    """Return the choice of rewards without a column that is their total, though not exactly their weighted sum; None if
-    there is no such column. It has to be named like a total, and at least two columns must be left that are not.
+    """Return the choice of rewards without a column that is their total, though not exactly their weighted sum.
 
-    If these explain much of the total, the choice holds the weights that come nearest, and leaves out columns of weight
-    0. If they explain little, a total whose name can mean nothing else still counts, without weights.
+    None if there is no such column. It has to be named like a total, and at least two columns must not be named so. If
+    these columns explain much of the total, the choice holds the weights that come nearest, and leaves out columns of
+    weight 0. If they explain little, a total whose name can mean nothing else still counts, without weights.
     table: a sample of the rows.
     clear: the columns that may be rewards, totals among them.
-    flags: boolean columns.
+    flags: columns of true and false.
     where: a file, for errors.
     asks: whether a column that may be a total or a reward raises InputError.
     """
@@ -91,8 +91,8 @@ def near_total(
 def holds_one(table: pl.DataFrame, clear: Sequence[str], flags: Collection[str]) -> tuple[LogIssue, ...]:
     """Return a tuple with one issue: one reward explains much of a total beside it, and the log does not hold the rest.
 
-    The tuple is empty unless `clear` has just one column besides totals, and this column explains at least the share
-    `NEARLY` of a total, but not exactly. It is empty, too, for fewer than `ROWS` rows.
+    The tuple is empty unless `clear` has just one column besides totals. This column must explain at least the share
+    `NEARLY` of a total, but not all of it exactly. The tuple is also empty for fewer than `ROWS` rows.
     table: a sample of the rows.
     clear: the columns that may be rewards, totals among them.
     flags: columns of true and false.
@@ -111,7 +111,8 @@ def not_a_sum(parts: Sequence[str], total: str, score: Score, alone: bool = Fals
     """Return an issue that says that a total is not a weighted sum of the columns beside it.
 
     parts: the columns beside the total.
-    score: how nearly they make the total.
+    total: the column of the total.
+    score: how nearly the columns make the total.
     alone: whether `parts` is one column.
     """
     details = {"score": total, "columns": [*parts], "error": score.error}
@@ -132,9 +133,11 @@ def beside_score(
 ) -> RewardChoice:
     """Return the rewards that count in the total that the framework logs beside them, with their weights.
 
-    A reward of weight 0 is left out, and an issue says so, unless all have weight 0. verl's penalty for length has
-    weight 1 in place of 0. Where the total does not tell the weights, `_beside_open_score` chooses by names and values.
+    A reward of weight 0 is left out, and an issue says so. If all have weight 0, all stay. The penalty for length of
+    verl gets weight 1 in place of 0. Where the total does not tell the weights, `_beside_open_score` chooses by names
+    and values.
     table: rows of the rewards and the total, with the group of each in GROUP_OF_ROW where it is known.
+    rewards: the columns that may be rewards.
     score: the column of the total.
     flags: columns of true and false.
     named: whether the caller names the rewards, which then all stay.
@@ -159,12 +162,15 @@ def _beside_open_score(
 ) -> RewardChoice:
     """Return which of the columns `rewards` are rewards where no weighted sum of all of them is the total, or many are.
 
-    Columns with names like those of metrics, and those that `not_rewards` finds, are left out, unless none would stay.
-    The weights are None if many sums are the total or none can be fitted. Otherwise the columns that stay are fitted
-    alone. A sum that is the total gives the weights; so does one of several that is nearly it, and its zeros drop out.
-    table: rows of `rewards` and of the total, in the column `score`.
+    Columns with names like those of metrics, and columns that `not_rewards` finds, are left out, unless none would
+    stay. The weights are None if many sums are the total or if none can be fitted. Otherwise the columns that stay are
+    fitted alone. If their sum is the total, it gives the weights. If the sum of several is nearly the total, it gives
+    the weights as well, and columns of weight 0 are left out.
+    table: rows of `rewards` and of the total.
+    rewards: the columns that may be rewards.
+    score: the column of the total.
     flags: columns of true and false.
-    named: if true, the caller named the rewards, and all stay.
+    named: whether the caller named the rewards, which then all stay.
     fit: how all of `rewards` fit the total; None where none can be fitted.
     """
     plain = tuple(rewards) if named else tuple(name for name in rewards if role(name) != "metric")
@@ -192,12 +198,13 @@ def total_in(
 ) -> tuple[str, Sequence[str], Score] | None:
     """Return a column that is a weighted sum of others, the names of these others, and the fit; None if there is none.
 
-    Columns named like totals (`totals`) are tried first, as sums of columns of `clear` and of each list of `further`,
-    and then every column of `clear`.
+    Columns named like totals are tried first, as sums of columns of `clear`, and then with each list of `further`
+    added. After them every column of `clear` is tried.
     table: a sample of the rows.
     clear: the columns that may be rewards, `totals` among them.
-    flags: columns of true and false.
     further: lists of more columns, the likeliest list first.
+    totals: the columns that are named like totals.
+    flags: columns of true and false.
     """
     plain = [name for name in clear if name not in totals]
     for total in totals:
@@ -216,11 +223,12 @@ def total_in(
 
 
 def of_total(numbers: Iterable[str], total: str, parts: Sequence[str], score: Score) -> RewardChoice:
-    """Return the rewards that a total counts. An issue names those of its parts that it does not count, except metrics.
+    """Return the rewards that a total counts. An issue names the parts that it does not count, except metrics.
 
-    If several choices of weights make the total, the rewards are all parts that are not named like metrics, without
-    weights.
+    The weights are those of the fit. Where several choices of weights make the total, there are none. The rewards are
+    then all parts that are not named like metrics.
     numbers: all number columns, whose order the rewards keep.
+    total: the column of the total.
     parts: the columns of which the total is a weighted sum.
     score: the fit of this sum.
     """
@@ -238,9 +246,9 @@ def of_total(numbers: Iterable[str], total: str, parts: Sequence[str], score: Sc
 def ask(where: str, columns: Sequence[str], what: str, candidates: Sequence[str]) -> NoReturn:
     """Raise InputError for columns that may be rewards or not; the error names all candidates as command-line options.
 
+    where: a file.
     columns: the columns in question.
     what: what they may be, in words.
-    where: a file.
     candidates: all columns that may be rewards, `columns` among them.
     """
     each = f"{listing(map(repr, columns), most=8)}, {'each ' * (len(columns) > 1)}of which may be"
