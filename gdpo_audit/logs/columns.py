@@ -109,8 +109,7 @@ class ReadOptions:
 
     @property
     def key(self) -> str | None:
-        """The column that names a group, or the name of the column that joins several; None if the caller named none.
-        """
+        """The column that names a group, or the name of the column that joins several; None if the caller named none."""
         return " + ".join(self.groups) or None
 
 

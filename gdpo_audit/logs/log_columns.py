@@ -32,7 +32,7 @@ class ChosenColumns:
     candidates: the columns that may be rewards.
     chosen: which of these are rewards.
     beside: the columns that are not used.
-    lost: those in `beside` that may have been rewards or advantages, but hold text or no value.
+    lost: the columns in `beside` that may have been rewards or advantages, but hold text or no value.
     """
 
     form: Form
@@ -79,13 +79,13 @@ def _with_rewards(
     """Return two things: the form, completed by the log's rewards and two columns; and how the rewards were chosen.
 
     The two columns are `by`, whose values an audit looks at one by one, and the one that tells prompts apart.
-
     form: which column of the log holds what, as far as it is known.
     candidates: the columns that may be rewards.
     schema: all columns with their types.
+    options: the caller's options.
 
-    Raises InputError if there is no reward, if it is open whether some columns are rewards, and if a column that is
-    used does not hold what it should.
+    Raises InputError if there is no reward, or if it is open whether some columns are rewards. Raises it, too, if a
+    column that is used does not hold what it should.
     """
     where, logged = form.tables[0].name, form.logged or [*union_schema(form.tables)]
     chosen = choose_rewards(form, candidates, schema, options)
@@ -101,12 +101,16 @@ def _with_rewards(
 
 
 def _beside(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
-    """Return the columns of the log that nothing uses. Texts with a name that is usual beside rewards, such as prompt,
-    and what the form knows to be no reward, are left out.
+    """Return the columns of the log that nothing uses.
 
-    Raises InputError for a column that may be a reward written as text.
+    Texts with a name that is usual beside rewards, such as prompt, are left out, and so is what the form knows to be no
+    reward.
+    form: which column of the log holds what.
     chosen: how the rewards were chosen.
     schema: the columns of the log with their types.
+    options: the caller's options.
+
+    Raises InputError for a column that may be a reward written as text.
     """
     used = [*form.names, *([chosen.total] if chosen.total else [])]
     if form.examines:
@@ -116,12 +120,13 @@ def _beside(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType],
 
 
 def _with_grouping(form: Form, options: ReadOptions) -> Form:
-    """Return a form, which says how to read the log, with what the options say about groups and about rows to leave
-    out.
+    """Return a form with what the options say about groups and about rows to leave out.
 
     It gets the options' `mask`, which leaves out rows, and `once`, which leaves out copies. If the options bar every
     column from naming a group (`unkeyed` or `places`), the form has no key. If they name several columns that name a
     group only together, the column that is the form's key joins them. Otherwise the form's groups stay as they are.
+    form: says how to read the log.
+    options: the caller's options.
     """
     form = replace(form, once=options.once, mask=options.mask)
     if options.unkeyed or options.places:
@@ -131,10 +136,11 @@ def _with_grouping(form: Form, options: ReadOptions) -> Form:
     responses, key, names = form.to_responses, form.key, options.groups
 
     def to_responses(table: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the responses with one more column, `key` of the outer function, which joins the columns `names`.
+        """Return the responses with one more column, `key` of the outer function, which joins the columns in its
+        `names`.
 
-        A group has one value in each of these columns; its joined value tells it from others.
-        table: the rows of a table, of which the outer function's `responses` makes responses.
+        A group has one value in each of these columns, and its joined value tells it from others.
+        table: the rows of a table. The function `responses` of the outer function makes responses of them.
         """
         table = responses(table)
         kinds = table.collect_schema()

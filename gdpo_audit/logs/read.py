@@ -1,5 +1,7 @@
-"""`read_run`, which reads the log of any framework: its files become tables, a `Form` says which of their columns holds
-what, and their rows become a run in groups.
+"""Reading a log of any framework into a run, by `read_run`.
+
+The files of the log become tables. A `Form` says which of their columns holds what. Their rows then become a run in
+groups.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,21 +52,25 @@ def read_run(
 ) -> Run:
     """Read the log of a run, as a training framework wrote it, and return the run.
 
-    path: a file, directory, glob or zip, several of them, or {name: bytes}; DATABASE::RUN for a run in a database of
-        trackio; a URL, hf://, s3:// or gs://; or a table: a DataFrame of polars, pandas or Arrow, or a list of dicts.
-    framework: trl (axolotl writes the same), verl, ms_swift, nemo_rl, verifiers or generic; inferred from the content
-        by default.
-    group_size: the responses per group, if groups are blocks of rows; inferred from advantages and prompts by default.
-    rewards: the columns of the rewards; chosen by their names and numbers by default.
+    path: a file, directory, glob or zip, several of them, or {name: bytes}. It may also be DATABASE::RUN for a run in a
+        database of trackio, or a URL of hf://, s3:// or gs://. A table does as well: a DataFrame of polars, pandas or
+        Arrow, or a list of dicts.
+    framework: trl (axolotl writes the same), verl, ms_swift, nemo_rl, verifiers or generic. By default the content
+        tells it.
+    group_size: the responses per group, if groups are blocks of rows. By default advantages and prompts tell it.
+    rewards: the columns of the rewards. By default their names and numbers tell them.
     group: the column that names a group, or several that name it together, such as ("prompt_id", "turn").
     columns: names of the columns that hold the step, the advantage and the length, such as {"step": "iter"}.
-    skip_bad: leave out broken lines of JSON, which are counted, and files that cannot be read, which are named.
-    by: a column, such as the task, whose values an audit looks at one by one; it has one value in a group. By default
-        a column of 2 to 12 texts, such as task or data_source, of a log of up to 500,000 responses; "" for none.
+    skip_bad: whether to leave out broken lines of JSON, which are counted, and files that cannot be read, which are
+        named.
+    by: a column, such as the task, whose values an audit looks at one by one; it has one value in a group. "" asks for
+        none. By default it is a column of 2 to 12 different texts, such as task or data_source, if the log has at most
+        500,000 responses.
     steps: the first and the last step to read, such as (100, 150) or (100, None); all by default.
     last: how many steps at the end of the log to read; given in place of `steps`.
-    parts: what each reward pays if it is passed, such as {"correct": 1, "format": 0.5}; for a log that holds only the
-        total of the rewards.
+    parts: what each reward pays if it is passed, such as {"correct": 1, "format": 0.5}. It is for a log that holds only
+        the total of the rewards.
+
     Raises InputError, naming the file, and the column and row or line, if the log cannot be read.
     """
     options = ReadOptions(
@@ -83,9 +89,13 @@ def read_run(
 
 
 def read_files(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
-    """Read the log of a run from its files, and return the run. Raises InputError if it cannot be read or is empty.
+    """Read the log of a run from its files, and return the run.
 
+    files: the files of the log.
     known: the id of the framework, if the caller named it.
+    options: the other arguments of `read_run`.
+
+    Raises InputError if the log cannot be read or is empty.
     """
     with one_error(files.name):
         log = _tables(files, options)
@@ -100,6 +110,7 @@ class _Reading:
     files: the files of the log.
     log: the tables in them.
     known: the id of the framework, if the caller named it.
+    options: the other arguments of `read_run`.
     """
 
     files: LogFiles
@@ -108,9 +119,11 @@ class _Reading:
     options: ReadOptions
 
     def run(self) -> Run:
-        """Return the run that the tables hold, in groups. Raises InputError if they hold no run that can be read.
+        """Return the run that the tables hold, in groups.
 
         The run's `_read_with` is `run_with`, which reads the same tables again with other options.
+
+        Raises InputError if the tables hold no run that can be read.
         """
         with one_error(self.files.name):
             run = with_clues(_with_columns(self.files, self.log, self.known, self.options))
@@ -133,8 +146,9 @@ class _Reading:
 def _grouped_by_clues(run: Run) -> Run:
     """Return the run in the finest groups in which its advantages add up to 0, or else in groups by its prompts.
 
-    Prompts count only if no advantages are logged, and if the rows of each prompt stand together. Raises NoGroups if
-    neither shows groups.
+    Prompts count only if no advantages are logged, and if the rows of each prompt stand together.
+
+    Raises NoGroups if neither the advantages nor the prompts show groups.
     """
     assert run._read_with is not None and run._source.clues is not None, "a run that was read can be read again"
     clues = run._source.clues()
@@ -149,7 +163,7 @@ def _grouped_by_clues(run: Run) -> Run:
 def _in_whole_runs(prompts: pl.DataFrame | None) -> bool:
     """Return whether the rows of each prompt of a batch stand together, and prompts have two or more rows on average.
 
-    prompts: the batch and `_key`, the prompt, of some rows. Without any, or for None, the result is False.
+    prompts: the batch and `_key`, the prompt, of some rows. For a table without rows, or for None, the result is False.
     """
     if prompts is None or not len(prompts):
         return False
@@ -179,9 +193,10 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
     """Return the tables of all files.
 
     If the options skip what is bad, files that cannot be read and broken lines are left out; otherwise they raise
-    InputError. But the last of several files is left out anyway if it cannot be read because it is empty or lacks its
-    end: a run is still writing it. Raises InputError, too, if the files are those of several runs, or if none can be
-    read.
+    InputError. There is an exception for the last of several files. If it cannot be read because it is empty or lacks
+    its end, it is left out in any case: a run is still writing it.
+
+    Raises InputError, too, if the files are those of several runs, or if none can be read.
     """
     expect_one_run(files.name, [file.name for file in files.files if file.name.endswith(".table.json")])
     kept: list[Table] = []
@@ -224,11 +239,13 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     """Return the run that a log holds: its rewards and other columns are chosen, but its groups are not yet found.
 
     If the options give `parts`, which are parts of a logged total, the rewards of the run say how often each part
-    passed. Raises InputError if the log holds means of rewards in place of responses, or if its columns cannot be
-    chosen.
+    passed.
     files: the files of the log.
-    log: their tables.
+    log: the tables in the files.
     known: the id of the framework, None if the caller did not name it.
+    options: the other arguments of `read_run`.
+
+    Raises InputError if the log holds means of rewards in place of responses, or if its columns cannot be chosen.
     """
     refuse_means(log.tables, options.group_size)
     shape = shape_of(log.tables, known, options, files.name)
@@ -270,6 +287,8 @@ def _issues(
 ) -> tuple[LogIssue, ...]:
     """Return the issues of the log that may mislead a reader of the report.
 
+    framework: the id of the framework.
+    form: which column of the log holds what.
     left_out: in words, files and rows that were left out.
     chosen: how the rewards were chosen.
     alone: whether the only reward is the total that the framework logs.

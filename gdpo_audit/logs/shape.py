@@ -24,7 +24,8 @@ Change: TypeAlias = Callable[[Table, pl.LazyFrame, int, bool], pl.LazyFrame]
 class Shape:
     """The tables of a log in their new shape, and what the form that reads them has to know of the change.
 
-    options: the caller's options; if a reward is named that became other columns, these are named in its place.
+    tables: the tables with changed rows.
+    options: the caller's options. If they name a reward that became other columns, these are named in its place.
     framework: the framework whose form reads the tables.
     several: whether a row of the files holds several answers.
     lines: whether the lines of the files are the groups.
@@ -43,8 +44,10 @@ class Shape:
     method: str | None = None
 
     def applied_to(self, form: Form) -> Form:
-        """Return a form of these tables, completed by what the shape tells: the method, if the form names none; whether
-        rows hold several answers; which columns are no rewards; and whether a line of the file is a group.
+        """Return a form of these tables, completed by what the shape tells.
+
+        It gets the method, if the form names none. If rows hold several answers, it also gets to know that, which
+        columns are no rewards, and whether a line of the file is a group.
         """
         form = replace(form, method=form.method or self.method)
         if not self.several:
@@ -59,11 +62,11 @@ class Shape:
 def changed(tables: Sequence[Table], change: Change) -> list[Table]:
     """Return the tables with their rows changed by the function `change`.
 
-    A table is first read without its long texts, and its function `again` reads its rows a second time, with them. Both
-    the rows of the first reading and those that `again` reads are changed.
-
-    change: takes a table, its rows, the number of the table (from 0), and whether the rows hold the long texts; returns
-        the changed rows.
+    A table is first read without its long texts, and its function `again` reads its rows a second time, with them. The
+    rows of both readings are changed.
+    tables: the tables.
+    change: takes a table, its rows, the number of the table (from 0), and whether the rows hold the long texts. It
+        returns the changed rows.
     """
 
     def again(table: Table, number: int) -> pl.LazyFrame:

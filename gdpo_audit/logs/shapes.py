@@ -29,11 +29,13 @@ def shape_of(tables: Sequence[Table], known: str | None, options: ReadOptions, w
 
     Where the log has any, objects become columns, lists become rows, and episodes become answers. A log whose form
     reads it as it is comes back unchanged.
+    tables: the tables of the log.
     known: the framework, if the caller named it.
+    options: the caller's options.
     where: the name of the log.
 
-    Raises InputError if `known` is None and the tables are not all of one framework, and for lists and texts that
-    cannot become rows and columns, such as lists of different lengths in a row.
+    Raises InputError if `known` is None and the tables are not all of one framework. Raises it, too, for lists and
+    texts that cannot become rows and columns, such as lists of different lengths in a row.
     """
     framework = known or framework_of(tables, where)
     shape = Shape(tables, options, framework)
@@ -54,8 +56,8 @@ def shape_of(tables: Sequence[Table], known: str | None, options: ReadOptions, w
 def _takes_a_shape(framework: str, schema: Schema, known: str | None) -> bool:
     """Return whether tables may have to be reshaped, as where objects become columns, before they can be read.
 
-    Tables of "generic" and "trl" always may. Those of ms_swift and nemo_rl may if the caller did not name the framework
-    and the columns are not those that the framework itself logs. Tables of other frameworks never have to.
+    Tables of "generic" and "trl" always may. Tables of ms_swift and nemo_rl may if the caller did not name the
+    framework and the columns are not those that the framework itself logs. Tables of other frameworks never have to.
     framework: the framework whose way of logging the tables have.
     schema: the columns of all tables.
     known: the framework that the caller named, None if the caller named none.
@@ -77,6 +79,7 @@ def _with_columns_and_rows(shape: Shape, schema: Schema) -> Shape:
     An object of rewards becomes a column for each of its members. Lists with a value per answer become rows, except in
     a log of TRL. A list with a value per reward function becomes a column for each function. Nothing changes if the
     caller names rewards and all of them are columns of numbers.
+    shape: the tables and the options.
     schema: the columns of all tables.
     """
     named = shape.options.rewards or ()
@@ -100,10 +103,11 @@ def _with_texts_read(shape: Shape) -> Shape:
     def read(table: Table, frame: pl.LazyFrame, number: int, with_texts: bool) -> pl.LazyFrame:
         """Return the rows of a table with the objects in place of the texts that spell them.
 
+        `columns` of the outer function holds the columns of objects of each table.
+        table: not used.
         frame: the rows.
-        number: which table of the shape it is, from 0; `columns` of the outer function holds the expressions for its
-            objects.
-        table, with_texts: not used.
+        number: which table of the shape it is, from 0.
+        with_texts: not used.
         """
         return frame.with_columns(columns[number])
 
@@ -123,12 +127,14 @@ def _with_rollouts_apart(shape: Shape) -> Shape:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table with several lists in place of each list of rollouts: one for each member that a
-        rollout has, such as its reward, with a value per rollout.
+        """Return the rows of a table with several lists in place of each list of rollouts.
 
+        There is one list for each member that a rollout has, such as its reward, with a value per rollout. `members` of
+        the outer function holds, for each column of rollouts, the names of the members that become columns.
+        table: not used.
         frame: the rows.
-        table, number, texts: not used. `members` of the outer function holds, for each column of rollouts, the names of
-            the members that become columns.
+        number: not used.
+        texts: not used.
         """
         there = [name for name in members if isinstance(frame.collect_schema().get(name), pl.List)]
         each = [
@@ -154,10 +160,9 @@ def _unnested(shape: Shape) -> Shape:
     members = objects.without_copies(shape.tables, objects.members_of(holders, schema, RESERVED))
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table with a column for each of `members` of `_unnested`, in place of the objects that
-        hold them.
+        """Return the rows of a table with columns in place of the objects that hold rewards.
 
-        Only `frame`, the rows, is needed here.
+        There is a column for each member in `members` of the outer function. Only `frame`, the rows, is needed here.
         """
         return objects.unnested(frame, members)
 
@@ -169,8 +174,9 @@ def _unnested(shape: Shape) -> Shape:
 def _renamed(named: Sequence[str], members: Sequence[objects.Member], schema: Schema) -> tuple[str, ...]:
     """Return the names of the columns that hold the rewards which the caller names.
 
-    A name in `named` may be that of a column. If it is that of an object, it stands for the columns of all numbers in
-    the object. It may also be that of one member of an object. Any other name is returned as it is.
+    A name in `named` may be that of a column. If it is the name of an object, it stands for the columns of all numbers
+    in the object. It may also name one member of an object. Any other name is returned as it is.
+    named: the rewards that the caller names.
     members: the members of objects that became columns.
     schema: the columns that there are now.
     """
@@ -197,9 +203,10 @@ def _exploded(shape: Shape) -> Shape:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return a row per answer in place of each row of a table. `answer_lists` of the outer function says which
-        columns hold lists with a value per answer.
+        """Return a row per answer in place of each row of a table.
 
+        `answer_lists` of the outer function says which columns hold lists with a value per answer.
+        table: the table.
         frame: the rows of the table.
         number: its number in the log, from 0.
         texts: whether long texts are kept.
@@ -230,9 +237,9 @@ def _with_lists(table: Table) -> Table:
 def _with_functions(shape: Shape) -> Shape:
     """Return the shape with each list of rewards in a column per reward function: `rewards[0]`, `rewards[1]` and so on.
 
-    This is done only if each row is one answer. A column of lists counts if its name is one of rewards, if the lists
-    hold numbers, and if all of them have the same length, a number in `FUNCTIONS`. If the caller names such a list as a
-    reward, the name stands for all of its columns.
+    This is done only if each row is one answer. A column of lists has to be named like rewards and to hold numbers. All
+    of its lists must have the same length, a number in `FUNCTIONS`. If the caller names such a list as a reward, the
+    name stands for all of its columns.
     """
     schema = union_schema(shape.tables)
     sizes: dict[str, int] = {}
@@ -247,10 +254,10 @@ def _with_functions(shape: Shape) -> Shape:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table with a column per item of the lists in `sizes`, in place of these lists.
+        """Return the rows of a table with a column per item of the lists of rewards, in place of these lists.
 
-        `sizes` of `_with_functions` is the length of the lists in each of these columns. Of the arguments only `frame`,
-        the rows, is needed here.
+        `sizes` of the outer function is the length of the lists in each of these columns. Of the arguments only
+        `frame`, the rows, is needed here.
         """
         there = [name for name in sizes if isinstance(frame.collect_schema().get(name), pl.List)]
         each = [pl.col(n).list.get(k, null_on_oob=True).alias(f"{n}[{k}]") for n in there for k in range(sizes[n])]
@@ -278,16 +285,19 @@ def _alone(schema: Schema) -> bool:
 
 
 def _of_episodes(shape: Shape, trainer: str) -> Shape:
-    """Return the shape with a row per trajectory of the episodes that a trainer, tinker or rllm, logs.
+    """Return the shape with a row per trajectory of the episodes that a trainer logs.
 
     Two more things are done for tinker. Its method is set to GRPO without std, which is what it computes. And a column
     `final_reward` that is 0 or null in every row is left out.
+    shape: the tables and the options.
+    trainer: tinker or rllm.
     """
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return a row per trajectory in place of `frame`, the rows of a table as `trainer` logs its episodes.
+        """Return a row per trajectory in place of `frame`, the rows of a table of episodes.
 
-        The table, its number and `texts`, which says whether the rows hold their long texts, play no part.
+        `trainer` of the outer function says who logged them. The table, its number and `texts`, which says whether the
+        rows hold their long texts, play no part.
         """
         return episodes.of_tinker(frame, RESERVED) if trainer == "tinker" else episodes.of_rllm(frame)
 
@@ -308,10 +318,10 @@ def _with_steps(shape: Shape) -> Shape:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table with a column `step`: the step that the table's folder tells, from `steps` of
-        `_with_steps`.
+        """Return the rows of a table with a column `step`, which holds the step that the table's folder tells.
 
-        number: which of the log's tables it is, from 0. `table` and `texts` are not needed here.
+        `steps` of the outer function holds the step of each table. Only `frame`, the rows, and `number`, which of the
+        log's tables it is, from 0, are needed here.
         """
         return frame.with_columns(step=pl.lit(steps[number], pl.Int64))
 
@@ -319,17 +329,19 @@ def _with_steps(shape: Shape) -> Shape:
 
 
 def _without_copies(shape: Shape) -> Shape:
-    """Return the shape without each row that repeats a row of an earlier table: its id and all else are the same. The
-    first of such rows stays.
+    """Return the shape without each row that repeats a row of an earlier table: its id and all else are the same.
+
+    The first of the equal rows stays.
     """
     again = episodes.copies(shape.tables)
     if not again:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table without those that `again` of `_without_copies` names as copies of earlier rows.
+        """Return the rows of a table without the rows that are copies of earlier ones.
 
-        number: which of the log's tables it is, from 0. `table` and `texts` are not needed here.
+        `again` of the outer function holds the numbers of these rows, by table. Only `frame`, the rows, and `number`,
+        which of the log's tables it is, from 0, are needed here.
         """
         return episodes.without_rows(frame, again[number]) if number in again else frame
 

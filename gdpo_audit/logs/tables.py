@@ -113,13 +113,15 @@ class Table:
 
 
 def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool = False) -> list[Table]:
-    """Return the tables in a file; only a database of trackio may have several. Raises InputError if the file cannot be
-    read.
+    """Return the tables in a file; only a database of trackio may have several.
 
-    broken: a dict to which the number of lines that are not JSON objects is added, by the name of the file; such lines
+    file: the file.
+    broken: a dict to which the number of lines that are not JSON objects is added, by the name of the file. These lines
         are left out. If it is None, they raise InputError.
     texts: whether the texts of columns named in UNREAD are kept. If not, each is replaced by its number of characters,
-        written as a text such as "1234"; a Parquet file keeps its texts in either case.
+        written as a text such as "1234". A Parquet file keeps its texts in either case.
+
+    Raises InputError if the file cannot be read.
     """
     kind, odd = format_of(file), {*file.odd}
     if file.run is not None and kind != "trackio":
@@ -140,7 +142,10 @@ def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool =
         named = [(file.name, _json(file, odd) if kind == "json" else csv_files.table(file, kind, odd))]
 
     def again(number: int) -> pl.LazyFrame:
-        """Return the rows of the table with this number in the file, read anew with their long texts."""
+        """Return the rows of a table, read anew with their long texts.
+
+        number: which table of `file` of the outer function it is, from 0.
+        """
         return tables_of(file, broken, texts=True)[number].frame
 
     frames = [frame if kind == "jsonl" else _read(frame.lazy(), texts) for _, frame in named]
@@ -173,8 +178,9 @@ def _checked(table: Table) -> Table:
 def _read(table: pl.LazyFrame, texts: bool) -> pl.DataFrame:
     """Collect a lazy table and return its rows.
 
-    texts: whether the texts of columns named in UNREAD are kept; otherwise the number of their characters, as text,
-        takes their place.
+    table: the lazy table.
+    texts: whether the texts of columns named in UNREAD are kept. If not, the number of their characters, as text, takes
+        their place.
     """
     long = (name for name, kind in table.collect_schema().items() if is_unread(name, kind))
     sizes = [pl.col(name).str.len_chars().cast(pl.String) for name in long]
@@ -184,7 +190,8 @@ def _read(table: pl.LazyFrame, texts: bool) -> pl.DataFrame:
 def is_unread(name: str, kind: object, table_kind: str = "") -> bool:
     """Return whether a column holds long texts (it is named in UNREAD), in whose place their lengths may be read.
 
-    name, kind: its name and type.
+    name: the name of the column.
+    kind: its type.
     table_kind: the `kind` of its table, of which "parquet" and "table" keep all texts.
     """
     return name.lower() in UNREAD and kind == pl.String and table_kind not in ("parquet", "table")
@@ -213,13 +220,14 @@ def _scan(file: LogFile) -> pl.LazyFrame:
 def _json_lines(file: LogFile, broken: dict[str, int] | None, odd: set[str], texts: bool) -> pl.DataFrame:
     """Return a file of JSON lines as a table with a row per line.
 
-    polars reads the file if it can and `broken` is None. Otherwise Python does, which takes several times as long, as
-    for files with NaN, or with values of different kinds in a column.
-    broken: a dict to which the number of broken lines is added, by the name of the file; these lines are left out. If
+    polars reads the file if it can and `broken` is None. Otherwise Python does, which takes several times as long. This
+    is so for files with NaN, or with values of different kinds in a column.
+    file: the file.
+    broken: a dict to which the number of broken lines is added, by the name of the file. These lines are left out. If
         it is None, a broken line raises InputError.
-    texts: whether the texts of columns named in UNREAD are kept; otherwise the number of their characters, as text,
-        takes their place.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
+    texts: whether the texts of columns named in UNREAD are kept. If not, the number of their characters, as text, takes
+        their place.
     """
     content = file.content().removeprefix(BOM)
     if broken is None and not _HALF_CHARACTER.search(content):
@@ -246,8 +254,9 @@ def _objects(name: str, content: bytes, broken: dict[str, int] | None) -> Iterat
     """Yield the JSON object in each line, in which NaN and Infinity are numbers; blank lines are ignored.
 
     name: the name of the file.
-    broken: a dict to which the number of lines that are not JSON objects is added at the end, by this name. If it is
-        None, the first such line raises InputError.
+    content: the bytes of the file.
+    broken: a dict to which the number of lines that are not JSON objects is added at the end, by the name of the file.
+        If it is None, the first such line raises InputError.
     """
     bad = 0
     for number, line in enumerate(io.BytesIO(content), start=1):
@@ -275,8 +284,11 @@ def _json(file: LogFile, odd: set[str]) -> pl.DataFrame:
     """Return a file of JSON, which is an array of objects, as a table with a row per object.
 
     Two other documents are read as well: a single episode of rLLM, and a trainer_state.json, which has the array as its
-    log_history. Raises InputError for anything else.
+    log_history.
+    file: the file.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
+
+    Raises InputError for anything else.
     """
     wanted = "an array of objects, one per response"
     content = document(file, wanted)
