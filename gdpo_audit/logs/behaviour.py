@@ -38,9 +38,11 @@ MEASURE = "it is named like a measurement or a place, and its numbers do not spe
 def not_rewards(rows: pl.DataFrame, names: Sequence[str], labels: bool) -> dict[str, str]:
     """Return the columns that cannot be rewards, each with the reason in words.
 
-    Such a column numbers the responses of each group, rises along the log, or looks like a measurement (`measures`).
+    A column cannot be a reward if it numbers the responses of each group, rises along the log, or looks like a
+    measurement (`measures`).
     rows: some responses in the order of the log, with the group of each in GROUP_OF_ROW where the log shows it.
-    labels: whether a column that has one value in each group cannot be a reward either.
+    names: the columns to examine.
+    labels: whether a column that has one value in each group cannot be a reward, too.
 
     >>> rows = pl.DataFrame({GROUP_OF_ROW: [g for g in range(9) for _ in "abc"], "n": [0, 1, 2] * 9, "at": range(27)})
     >>> not_rewards(rows, ["n", "at"], labels=True)["at"]
@@ -129,11 +131,11 @@ def _rises(values: np.ndarray) -> bool:
 def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the pairs of columns that order the responses of every group alike, as squashed or rescaled copies do.
 
-    One column of the pair follows the other in every group (`_follows`): it never falls where the other rises, and
-    stays where the other stays. It also has to change in at least half of the places where the other changes. A pass
-    mark for a score changes far less often, so it remains a reward of its own.
+    In a pair one column, y, follows another, x, in every group (`_follows`). Where x rises, y never falls, and where x
+    stays, y stays. In at least half of the places where x changes, y has to change, too. A pass mark for a score
+    changes far less often, so it remains a reward of its own.
     Columns with missing or infinite values, or with only one value, are left out. A pair is also left out if one column
-    has two values and the other has more.
+    has two values and the second has more.
     rows: some responses, with the group of each in GROUP_OF_ROW; without that column all rows are one group.
     names: the columns to compare.
 

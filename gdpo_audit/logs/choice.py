@@ -3,7 +3,7 @@
 Names say what a column may be, and the numbers decide. A column that is a weighted sum of others is their total. A
 column that numbers the responses, rises along the log or looks like a measurement is no reward. Of two columns that
 order every group alike only one can be meant. Where it stays open whether a column is a reward, an InputError asks the
-caller to name the rewards. Logged advantages can judge such columns later, and then no error is raised.
+caller to name the rewards. If advantages are logged, they can judge the column later, and no error is raised.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -105,9 +105,11 @@ def choose(
 
 
 def _refuse_no_reward(where: str, got: str, columns: Iterable[str]) -> NoReturn:
-    """Raise InputError for a log without a reward column; the error says how to name `columns` as rewards after all.
+    """Raise InputError for a log without a reward column.
 
+    where: a file.
     got: in words, what the log has instead.
+    columns: columns that may be rewards after all; the error says how to name them.
     """
     wanted = "at least one column of numbers that is a reward"
     refuse(where, wanted, f"{got}; name those that are, of {reward_options(columns)}")
@@ -154,9 +156,9 @@ def _without_open_ones(
 ) -> tuple[RewardChoice, dict[str, str]]:
     """Return two things: the choice without the rewards that may be metrics, and {reward: why it is left out}.
 
-    If advantages are logged, rewards that may be metrics are left out, unless no reward would be left. If none are
-    logged, such rewards raise InputError. Two rewards that order the responses of every group alike then raise it, too.
-    A pair is accepted if the name of one says that it is the other reward, weighted.
+    If advantages are logged, rewards that may be metrics are left out, though at least one reward is kept. If none are
+    logged, a reward that may be a metric raises InputError. So do two rewards that order the responses of every group
+    alike, except if the name of one says that it is the second reward, weighted.
     choice: the rewards that are chosen so far.
     table: a sample of the rows.
     where: a file, for errors.
@@ -180,7 +182,12 @@ def _without_open_ones(
 
 
 def _weighted(first: str, second: str) -> bool:
-    """Return whether one of two names says that its column is the other one, weighted, as in weighted_acc and acc."""
+    """Return whether the names of two columns say that one column is the second one, weighted, as weighted_acc and acc
+    do.
+
+    first: the name of one column.
+    second: the name of the second column.
+    """
     first, second = sorted((first.lower(), second.lower()), key=len)
     return "weighted" in second and first in second
 
@@ -189,9 +196,10 @@ def _weighted(first: str, second: str) -> bool:
 
 
 def _without_hyperparameters(names: Sequence[str], sample: Sample) -> list[str]:
-    """Return the names except those of columns that are named like a hyperparameter and have one value alone.
+    """Return the names without hyperparameters: columns that are named like one and have one value alone.
 
     If every column is named like a hyperparameter, all names are returned.
+    names: the columns to choose from.
     sample: a function that reads some rows of columns, by which this is decided.
     """
     hyperparameters = [name for name in names if "_".join(words_of(name)) in HYPERPARAMETERS]
@@ -204,7 +212,7 @@ def _without_hyperparameters(names: Sequence[str], sample: Sample) -> list[str]:
 def _is_open(name: str, column: pl.Series) -> bool:
     """Return whether a column may be a reward or a metric, so that its name and its numbers do not decide.
 
-    There are two such cases. In the first, `role` says "either" of the name. But a column whose name begins with is, as
+    There are two cases. In the first, `role` says "either" of the name. But a column whose name begins with is, as
     is_valid does, and whose values are all 0 or 1, is surely a reward.
     In the second, no word of the name is one for rewards, and the values look like counts. Counts are whole numbers
     from 0, with more than `GRADES` different ones. Some of them are above `LARGEST`, or none is below the one before

@@ -124,8 +124,8 @@ def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
 def step_in(name: str) -> int | None:
     """Return the step that a folder around a file is named after, such as 12 for step_12; None if there is none.
 
-    Of several such folders the innermost counts. A folder whose name is a plain number tells a step if the folder
-    around it is called like rollouts.
+    If several folders tell a step, the innermost counts. A folder whose name is a plain number tells a step if the
+    folder around it is called like rollouts.
     name: the path of the file.
 
     >>> step_in("out/step_12/rows.jsonl"), step_in("rollout/3/17.jsonl"), step_in("seed_3/rows.jsonl")
@@ -185,7 +185,8 @@ def _home(folder: str, where: str) -> str:
     """Return the path of a folder with # in the place of a step's number, which does not tell one run from another.
 
     A folder whose name is a plain number is a step if the folder around it is called like rollouts.
-    where: the path of the directory that holds `folder`.
+    folder: the path of the folder, inside a directory.
+    where: the path of that directory.
     """
     folders = folder.split("/") if folder else []
     above = [where.rstrip("/").rpartition("/")[2], *folders]
@@ -335,7 +336,11 @@ def _path_of(log: tuple[str, str], logs: Mapping[tuple[str, str], Sequence[str]]
 
 
 def _refuse_no_log(names: Sequence[str], where: str) -> NoReturn:
-    """Raise NoLog for files of which none can be a log; the error says how to convert files that only Python reads."""
+    """Raise NoLog for files of which none can be a log; the error says how to convert files that only Python reads.
+
+    names: the paths of the files inside a directory.
+    where: the path of that directory.
+    """
     got = listing(sorted(names), most=5) if names else "no files"
     dumps = [name for name in names if name.lower().endswith(BINARY) and not _is_of_a_model(name)]
     got += f"; {advice(f'{where}/{dumps[0]}')}" if dumps else ""

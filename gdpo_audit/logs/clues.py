@@ -26,9 +26,10 @@ TRIED = 6  # the most groupings that are worth solving for, the finest first
 
 
 class Mask(NamedTuple):
-    """The rows that a mask leaves out: those in which `column` has the value `value`, or those of advantage 0.
+    """The rows that a mask leaves out: the rows in which `column` has the value `value`, or all rows of advantage 0.
 
-    column: None if the rows of advantage 0 are meant; `value` has no meaning then.
+    column: the name of the column; None if the rows of advantage 0 are meant.
+    value: the value of the rows that are left out; it has no meaning if `column` is None.
     counts: whether the rows that are left out still count in the statistics of their group, so that only their
         advantage is left out.
     """
@@ -95,8 +96,8 @@ class Clues:
 def groupings_of(clues: Clues) -> list[Grouping]:
     """Return up to `TRIED` ways to tell groups apart under which the advantages add up to 0, the finest first.
 
-    It is enough if they add up to 0 in nearly all groups. If there is no such way, the search begins anew without the
-    rows that seem to be copies of others. It does so once for each column that may mark copies (`Grouping.once`).
+    It is enough if they add up to 0 in nearly all groups. If no way is found, the search begins anew without the rows
+    that seem to be copies of others. It does so once for each column that may mark copies (`Grouping.once`).
     """
     admitted = [*_admitted(clues)]
     for once in _copied(clues) if not admitted else ():
@@ -239,7 +240,7 @@ def key_names(names: Sequence[str], usual: Sequence[str]) -> list[str]:
     def rank(name: str) -> int:
         """Return where a column stands in the order in which columns are tried; the smallest number comes first.
 
-        The order of the usual names is that of `usual` of the outer function.
+        Usual names stand in the order of `usual` of the outer function.
         """
         lower = name.lower()
         if lower in usual:

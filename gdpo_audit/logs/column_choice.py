@@ -34,7 +34,7 @@ def few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[st
     """Return the name of a column of texts, such as the task, with few different texts, but only one for each prompt.
 
     Few are 2 to `FEW_VALUES`. Names in `TASKS` are tried first. Texts that spell numbers do not count, nor do names
-    that end with id. The result is None if there is no such column, or if the log has more than `BY_RESPONSES` rows.
+    that end with id. The result is None if no column fits, or if the log has more than `BY_RESPONSES` rows.
     A sample of the rows decides. Rows count as one prompt if they agree in the step and in the prompt, as far as the
     log has these columns. In a log without prompts the column of the group takes their place. If the log has none of
     these columns, a column needs only to have few texts.
@@ -85,8 +85,8 @@ def choose_rewards(
 ) -> RewardChoice:
     """Return which of the candidates are the rewards, and what a total beside them tells of their weights.
 
-    Rewards that the caller names stay. Otherwise a form that knows its rewards decides. If it knows none, a total
-    decides that the framework logs beside them (`form.score`). Without such a total, names and numbers decide, as in
+    Rewards that the caller names stay. Otherwise a form that knows its rewards decides. If it knows none, a total that
+    the framework logs beside them decides (`form.score`). Without that total, names and numbers decide, as in
     `choice.choose`. If there is no candidate, a total alone is the reward, if the form has one (`form.total`).
     form: says which column of the log holds what.
     candidates: the columns that may be rewards.
@@ -137,8 +137,8 @@ def known_weights(
 def not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
     """Return the columns in which numbers that are written as text are not an error.
 
-    If the caller names the rewards, these are all columns but those of `examined_always`. Otherwise they are metrics,
-    and columns that the form says are no rewards and that `examined_always` does not name.
+    If the caller names the rewards, the result is all columns that `examined_always` does not name. Otherwise it is
+    metrics, and columns that the form says are no rewards and that `examined_always` does not name.
     form: says which columns are no rewards.
     schema: all columns with their types.
     options: the caller's options, which may name the rewards.

@@ -109,7 +109,7 @@ class ReadOptions:
 
     @property
     def key(self) -> str | None:
-        """The column that names a group, or the name of the column that joins several; None if the caller named none."""
+        """The column that names a group, or the name of the column that joins several; None if nobody named one."""
         return " + ".join(self.groups) or None
 
 
@@ -135,8 +135,8 @@ class Columns:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The columns that may hold text: those of `step`, `key` and `by`, unless they have to hold numbers
-        (`numbers`).
+        """The columns that may hold text: `step`, `key` and `by`. A column in `numbers` is left out, as it must hold
+        numbers.
         """
         names = (self.step, self.key, self.by)
         return tuple(dict.fromkeys(name for name in names if name and name not in self.numbers))
@@ -148,7 +148,7 @@ class Columns:
 
     @property
     def read(self) -> list[str]:
-        """The columns of the log that are read, also those that a table may lack."""
+        """The columns of the log that are read, among them columns that a table may lack."""
         beside = (self.identity, self.once, None if self.mask is None else self.mask.column)
         return [*dict.fromkeys([*self.names, *(name for name in beside if name)])]
 
@@ -204,7 +204,8 @@ def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> O
 def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
     """Return the columns of several tables with their types.
 
-    Where the types of a column differ, the first type of numbers counts, or else the first one that is not Null.
+    Where the types of a column differ, the first type of numbers counts. If there is none, the first type that is not
+    Null counts.
     """
     union: dict[str, pl.DataType] = {}
     for table in of_files.one_of_each(tables):
@@ -218,9 +219,11 @@ def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
 def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
     """Raise InputError for a column that only some tables have, or that has to hold numbers and does so in some only.
 
-    The columns to look at are `columns.names`, and those that have to hold numbers are `columns.numbers`. A table
-    without numbers in such a column still passes if the column has no value there, or if all but a few of its values
-    are numbers.
+    The columns to look at are `columns.names`. The columns that have to hold numbers are `columns.numbers`. A table
+    without numbers in one of these still passes if the column has no value there, or if all but a few of its values are
+    numbers.
+    tables: the tables of the log.
+    columns: the columns of the log by what they hold.
     """
     tables = of_files.one_of_each(tables)
     for name in columns.names:
@@ -243,8 +246,8 @@ def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
 def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[str, ...]:
     """Return the columns that are not used, without the usual texts beside rewards.
 
-    The usual texts are columns with a name of `TEXTS`, such as prompt. A column of numbers is returned even with such a
-    name.
+    The usual texts are columns with a name of `TEXTS`, such as prompt. A column of numbers is returned even if it has
+    one of these names.
     schema: all columns with their types.
     used: the names of the columns that are used.
 
@@ -289,7 +292,12 @@ def refuse_numeric_texts(
 
 
 def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, list]:
-    """Return by column the first values of each of these columns, at most `rows` of each; missing ones are skipped."""
+    """Return by column the first values of each of these columns; missing values are skipped.
+
+    table: the table.
+    names: the columns.
+    rows: the most values of a column.
+    """
     if not names:
         return {}
     lists = table.collected(table.frame.select(pl.col(name).drop_nulls().head(rows).implode() for name in names))

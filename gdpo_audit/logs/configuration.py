@@ -13,7 +13,7 @@ SWIFTS_METHODS = {"gdpo": "gdpo", "group": "grpo", "none": "grpo_no_std", "batch
 def arguments_in(file: LogFile | None) -> dict:
     """Return the arguments of a run in its args.json, by name.
 
-    The dict is empty if there is no such file, if it cannot be read, or if it does not hold a JSON object.
+    The dict is empty if `file` is None, if it cannot be read, or if it does not hold a JSON object.
     """
     try:
         arguments = json.loads(file.content()) if file else {}

@@ -1,4 +1,4 @@
-"""Files of pickled Python objects, those of torch.save among them, and the command that makes a log of such a file."""
+"""Files of pickled Python objects, as torch.save and others write them, and the command that makes a log of one."""
 
 import json
 from shlex import quote

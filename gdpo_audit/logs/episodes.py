@@ -30,7 +30,7 @@ def of_tinker(frame: pl.LazyFrame, reserved: Collection[str]) -> pl.LazyFrame:
     metric of the steps is summed, too. Where only one step has the metric, the sum is its value there. The row also has
     the reward at the end, the number of tokens and the tags, if they are logged.
     frame: the rows of Tinker's log.
-    reserved: names, in small letters, that have another meaning as columns. A metric of such a name becomes
+    reserved: names, in small letters, that have another meaning as columns. A metric with one of these names becomes
         metrics.NAME, or trajectory_metrics.NAME.
     """
     schema = frame.collect_schema()
@@ -70,9 +70,11 @@ def _sum(*path: str) -> pl.Expr:
 
 
 def never_differ(tables: Sequence[Table], names: Sequence[str]) -> list[str]:
-    """Return those of the named columns whose value is 0 or null in every row, as of a reward that is never given.
+    """Return the named columns whose value is 0 or null in every row, as of a reward that is never given.
 
     A column that one of the tables lacks is left out of the result.
+    tables: the tables of the log.
+    names: the columns to look at.
     """
     there = [name for name in names if all(name in table.schema for table in tables)]
     zero = [(pl.col(name).fill_null(0) == 0).all() for name in there]
@@ -117,7 +119,7 @@ def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def copies(tables: Sequence[Table]) -> dict[int, list[int]]:
-    """Return, by the number of a table, the numbers of those of its rows that repeat a row of an earlier table.
+    """Return, by the number of a table, the numbers of the rows in it that repeat a row of an earlier table.
 
     A repeated row has the same id as the earlier one, and all else is the same. Only a column that is named like an id,
     and has no value twice in a table, can show this. Without such a column the dict is empty. All numbers begin with 0.

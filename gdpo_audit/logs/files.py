@@ -206,7 +206,7 @@ def _at(path: str) -> LogFiles:
 
 
 def expand_home(path: str) -> Path:
-    """Return a path in which a leading ~ is replaced by the home of its user, if there is such a user."""
+    """Return a path in which a leading ~ is replaced by the home of its user, if that user exists."""
     return Path(os.path.expanduser(path))
 
 

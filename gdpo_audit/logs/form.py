@@ -63,8 +63,9 @@ class Form(Columns):
 
 
 def advantage_in(names: Schema, options: ReadOptions) -> str | None:
-    """Return the column of advantages: the one that the caller names, or else one with a usual name, or None.
+    """Return the column of advantages; None if there is none.
 
+    It is the one that the caller names, or, if the caller names none, the first with a usual name.
     names: the columns of the log with their types.
     options: the caller's options.
     """
@@ -74,7 +75,8 @@ def advantage_in(names: Schema, options: ReadOptions) -> str | None:
 def others_in(names: Schema, options: ReadOptions) -> Schema:
     """Return the columns of a log, with their types, that the caller does not name as rewards.
 
-    The name of a column tells what it holds, unless the caller names it as a reward.
+    Only the names of these columns tell what they hold. What the caller names as a reward is a reward, whatever its
+    name.
     names: all columns of the log with their types.
     options: the caller's options.
     """
@@ -95,7 +97,12 @@ def numbered(table: Table, number: int, start: int = 0, rows: int | None = None)
 
 
 def with_numbers(frame: pl.LazyFrame, number: int, start: int = 0) -> pl.LazyFrame:
-    """Return the rows with two more columns: FILE, the number of their table, and ROW, numbers from `start` on."""
+    """Return the rows with two more columns: FILE, the number of their table, and ROW, the numbers of the rows.
+
+    frame: the rows.
+    number: the number of the table.
+    start: the number of the first row.
+    """
     with_rows = frame.with_row_index(ROW, start)
     return with_rows.with_columns(pl.col(ROW).cast(pl.Int64), pl.lit(number, pl.Int64).alias(FILE))
 

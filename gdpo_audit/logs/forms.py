@@ -76,7 +76,7 @@ def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Map
 
 
 def _of_training(tables: Sequence[Table], step: str) -> tuple[list[Table], list[LogIssue]]:
-    """Return two lists: the tables without those of evaluations in a tracker, and an issue about them.
+    """Return two lists: the tables of training alone, without evaluations in a tracker, and an issue about these.
 
     The second list is empty if nothing was left out. Otherwise its issue names the steps of the evaluations.
     TRL logs an evaluation under the step of the batch before it, and rows of that batch may come first in its table. So
@@ -190,7 +190,7 @@ def _exploded_events(events: pl.LazyFrame, lists: Sequence[str], step: str) -> p
 
 
 def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return how to read a log of no known framework: its columns are those that the caller names, or have usual names.
+    """Return how to read a log of no known framework. The caller names its columns, or they have usual names.
 
     tables: the tables of the log.
     names: all columns with their types.
@@ -239,6 +239,7 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
 def refuse_nested(tables: Sequence[Table], candidates: Sequence[str]) -> None:
     """Raise InputError for a column that is called a reward, but whose values are lists of numbers, or objects.
 
+    tables: the tables of the log.
     candidates: columns of single numbers, which the error says may be named as rewards instead.
     """
     hint = f", or name the rewards: {reward_options(candidates)}" if candidates else ""
@@ -259,7 +260,11 @@ def _plain(name: str) -> str:
 
 
 def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
-    """Raise InputError if a column of `steps` has a new step in each row: such rows are means, not responses."""
+    """Raise InputError if a column of steps has a new step in each row, because its rows are then means, not responses.
+
+    tables: the tables of the log.
+    steps: the columns of steps.
+    """
     for name in steps:
         there = [table for table in tables if name in table.schema and not table.schema[name].is_nested()]
         if _all_differ(first_values(table, [name], 5_000)[name] for table in there):

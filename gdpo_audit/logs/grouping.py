@@ -50,9 +50,9 @@ def with_groups(run: Run, options: ReadOptions) -> Run:
     """Return the run with its rows in groups.
 
     If the options hold `places`, the groups are rows that stand so many places apart. Otherwise a column identifies the
-    groups, or, if none does, they are blocks of rows. The size of the blocks is the one that the options hold. Without
-    it, it is the one in a configuration file beside the log, provided that it divides every batch. Without either, it
-    is inferred.
+    groups, or, if none does, they are blocks of rows. If the options hold the size of the blocks, it counts. Without
+    it, the size in a configuration file beside the log counts, provided that it divides every batch. If there is no
+    size that counts, it is inferred.
     The size of blocks, and where it changes, is inferred from all steps, also where the options choose only some. Cut
     and merged groups are looked for in the chosen steps alone.
     run: the run, with clues to its groups (see `with_clues`).
@@ -113,9 +113,9 @@ def regroup(run: Run, size: int) -> Run:
 def with_clues(run: Run) -> Run:
     """Return the run with clues to its groups, which are gathered in one pass over the log.
 
-    The first clue is a sample of the rows. The second is how many rows each group has, if a column identifies the
-    groups, or how many each batch has, if no column does. In the latter case there may be a third: the advantages of
-    the first batches, if advantages are logged.
+    The first clue is a sample of the rows. If a column identifies the groups, the second is how many rows each group
+    has. If no column does, the second is how many rows each batch has, and a third is the advantages of the first
+    batches, if they are logged.
 
     Raises InputError for a log without rows.
     """

@@ -1,7 +1,7 @@
 """Logs with a row per group or per step, whose lists hold a value per answer: they are turned into a row per answer.
 
-Lists with a value per token are told from such lists mainly by their lengths. Lists with a value per answer have the
-length of the lists of rewards in nearly every row, and there are few different lengths over the rows.
+Lists may also hold a value per token, which mainly their lengths show. Lists with a value per answer have the length of
+the lists of rewards in nearly every row, and there are few different lengths over the rows.
 """
 
 import re
@@ -142,7 +142,11 @@ def lines_are_groups(
 
 
 def _differs_in_rows(tables: Sequence[Table], name: str) -> bool:
-    """Return whether some row has different values in its list of this column."""
+    """Return whether some row has different values in its list of this column.
+
+    tables: the tables of the log.
+    name: the column.
+    """
     for table in tables:
         kind = table.schema.get(name)
         if isinstance(kind, pl.List) and not kind.inner.is_nested():

@@ -53,7 +53,10 @@ def nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: 
 
 
 def _steps_in_names(tables: Sequence[Table]) -> pl.Series:
-    """Return the step of each table: the last number in the name of its file, or else the table's number, from 1."""
+    """Return the step of each table: the last number in the name of its file.
+
+    If the name holds no number, the step is the number of the table, from 1.
+    """
     digits = [re.findall(r"\d+", table.name.rpartition("/")[2]) for table in tables]
     steps = [int(numbers[-1]) if numbers else place for place, numbers in enumerate(digits, start=1)]
     return pl.Series(steps, dtype=pl.Int64)

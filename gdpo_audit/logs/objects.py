@@ -154,8 +154,8 @@ def unnested(frame: pl.LazyFrame, members: Sequence[Member]) -> pl.LazyFrame:
 def without_copies(tables: Sequence[Table], members: Sequence[Member]) -> list[Member]:
     """Return the members of objects except those that repeat a column of numbers of the same name.
 
-    NeMo-Gym may write such members. A member repeats the column if some table has both, and if the values are equal in
-    every table that has both.
+    NeMo-Gym may write copies of this kind. A member repeats the column if some table has both, and if the values are
+    equal in every table that has both.
     tables: the tables of the log.
     members: members of objects in the rows, each of which may become a column.
     """

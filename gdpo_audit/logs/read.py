@@ -93,7 +93,7 @@ def read_files(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
 
     files: the files of the log.
     known: the id of the framework, if the caller named it.
-    options: the other arguments of `read_run`.
+    options: the arguments of `read_run` besides the log.
 
     Raises InputError if the log cannot be read or is empty.
     """
@@ -110,7 +110,7 @@ class _Reading:
     files: the files of the log.
     log: the tables in them.
     known: the id of the framework, if the caller named it.
-    options: the other arguments of `read_run`.
+    options: the arguments of `read_run` besides the log.
     """
 
     files: LogFiles
@@ -144,7 +144,7 @@ class _Reading:
 
 
 def _grouped_by_clues(run: Run) -> Run:
-    """Return the run in the finest groups in which its advantages add up to 0, or else in groups by its prompts.
+    """Return the run in the finest groups in which its advantages add up to 0, or in groups by its prompts.
 
     Prompts count only if no advantages are logged, and if the rows of each prompt stand together.
 
@@ -195,8 +195,10 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
     If the options skip what is bad, files that cannot be read and broken lines are left out; otherwise they raise
     InputError. There is an exception for the last of several files. If it cannot be read because it is empty or lacks
     its end, it is left out in any case: a run is still writing it.
+    files: the files of the log.
+    options: the arguments of `read_run` besides the log.
 
-    Raises InputError, too, if the files are those of several runs, or if none can be read.
+    Raises InputError, too, if the files come from several runs, or if none can be read.
     """
     expect_one_run(files.name, [file.name for file in files.files if file.name.endswith(".table.json")])
     kept: list[Table] = []
@@ -243,7 +245,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     files: the files of the log.
     log: the tables in the files.
     known: the id of the framework, None if the caller did not name it.
-    options: the other arguments of `read_run`.
+    options: the arguments of `read_run` besides the log.
 
     Raises InputError if the log holds means of rewards in place of responses, or if its columns cannot be chosen.
     """

@@ -62,6 +62,10 @@ def refuse_unless(condition: bool, where: str, expected: str, got: object) -> No
 
     The texts of the error are made in any case. So a loop over the records of a log tests its condition itself, and
     calls `refuse` only for the record that is wrong.
+    condition: what has to hold.
+    where: a file or an argument, or a place inside it as `location` returns it.
+    expected: what was expected, in words.
+    got: what came instead.
 
     >>> refuse_unless(2 < 1, "group", "the name of a column", "-3")
     Traceback (most recent call last):

@@ -41,9 +41,11 @@ def _restarted(rows: pl.DataFrame) -> bool:
     - Between its first and its last step, a pass lacks no step that an earlier pass of its file has.
     - Some steps stand in one pass and some in several. By the medians, a step that stands in several has about as many
       rows in its last pass as a step that stands in one, or more.
-    The first pass that breaks the second rule decides alone, unless the first rule or, by an earlier pass, the third
-    one is broken. The result is then whether it has exactly the steps of the earlier passes and `_groups_again` finds
-    groups that stand in several passes.
+
+    A pass that breaks the second rule may still be a restart from the very beginning. If no rule is broken before it,
+    it decides alone. The falls then show a restart if two things are so: the pass has exactly the steps of the earlier
+    passes, and `_groups_again` finds groups that stand in several passes.
+    rows: all rows, with the columns `step`, `_file` and `_pass`.
     """
     passes = rows.group_by("_file", "_pass", "step", maintain_order=True).agg(pl.len().alias("rows"))
     if passes["_pass"].max() >= passes["step"].n_unique():  # type: ignore[operator]

@@ -38,7 +38,7 @@ def kinds_of(form: Form) -> Mapping[str, pl.DataType]:
     """Return the types of the columns that a log has with one row per response, by the columns' names.
 
     The columns FILE and ROW are among them.
-    form: says how the tables of the log become such rows.
+    form: says how the tables of the log become rows of this kind.
     """
     names = union_schema(form.tables)
     return form.to_responses(pl.LazyFrame(schema={ROW: pl.Int64(), FILE: pl.Int64(), **names})).collect_schema()
@@ -111,7 +111,8 @@ class _RowReader:
         """Yield the standard rows in frames of whole batches.
 
         If the rows have to be sorted (`ordered` is false), the rows of the whole log are first taken into memory. If no
-        framework of such a log is known (`form.asks`), rows that a restarted run wrote again make batches of their own.
+        framework of the log is known (`form.asks`), rows that a restarted run wrote again then make batches of their
+        own.
         """
         if self.ordered:
             return batches(self.frames(self.form), self.by)

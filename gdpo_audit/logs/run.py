@@ -151,7 +151,7 @@ class Run:
 
     @property
     def without_weight(self) -> tuple[str, ...]:
-        """The names of those columns in `uncounted` whose weight is 0."""
+        """The names of the columns in `uncounted` whose weight is 0."""
         return tuple(x.name for x in self.uncounted if x.why == "weight 0")
 
     @property
@@ -180,7 +180,7 @@ class Run:
     def sample(self) -> list[pl.DataFrame]:
         """Whole batches from all over the run: at most `SAMPLE` responses, or one or a few batches that have more.
 
-        The numbers of their groups may differ from those in the whole run.
+        The numbers of their groups may differ from the numbers in the whole run.
         """
         if self.window is not None or not self._source.sample:
             return spread(self.tables(), SAMPLE)
@@ -221,8 +221,9 @@ class Run:
     def count_undecided(self) -> tuple[int, int]:
         """Return how many groups, and how many rows in them, are left out because a total has several explanations.
 
-        Several choices of parts that pass can make such a total. This occurs only in a log of totals for which the
-        caller says what each part pays (`--parts`). Such a log is read once to count; for any other log both are 0.
+        A total has several if different choices of parts that pass can make it. This occurs only in a log of totals for
+        which the caller says what each part pays (`--parts`). The log is then read once to count. For any other log
+        both numbers are 0.
         """
         if self.weights_by != "parts":
             return 0, 0
@@ -300,7 +301,7 @@ def _some(table: pl.DataFrame, share: float) -> list[pl.DataFrame]:
 
 
 class KeptFrames:
-    """The frames of a log, which are kept in memory after a first full pass, unless they take more than `IN_MEMORY`."""
+    """The frames of a log, which are kept in memory after a first full pass if they take at most `IN_MEMORY` bytes."""
 
     def __init__(self, read: Callable[[], Iterator[pl.DataFrame]]) -> None:
         self._read = read

@@ -140,8 +140,8 @@ def _bounded(names: Sequence[str], means: Array, stds: Array, columns: Mapping[s
 def _verdict(names: Sequence[str], bounds: Mapping[str, tuple[Array, Array]]) -> str:
     """Return sentences that say under which methods one reward surely had the largest share, and one method's bounds.
 
-    Bounds are shown for the first method under which they leave open which reward had the largest share. If there is no
-    such method, they are shown for the first method in `bounds`.
+    Bounds are shown for the first method under which they leave open which reward had the largest share. If they leave
+    it open under none, they are shown for the first method in `bounds`.
     names: the rewards.
     bounds: by method, the lowest and the highest share of each reward, (rewards,) each.
     """

@@ -55,7 +55,7 @@ def rows_in(tables: Sequence[Table]) -> int:
 
 
 def _frames_of_tables(form: Form, names: Sequence[str], size: int) -> Iterator[pl.DataFrame]:
-    """Yield the responses of one table after the other, or of several at once, in frames of at most `size` rows.
+    """Yield the responses of one table after another, or of several at once, in frames of at most `size` rows.
 
     A table whose rows hold several responses comes as one frame, however long.
     Small tables are read several at once, by one query plan, since planning takes longer than reading one. At most
@@ -79,8 +79,9 @@ def _frames_of_tables(form: Form, names: Sequence[str], size: int) -> Iterator[p
 def _alike(form: Form, first: int, most: int) -> range:
     """Return the numbers of the tables that one query plan can read together, from the table of number `first` on.
 
-    They are Parquet files with the same columns. The first table stands alone unless its rows are those of a Parquet
-    file, all of them and unchanged. It also stands alone if a row of the log may hold several responses.
+    They are Parquet files with the same columns. The first table stands alone in two cases. In the first, its rows are
+    not the rows of a Parquet file, all of them and unchanged. In the second, a row of the log may hold several
+    responses.
     form: holds the tables of the log.
     first: the number of the first table, from 0.
     most: how many tables there may be.
@@ -118,8 +119,9 @@ def _at_once(form: Form, numbers: range, names: Sequence[str], size: int) -> pl.
 
 
 def _scan(files: Sequence[str], **options: str) -> pl.LazyFrame:
-    """Return a lazy frame of the rows of Parquet files with the same columns, one file after the other.
+    """Return a lazy frame of the rows of Parquet files with the same columns, one file after another.
 
+    files: the paths of the files.
     options: further arguments of `polars.scan_parquet`.
     """
     return pl.scan_parquet(files, glob=False, hive_partitioning=False, **options)  # type: ignore[arg-type]

@@ -44,11 +44,11 @@ def weights_of(
     Nothing can be fitted where too few rows are complete, where no reward varies, or where `score` does not vary. The
     fit holds weights only if the sum is exact and no other weights make it. Weights have as few digits as still make
     the total. Rewards that do not vary have none.
-    With groups, a sum also counts as exact if it makes the total inside each group, up to a positive factor and a
+    With groups, a sum also counts as exact if it makes the total inside each group, but for a positive factor and a
     constant. Factor and constant may differ from group to group. The weights then have six digits.
     table: rows with these columns, and perhaps with the group of each row in GROUP_OF_ROW.
     rewards: the columns of the rewards.
-    flags: rewards of true and false. If the other rewards determine one of them, its weight is 0.
+    flags: rewards of true and false. If other rewards determine one of them, its weight is 0.
     score: the column of the total.
 
     >>> table = pl.DataFrame({"score": [1.5, 0.0, 1.0, 0.5], "right": [1, 0, 1, 0], "format": [1, 0, 0, 1]})
@@ -105,11 +105,11 @@ def _whole_rows(table: pl.DataFrame, rewards: Collection[str], score: str) -> pl
 
 
 def _inside_groups(columns: pl.DataFrame, names: list[str], score: str) -> list[float] | None:
-    """Return weights with which the weighted sum of the rewards is the total in every group, up to a constant and a
+    """Return weights with which the weighted sum of the rewards is the total in every group, but for a constant and a
     factor.
 
-    Each group may add another constant and multiply by another positive factor, as happens if every data source scales
-    its scores by itself. None if there are no such weights, if the rows are too few to show them, or if the log has no
+    Each group may add another constant and multiply by another positive factor. This happens if every data source
+    scales its scores by itself. None if no weights fit, if the rows are too few to show them, or if the log has no
     groups.
     columns: the rewards, the total and the group of each row.
     names: the rewards, in the order of the weights.
@@ -120,7 +120,9 @@ def _inside_groups(columns: pl.DataFrame, names: list[str], score: str) -> list[
     group = np.unique(columns[GROUP_OF_ROW].to_numpy(), return_inverse=True)[1]
 
     def centred(values: np.ndarray) -> np.ndarray:
-        """Return the values, one per row, minus the mean of the row's group in `group`."""
+        """Return the values, one per row, minus the mean of the row's group. `group` of the outer function tells the
+        groups.
+        """
         return values - (np.bincount(group, values) / np.bincount(group))[group]
 
     total, x = centred(columns[score].to_numpy()), np.stack([centred(columns[name].to_numpy()) for name in names], 1)
@@ -178,9 +180,9 @@ def _fitted(x: np.ndarray, rest: np.ndarray, w: np.ndarray, names: list[str]) ->
 
 
 def _independent(values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]]:
-    """Return two lists of names: the columns that are no linear combination of a constant and earlier columns, and the
-    others.
+    """Return two lists of names: the independent columns, and the dependent ones.
 
+    A column is dependent if it is a linear combination of a constant and earlier columns.
     values: the values of each column, by name; their order is the order of the columns.
     """
     independent: list[str] = []

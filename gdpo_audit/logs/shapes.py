@@ -57,7 +57,7 @@ def _takes_a_shape(framework: str, schema: Schema, known: str | None) -> bool:
     """Return whether tables may have to be reshaped, as where objects become columns, before they can be read.
 
     Tables of "generic" and "trl" always may. Tables of ms_swift and nemo_rl may if the caller did not name the
-    framework and the columns are not those that the framework itself logs. Tables of other frameworks never have to.
+    framework and the columns differ from what the framework itself logs. Tables of other frameworks never have to.
     framework: the framework whose way of logging the tables have.
     schema: the columns of all tables.
     known: the framework that the caller named, None if the caller named none.
@@ -162,7 +162,11 @@ def _unnested(shape: Shape) -> Shape:
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
         """Return the rows of a table with columns in place of the objects that hold rewards.
 
-        There is a column for each member in `members` of the outer function. Only `frame`, the rows, is needed here.
+        There is a column for each member in `members` of the outer function.
+        table: not used.
+        frame: the rows of the table.
+        number: not used.
+        texts: not used.
         """
         return objects.unnested(frame, members)
 
@@ -174,8 +178,8 @@ def _unnested(shape: Shape) -> Shape:
 def _renamed(named: Sequence[str], members: Sequence[objects.Member], schema: Schema) -> tuple[str, ...]:
     """Return the names of the columns that hold the rewards which the caller names.
 
-    A name in `named` may be that of a column. If it is the name of an object, it stands for the columns of all numbers
-    in the object. It may also name one member of an object. Any other name is returned as it is.
+    The name of a column stands for this column. The name of an object stands for the columns of all numbers in the
+    object. The name of a member of an object stands for the column of this member. Any other name is returned as it is.
     named: the rewards that the caller names.
     members: the members of objects that became columns.
     schema: the columns that there are now.
@@ -222,7 +226,11 @@ def _exploded(shape: Shape) -> Shape:
 
 
 def _are_numbers(table: Table, name: str) -> bool:
-    """Return whether the first values of a column of texts all spell numbers; True if the column has no values."""
+    """Return whether the first values of a column of texts all spell numbers; True if the column has no values.
+
+    table: the table.
+    name: the column.
+    """
     return all(map(is_numeric_text, first_values(table, [name], SAMPLE)[name]))
 
 
@@ -256,8 +264,11 @@ def _with_functions(shape: Shape) -> Shape:
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
         """Return the rows of a table with a column per item of the lists of rewards, in place of these lists.
 
-        `sizes` of the outer function is the length of the lists in each of these columns. Of the arguments only
-        `frame`, the rows, is needed here.
+        `sizes` of the outer function holds the length of the lists, by column.
+        table: not used.
+        frame: the rows of the table.
+        number: not used.
+        texts: not used.
         """
         there = [name for name in sizes if isinstance(frame.collect_schema().get(name), pl.List)]
         each = [pl.col(n).list.get(k, null_on_oob=True).alias(f"{n}[{k}]") for n in there for k in range(sizes[n])]
@@ -294,10 +305,13 @@ def _of_episodes(shape: Shape, trainer: str) -> Shape:
     """
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return a row per trajectory in place of `frame`, the rows of a table of episodes.
+        """Return a row per trajectory in place of the rows of a table, which are episodes or trajectories.
 
-        `trainer` of the outer function says who logged them. The table, its number and `texts`, which says whether the
-        rows hold their long texts, play no part.
+        `trainer` of the outer function says who logged them.
+        table: not used.
+        frame: the rows of the table.
+        number: not used.
+        texts: not used.
         """
         return episodes.of_tinker(frame, RESERVED) if trainer == "tinker" else episodes.of_rllm(frame)
 
@@ -320,8 +334,11 @@ def _with_steps(shape: Shape) -> Shape:
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
         """Return the rows of a table with a column `step`, which holds the step that the table's folder tells.
 
-        `steps` of the outer function holds the step of each table. Only `frame`, the rows, and `number`, which of the
-        log's tables it is, from 0, are needed here.
+        `steps` of the outer function holds the step of each table.
+        table: not used.
+        frame: the rows of the table.
+        number: which of the log's tables it is, from 0.
+        texts: not used.
         """
         return frame.with_columns(step=pl.lit(steps[number], pl.Int64))
 
@@ -340,8 +357,11 @@ def _without_copies(shape: Shape) -> Shape:
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
         """Return the rows of a table without the rows that are copies of earlier ones.
 
-        `again` of the outer function holds the numbers of these rows, by table. Only `frame`, the rows, and `number`,
-        which of the log's tables it is, from 0, are needed here.
+        `again` of the outer function holds the numbers of these rows, by the number of the table.
+        table: not used.
+        frame: the rows of the table.
+        number: which of the log's tables it is, from 0.
+        texts: not used.
         """
         return episodes.without_rows(frame, again[number]) if number in again else frame
 

@@ -57,8 +57,8 @@ def stretches(
 ) -> list[tuple[int, int]]:
     """Return the stretches of batches with one group size, each as a pair of its first batch and its group size.
 
-    The list is empty unless the log shows for sure that the group size changes. Prompts show the group sizes, or, if
-    there are none, advantages do.
+    The list is empty if the log does not show for sure that the group size changes. Prompts show the group sizes, or,
+    if there are none, advantages do.
     sizes: the number of rows of each batch.
     advantages: the logged advantages of the rows of the first batches, an array per batch.
     prompts: the prompt ids of the rows of the first batches, an array per batch.

@@ -84,7 +84,8 @@ def _at(frame: pl.DataFrame, row: int, files: Sequence[str], step: int | None = 
 def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[str]) -> None:
     """Raise InputError if the column `name` does not hold numbers; do nothing if it is missing or has no values.
 
-    The error shows the first text that spells no number. In a column without such a text, it shows the first value.
+    The error shows the first text that spells no number. If all texts spell numbers, or if the values are no texts, it
+    shows the first value.
     frame: the rows.
     name: the column.
     files: the names of the files, for the error.
@@ -129,7 +130,11 @@ def _per_response(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Da
 
 
 def _float(frame: pl.DataFrame, name: str) -> pl.Expr:
-    """Return an expression for a column as Float64, NaN where a value, or the whole column, is missing."""
+    """Return an expression for a column as Float64, NaN where a value, or the whole column, is missing.
+
+    frame: the rows.
+    name: the column.
+    """
     if name not in frame.columns:
         return pl.lit(float("nan"))
     return pl.col(name).cast(pl.Float64).fill_null(float("nan"))
@@ -179,6 +184,8 @@ def hash_column(frame: pl.DataFrame, name: str) -> pl.Expr:
     """Return an expression for the hash of each value of a column, a number that is the same for equal values.
 
     Nested values, such as a chat, are hashed as JSON, because old versions of polars cannot hash a chat otherwise.
+    frame: the rows.
+    name: the column.
     """
     return as_text(name, frame.schema.get(name, pl.Null())).hash()
 

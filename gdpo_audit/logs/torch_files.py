@@ -81,7 +81,11 @@ def _loaded(name: str, path: Path) -> Any:
 
 
 def _expect_small(name: str, path: Path) -> None:
-    """Raise InputError for a file of more than `MAX_BYTES`, as it is or once it is unpacked."""
+    """Raise InputError for a file of more than `MAX_BYTES`, as it is or once it is unpacked.
+
+    name: the name of the file, for the error.
+    path: its path.
+    """
     try:
         size = path.stat().st_size
         if zipfile.is_zipfile(path):

@@ -48,7 +48,7 @@ class RewardChoice:
 
 
 def totals_among(names: Sequence[str]) -> list[str]:
-    """Return those of the columns that are named like totals, first those whose names say so most surely."""
+    """Return the columns that are named like totals, first the ones whose names say so most surely."""
     return sorted((name for name in names if total_rank(name) is not None), key=lambda name: total_rank(name) or 0)
 
 
@@ -91,8 +91,8 @@ def near_total(
 def holds_one(table: pl.DataFrame, clear: Sequence[str], flags: Collection[str]) -> tuple[LogIssue, ...]:
     """Return a tuple with one issue: one reward explains much of a total beside it, and the log does not hold the rest.
 
-    The tuple is empty unless `clear` has just one column besides totals. This column must explain at least the share
-    `NEARLY` of a total, but not all of it exactly. The tuple is also empty for fewer than `ROWS` rows.
+    The tuple is empty if `clear` does not have just one column besides totals. This column must explain at least the
+    share `NEARLY` of a total, but not all of it exactly. The tuple is also empty for fewer than `ROWS` rows.
     table: a sample of the rows.
     clear: the columns that may be rewards, totals among them.
     flags: columns of true and false.
@@ -225,8 +225,8 @@ def total_in(
 def of_total(numbers: Iterable[str], total: str, parts: Sequence[str], score: Score) -> RewardChoice:
     """Return the rewards that a total counts. An issue names the parts that it does not count, except metrics.
 
-    The weights are those of the fit. Where several choices of weights make the total, there are none. The rewards are
-    then all parts that are not named like metrics.
+    The weights come from the fit. Where several choices of weights make the total, there are none. The rewards are then
+    all parts that are not named like metrics.
     numbers: all number columns, whose order the rewards keep.
     total: the column of the total.
     parts: the columns of which the total is a weighted sum.

@@ -128,11 +128,11 @@ def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
     """Return the run to read as three texts: an SQL expression, its value for the run, and the run's name.
 
     The expression tells the runs of a database apart. The run to read is the one whose id or name is `file.run`. If
-    that is None, it is the only run with a table of completions, or the only run if none has such a table.
+    that is None, it is the only run with a table of completions, or, if no run has one, the only run.
     database: an open connection.
     file: the file of the database.
 
-    Raises InputError for a database without the columns of trackio, and unless exactly one run is the run to read.
+    Raises InputError for a database without the columns of trackio, and if no run or several could be meant.
     """
     columns = [row[1] for row in database.execute("PRAGMA table_info(metrics)")]
     fits = {*_COLUMNS} <= {*columns}

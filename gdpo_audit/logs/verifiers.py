@@ -145,7 +145,7 @@ class _Traces:
 
     @cached_property
     def columns(self) -> dict[str, pl.Expr]:
-        """The expressions for the columns of a response, by name, except those of its episode."""
+        """The expressions for the columns of a response, by name, without the columns that are about its episode."""
         agent = self.value("traces", "agent", "name").cast(pl.String).fill_null("agent")
         scores = {name: self.number("rewards", name, "score") for name in self.scored}
         weights = {
@@ -213,8 +213,9 @@ class _Responses:
     def __call__(self, table: pl.LazyFrame) -> pl.LazyFrame:
         """Return the responses of a table; the rewards in `changing` are multiplied by their weights.
 
-        The responses of episodes in `again` are left out, and, if `training` is true, those of evaluations. The rest is
-        numbered anew.
+        The responses of episodes in `again` are left out. If `training` is true, the responses of evaluations are left
+        out, too. The rest is numbered anew.
+        table: the rows of the table, with their numbers in FILE and ROW.
         """
         table = self.traces.responses(table)
         table = table.with_columns(pl.col(name) * pl.col(_WEIGHT + name) for name in self.changing)

@@ -42,7 +42,7 @@ def window_of(logged: pl.Series, where: str, steps: Steps | None, last: int | No
     A step has to fit both `steps` and `last`, if both are given.
     logged: the steps of the log, in any order.
     where: the name of the log.
-    steps: the first and the last step that are wanted; None for either end leaves it open.
+    steps: the first and the last step that are wanted; a None in the pair leaves that end open.
     last: how many steps at the end of the log are wanted.
 
     Raises InputError, which says what the log holds, if it has none of these steps.
