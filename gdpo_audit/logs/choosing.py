@@ -174,8 +174,8 @@ def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | 
 def _run_around(inside: re.Match[str]) -> str:
     """Return what replaces the end of a folder's path, so that only the path of the run's own folder remains.
 
-    The end is a folder that trainers make inside the run's folder, such as /completions: nothing replaces it. If it is
-    the folder of an artifact that names the run, as /RUN-completions:v3 does, /RUN replaces it.
+    The end is a folder that trainers make inside the run's folder. An empty text replaces a folder such as
+    /completions. The folder of an artifact may name the run, as /RUN-completions:v3 does. Then /RUN replaces it.
     inside: the end of the path, as a match of `_INSIDE_A_RUN`.
     """
     return inside[1] + inside[2] if inside[2] else ""

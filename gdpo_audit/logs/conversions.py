@@ -37,7 +37,8 @@ def advice(path: str) -> str:
 def conversion(path: str) -> str:
     """Return the command that writes the rows in a file of Python objects as lines of JSON into PATH.jsonl beside it.
 
-    It loads the file with pickle if its name ends as one of `PICKLES` does, else with torch.
+    The command loads the file with pickle if its name ends as one of `PICKLES` does. It loads any other file with
+    torch.
 
     >>> conversion("1.pkl").split(";")[1]
     ' d = pickle.load(open("1.pkl", "rb"))'

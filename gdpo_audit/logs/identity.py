@@ -37,7 +37,8 @@ def identity_of(columns: Mapping[str, pl.DataType], rows: Callable[[str], pl.Dat
 def is_place(rows: pl.DataFrame) -> bool:
     """Return whether the values of a column number the prompts of each batch anew, in the order in which they come.
 
-    The numbers begin at 0 or 1. Batches of one value do not count, and False is returned if fewer than two are left.
+    The numbers begin at 0 or 1. Batches of one value do not count. If fewer than two batches count, the result is
+    False.
     rows: the columns `batch` and `value`.
 
     >>> is_place(pl.DataFrame({"batch": [1, 1, 1, 2, 2, 2], "value": [0, 0, 1, 0, 1, 1]}))

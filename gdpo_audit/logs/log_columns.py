@@ -53,8 +53,8 @@ def columns_of(shape: Shape, files: LogFiles) -> ChosenColumns:
     shape: the tables of the log, reshaped if the framework's `Form` needs that, and the options.
     files: the files of the log, beside which an args.json may lie.
 
-    Raises InputError if the options name columns that the log lacks, if no column is a reward, and if a column cannot
-    be what it is chosen for.
+    Raises InputError if the options name columns that the log lacks, or if no column is a reward. Raises it, too, if a
+    column cannot be what it is chosen for.
     """
     options = shape.options
     form = FORMS[shape.framework](shape.tables, union_schema(shape.tables), options, arguments_in(files.args))

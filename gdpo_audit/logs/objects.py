@@ -119,7 +119,8 @@ def members_of(objects: Mapping[str, Sequence[str]], schema: Schema, reserved: C
     """Return the members of these objects with the columns that they become.
 
     A column has the name of its member. It is OBJECT.MEMBER if that name is empty, reserved, begins with __, or belongs
-    to another column or member. Where a column has this name already, _ is added until none has.
+    to another column or member. If a column with the new name exists already, _ is added to the new name until it is
+    free.
     objects: the names of members by the column of their object.
     schema: the columns of the log.
     reserved: names, in small letters, that would give a column another meaning.

@@ -93,10 +93,10 @@ def _groups_again(rows: pl.DataFrame, numbered_by: str) -> pl.DataFrame:
 
 
 def _add_up(groups: pl.DataFrame) -> bool:
-    """Return whether in at least the share `WHOLE` of groups the advantages add up to 0; groups of zeros do not count.
+    """Return whether in at least the share `WHOLE` of groups the advantages add up to 0.
 
-    groups: for each group the sum of its advantages (`sum`), and the sum of their absolute values (`size`). If every
-        group is one of zeros, the result is False.
+    Groups in which all advantages are 0 do not count. If no group counts, the result is False.
+    groups: for each group the sum of its advantages (`sum`), and the sum of their absolute values (`size`).
     """
     live = groups.filter(pl.col("size") > 0)
     return bool((live["sum"].abs() <= ROUNDED * live["size"]).sum() >= WHOLE * max(len(live), 1))

@@ -45,7 +45,8 @@ def kinds_of(form: Form) -> Mapping[str, pl.DataType]:
 
 
 def rows_of(form: Form) -> Rows:
-    """Return what reads a log: its rows in whole batches, its prompts, texts and lengths, and the clues to its groups.
+    """Return the readers of a log: of its rows in whole batches, its prompts, texts and lengths, and the clues to its
+    groups.
 
     form: says what the columns of the log hold, and how its tables are read.
     """

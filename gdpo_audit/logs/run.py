@@ -294,7 +294,11 @@ def spread(tables: Iterable[pl.DataFrame], most: int) -> list[pl.DataFrame]:
 
 
 def _some(table: pl.DataFrame, share: float) -> list[pl.DataFrame]:
-    """Return a list of one table with about this share of the table's batches; an empty list if that is no batch."""
+    """Return a list of one table with about this share of a table's batches; an empty list if no batch is in the share.
+
+    table: rows of whole batches.
+    share: the share of the batches to take.
+    """
     # Multiples of the golden ratio spread evenly, and are in step with nothing that comes every few batches.
     kept = table if share == 1 else table.filter(pl.col("batch") * _GOLDEN % 1 < share)
     return [kept] * (len(kept) > 0)

@@ -204,7 +204,7 @@ def _independent(values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]
 
 
 def _error(x: np.ndarray, score: np.ndarray, w: np.ndarray) -> float:
-    """Return how far the weighted sum plus a constant is from the total at most.
+    """Return the largest distance of the total from the weighted sum plus a constant.
 
     The constant is the one that makes this distance as small as possible.
     x: (responses, rewards) the rewards.

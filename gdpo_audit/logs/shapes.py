@@ -93,7 +93,7 @@ def _with_columns_and_rows(shape: Shape, schema: Schema) -> Shape:
 def _with_texts_read(shape: Shape) -> Shape:
     """Return the shape with columns of objects in place of columns of text that are named like rewards.
 
-    Such a column of text is replaced if its texts spell objects, as '{"correct": 1}' does.
+    A column of text is replaced if its texts spell objects, as '{"correct": 1}' does.
     """
     texts = [objects.texts_of_objects(table) for table in shape.tables]
     if not any(texts):
@@ -150,8 +150,8 @@ def _with_rollouts_apart(shape: Shape) -> Shape:
 def _unnested(shape: Shape) -> Shape:
     """Return the shape with each object that holds rewards replaced by columns for its members.
 
-    The rewards that the caller named are renamed to these columns, and an object among them to the columns of all its
-    numbers.
+    Rewards that the caller named get the names of these columns. If the caller named an object as a reward, the columns
+    of all its numbers take its place.
     """
     schema, named = union_schema(shape.tables), shape.options.rewards or ()
     holders = objects.objects_in(schema, named, _alone(schema))
