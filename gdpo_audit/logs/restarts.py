@@ -43,8 +43,8 @@ def _restarted(rows: pl.DataFrame) -> bool:
       rows in its last pass as a step that stands in one, or more.
 
     A pass that breaks the second rule may still be a restart from the very beginning. If no rule is broken before it,
-    it decides alone. The falls then show a restart if two things are so: the pass has exactly the steps of the earlier
-    passes, and `_groups_again` finds groups that stand in several passes.
+    it decides alone. The falls then show a restart if the pass has exactly the steps of the earlier passes.
+    `_groups_again` also has to find groups that stand in several passes.
     rows: all rows, with the columns `step`, `_file` and `_pass`.
     """
     passes = rows.group_by("_file", "_pass", "step", maintain_order=True).agg(pl.len().alias("rows"))
