@@ -1,8 +1,8 @@
-"""The behaviour of number columns in a log, which tells places, clocks, labels and copies from rewards.
+"""Behaviour of the number columns in a log, which tells places, clocks, labels and copies from rewards.
 
-A place numbers the responses of a group, a clock rises along the log, a label is the same in a whole group, and a copy
-orders the responses as another column does. The numbers decide. The name of a column counts in `measures` alone, which
-looks for a unit or a role at the end of the name, such as cost_usd, that no reward has.
+A place numbers the responses of a group. A clock rises along the log. A label is equal for all responses of a group. A
+copy orders the responses as another column does. The numbers decide all of this. Names count in `measures` alone: a
+unit or a role at the end of a name, as in cost_usd, speaks against a reward.
 """
 
 import re
@@ -38,9 +38,11 @@ MEASURE = "it is named like a measurement or a place, and its numbers do not spe
 def not_rewards(rows: pl.DataFrame, names: Sequence[str], labels: bool) -> dict[str, str]:
     """Return the columns that cannot be rewards, each with the reason in words.
 
-    Such a column numbers the responses of each group, rises along the log, or looks like a measurement (`measures`).
+    A column cannot be a reward if it numbers the responses of each group, rises along the log, or looks like a
+    measurement (`measures`).
     rows: some responses in the order of the log, with the group of each in GROUP_OF_ROW where the log shows it.
-    labels: whether a column that has one value in each group cannot be a reward either.
+    names: the columns to examine.
+    labels: whether a column that has one value in each group cannot be a reward, too.
 
     >>> rows = pl.DataFrame({GROUP_OF_ROW: [g for g in range(9) for _ in "abc"], "n": [0, 1, 2] * 9, "at": range(27)})
     >>> not_rewards(rows, ["n", "at"], labels=True)["at"]
@@ -56,8 +58,9 @@ def not_rewards(rows: pl.DataFrame, names: Sequence[str], labels: bool) -> dict[
 def measures(name: str, values: pl.Series) -> bool:
     """Return whether a column looks like a measurement, such as a time or a cost, and not like a reward.
 
-    Its name then has two words or more, of which the last is a unit or a role, as in gen_time_s, and it has too many
-    different values for a grade: more than `FEW_VALUES`, or more than two if all are whole numbers.
+    Two things have to hold. The name has two words or more, of which the last is a unit or a role, as in gen_time_s.
+    And the column has too many different values for a grade: more than `FEW_VALUES`, or more than two if all of them
+    are whole numbers.
 
     >>> measures("gen_time_s", pl.Series([0.1 * k for k in range(9)])), measures("is_fast_s", pl.Series([0.0, 1.0]))
     (True, False)
@@ -74,6 +77,7 @@ def _reason(column: pl.Series, groups: np.ndarray | None, labels: bool) -> str:
     """Return why one column cannot be a reward, in words; an empty text if its numbers do not speak against it.
 
     The text is also empty if there are no rows, if a value is missing or infinite, or if all values are equal.
+    column: the values of the column.
     groups: the number of each row's group, or None if the log does not show groups.
     labels: whether a column that has one value in each group cannot be a reward.
     """
@@ -88,11 +92,14 @@ def _reason(column: pl.Series, groups: np.ndarray | None, labels: bool) -> str:
 def _reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> str:
     """Return why a column cannot be a reward, as its values inside groups show; an empty text if they show no reason.
 
-    There are two reasons. Either the column numbers the responses of nearly every group: its values there are whole
-    numbers in a row, each once, in any order. Or, if `labels` is set, it has one value in each group. Groups of a
-    single response do not count, and a group of two never counts as numbered. With fewer than `LEAST_GROUPS` groups
-    that count the text is empty.
-    values, groups: for each row its value, and the number of its group.
+    There are two reasons. The first: the column numbers the responses of nearly every group. Its values there are whole
+    numbers in a row, each once, in any order. The second, which counts only if `labels` is true: the column has one
+    value in each group.
+    Groups of a single response do not count, and a group of two never counts as numbered. The text is empty if fewer
+    than `LEAST_GROUPS` groups count.
+    values: the value of each row.
+    groups: the number of each row's group.
+    labels: whether one value in each group is a reason.
     """
     order = np.lexsort((values, groups))
     inside, group = values[order], groups[order]
@@ -124,12 +131,13 @@ def _rises(values: np.ndarray) -> bool:
 def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the pairs of columns that order the responses of every group alike, as squashed or rescaled copies do.
 
-    Let x and y be the columns of such a pair, in one order or the other. Once each group is sorted by x, y never falls,
-    and y stays wherever x stays. Where x changes from one response to the next, y changes too in at least half of the
-    cases (see `_follows`). A pass mark for a score changes far less often, and is a reward of its own.
-    Columns with missing or infinite values, or with only one value, are left out. So are pairs of which one column has
-    two values and the other has more.
+    In a pair one column, y, follows another, x, in every group (`_follows`). Where x rises, y never falls, and where x
+    stays, y stays. In at least half of the places where x changes, y has to change, too. A pass mark for a score
+    changes far less often, so it remains a reward of its own.
+    Columns with missing or infinite values, or with only one value, are left out. A pair is also left out if one column
+    has two values and the second has more.
     rows: some responses, with the group of each in GROUP_OF_ROW; without that column all rows are one group.
+    names: the columns to compare.
 
     >>> score = pl.Series("score", [float(k * 7 % 64) for k in range(64)])
     >>> [*same_order(pl.DataFrame([score, score.sqrt().alias("z")]), ["score", "z"])]
@@ -148,10 +156,12 @@ def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, 
 def _follows(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> bool:
     """Return whether y follows x in each group: y never falls as x rises, and mostly changes where x changes.
 
-    To tell this, each group is sorted by x, and each response is compared with the next one. At every such step in
-    which y changes, x has to change too. Where x changes, y has to change in at least the share `COPY` of the steps.
-    There have to be at least `LEAST_PAIRS` steps in which both change.
-    x, y, groups: for each row the two values, and the number of its group.
+    To tell this, each group is sorted by x, and each response is compared with the next one. Wherever y changes between
+    the two, x has to change as well. Where x changes, y has to change in at least the share `COPY` of the cases. There
+    have to be at least `LEAST_PAIRS` cases in which both change.
+    x: the value of each row in the first column.
+    y: the value of each row in the second column.
+    groups: the number of each row's group.
     """
     order = np.lexsort((y, x, groups))
     inside = groups[order][1:] == groups[order][:-1]

@@ -78,14 +78,16 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
     """Return the files of a directory that make up one log, and in words which files beside them are left out.
 
-    Files that are named as a trainer names its logs come before all others. Files of evaluations beside those of
-    training, and hidden files, are left out. Of logs in folders of different depth only those nearest to the directory
-    count. Where no completions were logged, the last trainer_state.json alone is returned, which holds means. Raises
-    NoLog if there is no log, and InputError if there are several logs, or if a file is there both packed and unpacked.
+    Files that are named as a trainer names its logs come before all others. Files of evaluations beside files of
+    training are left out, and so are hidden files. Of logs in folders of different depth only the nearest to the
+    directory count. Where no completions were logged, the last trainer_state.json alone is returned, which holds means.
     names: the paths of all files inside the directory.
     where: the name of the directory, for errors.
-    inside: what a user has to write before one of these paths to name the file, for errors; empty if single files
+    inside: what a user has to write before one of these paths to name the file, for errors. It is empty if single files
         cannot be named.
+
+    Raises NoLog if there is no log. Raises InputError if there are several logs, or if a file is there both packed and
+    unpacked.
 
     >>> choose(["run/completions.jsonl", "run/args.json", "run/logging.jsonl"], "run").files
     ['run/completions.jsonl']
@@ -122,8 +124,8 @@ def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
 def step_in(name: str) -> int | None:
     """Return the step that a folder around a file is named after, such as 12 for step_12; None if there is none.
 
-    Of several such folders the innermost counts. A folder whose name is a plain number tells a step if the folder
-    around it is called like rollouts.
+    If several folders tell a step, the innermost counts. A folder whose name is a plain number tells a step if the
+    folder around it is called like rollouts.
     name: the path of the file.
 
     >>> step_in("out/step_12/rows.jsonl"), step_in("rollout/3/17.jsonl"), step_in("seed_3/rows.jsonl")
@@ -152,11 +154,11 @@ def is_table(name: str) -> bool:
 
 
 def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | None]) -> Logs:
-    """Return the files of each log, in lists. A log is the files of one kind in one run, and its key is the pair of the
-    run's folder and the kind.
+    """Return the files of each log, in lists. A log is the files of one kind in one run.
 
-    In the path of the folder, # stands for a step's number.
-    names: the paths of the files in the directory `where`.
+    The key of a list is a pair: the run's folder and the kind. In the path of the folder, # stands for a step's number.
+    names: the paths of the files in the directory.
+    where: the path of the directory.
     kind_of: returns the kind of a file for its path, such as "TRL" or "*.csv", or None for a file that is left out.
     """
     logs: Logs = {}
@@ -172,8 +174,8 @@ def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | 
 def _run_around(inside: re.Match[str]) -> str:
     """Return what replaces the end of a folder's path, so that only the path of the run's own folder remains.
 
-    The end is a folder that trainers make inside the run's folder, such as /completions: nothing replaces it. If it is
-    the folder of an artifact that names the run, as /RUN-completions:v3 does, /RUN replaces it.
+    The end is a folder that trainers make inside the run's folder. An empty text replaces a folder such as
+    /completions. The folder of an artifact may name the run, as /RUN-completions:v3 does. Then /RUN replaces it.
     inside: the end of the path, as a match of `_INSIDE_A_RUN`.
     """
     return inside[1] + inside[2] if inside[2] else ""
@@ -183,7 +185,8 @@ def _home(folder: str, where: str) -> str:
     """Return the path of a folder with # in the place of a step's number, which does not tell one run from another.
 
     A folder whose name is a plain number is a step if the folder around it is called like rollouts.
-    where: the path of the directory that holds `folder`.
+    folder: the path of the folder, inside a directory.
+    where: the path of that directory.
     """
     folders = folder.split("/") if folder else []
     above = [where.rstrip("/").rpartition("/")[2], *folders]
@@ -194,10 +197,9 @@ def _home(folder: str, where: str) -> str:
 
 
 def _wandb_key(wanted: str, name: str) -> str | None:
-    """Return the key under which W&B logged a table, as words such as "completions_step=# of W&B", where # is for
-    numbers.
+    """Return the key under which W&B logged a table, in words such as "completions_step=# of W&B".
 
-    None for a file that is no such table, or whose key does not match.
+    In the key # stands for each number. None for a file that is no such table, or whose key does not match.
     wanted: a pattern that the whole key must match.
     name: the path of the file.
     """
@@ -220,7 +222,7 @@ def _framework(name: str) -> str | None:
     """Return the title of the trainer whose log files have names of this kind; None if no known trainer does.
 
     If the name also holds the name of a run, the result holds it too: "open-instruct's RUN".
-    name: that of a file.
+    name: the path of a file.
     """
     name = unpacked_name(name)
     for title, pattern in _OTHER_TRAINERS.items():
@@ -230,7 +232,10 @@ def _framework(name: str) -> str | None:
 
 
 def _is_dump(name: str) -> bool:
-    """Return whether a file may hold responses that torch.save wrote: by its ending, and not named like a model."""
+    """Return whether a file may hold responses that torch.save wrote.
+
+    Its name has to end as the names of torch's files do, and must not be like the name of a model's file.
+    """
     return format_suffix(name) in TENSORS and not _is_of_a_model(name)
 
 
@@ -250,9 +255,10 @@ def _depth(folder: str) -> int:
 def _without_evaluations(logs: Logs) -> tuple[Logs, tuple[str, ...]]:
     """Return the logs without files of evaluations, and in words which files were left out.
 
-    The file of an evaluation is left out only where a file of training lies beside it. Logs of prime-rl may hold the
-    episodes that were trained on twice: in files of their own, in a folder "effective", and among all episodes, in a
-    folder "all". A file in "all" is left out where a file in "effective" has the same path but for numbers.
+    The file of an evaluation is left out only where a file of training lies beside it. prime-rl may log the episodes
+    that were trained on twice. They stand in files of a folder "effective", and among all episodes in files of a folder
+    "all". A file in "all" is left out where a file in "effective" has the same path but for numbers.
+    logs: the files of each log, by folder and kind.
     """
     patterns = {re.sub(r"\d+", "#", name) for files in logs.values() for name in files}
     trains = {name.rpartition("/")[0] for name in patterns if _TRAINING.search(name)}
@@ -275,8 +281,8 @@ def _without_evaluations(logs: Logs) -> tuple[Logs, tuple[str, ...]]:
 def _evaluates(name: str, names: set[str], trains: set[str]) -> bool:
     """Return whether a file holds an evaluation: its name says so, and a file of training lies beside it.
 
-    A file of training has the same path, but without the word for an evaluation, or with train or training in its
-    place. If the file's own name begins with that word, any file in its folder whose name begins with train counts.
+    A file of training has the same path without the word for an evaluation, or with train or training in its place. If
+    the file's own name begins with that word, any file in its folder whose name begins with train counts.
     name: the path of the file, with # for numbers.
     names: the paths of all files, with # for numbers.
     trains: the folders in which the name of a file begins with train.
@@ -298,8 +304,10 @@ def _replaced(name: str, word: str) -> str:
 def _refuse_several(logs: Logs, where: str, inside: str) -> NoReturn:
     """Raise InputError for several logs that lie side by side; the error names up to four of them.
 
-    inside: what a user has to write before the path of a file, so that the error can name paths that a user can give;
-        empty if single files cannot be named.
+    logs: the files of each log, by folder and kind.
+    where: the name of the directory.
+    inside: what a user has to write before the path of a file, so that the error can name it. It is empty if single
+        files cannot be named.
     """
     listed = [f"{kind} in {folder or where} ({files[0]})" for (folder, kind), files in sorted(logs.items())]
     way = "unpack it and name one of them"
@@ -312,7 +320,8 @@ def _refuse_several(logs: Logs, where: str, inside: str) -> NoReturn:
 def _path_of(log: tuple[str, str], logs: Mapping[tuple[str, str], Sequence[str]]) -> str:
     """Return a path that leads to one of several logs alone: a folder, a file or a glob.
 
-    log: the folder and the kind of this log, by which `logs` lists its files.
+    log: the folder and the kind of this log, which are its key in `logs`.
+    logs: the files of each log.
 
     >>> logs = {("a", "TRL"): ["a/completions/1.parquet"], ("b", "*.csv"): ["b/x.csv"]}
     >>> logs |= {("b", "*.ab"): ["b/1.ab", "b/2.ab"]}
@@ -327,7 +336,11 @@ def _path_of(log: tuple[str, str], logs: Mapping[tuple[str, str], Sequence[str]]
 
 
 def _refuse_no_log(names: Sequence[str], where: str) -> NoReturn:
-    """Raise NoLog for files of which none can be a log; the error says how to convert files that only Python reads."""
+    """Raise NoLog for files of which none can be a log; the error says how to convert files that only Python reads.
+
+    names: the paths of the files inside a directory.
+    where: the path of that directory.
+    """
     got = listing(sorted(names), most=5) if names else "no files"
     dumps = [name for name in names if name.lower().endswith(BINARY) and not _is_of_a_model(name)]
     got += f"; {advice(f'{where}/{dumps[0]}')}" if dumps else ""

@@ -1,8 +1,9 @@
 """Ways to tell the groups of a log apart under which its advantages add up to 0 in each group.
 
-Nearly every method subtracts a group's mean from its advantages. So the advantages show which rows are one group:
-rows that share the value of one column, or the values of two columns; blocks of rows; or rows a fixed number of places
-apart. They also show which rows repeat another one, and which rows a mask left out.
+Nearly every method subtracts a group's mean from its advantages. So the advantages show which rows are one group. These
+may be the rows that share the value of one column, or the values of two columns. They may also be blocks of rows, or
+rows a fixed number of places apart. The advantages also show which rows repeat another one, and which rows a mask left
+out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,9 +26,10 @@ TRIED = 6  # the most groupings that are worth solving for, the finest first
 
 
 class Mask(NamedTuple):
-    """The rows that a mask leaves out: those in which `column` has the value `value`, or those of advantage 0.
+    """The rows that a mask leaves out: the rows in which `column` has the value `value`, or all rows of advantage 0.
 
-    column: None if the rows of advantage 0 are meant; `value` has no meaning then.
+    column: the name of the column; None if the rows of advantage 0 are meant.
+    value: the value of the rows that are left out; it has no meaning if `column` is None.
     counts: whether the rows that are left out still count in the statistics of their group, so that only their
         advantage is left out.
     """
@@ -41,10 +43,10 @@ class Mask(NamedTuple):
 class Grouping:
     """A way to tell the groups of a batch apart: by columns, by blocks of rows, or by rows that are `places` apart.
 
-    columns: those whose values together name a group.
+    columns: the columns whose values together name a group.
     group_size: the number of rows in a block.
     places: the distance between neighbouring rows of a group.
-    once: a column; rows of a batch with the same value in it are copies, of which only the last one counts.
+    once: a column that marks copies. Of the rows of a batch with one value in it only the last one counts.
     """
 
     columns: tuple[str, ...] = ()
@@ -66,9 +68,10 @@ class Grouping:
 class Clues:
     """Some rows of a log, sorted by batch, with columns that may tell groups apart, and columns that may be masks.
 
-    batch, advantage: the values of each row.
-    keys: the columns that may tell groups apart, by name; a number stands for each value, and equal numbers for equal
-        values.
+    batch: the number of each row's batch.
+    advantage: the advantage of each row.
+    keys: the columns that may tell groups apart, by name. Their values are numbers, which are equal where the values in
+        the log are equal.
     flags: the columns of 0 and 1, which may be masks, by name.
     """
 
@@ -93,8 +96,8 @@ class Clues:
 def groupings_of(clues: Clues) -> list[Grouping]:
     """Return up to `TRIED` ways to tell groups apart under which the advantages add up to 0, the finest first.
 
-    It is enough if they add up to 0 in nearly all groups. If there is no such way, the search begins anew without the
-    rows that seem to be copies of other rows, once for each column that may mark copies (`Grouping.once`).
+    It is enough if they add up to 0 in nearly all groups. If no way is found, the search begins anew without the rows
+    that seem to be copies of others. It does so once for each column that may mark copies (`Grouping.once`).
     """
     admitted = [*_admitted(clues)]
     for once in _copied(clues) if not admitted else ():
@@ -106,8 +109,8 @@ def groupings_of(clues: Clues) -> list[Grouping]:
 def masks_of(clues: Clues) -> Iterator[tuple[str, float]]:
     """Yield the columns of 0 and 1 that may be masks, each with the value of the rows that the mask leaves out.
 
-    The advantage is 0 in all rows that are left out, and not 0 in more than half of the others. The rows that are left
-    out are at most the share `MOST` of all.
+    The advantage is 0 in all rows that are left out. It is not 0 in more than half of the rows that are kept. At most
+    the share `MOST` of all rows is left out.
     """
     for name, flag in clues.flags.items():
         for value in (0.0, 1.0):
@@ -120,8 +123,10 @@ def masks_of(clues: Clues) -> Iterator[tuple[str, float]]:
 def add_up(group: np.ndarray, advantage: np.ndarray) -> float:
     """Return the share of groups whose advantages add up to 0, among the groups with an advantage other than 0.
 
-    A sum that rounding may make counts as 0. The share is 0 if fewer than `LEAST` groups have such an advantage.
-    group, advantage: for each row the number of its group, and its advantage.
+    A sum that rounding may make counts as 0. The share is 0 if fewer than `LEAST` groups have an advantage other than
+    0.
+    group: the number of each row's group.
+    advantage: the advantage of each row.
 
     >>> add_up(np.repeat(np.arange(4), 2), np.array([1, -1, 2, -2, 3, -3, 1, 1.0]))
     0.75
@@ -136,8 +141,7 @@ def _admitted(clues: Clues) -> Iterator[Grouping]:
     """Yield each way to tell groups apart under which the advantages add up to 0 in nearly all groups.
 
     The ways are sorted by the number of groups that they make, the largest first. Of ways that make the same groups
-    only one comes. A way is left out if it makes no more groups than there are batches, or groups of fewer than two
-    rows on average.
+    only one comes. A way has to make more groups than there are batches, of two rows or more on average.
     """
     by_partition: dict[bytes, tuple[int, Grouping]] = {}
     batches = len(np.unique(clues.batch))
@@ -172,7 +176,8 @@ def _partitions(clues: Clues) -> Iterator[tuple[Grouping, np.ndarray]]:
 def _numbered(batch: np.ndarray, group: np.ndarray) -> np.ndarray:
     """Return for each row the number of its group: from 0, unique over all batches, in the order of first rows.
 
-    batch, group: for each row the number of its batch, and a number that tells the groups of that batch apart.
+    batch: the number of each row's batch.
+    group: for each row a number that tells the groups of its batch apart.
     """
     _, first, number = np.unique(np.stack([batch, group], 1), axis=0, return_index=True, return_inverse=True)
     return first.argsort().argsort()[number.ravel()]
@@ -197,7 +202,11 @@ def _copied(clues: Clues) -> Iterator[str]:
 
 
 def _last_of_each(batch: np.ndarray, key: np.ndarray) -> np.ndarray:
-    """Return the numbers of the rows that are the last with their key in their batch, ascending."""
+    """Return the numbers of the rows that are the last with their key in their batch, ascending.
+
+    batch: the number of each row's batch.
+    key: the value of each row in the column that marks copies, as a number.
+    """
     number = _numbered(batch, key)
     last = np.zeros(int(number.max()) + 1, dtype=np.int64)
     np.maximum.at(last, number, np.arange(len(number)))
@@ -221,6 +230,7 @@ def key_names(names: Sequence[str], usual: Sequence[str]) -> list[str]:
     """Return the columns to try as keys of groups: usual names first, then names with "id" or the like, then others.
 
     There are at most `KEYS` of them.
+    names: the columns to choose from.
     usual: the usual names, in small letters, the likeliest first.
 
     >>> key_names(["note", "turn_id", "prompt"], ["prompt"])
@@ -228,7 +238,10 @@ def key_names(names: Sequence[str], usual: Sequence[str]) -> list[str]:
     """
 
     def rank(name: str) -> int:
-        """Return where a column stands in the order in which columns are tried; the smallest number comes first."""
+        """Return where a column stands in the order in which columns are tried; the smallest number comes first.
+
+        Usual names stand in the order of `usual` of the outer function.
+        """
         lower = name.lower()
         if lower in usual:
             return usual.index(lower)

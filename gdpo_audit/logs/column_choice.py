@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from gdpo_audit.logs import columns as cols
-from gdpo_audit.logs.choice import RewardChoice, beside_score, choose
+from gdpo_audit.logs.choice import choose
 from gdpo_audit.logs.columns import ReadOptions
 from gdpo_audit.logs.configuration import configured_weights
 from gdpo_audit.logs.form import Form
@@ -19,6 +19,7 @@ from gdpo_audit.logs.roles import ADVANTAGES, LENGTHS, role
 from gdpo_audit.logs.scans import rows_in, value_of
 from gdpo_audit.logs.standard_rows import hash_column
 from gdpo_audit.logs.tables import is_number_type
+from gdpo_audit.logs.totals import RewardChoice, beside_score
 
 SPREAD = 16  # the tables, spread over a log, of which a sample is taken
 SAMPLE = 20_000  # the rows of this sample
@@ -33,9 +34,11 @@ def few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[st
     """Return the name of a column of texts, such as the task, with few different texts, but only one for each prompt.
 
     Few are 2 to `FEW_VALUES`. Names in `TASKS` are tried first. Texts that spell numbers do not count, nor do names
-    that end with id. The result is None if there is no such column, or if the log has more than `BY_RESPONSES` rows.
-    A sample of the rows decides. Rows count as one prompt if they agree in the step, and in the prompt or else the
-    group, as far as the log has such columns. If it has none of them, a column needs only to have few texts.
+    that end with id. The result is None if no column fits, or if the log has more than `BY_RESPONSES` rows.
+    A sample of the rows decides. Rows count as one prompt if they agree in the step and in the prompt, as far as the
+    log has these columns. In a log without prompts the column of the group takes their place. If the log has none of
+    these columns, a column needs only to have few texts.
+    form: says which column of the log holds what.
     schema: all columns with their types.
     beside: the columns that nothing else uses.
     """
@@ -54,13 +57,14 @@ def few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[st
 
 
 def candidates_of(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
-    """Return the columns that may be rewards: those of numbers, and those of text in which most values are numbers.
+    """Return the columns that may be rewards: columns of numbers, and columns of text in which most values are numbers.
 
-    Not among them are columns that the form or the options use for something else, columns that the form says are not
-    rewards, and names that begin with __. Where the framework logs a total (`form.score`), verl's flag overlong is left
-    out too if overlong_reward stands beside it.
-    form: which column of the log holds what.
+    Columns that the form or the options use for something else are left out. So are columns that the form says are no
+    rewards, and names that begin with __. Where the framework logs a total (`form.score`), the flag overlong of verl is
+    left out if overlong_reward stands beside it.
+    form: says which column of the log holds what.
     schema: all columns with their types.
+    options: the caller's options. Rewards that they name are not left out for another use.
     """
     odd = {name for table in form.tables for name in table.odd if name.lower() not in cols.TEXTS}
     assigned = {form.step, form.advantage, form.length, form.key, form.total, *options.names}
@@ -81,11 +85,13 @@ def choose_rewards(
 ) -> RewardChoice:
     """Return which of the candidates are the rewards, and what a total beside them tells of their weights.
 
-    Rewards that the caller names stay. Otherwise a form that knows its rewards decides, or else a total that the
-    framework logs beside them (`form.score`), or else names and numbers, as in `choice.choose`. Without any candidate,
-    a total alone is the reward if the form has one (`form.total`).
+    Rewards that the caller names stay. Otherwise a form that knows its rewards decides. If it knows none, a total that
+    the framework logs beside them decides (`form.score`). Without that total, names and numbers decide, as in
+    `choice.choose`. If there is no candidate, a total alone is the reward, if the form has one (`form.total`).
+    form: says which column of the log holds what.
     candidates: the columns that may be rewards.
     schema: all columns with their types.
+    options: the caller's options, which may name the rewards.
     """
     sample, flags = partial(_sample, form), [name for name in candidates if schema[name] == pl.Boolean]
     if form.rewards:
@@ -109,13 +115,14 @@ def known_weights(
 ) -> tuple[Mapping[str, float] | None, str | None]:
     """Return the weights of the rewards, by name, and the word for their origin; None for both if nothing tells them.
 
-    The first of these origins counts: config (a configuration beside the log), log (weights in its rows), score (a
-    total that is exactly the weighted sum of the rewards) and fitted (a total that nearly is).
+    The first of four origins that tells weights counts. "config" is a configuration beside the log. "log" is weights in
+    the rows of the log. "score" is a total that is exactly the weighted sum of the rewards, and "fitted" is a total
+    that nearly is.
     form: holds the configuration, the rewards and the weights that the log holds.
-    chosen: holds the weights that a total tells.
+    chosen: the choice of rewards, with the weights that a total tells.
     candidates: the columns that may be rewards.
-    alone: whether the only reward is a total; the weights of a configuration are then left aside, because they are
-        those of the parts of the total.
+    alone: whether the only reward is a total. The configuration is then left aside, because its weights are for the
+        parts of the total.
     """
     functions = [name for name in candidates if name != chosen.total and role(name) != "metric"]
     configured = None if alone else configured_weights(form.arguments, functions, form.rewards)
@@ -130,9 +137,11 @@ def known_weights(
 def not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
     """Return the columns in which numbers that are written as text are not an error.
 
-    If the caller names the rewards, the result is all columns but those of `examined_always`. Otherwise it is two kinds
-    of columns: metrics; and columns that the form says are not rewards, without those of `examined_always`.
+    If the caller names the rewards, the result is all columns that `examined_always` does not name. Otherwise it is
+    metrics, and columns that the form says are no rewards and that `examined_always` does not name.
+    form: says which columns are no rewards.
     schema: all columns with their types.
+    options: the caller's options, which may name the rewards.
     """
     never = examined_always(form)
     if options.rewards is None:
@@ -142,11 +151,10 @@ def not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOpt
 
 
 def examined_always(form: Form) -> set[str]:
-    """Return the names, in small letters, of columns in which numbers written as text are an error even if rewards are
-    named.
+    """Return the names of columns in which numbers written as text are an error even if the caller names the rewards.
 
-    For a log of no known framework (`form.asks`), they are the usual names of advantages and lengths. For the log of a
-    known framework the set is empty.
+    For a log of no known framework (`form.asks`), they are the usual names of advantages and lengths, in small letters.
+    For the log of a known framework the set is empty.
     """
     return {*ADVANTAGES, *LENGTHS} if form.asks else set()
 
@@ -154,9 +162,13 @@ def examined_always(form: Form) -> set[str]:
 def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.DataFrame:
     """Return the values of these columns in a sample of the responses, cast to `kind`; a missing value is null.
 
-    The sample is the first rows of up to `SPREAD` tables, which lie evenly over the log. If the form has a column that
-    names the group, or else one that names the prompt, the result has the further column GROUP_OF_ROW. Its numbers are
-    equal for responses of one table and one step that have the same group, or else the same prompt.
+    The sample is the first rows of up to `SPREAD` tables, which lie evenly over the log. The result has the further
+    column GROUP_OF_ROW if the form has a column that names the group, or one that names the prompt. Its numbers are
+    equal for responses of one table and one step with the same group, or with the same prompt if no column names the
+    group.
+    form: says how responses are read, and which column holds what.
+    names: the columns to read.
+    kind: the type of the result's columns.
     """
     some = range(0, len(form.tables), -(-len(form.tables) // SPREAD))
     grouped_by = form.key or form.prompt

@@ -36,10 +36,10 @@ TEXTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """The arguments of `read_run` besides the log, and four more (`unkeyed`, `places`, `once`, `mask`) with which a log
-    is read again in other groups or without some rows.
+    """The arguments of `read_run` besides the log, and four more: `unkeyed`, `places`, `once` and `mask`.
 
-    Creating one raises InputError for a value that cannot be used.
+    With these four a log is read again in other groups, or without some rows. Creating the options raises InputError
+    for a value that cannot be used.
     """
 
     group_size: int | None = None
@@ -112,7 +112,7 @@ class ReadOptions:
 
     @property
     def key(self) -> str | None:
-        """The column that names a group, or the name of a column made of several; None if the caller named none."""
+        """The column that names a group, or the name of the column that joins several; None if nobody named one."""
         return " + ".join(self.groups) or None
 
 
@@ -138,8 +138,8 @@ class Columns:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The columns that may hold text: those of `step`, `key` and `by`. A column that has to hold numbers, because
-        `numbers` names it too, is left out.
+        """The columns that may hold text: `step`, `key` and `by`. A column in `numbers` is left out, as it must hold
+        numbers.
         """
         names = (self.step, self.key, self.by)
         return tuple(dict.fromkeys(name for name in names if name and name not in self.numbers))
@@ -151,7 +151,7 @@ class Columns:
 
     @property
     def read(self) -> list[str]:
-        """The columns of the log that are read, also those that a table may lack."""
+        """The columns of the log that are read, among them columns that a table may lack."""
         beside = (self.identity, self.once, None if self.mask is None else self.mask.column)
         return [*dict.fromkeys([*self.names, *(name for name in beside if name)])]
 
@@ -182,6 +182,8 @@ def reward_names(rewards: Sequence[str] | str | None) -> tuple[str, ...] | None:
 def expect_columns(names: Iterable[str], columns: Sequence[str], where: str) -> None:
     """Raise InputError for the first of these names that is not among `columns`.
 
+    names: the columns that have to be there.
+    columns: the columns that are there.
     where: a file, for the error.
     """
     for name in names:
@@ -192,6 +194,7 @@ def expect_columns(names: Iterable[str], columns: Sequence[str], where: str) -> 
 def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> OfColumns:
     """Return the columns unchanged, except that `length` becomes None if the column of lengths is one of the rewards.
 
+    columns: the columns of a log by what they hold.
     logged: all columns of the log, for errors.
     where: a file, for errors.
 
@@ -207,7 +210,8 @@ def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> O
 def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
     """Return the columns of several tables with their types.
 
-    Where the types of a column differ, the first type of numbers counts, or else the first one that is not Null.
+    Where the types of a column differ, the first type of numbers counts. If there is none, the first type that is not
+    Null counts.
     """
     union: dict[str, pl.DataType] = {}
     for table in of_files.one_of_each(tables):
@@ -221,8 +225,11 @@ def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
 def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
     """Raise InputError for a column that only some tables have, or that has to hold numbers and does so in some only.
 
-    The columns are `columns.names`, and those that have to hold numbers are `columns.numbers`. A table also passes as
-    one of numbers if the column has no value in it, or if all but a few of its values are numbers.
+    The columns to look at are `columns.names`. The columns that have to hold numbers are `columns.numbers`. A table
+    without numbers in one of these still passes if the column has no value there, or if all but a few of its values are
+    numbers.
+    tables: the tables of the log.
+    columns: the columns of the log by what they hold.
     """
     tables = of_files.one_of_each(tables)
     for name in columns.names:
@@ -243,11 +250,12 @@ def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
 
 
 def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[str, ...]:
-    """Return the columns that are not used, except those with a name that is usual for texts beside rewards, such as
-    prompt. A column of numbers is returned even with such a name.
+    """Return the columns that are not used, without the usual texts beside rewards.
 
+    The usual texts are columns with a name of `TEXTS`, such as prompt. A column of numbers is returned even if it has
+    one of these names.
     schema: all columns with their types.
-    used: the names of those that are used.
+    used: the names of the columns that are used.
 
     >>> left_out({"acc": pl.Float64(), "prompt": pl.String(), "grade": pl.String()}, ["acc"])
     ('grade',)
@@ -263,13 +271,14 @@ def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[st
 def refuse_numeric_texts(
     tables: Sequence[Table], used: Iterable[str], rewards: Sequence[str] = (), needed: Collection[str] = ()
 ) -> None:
-    """Raise InputError for a column of text that may be a reward written as text. Its first texts all spell numbers, or
-    its name ends like that of a reward, as in total_score.
+    """Raise InputError for a column of text that may be a reward written as text.
 
-    Columns that are named like prompts, answers or ids, or that hold no text, are no error.
-    used: the columns that are not looked at, as they are in use or may hold such texts.
-    rewards: the rewards that a caller can name to have the column left alone; if there are any, the error says so.
-    needed: columns, in small letters, for which the error does not say so, because they are read all the same.
+    It may be one if its first texts all spell numbers, or if its name ends like the name of a reward, as total_score
+    does. Columns that are named like prompts, answers or ids, or that hold no text, are no error.
+    tables: the tables of the log.
+    used: the columns that are not looked at, as they are in use or may hold texts that spell numbers.
+    rewards: the rewards that a caller can name to have the column left alone. If there are any, the error says so.
+    needed: columns, in small letters, that are read whatever the caller names. For these the error does not say it.
     """
     examined = {*used}
     for table in tables:
@@ -289,7 +298,12 @@ def refuse_numeric_texts(
 
 
 def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, list]:
-    """Return by column the first values of each of these columns, at most `rows` of each; missing ones are skipped."""
+    """Return by column the first values of each of these columns; missing values are skipped.
+
+    table: the table.
+    names: the columns.
+    rows: the most values of a column.
+    """
     if not names:
         return {}
     lists = table.collected(table.frame.select(pl.col(name).drop_nulls().head(rows).implode() for name in names))

@@ -13,7 +13,7 @@ SWIFTS_METHODS = {"gdpo": "gdpo", "group": "grpo", "none": "grpo_no_std", "batch
 def arguments_in(file: LogFile | None) -> dict:
     """Return the arguments of a run in its args.json, by name.
 
-    The dict is empty if there is no such file, if it cannot be read, or if it does not hold a JSON object.
+    The dict is empty if `file` is None, if it cannot be read, or if it does not hold a JSON object.
     """
     try:
         arguments = json.loads(file.content()) if file else {}
@@ -25,9 +25,9 @@ def arguments_in(file: LogFile | None) -> dict:
 def configured_weights(arguments: Mapping, logged: Sequence[str], rewards: Sequence[str]) -> dict[str, float] | None:
     """Return the weights that ms-swift's arguments give to these rewards, by name; None if they give none that fit.
 
-    They give none if they lack `reward_weights`, if it is not a list of one number per column of `logged`, or if one of
-    the rewards is not in `logged`.
-    arguments: the content of args.json, which has one weight per reward function; null stands for 1 each.
+    They give none without `reward_weights`. They fit only if they are a list of one number per column of `logged`, and
+    if all of the rewards are in `logged`. A null in place of the list stands for weights of 1.
+    arguments: the content of args.json, which has one weight per reward function.
     logged: all columns of reward functions, in the order of the log, which is also the order of the weights.
     rewards: the columns that are wanted.
 

@@ -1,4 +1,4 @@
-"""Files of pickled Python objects, those of torch.save among them, and the command that makes a log of such a file."""
+"""Files of pickled Python objects, as torch.save and others write them, and the command that makes a log of one."""
 
 import json
 from shlex import quote
@@ -18,6 +18,7 @@ _PLAIN = "lambda x: x.tolist() if hasattr(x, 'tolist') else getattr(x, '__dict__
 def is_torch(name: str, start: bytes) -> bool:
     """Return whether a file comes from torch.save: its name says so, or it is a zip that begins with pickled data.
 
+    name: the name of the file.
     start: the first bytes of the file, at least 300 of them if it has so many.
     """
     return name.lower().endswith(TENSORS) or (start.startswith(ZIP) and _PICKLED_MEMBER in start[30:300])
@@ -36,7 +37,8 @@ def advice(path: str) -> str:
 def conversion(path: str) -> str:
     """Return the command that writes the rows in a file of Python objects as lines of JSON into PATH.jsonl beside it.
 
-    It loads the file with pickle if its name ends as one of `PICKLES` does, else with torch.
+    The command loads the file with pickle if its name ends as one of `PICKLES` does. It loads any other file with
+    torch.
 
     >>> conversion("1.pkl").split(";")[1]
     ' d = pickle.load(open("1.pkl", "rb"))'

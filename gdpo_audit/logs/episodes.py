@@ -26,11 +26,11 @@ def trainer_of(tables: Sequence[Table]) -> str | None:
 def of_tinker(frame: pl.LazyFrame, reserved: Collection[str]) -> pl.LazyFrame:
     """Return a row per trajectory: its iteration, group, total reward, and the metrics of the environment as columns.
 
-    The metrics may be rewards. As total_reward is the sum of the rewards of a trajectory's steps and of the reward at
-    its end, a metric of the steps is summed, too; where only one step has the metric, the sum is its value there. The
-    row also has the reward at the end, the number of tokens and the tags, if they are logged.
+    The metrics may be rewards. As total_reward is a sum over the steps of a trajectory, plus the reward at its end, a
+    metric of the steps is summed, too. Where only one step has the metric, the sum is its value there. The row also has
+    the reward at the end, the number of tokens and the tags, if they are logged.
     frame: the rows of Tinker's log.
-    reserved: names, in small letters, that have another meaning as columns; a metric of such a name becomes
+    reserved: names, in small letters, that have another meaning as columns. A metric with one of these names becomes
         metrics.NAME, or trajectory_metrics.NAME.
     """
     schema = frame.collect_schema()
@@ -70,9 +70,11 @@ def _sum(*path: str) -> pl.Expr:
 
 
 def never_differ(tables: Sequence[Table], names: Sequence[str]) -> list[str]:
-    """Return those of the named columns whose value is 0 or null in every row, as of a reward that is never given.
+    """Return the named columns whose value is 0 or null in every row, as of a reward that is never given.
 
-    A column that one of the tables lacks is not among them.
+    A column that one of the tables lacks is left out of the result.
+    tables: the tables of the log.
+    names: the columns to look at.
     """
     there = [name for name in names if all(name in table.schema for table in tables)]
     zero = [(pl.col(name).fill_null(0) == 0).all() for name in there]
@@ -95,7 +97,9 @@ def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
 
     def inner(name: str, kind: type[pl.DataType]) -> pl.Expr:
         """Return an expression for the field `name` of a trajectory, cast to the type `kind`; null where the log lacks
-        the field. Uses `fields` of the function around it, the fields that the log has.
+        it.
+
+        `fields` of the outer function holds the fields that the log has.
         """
         there = name in fields
         return (pl.col("trajectories").struct.field(name) if there else pl.lit(None)).cast(kind)
@@ -115,10 +119,10 @@ def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def copies(tables: Sequence[Table]) -> dict[int, list[int]]:
-    """Return, by the number of a table, the numbers of those of its rows that repeat a row of an earlier table.
+    """Return, by the number of a table, the numbers of the rows in it that repeat a row of an earlier table.
 
-    Such a row has the same id as the earlier one, and all else is the same. Only a column that is named like an id, and
-    has no value twice in a table, can show this; without such a column the dict is empty. All numbers begin with 0.
+    A repeated row has the same id as the earlier one, and all else is the same. Only a column that is named like an id,
+    and has no value twice in a table, can show this. Without such a column the dict is empty. All numbers begin with 0.
     """
     names = {name for name, kind in tables[0].schema.items() if name in _ID_COLUMNS and not kind.is_nested()}
     for table in tables[1:]:
@@ -147,6 +151,6 @@ def copies(tables: Sequence[Table]) -> dict[int, list[int]]:
 
 
 def without_rows(frame: pl.LazyFrame, rows: Sequence[int]) -> pl.LazyFrame:
-    """Return the rows of a frame without those that have these numbers, from 0."""
+    """Return the rows of a frame without the rows that have these numbers, from 0."""
     number = "__at"
     return frame.with_row_index(number).filter(~pl.col(number).is_in(rows)).drop(number)

@@ -43,9 +43,11 @@ _BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, Val
 class LogFile:
     """A file of a log, or the rows of a log that is not a file.
 
-    A file has a `path`, or a function `load` that returns its bytes. A log that is not a file, such as a DataFrame, has
-    its rows as `frame`.
+    A file has a `path`, or a function `load` that returns its bytes. A log that is not a file has its rows as `frame`.
     name: the name of the file in messages.
+    path: the path of the file, which may be packed.
+    load: returns the bytes of a file in memory, as they were given.
+    frame: the rows of a DataFrame, or of another log that is not a file.
     run: the run that the caller named in this file, if it is a database that can hold several.
     odd: the columns of `frame` that are text although most of their values are numbers.
     """
@@ -88,8 +90,10 @@ class LogFile:
 
 @dataclass(frozen=True)
 class LogFiles:
-    """The files of a log in reading order, a name for the whole, and the args.json near them, if there is one.
+    """The files of a log in reading order.
 
+    name: a name for the whole log, for messages.
+    args: the args.json near the files, if there is one.
     left_out: in words, the files beside them that are not part of the log.
     """
 
@@ -103,6 +107,7 @@ def find_files(path: object) -> LogFiles:
     """Return the files of a log at `path`: a path, a glob, a sequence of them, or a mapping of names to bytes.
 
     A file that several paths lead to comes once. Files are sorted by name, with the numbers in it by size: 2 before 10.
+
     Raises InputError for any other `path`, if there is no log that can be read, or if several logs lie side by side.
     """
     if isinstance(path, Mapping):
@@ -126,7 +131,9 @@ def format_of(file: LogFile) -> str:
     """Return the format of a file, as its first bytes or the ending of its name show it.
 
     The formats are parquet, csv, tsv, jsonl, json, wandb, trackio and torch. Rows that came from no file count as
-    parquet, because both have columns with types. Raises InputError for any other format.
+    parquet, because both have columns with types.
+
+    Raises InputError for any other format.
 
     >>> format_of(LogFile("log.txt", load=lambda: b'{"a": 1}'))
     'jsonl'
@@ -199,14 +206,17 @@ def _at(path: str) -> LogFiles:
 
 
 def expand_home(path: str) -> Path:
-    """Return a path in which a leading ~ is replaced by the home of its user, if there is such a user."""
+    """Return a path in which a leading ~ is replaced by the home of its user, if that user exists."""
     return Path(os.path.expanduser(path))
 
 
 def _directory(folder: Path, within: Sequence[str] = (".",)) -> LogFiles:
-    """Return the log in a directory, which is searched `DEPTH` levels deep. Raises InputError unless it holds one log.
+    """Return the log in a directory, which is searched `DEPTH` levels deep.
 
+    folder: the path of the directory.
     within: the folders of the directory that are searched, as paths inside it; by default all of it is.
+
+    Raises InputError unless the directory holds exactly one log.
     """
     names: list[str] = []
     errors: list[OSError] = []
@@ -260,9 +270,10 @@ def _args_near(folder: Path) -> LogFile | None:
 def _log_of_upload(files: Mapping) -> LogFiles:
     """Return the log among uploaded files and zips.
 
-    Raises InputError if there is no log, if there are several, and if a file that may be a log is not part of the log
-    that was found, because whoever uploads a file wants it to be read.
-    files: the bytes of each file by its name; for a single database, the name may be DATABASE::RUN to choose a run.
+    files: the bytes of each file by its name. For a single database the name may be DATABASE::RUN to choose a run.
+
+    Raises InputError if there is no log, or if there are several. Whoever uploads a file wants it to be read. So a file
+    that may be a log, but is not part of the one that was found, raises InputError, too.
     """
     refuse_unless(len(files) > 0, "path", "at least one file", "none")
     loads: dict[str, Callable[[], bytes]] = {}
@@ -289,10 +300,12 @@ def _log_of_upload(files: Mapping) -> LogFiles:
 
 
 def _inside(loads: Mapping[str, Callable[[], bytes]], where: str) -> LogFiles:
-    """Return the log among files in memory. Raises InputError if there is none, or more than one.
+    """Return the log among files in memory.
 
     loads: functions that return the bytes of the files, by names such as archive:folder/file.
     where: a name for the whole.
+
+    Raises InputError if there is no log, or more than one.
     """
     inner = {name.rpartition(":")[2]: name for name in loads}
     chosen = choose(list(inner), where)
@@ -310,8 +323,8 @@ def _members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
     name: the name of the zip, for errors.
     source: its path or its bytes.
 
-    Raises InputError for a file that is not a zip, for a zip that is empty or too large or has a name twice, and for a
-    file in it that `_check_member` refuses.
+    Raises InputError for a file that is not a zip, and for a zip that is empty or too large or has a name twice. It
+    also raises it for a file in the zip that `_check_member` refuses.
     """
     try:
         archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
@@ -339,8 +352,8 @@ def _members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
 def _check_member(name: str, info: zipfile.ZipInfo) -> None:
     """Raise InputError for a file in a zip that no log needs and that may do harm.
 
-    Such a file is a link, encrypted, packed in an unusual way, or a zip itself. It may also be far larger once it is
-    unpacked, or have a name that leads out of the zip's folder.
+    The file is a link, encrypted, packed in an unusual way, or a zip itself. Or it is far larger once it is unpacked,
+    or its name leads out of the zip's folder.
     name: the name of the zip.
     info: what the zip says of the file.
     """
@@ -367,6 +380,8 @@ def _unpack(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> byt
     """Return the bytes of one file in a zip, as many as its header says.
 
     name: the name of the zip.
+    archive: the open zip.
+    member: what the zip says of the file.
 
     Raises InputError if the file cannot be unpacked. A false header shows in the checksum, which then does not fit.
     """

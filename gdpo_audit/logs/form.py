@@ -22,7 +22,9 @@ def as_it_is(table: pl.LazyFrame) -> pl.LazyFrame:
 class Form(Columns):
     """The form of a framework's log: which column holds what, and how a table becomes one row per response.
 
-    rewards: those that the log itself names; once the rewards are chosen, the chosen ones.
+    rewards: the rewards that the log itself names; once the rewards are chosen, the chosen ones.
+    tables: the tables of the log.
+    to_responses: turns the rows of a table into a row per response.
     """
 
     tables: Sequence[Table]
@@ -48,10 +50,11 @@ class Form(Columns):
     issues: tuple[LogIssue, ...] = ()
 
     def responses(self, number: int, start: int = 0, rows: int | None = None) -> pl.LazyFrame:
-        """Return a lazy frame of the responses in one table, or of those in some of its rows.
+        """Return a lazy frame of the responses in one table, or of the responses in some of its rows.
 
         number: which table it is, from 0.
-        start, rows: the first row to read and how many; without `rows`, all rows of the table are read.
+        start: the first row to read, from 0.
+        rows: how many rows to read; if it is None, all rows of the table are read.
         """
         return self.to_responses(numbered(self.tables[number], number, start, rows))
 
@@ -60,9 +63,11 @@ class Form(Columns):
 
 
 def advantage_in(names: Schema, options: ReadOptions) -> str | None:
-    """Return the column of advantages: the one that the caller names, or else one with a usual name, or None.
+    """Return the column of advantages; None if there is none.
 
+    It is the one that the caller names, or, if the caller names none, the first with a usual name.
     names: the columns of the log with their types.
+    options: the caller's options.
     """
     return options.named("advantage") or next((name for name in ADVANTAGES if name in others_in(names, options)), None)
 
@@ -70,7 +75,10 @@ def advantage_in(names: Schema, options: ReadOptions) -> str | None:
 def others_in(names: Schema, options: ReadOptions) -> Schema:
     """Return the columns of a log, with their types, that the caller does not name as rewards.
 
-    The name of such a column tells what it holds. A column that the caller names as a reward is one, whatever its name.
+    Only the names of these columns tell what they hold. What the caller names as a reward is a reward, whatever its
+    name.
+    names: all columns of the log with their types.
+    options: the caller's options.
     """
     return {name: kind for name, kind in names.items() if name not in (options.rewards or ())}
 
@@ -78,34 +86,43 @@ def others_in(names: Schema, options: ReadOptions) -> Schema:
 def numbered(table: Table, number: int, start: int = 0, rows: int | None = None) -> pl.LazyFrame:
     """Return the rows of a table, or some of them, with the numbers of the table and of each row in it.
 
+    table: the table.
     number: the number of the table.
-    start, rows: the first row that is wanted, from 0, and how many are wanted. If `rows` is None, all rows come, and
-        `start` is the number that the first of them gets.
+    start: the first row that is wanted, from 0. If `rows` is None, all rows come, and `start` is the number that the
+        first of them gets.
+    rows: how many rows are wanted.
     """
     frame = table.fresh if rows is None else table.fresh.slice(start, rows)
     return with_numbers(frame, number, start)
 
 
 def with_numbers(frame: pl.LazyFrame, number: int, start: int = 0) -> pl.LazyFrame:
-    """Return the rows with two more columns: FILE, the number of their table, and ROW, numbers from `start` on."""
+    """Return the rows with two more columns: FILE, the number of their table, and ROW, the numbers of the rows.
+
+    frame: the rows.
+    number: the number of the table.
+    start: the number of the first row.
+    """
     with_rows = frame.with_row_index(ROW, start)
     return with_rows.with_columns(pl.col(ROW).cast(pl.Int64), pl.lit(number, pl.Int64).alias(FILE))
 
 
 def renumbered(table: pl.LazyFrame) -> pl.LazyFrame:
-    """Return a table of responses with new numbers in ROW, from 0 in each file. Before this, responses that one row was
-    split into all have its number.
+    """Return a table of responses with new numbers in ROW, from 0 in each file.
+
+    Before this, all responses that were made of one row have the number of that row.
     """
     return table.with_columns(pl.int_range(pl.len()).over(FILE).alias(ROW))
 
 
 def exploded(table: pl.LazyFrame, lists: Sequence[str], by: str) -> pl.LazyFrame:
-    """Return a table with a row per item of the lists in some of its columns; the other values of a row stand in each
-    of its new rows.
+    """Return a table with a row per item of the lists in some of its columns.
 
-    lists: the columns of lists, which have the same length within a row; one that the table lacks is skipped.
-    by: one of them; rows in which it is empty or null are left out. The new rows are numbered anew in `ROW`, from 0 in
-        each file.
+    The other values of a row stand in each of its new rows. The new rows are numbered anew in `ROW`, from 0 in each
+    file.
+    table: the rows of a table.
+    lists: the columns of lists, which have the same length within a row; a column that the table lacks is skipped.
+    by: one of these columns; rows in which it is empty or null are left out.
     """
     there = [name for name in lists if name in table.collect_schema()]
     return renumbered(table.filter(pl.col(by).list.len() > 0).explode(there))
@@ -119,7 +136,10 @@ def sizes_of(table: Table, lists: Sequence[str]) -> pl.DataFrame:
 def expect_one_length(table: Table, lists: Sequence[str], by: str) -> None:
     """Raise InputError if one of these lists is not as long as the list `by` in some row of a table.
 
-    The error names the first such list, and the first row in which that is so.
+    The error names the first list for which this is so, and the first row.
+    table: the table.
+    lists: the columns of lists to compare.
+    by: the column of the lists with which they are compared.
     """
     sizes = sizes_of(table, lists)
     for name in lists:
@@ -132,9 +152,11 @@ def expect_one_length(table: Table, lists: Sequence[str], by: str) -> None:
 def same_length(table: Table, name: str, rewards: Sequence[str]) -> bool:
     """Return whether, in each row of a table, the list `name` has as many items as the list of the first reward.
 
-    rewards: the columns of the rewards. Some columns need a value per response, such as another reward or the
-        advantages. If `name` is one of these and the two lengths differ in a row of several responses, InputError is
-        raised.
+    Some columns need a value per response, such as another reward or the advantages. If the column `name` is one of
+    them, InputError is raised where the two lengths differ in a row of several responses.
+    table: the table.
+    name: the column of lists.
+    rewards: the columns of the rewards.
     """
     sizes = sizes_of(table, [*dict.fromkeys((name, rewards[0]))])
     same = sizes[name] == sizes[rewards[0]]

@@ -1,29 +1,28 @@
 """The forms of logs, one function per framework: nearly all that is known of what each framework writes.
 
-Such a function takes the tables of a log, the types of all their columns by name, the caller's options, and the
-arguments of the run in an args.json beside the log. It returns a `Form`, which says which column holds what and how the
-tables become a row per response, or raises InputError if the columns of the framework are missing.
+Each function takes four arguments: the tables of a log, the types of all their columns by name, the caller's options,
+and a mapping. The mapping holds the arguments of the run in an args.json beside the log. The function returns a `Form`,
+which says which column holds what and how the tables become a row per response. It raises InputError if the columns of
+the framework are missing. The functions for NeMo-RL and verifiers stand in modules of their own.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 import polars as pl
 
-from gdpo_audit.logs.columns import ReadOptions, expect_columns, first_values
+from gdpo_audit.logs.columns import ReadOptions, first_values
 from gdpo_audit.logs.form import (
     Form,
     advantage_in,
     as_it_is,
     expect_one_length,
     exploded,
-    numbered,
     others_in,
-    same_length,
     sizes_of,
 )
-from gdpo_audit.logs.names import EVENT, FILE, MADE_PROMPT, MADE_STEP, ROW, reward_options
+from gdpo_audit.logs.names import EVENT, ROW, reward_options
+from gdpo_audit.logs.nemo_rl import TOKENS, nemo_rl
 from gdpo_audit.logs.objects import is_called_reward, is_numbers
 from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_audit.logs.roles import ADVANTAGES, GROUPS, LENGTHS, NOT_REWARDS, STEPS
@@ -39,8 +38,6 @@ PLACES = {"batch", "step", "group", "_file", "_row", "_event", "_key", "_by", "_
 NOT_TRLS = {"step", "advantage", "advantages", "epoch", "global_step", "index", "idx", "id", "seed"}
 NOT_VERLS = {"input", "output", "gts", "score", "step", "request_id", "uid", "index", "num_turns", "__num_turns__"}
 NOT_SWIFTS = {"step", "gen_step", "prompt", "completion", "solution", "advantages", "advantage", "entropy", "num_turns"}
-TOKENS = {"content", "token_loss_mask", "sample_loss_mask", "generation_logprobs", "prev_logprobs", "input_lengths"}
-NOT_NEMOS = TOKENS | {"prompt_ids", "token_ids", "step", "idx", "reference_logprobs", "reference_policy_logprobs"}
 WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; only an artifact takes more
 
 
@@ -50,8 +47,10 @@ WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; only an artifact takes more
 def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Return how to read TRL's tables of completions: a table per logged step, a row per response, no evaluations.
 
+    tables: the tables of the log.
     names: all columns with their types.
-    args: those of the run in an args.json beside the log, by name.
+    options: the caller's options.
+    args: the arguments of the run in an args.json beside the log, which are not used.
     """
     step = options.named("step") or "step"
     fits = step in names and bool({"advantage", "completion", "prompt"} & {*names})
@@ -77,11 +76,13 @@ def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Map
 
 
 def _of_training(tables: Sequence[Table], step: str) -> tuple[list[Table], list[LogIssue]]:
-    """Return the tables without those of evaluations in a tracker, and a list: an issue that names the steps of the
-    evaluations that were left out, or nothing.
+    """Return two lists: the tables of training alone, without evaluations in a tracker, and an issue about these.
 
-    TRL logs an evaluation under the step of the batch before it, and rows of that batch may come first in its table.
-    So, of several tables of one step, a later one is an evaluation's if it holds a prompt that the first one lacks.
+    The second list is empty if nothing was left out. Otherwise its issue names the steps of the evaluations.
+    TRL logs an evaluation under the step of the batch before it, and rows of that batch may come first in its table. So
+    only the prompts tell. Of several tables of one step, a later one is an evaluation's if it holds a prompt that the
+    first one lacks.
+    tables: the tables of the log.
     step: the name of the column with the step.
     """
     kept, steps = list[Table](), list[int]()
@@ -113,10 +114,12 @@ def _one_step(table: Table, step: str) -> pl.DataFrame | None:
 def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Return how to read verl's rollouts, which have a line per response.
 
-    Rows of one group have the same uid, less up to two parts "_…" at its end, or in a log without uid the same input,
-    unless `options` names another column.
+    Rows of one group have the same uid, once up to two parts "_…" at its end are cut off. In a log without uid they
+    have the same input. A column that the caller names for groups goes before both.
+    tables: the tables of the log.
     names: all columns with their types.
-    args: not used by this reader.
+    options: the caller's options.
+    args: the arguments of the run in an args.json beside the log, which are not used.
     """
     fits = {"input", "output", "score"} <= {*names}
     refuse_unless(fits, tables[0].name, "verl's columns input, output, score", ", ".join(names))
@@ -141,8 +144,10 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
     """Return how to read ms-swift's completions, which have a log event per line, with a list per column.
 
     A trainer on Ray writes one response per line, without lists.
+    tables: the tables of the log.
     names: all columns with their types.
-    args: those of the run in an args.json beside the log, by name.
+    options: the caller's options.
+    args: the arguments of the run in an args.json beside the log, by name.
     """
     step = options.named("step") or next((name for name in ("step", "gen_step") if name in names), None)
     if step is None or not {"prompt", "completion"} <= {*names}:
@@ -177,107 +182,20 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
 def _exploded_events(events: pl.LazyFrame, lists: Sequence[str], step: str) -> pl.LazyFrame:
     """Return a row per response; `EVENT` is the number of its log event.
 
-    lists: the columns of lists, also `step`.
+    events: the log events, a row each.
+    lists: the columns of lists, `step` among them.
+    step: the column of the step.
     """
     return exploded(events.with_columns(pl.col(ROW).alias(EVENT)), lists, step)
 
 
-def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return how to read NeMo-RL's data. Its columns hold lists with a value per response; or a line is one response,
-    and its values may stand in lists of one. Either way a response has an advantage per token.
-
-    names: all columns with their types.
-    args: those of the run in an args.json beside the log, by name.
-    """
-    rewards = options.rewards or ("rewards",)
-    fits = "rewards" in names or bool(options.rewards)
-    refuse_unless(fits, tables[0].name, "NeMo-RL's column rewards", ", ".join(names))
-    expect_columns(rewards, list(names), tables[0].name)
-    lists = []
-    if isinstance(names[rewards[0]], pl.List):
-        every = [name for name, kind in names.items() if isinstance(kind, pl.List)]
-        lists = [n for n in every if all(same_length(table, n, rewards) for table in tables if n in table.schema)]
-    to_responses = partial(_nemo_responses, lists=lists, by=rewards[0], steps=_steps_in_names(tables))
-    kinds = to_responses(pl.LazyFrame(schema={ROW: pl.Int64(), FILE: pl.Int64(), **names})).collect_schema()
-    prompt = None if options.key or options.group_size else _prompt_of(kinds, tables, to_responses)
-    return Form(
-        tables=tables,
-        to_responses=partial(to_responses, prompt=prompt),
-        several=bool(lists),
-        step=options.named("step") or MADE_STEP,
-        advantage=advantage_in(names, options),
-        length=options.named("length") or ("token_loss_mask" if "token_loss_mask" in names else None),
-        key=options.key or (None if prompt is None else MADE_PROMPT),
-        keyed_by="" if prompt is None else "the prompt part of content",
-        rewards=("rewards",),
-        total="rewards",
-        not_rewards=frozenset(NOT_NEMOS | {MADE_STEP, MADE_PROMPT}),
-    )
-
-
-def _steps_in_names(tables: Sequence[Table]) -> pl.Series:
-    """Return the step of each table: the last number in the name of its file, or else the table's number, from 1."""
-    digits = [re.findall(r"\d+", table.name.rpartition("/")[2]) for table in tables]
-    steps = [int(numbers[-1]) if numbers else place for place, numbers in enumerate(digits, start=1)]
-    return pl.Series(steps, dtype=pl.Int64)
-
-
-def _nemo_responses(
-    table: pl.LazyFrame, lists: Sequence[str], by: str, steps: pl.Series, prompt: pl.Expr | None = None
-) -> pl.LazyFrame:
-    """Return a row per response with its step, its last advantage that is not 0, and its number of unmasked tokens.
-
-    lists: the columns of lists with a value per response; empty if a row is a response already. `by`: one of them.
-    steps: the step of each table, for rows without one.
-    prompt: an expression that makes the column of prompts.
-    """
-    table = exploded(table, lists, by) if lists else table
-    kinds = table.collect_schema()
-    step = pl.lit(steps).gather(pl.col(FILE))
-    made = {MADE_STEP: pl.coalesce("step", step) if kinds.get("step", pl.Null()).is_integer() else step}
-    if isinstance(kinds.get("advantages"), pl.List):
-        value, kind = pl.col("advantages"), kinds["advantages"]
-        while isinstance(kind, pl.List) and isinstance(kind.inner, pl.List):
-            value, kind = value.list.first(), kind.inner
-        made["advantages"] = value.list.eval(pl.element().filter(pl.element() != 0)).list.last().fill_null(0.0)
-    if isinstance(kinds.get("token_loss_mask"), pl.List):
-        made["token_loss_mask"] = pl.col("token_loss_mask").list.eval(pl.element() != 0).list.sum()
-    table = table.with_columns(**made)
-    return table if prompt is None else table.with_columns(prompt.alias(MADE_PROMPT))
-
-
-def _prompt_of(
-    kinds: Schema, tables: Sequence[Table], to_responses: Callable[[pl.LazyFrame], pl.LazyFrame]
-) -> pl.Expr | None:
-    """Return an expression for the prompt of a response; None if the log has neither token ids nor messages.
-
-    The prompt is the token ids, or the messages before the assistant's first. Of texts without roles it is the first;
-    if that is the same in all responses, the first two, and so on, but not the last one where all have several.
-    kinds: the types of the columns of responses.
-    to_responses: turns the rows of a table into responses.
-    """
-    content = kinds.get("content")
-    if "prompt_ids" in kinds:
-        return pl.struct("prompt_ids").struct.json_encode()
-    if not isinstance(content, pl.List):
-        return None
-    messages = pl.col("content")
-    if isinstance(content.inner, pl.Struct):
-        assistant = (pl.element().struct.field("role") == "assistant").fill_null(False)
-        messages = messages.list.eval(pl.element().filter(assistant.cast(pl.Int64).cum_sum() == 0))
-        return pl.struct(messages.alias("content")).struct.json_encode()
-    texts = pl.concat([to_responses(numbered(table, n)).select("content") for n, table in enumerate(tables)]).collect()
-    first, shortest = 1, texts["content"].list.len().min() or 0
-    while first + 1 < shortest and texts["content"].list.head(first).n_unique() == 1:  # type: ignore[operator]
-        first += 1
-    return messages.list.head(first).list.join("\n")
-
-
 def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return how to read a log of no known framework: its columns are those that the caller names, or have usual names.
+    """Return how to read a log of no known framework. The caller names its columns, or they have usual names.
 
+    tables: the tables of the log.
     names: all columns with their types.
-    args: those of the run in an args.json beside the log, by name.
+    options: the caller's options.
+    args: the arguments of the run in an args.json beside the log, which are not used.
     """
     by_lower = {name.lower(): name for name in reversed([*others_in(names, options)])}
     numeric = {name for name, kind in names.items() if is_number_type(kind)}
@@ -289,9 +207,11 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     def column(what: str, usually: tuple[str, ...], texts: bool = True) -> str | None:
         """Return the column that holds `what`: "step", "advantage" or "length"; None if there is none.
 
-        It is the column that the caller names in `options`. Else it is one with a name of `usually` that holds numbers,
-        as the columns in `numeric` do.
-        texts: whether, if there is none, one of `usually` without numbers will do.
+        First comes the column that the caller names in `options` of the outer function. Then comes one with a usual
+        name whose values are numbers, as the names in `numeric` say.
+        what: what the column holds.
+        usually: the usual names of columns that hold it, the likeliest first.
+        texts: whether a column with a usual name will do without numbers, if there is no other.
         """
         there = [usual[name] for name in usually if name in usual]
         numbers = next((name for name in there if name in numeric), None)
@@ -319,6 +239,7 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
 def refuse_nested(tables: Sequence[Table], candidates: Sequence[str]) -> None:
     """Raise InputError for a column that is called a reward, but whose values are lists of numbers, or objects.
 
+    tables: the tables of the log.
     candidates: columns of single numbers, which the error says may be named as rewards instead.
     """
     hint = f", or name the rewards: {reward_options(candidates)}" if candidates else ""
@@ -339,7 +260,11 @@ def _plain(name: str) -> str:
 
 
 def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
-    """Raise InputError if a column of `steps` has a new step in each row: such rows are means, not responses."""
+    """Raise InputError if a column of steps has a new step in each row, because its rows are then means, not responses.
+
+    tables: the tables of the log.
+    steps: the columns of steps.
+    """
     for name in steps:
         there = [table for table in tables if name in table.schema and not table.schema[name].is_nested()]
         if _all_differ(first_values(table, [name], 5_000)[name] for table in there):
@@ -350,7 +275,7 @@ def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
 def _all_differ(lists: Iterable[Sequence]) -> bool:
     """Return whether there are several values and none comes twice.
 
-    lists: the values in parts. No part is read after the first one that repeats a value.
+    lists: the values in parts. Once a part repeats a value, no further part is read.
     """
     seen = set[object]()
     for values in lists:
@@ -367,7 +292,7 @@ FORMS: Mapping[str, Callable[[Sequence[Table], Schema, ReadOptions, Mapping], Fo
     "trl": _trl,
     "verl": _verl,
     "ms_swift": _ms_swift,
-    "nemo_rl": _nemo_rl,
+    "nemo_rl": nemo_rl,
     "verifiers": verifiers,
     "generic": _generic,
 }
@@ -376,6 +301,7 @@ FORMS: Mapping[str, Callable[[Sequence[Table], Schema, ReadOptions, Mapping], Fo
 def _writes(framework: str, names: Schema) -> bool:
     """Return whether a table with these columns may be the log of a framework.
 
+    framework: the id of the framework.
     names: the columns with their types.
     """
     has = {*names}
@@ -395,6 +321,7 @@ def _writes(framework: str, names: Schema) -> bool:
 def framework_of(tables: Sequence[Table], where: str) -> str:
     """Return the framework whose columns the tables have, whatever the files are called; "generic" if none has them.
 
+    tables: the tables of the log.
     where: the name of the log, for errors.
 
     Raises InputError if the tables are of different frameworks.

@@ -23,6 +23,8 @@ _NO_TABLE = "a table whose columns polars can take"
 def log_of(source: object) -> LogFiles | None:
     """Return the log in a table in memory, or behind URLs of hf://, s3:// or gs://; None for any other source.
 
+    source: the argument `path` of `read_run`.
+
     Raises InputError if polars cannot take the table or read the URL.
     """
     urls = [source] if isinstance(source, str) else source
@@ -44,9 +46,9 @@ def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
 
     data: a table of any library that narwhals knows, such as pandas or Arrow, or a sequence of dicts, one per row. An
         index of pandas that has a name becomes a column.
+    odd: a set to which the columns are added that are read as text although most of their values are numbers.
 
     Raises InputError if polars cannot take the data, if two columns have one name, or if a key of a dict is no text.
-    odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
         no_name = next((name for row in data for name in row if not isinstance(name, str)), None)
@@ -77,6 +79,7 @@ def _in_polars(table: Any, odd: set[str]) -> pl.DataFrame:
     """Return a table of narwhals as a DataFrame of polars.
 
     The table is copied value by value where pyarrow is missing or refuses a column of pandas.
+    table: the table of narwhals.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     try:
@@ -88,8 +91,9 @@ def _in_polars(table: Any, odd: set[str]) -> pl.DataFrame:
 def _scan(url: str) -> pl.LazyFrame:
     """Return a lazy frame of the Parquet files behind a URL: a file, a glob, or all files of a folder or a dataset.
 
-    The URL leads to the Hugging Face Hub, to S3 or to Google Cloud. Raises InputError if the URL ends as CSV, TSV or
-    JSON does, and if polars refuses it.
+    The URL leads to the Hugging Face Hub, to S3 or to Google Cloud.
+
+    Raises InputError if the URL ends as CSV, TSV or JSON does, and if polars refuses it.
     """
     # polars warns that it has to look for the region of a bucket, which does not concern a user.
     warnings.filterwarnings("ignore", r"'\(default_\)region' not set", UserWarning)

@@ -34,6 +34,8 @@ def regrouped(run: Run, grouping: Grouping, before: str) -> Run:
     """Return the run read again in other groups, with an issue that says so.
 
     A column that now tells groups apart is not a reward any more.
+    run: the run to read again.
+    grouping: how the groups are told apart from now on.
     before: in words, how the groups were told apart until now; empty if they were not.
     """
     assert run._read_with is not None, "a run that was read can be read again"
@@ -48,13 +50,16 @@ def with_groups(run: Run, options: ReadOptions) -> Run:
     """Return the run with its rows in groups.
 
     If the options hold `places`, the groups are rows that stand so many places apart. Otherwise a column identifies the
-    groups, or else they are blocks of rows. The size of the blocks is the one that the options hold. Without it, it is
-    the one in a configuration file beside the log, provided that it divides every batch. Without either, it is
-    inferred.
+    groups, or, if none does, they are blocks of rows. If the options hold the size of the blocks, it counts. Without
+    it, the size in a configuration file beside the log counts, provided that it divides every batch. If there is no
+    size that counts, it is inferred.
+    The size of blocks, and where it changes, is inferred from all steps, also where the options choose only some. Cut
+    and merged groups are looked for in the chosen steps alone.
+    run: the run, with clues to its groups (see `with_clues`).
+    options: the caller's options.
 
-    The size of blocks, and where it changes, is inferred without regard to the steps that the options choose; cut and
-    merged groups are looked for only in these steps. Raises NoGroups if nothing shows the groups. Raises InputError if
-    the size that the options hold does not fit, or if the log has none of the chosen steps.
+    Raises NoGroups if nothing shows the groups. Raises InputError if the size that the options hold does not fit, or if
+    the log has none of the chosen steps.
     """
     rows = run._source
     window = window_of(rows.sizes["step"], run.path, options.steps, options.last)
@@ -82,7 +87,9 @@ def with_groups(run: Run, options: ReadOptions) -> Run:
 def _by_places(run: Run, sizes: Sequence[int], places: int) -> Run:
     """Return the run with groups in which each row stands `places` rows after the one before, in the same batch.
 
+    run: the run.
     sizes: the number of rows of each batch.
+    places: how many rows apart the rows of a group stand.
     """
     usual = Counter(sizes).most_common(1)[0][0] // places
     whole = all(size == usual * places for size in sizes)
@@ -91,8 +98,9 @@ def _by_places(run: Run, sizes: Sequence[int], places: int) -> Run:
 
 
 def regroup(run: Run, size: int) -> Run:
-    """Return the run with blocks of `size` rows as its groups. Issues that were about its old groups, with an id in
-    `OF_BLOCKS`, are dropped.
+    """Return the run with blocks of `size` rows as its groups.
+
+    Issues that were about its old groups, with an id in `OF_BLOCKS`, are dropped.
 
     Raises InputError if a batch, in the steps that are asked for, has a number of rows that is no multiple of `size`.
     """
@@ -105,9 +113,11 @@ def regroup(run: Run, size: int) -> Run:
 def with_clues(run: Run) -> Run:
     """Return the run with clues to its groups, which are gathered in one pass over the log.
 
-    The first clue is a sample of the rows. If a column identifies the groups, the second clue is how many rows each
-    group has. If no column does, the second clue is how many rows each batch has; and the third, if advantages are
-    logged, is the advantages of the first batches. Raises InputError for a log without rows.
+    The first clue is a sample of the rows. If a column identifies the groups, the second is how many rows each group
+    has. If no column does, the second is how many rows each batch has, and a third is the advantages of the first
+    batches, if they are logged.
+
+    Raises InputError for a log without rows.
     """
     rows = run._source
     by = ["batch", "_key"] if rows.keyed_by else ["batch"]
@@ -115,9 +125,10 @@ def with_clues(run: Run) -> Run:
     advantages: list[np.ndarray] = []
 
     def seen() -> Iterator[pl.DataFrame]:
-        """Yield the tables of the log, and note in `sizes` how many rows each of its groups has. If no column
-        identifies the groups, note the rows of each batch and, if logged, the advantages of the first batches in
-        `advantages`.
+        """Yield the tables of the log, and note in `sizes` of the outer function how many rows each of its groups has.
+
+        If no column identifies the groups, note the rows of each batch instead. Then also note, in `advantages`, the
+        advantages of the first batches, if they are logged.
         """
         for table in rows.read():
             counts = table.group_by(by, maintain_order=True).agg(
@@ -135,7 +146,7 @@ def with_clues(run: Run) -> Run:
 
 
 def _in_window(run: Run) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """Return the tables `batches` and `prompts` of the run's `Rows`, both only for the steps that are asked for.
+    """Return two tables of the run's `Rows`, `batches` and `prompts`, both only for the steps that are asked for.
 
     The table of prompts is None if the log does not show which prompt a row belongs to.
     """
@@ -147,7 +158,8 @@ def _in_window(run: Run) -> tuple[pl.DataFrame, pl.DataFrame | None]:
 def _with_changes(run: Run, sizes: pl.DataFrame, changes: Blocks) -> Run:
     """Return the run with an issue that says from which steps on its groups have another size.
 
-    sizes: `batch` and `step`, in order, with a row for each batch or each group of the run.
+    run: the run.
+    sizes: a table with a row for each batch or each group of the run, in order, with the columns `batch` and `step`.
     changes: the stretches of batches with one group size, each as its first batch and that size.
     """
     steps = [sizes.filter(pl.col("batch") >= batch)["step"][0] for batch, _ in changes]
@@ -160,6 +172,7 @@ def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:
 
     ragged: a row for each batch, or group, whose number of responses is no multiple of the group size. Its columns are
         `rows` (that number), `step`, and `_file` (the number of the file).
+    run: the run, whose files the error names.
     wanted: in words, what was expected.
     """
     if len(ragged):
@@ -170,8 +183,9 @@ def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:
 def _in_blocks(run: Run, blocks: Blocks) -> Run:
     """Return the run with blocks of rows, from the start of each batch on, as groups.
 
-    blocks: the first batch and the group size of each stretch of batches. Batches that are cut, and prompts that
-        several groups share, become issues.
+    Batches that are cut, and prompts that several groups share, become issues.
+    run: the run.
+    blocks: the first batch and the group size of each stretch of batches.
     """
     sizes, prompts = _in_window(run)
     size = size_at(blocks)
@@ -199,9 +213,12 @@ def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
     - every group has a single row, though there are more groups than batches;
     - groups hold a multiple of the usual size, so that they are several groups;
     - groups have lost rows, in a log in which all should have one size and few do not.
-    sizes: a row per group with its number of rows, batch, step and file. group_size: the usual size, if the caller gave
-    it.
-    Raises InputError if the rows of a group are no multiple of the size given.
+
+    run: the run.
+    sizes: a row per group with its number of rows, batch, step and file.
+    group_size: the usual size, if the caller gave it.
+
+    Raises InputError if the rows of a group are no multiple of the size that the caller gave.
     """
     rows = run._source
     usual = group_size or min(sizes["rows"].mode())
@@ -245,9 +262,9 @@ def _steps(rows: pl.DataFrame) -> dict[str, int]:
 def _blocks_of(sizes: pl.DataFrame) -> tuple[int, ...]:
     """Return, in a tuple, the largest number that divides the sizes of all groups, as a group size to try.
 
-    If some group is larger, it may be several groups of this size with one prompt, as where a batch draws a prompt
-    twice. The tuple is empty if no group is larger, or if the number is 1.
-    sizes: the column `rows` has the number of rows of each group.
+    A larger group may be several groups of this size with one prompt, as where a batch draws a prompt twice. The tuple
+    is empty if no group is larger, or if the number is 1.
+    sizes: a table whose column `rows` has the number of rows of each group.
     """
     rows = sizes["rows"].to_numpy()
     size = int(np.gcd.reduce(rows))
@@ -255,11 +272,11 @@ def _blocks_of(sizes: pl.DataFrame) -> tuple[int, ...]:
 
 
 def _with_usual(sizes: pl.DataFrame, usual: int, changes: bool) -> tuple[pl.DataFrame, Blocks]:
-    """Return two things: the groups with a column `usual`, the usual group size in their part of the log; and the
-    changes of this size.
+    """Return two things: the groups with a column `usual`, and the changes of the usual group size.
 
-    The changes are the first batch and the size of each stretch of at least `LEAST` batches with one size; () if there
-    is a single stretch.
+    The column holds the usual group size in the stretch of the log where the group stands. The changes are the first
+    batch and the size of each stretch of at least `LEAST` batches with one size. They are () if there is a single
+    stretch.
     sizes: the rows and the batch of each group.
     usual: the size if it never changes.
     changes: whether to look for changes.
@@ -282,6 +299,7 @@ def _prompt_ids(prompts: pl.DataFrame | None) -> list[np.ndarray]:
     """Return an array per batch with the prompt of each row; [] if the prompts are not known.
 
     The last of several batches is left out, because the sample of prompts may have cut it off.
+    prompts: the batch and `_key`, the prompt, of some rows; None if the prompts are not known.
     """
     if prompts is None or not len(prompts):
         return []
@@ -290,9 +308,10 @@ def _prompt_ids(prompts: pl.DataFrame | None) -> list[np.ndarray]:
 
 
 def _with_sample(run: Run) -> Run:
-    """Return the run, with an issue if no two rows of any batch share a prompt; then the log is probably only a sample.
+    """Return the run, with an issue if no two rows of any batch share a prompt.
 
-    Batches of one row do not count. Without such an issue, and where the prompts are not known, the run is unchanged.
+    The log is then probably only a sample. Batches of one row do not count. If two rows share a prompt, or if the
+    prompts are not known, the run is unchanged.
     """
     _, prompts = _in_window(run)
     whole = None if prompts is None else prompts.filter(pl.len().over("batch") > 1)
@@ -321,7 +340,7 @@ def refuse_groups(run: Run) -> NoReturn:
 def _merged_prompts(prompts: pl.DataFrame, size: pl.Expr) -> dict[str, object] | None:
     """Return what an issue needs to say that groups of one batch share a prompt, by name; None if no groups do.
 
-    A group is a block of rows, and its prompt is that of its first row.
+    A group is a block of rows, and its prompt is the prompt of its first row.
     prompts: the batch, step and `_key` (the prompt) of some rows.
     size: an expression that gives the group size at each row.
     """

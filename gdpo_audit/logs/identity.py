@@ -22,8 +22,8 @@ def identity_of(columns: Mapping[str, pl.DataType], rows: Callable[[str], pl.Dat
     It is the first of `NAMES` that the log has. Without any, it is the first of `TOKENS` whose column holds lists. A
     column whose numbers count the prompts of each batch anew, from 0 or 1, is passed over.
     columns: the columns among which it is looked for, with their types.
-    rows: a function from the name of a column to a table of some rows, with the columns `value` (that column's) and
-        `batch`.
+    rows: a function that takes the name of a column and returns a table of some rows. The column `value` of the table
+        holds the values of the named column, and `batch` the number of each row's batch.
     """
     by_lower = {name.lower(): name for name in reversed([*columns])}
     named = [by_lower[name] for name in NAMES if name in by_lower]
@@ -37,7 +37,8 @@ def identity_of(columns: Mapping[str, pl.DataType], rows: Callable[[str], pl.Dat
 def is_place(rows: pl.DataFrame) -> bool:
     """Return whether the values of a column number the prompts of each batch anew, in the order in which they come.
 
-    The numbers begin at 0 or 1. Batches of one value do not count, and False is returned if fewer than two are left.
+    The numbers begin at 0 or 1. Batches of one value do not count. If fewer than two batches count, the result is
+    False.
     rows: the columns `batch` and `value`.
 
     >>> is_place(pl.DataFrame({"batch": [1, 1, 1, 2, 2, 2], "value": [0, 0, 1, 0, 1, 1]}))

@@ -15,13 +15,17 @@ from gdpo_audit.logs.refusals import refuse
 from gdpo_core._words import clip, count, listing
 
 COLUMNS = 5_000  # the most columns of a table
+BOM = b"\xef\xbb\xbf"  # the bytes that may stand before a text in UTF-8
 NAME = 10_000  # the most characters of a name, which a report may repeat a hundred times
 
 
 def document(file: LogFile, wanted: str) -> object:
-    """Return what a file of JSON holds. Raises InputError if the file is not JSON.
+    """Return what a file of JSON holds.
 
+    file: the file.
     wanted: what the file should hold, in words, for the error.
+
+    Raises InputError if the file is not JSON.
     """
     try:
         return json.loads(file.content().decode("utf-8-sig"))
@@ -32,8 +36,9 @@ def document(file: LogFile, wanted: str) -> object:
 def expect_names(names: Collection[str], where: str) -> None:
     """Raise InputError for names of columns that are too many, too long, repeated or reserved.
 
-    Two kinds of names are reserved: those that polars reads as a pattern, and those that begin with `MADE`, as do the
-    columns that reading a log adds.
+    Two kinds of names are reserved: names that polars reads as a pattern, and names that begin with `MADE`. Columns
+    that reading a log adds begin so.
+    names: the names of the columns of a table.
     where: the name of the table, for the error.
     """
     if len(names) > COLUMNS:
@@ -57,8 +62,10 @@ def _is_pattern(name: str) -> bool:
 def records(items: Sequence[Mapping], odd: set[str] | None = None) -> pl.DataFrame:
     """Return objects as a table with a row for each; a member that an object lacks is null in its row.
 
-    Raises InputError if there are too many columns.
+    items: the objects.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
+
+    Raises InputError if there are too many columns.
     """
     names = dict.fromkeys(name for item in items for name in item)
     if len(names) > COLUMNS:
@@ -75,8 +82,10 @@ def table_of(columns: Iterable[pl.Series]) -> pl.DataFrame:
 def column(name: str, values: Sequence, odd: set[str] | None = None) -> pl.Series:
     """Return JSON values as a column of numbers, booleans, texts, lists or objects; nulls alone have the type Null.
 
-    Booleans among numbers become 0 and 1, and texts among numbers become numbers if each of them spells one, because
+    Booleans among numbers become 0 and 1. Texts among numbers become numbers if each of them spells one, because
     trackers write NaN in quotes. Any other mix of kinds becomes text.
+    name: the name of the column.
+    values: the values, one per row.
     odd: a set to which the column is added if it becomes text although most of its values are numbers.
     """
     name = _utf8(name)
@@ -108,6 +117,8 @@ def column(name: str, values: Sequence, odd: set[str] | None = None) -> pl.Serie
 def _lists(name: str, values: Sequence[list | None], odd: set[str] | None) -> pl.Series:
     """Return lists of JSON values as a column, in which an empty list is null.
 
+    name: the name of the column.
+    values: the lists, one per row; None for a row without one.
     odd: a set to which the column is added if its items become text although most of them are numbers.
     """
     inner = column(name, [item for value in values for item in value or ()], odd)

@@ -1,7 +1,7 @@
 """Logs with a row per group or per step, whose lists hold a value per answer: they are turned into a row per answer.
 
-Lists with a value per token are told from such lists mainly by their lengths. Lists with a value per answer have the
-length of the lists of rewards in nearly every row, and there are few different lengths over the rows.
+Lists may also hold a value per token, which mainly their lengths show. Lists with a value per answer have the length of
+the lists of rewards in nearly every row, and there are few different lengths over the rows.
 """
 
 import re
@@ -44,6 +44,7 @@ def lists_of_answers(
 ) -> Lists | None:
     """Return the columns whose lists hold a value per answer; None if there are none, or if rows are answers already.
 
+    tables: the tables of the log.
     schema: the columns of all tables.
     named: the rewards that the caller names.
     alone: whether no column of single numbers may be a reward; lists of numbers then need no name of a reward.
@@ -82,10 +83,12 @@ def exploded(table: Table, frame: pl.LazyFrame, lists: Lists, number: int, texts
 
     If a row of the log holds several answers, a column `LINE` holds the number of the row from which an answer came.
     Rows whose lists are empty are left out. A table without any of these columns is returned as it is.
+    table: the table.
     frame: the rows of the table.
+    lists: the columns whose lists hold a value per answer.
     number: which of the log's tables it is, from 0.
-    texts: whether long texts in these lists, those of columns named in UNREAD, are kept. If not, each is replaced by
-        its number of characters, as text. The kinds of table that keep all texts, such as Parquet, keep these too.
+    texts: whether long texts in the lists of columns named in UNREAD are kept. If not, each is replaced by its number
+        of characters, as text. The kinds of table that keep all texts, such as Parquet, keep these too.
     """
     schema = frame.collect_schema()
     there = [name for name in lists.names if isinstance(schema.get(name), pl.List)]
@@ -117,10 +120,14 @@ def lines_are_groups(
     There are three cases in which it is not:
     - no line holds several answers, or some line holds several ids or several prompts;
     - a column with one id per line tells the groups;
-    - no column has one prompt per line, and the steps do not help: each answer has a step of its own, or no two lines
-      have the same step. Such a line may be a batch of several groups.
-    lists: the columns of lists with a value per answer. step: the column of steps, if any. ids, prompts: the columns
-    that may tell groups apart.
+    - no column has one prompt per line, and the column of steps holds lists, or a different step in each line. A line
+      may then be a batch of several groups.
+
+    tables: the tables of the log.
+    lists: the columns of lists with a value per answer.
+    step: the column of steps, if there is one.
+    ids: the columns of ids that may tell groups apart.
+    prompts: the columns of prompts that may tell groups apart.
     """
     several = [name for name in (*ids, *prompts) if name in lists.names and _differs_in_rows(tables, name)]
     if not lists.several or several or any(name not in lists.names for name in ids):
@@ -135,7 +142,11 @@ def lines_are_groups(
 
 
 def _differs_in_rows(tables: Sequence[Table], name: str) -> bool:
-    """Return whether some row has different values in its list of this column."""
+    """Return whether some row has different values in its list of this column.
+
+    tables: the tables of the log.
+    name: the column.
+    """
     for table in tables:
         kind = table.schema.get(name)
         if isinstance(kind, pl.List) and not kind.inner.is_nested():
@@ -151,8 +162,11 @@ def _differs_in_rows(tables: Sequence[Table], name: str) -> bool:
 def _holds_rewards(name: str, kind: pl.DataType, named: Collection[str]) -> bool:
     """Return whether the lists of a column hold rewards: numbers or objects, but not the messages of a chat.
 
-    The name of the column has to be one that rewards have. Names of rewards per turn, step or token do not count. Any
-    name counts that is in `named`, the rewards that the caller names.
+    The name of the column has to be one that rewards have, and not one of rewards per turn, step or token. Any name
+    counts that the caller names as a reward.
+    name: the name of the column.
+    kind: its type.
+    named: the rewards that the caller names.
     """
     inner = kind.inner if isinstance(kind, pl.List) else None
     fits = is_number_type(inner) or isinstance(inner, pl.Struct)
@@ -177,6 +191,8 @@ def _may_be_reward(name: str, kind: pl.DataType) -> bool:
     """Return whether a column of lists of numbers may be a reward though its name does not say so.
 
     It may not if it is named like advantages, tokens or a metric.
+    name: the name of the column.
+    kind: its type.
     """
     inner = kind.inner if isinstance(kind, pl.List) else None
     named_otherwise = name.lower() in ADVANTAGES or bool(_OF_TOKENS.search(name)) or role(name) == "metric"
@@ -208,8 +224,9 @@ def _per_answer(
     """Return whether lists of one length hold a value per answer, not a value per token or per reward function.
 
     chosen: the columns of these lists.
-    rewards: those of them that may be rewards.
+    rewards: the columns among them that may be rewards.
     schema: the columns of all tables.
+    tables: the tables of the log.
     prompts: the columns that tell, together, which prompt a row belongs to.
     alone: whether no column of single numbers may be a reward.
     """
@@ -231,7 +248,7 @@ def _per_answer(
 def _look_like_tokens(lengths: pl.Series, chosen: Sequence[str], schema: Schema) -> bool:
     """Return whether these lists have too many different lengths for groups, as lists with a value per token do.
 
-    They do not if one of the columns holds anything but numbers.
+    Lists do not look like that if one of the columns holds anything but numbers.
     lengths: the length of the lists in each row.
     chosen: the columns of the lists.
     schema: the columns of all tables.
@@ -244,9 +261,11 @@ def _look_like_tokens(lengths: pl.Series, chosen: Sequence[str], schema: Schema)
 
 
 def _sizes(table: Table, lists: Sequence[str]) -> pl.DataFrame:
-    """Return the lengths of lists in a table: a row per row, and a column for each name in `lists`.
+    """Return the lengths of lists in a table, with a line for each row of the table and a column for each list.
 
     A length is null where a row has no list, and everywhere if the table has no lists of this name.
+    table: the table.
+    lists: the columns of the lists.
     """
     there = {name for name in lists if isinstance(table.schema.get(name), pl.List)}
     length = [
@@ -260,17 +279,21 @@ def _share(sizes: pl.DataFrame, name: str, reference: str) -> float:
     """Return the share of rows in which two lists have the same length, among the rows in which both hold values.
 
     sizes: the lengths of the lists in each row.
-    name, reference: the columns of the two lists; `reference` is never empty.
+    name: the column of the first list.
+    reference: the column of the second list, which is never empty.
     """
     both = sizes.filter(pl.col(name).fill_null(0) > 0) if name != reference else sizes
     return float((both[name] == both[reference]).mean() or 0.0) if len(both) else 0.0  # type: ignore[arg-type]
 
 
 def _expect_one_length(tables: Sequence[Table], sizes: pl.DataFrame, name: str, by: str) -> None:
-    """Raise InputError for the first row whose lists in the columns `name` and `by` differ in length. A row in which
-    the list in `name` is empty or null does not count.
+    """Raise InputError for the first row whose lists in the columns `name` and `by` differ in length.
 
+    A row in which the list in `name` is empty or null does not count.
+    tables: the tables of the log.
     sizes: the lengths of the lists in the rows of all tables, one after the other.
+    name: the column of the lists to check.
+    by: the column of the lists with which they are compared.
     """
     wrong = (sizes[name] != sizes[by].fill_null(0)) & (sizes[name].fill_null(0) > 0)
     if not wrong.any():

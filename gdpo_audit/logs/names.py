@@ -1,4 +1,4 @@
-"""The names of columns: those that reading adds to a log's own, and those of rewards in the tables of a run.
+"""The names of columns that reading adds to the columns of a log, and of the rewards in the tables of a run.
 
 A reward may have any name, so two things keep names apart. While a table still has the columns of its log, the columns
 that reading adds have names that no log may use. Once it has the columns of `Run`, rewards have a prefix of their own.
@@ -37,9 +37,9 @@ def reward_columns(names: Iterable[str]) -> list[str]:
 
 
 def with_bare_names(table: pl.DataFrame) -> pl.DataFrame:
-    """Return a table of a run for people to read: rewards have their bare names unless another column has that name.
+    """Return a table of a run for people to read, in which rewards have their bare names, without the prefix.
 
-    A reward whose own name begins with reward: keeps the prefix as well.
+    A reward keeps the prefix if another column has its bare name, or if its bare name begins with `reward:` as well.
 
     >>> with_bare_names(pl.DataFrame({"length": [5], "reward:length": [0.5], "reward:acc": [1.0]})).columns
     ['length', 'reward:length', 'acc']

@@ -62,10 +62,11 @@ def objects_in(schema: Schema, named: Collection[str], alone: bool) -> dict[str,
     """Return, for each object that holds rewards, the names of its members that become columns of their own.
 
     The keys are the names of the objects' columns. The members that become columns are numbers, lists of numbers,
-    texts, and members without any value. An object holds rewards if it has a member of numbers, and if besides its
-    column is named like rewards (`is_called_reward`), or the caller names its column or one of its members of numbers.
-    If there is no such object, an object of numbers alone (`_may_judge`) holds rewards, but only if `alone` is set and
-    the caller names no rewards.
+    texts, and members without any value.
+    An object holds rewards only if it has a member of numbers. Its column also has to be named like rewards
+    (`is_called_reward`), or the caller has to name the column or one of the members of numbers. If no object holds
+    rewards so, an object of numbers alone (`_may_judge`) does, but only if `alone` is true and the caller names no
+    rewards.
     schema: the columns of the log with their types.
     named: the rewards that the caller names.
     alone: whether no other column of the log may be a reward.
@@ -86,7 +87,11 @@ def objects_in(schema: Schema, named: Collection[str], alone: bool) -> dict[str,
 
 
 def _names(object_: str, members: Sequence[str]) -> set[str]:
-    """Return all names by which a caller may name the members of an object: MEMBER and OBJECT.MEMBER."""
+    """Return all names by which a caller may name the members of an object: MEMBER and OBJECT.MEMBER.
+
+    object_: the name of the object's column.
+    members: the names of its members.
+    """
     return {name for member in members for name in (member, f"{object_}.{member}")}
 
 
@@ -99,11 +104,12 @@ def _may_stand_alone(kind: pl.DataType) -> bool:
 
 
 def _may_judge(name: str, kind: pl.DataType) -> bool:
-    """Return whether an object may hold rewards although its name does not say so: all of its members are numbers,
-    lists of numbers, or null in all rows.
+    """Return whether an object may hold rewards although its name does not say so.
 
-    Objects that are called usage, times, settings or the like are excluded.
-    name, kind: the name and the type of the object's column.
+    All of its members must be numbers, lists of numbers, or null in all rows. Objects that are called usage, times,
+    settings or the like are excluded.
+    name: the name of the object's column.
+    kind: the type of that column.
     """
     only = all(is_numbers(member) or member == pl.Null for member in fields_of(kind).values())
     return only and not _NO_JUDGEMENTS.search(name)
@@ -113,7 +119,8 @@ def members_of(objects: Mapping[str, Sequence[str]], schema: Schema, reserved: C
     """Return the members of these objects with the columns that they become.
 
     A column has the name of its member. It is OBJECT.MEMBER if that name is empty, reserved, begins with __, or belongs
-    to another column or member. Where a column has this name already, _ is added until none has.
+    to another column or member. If a column with the new name exists already, _ is added to the new name until it is
+    free.
     objects: the names of members by the column of their object.
     schema: the columns of the log.
     reserved: names, in small letters, that would give a column another meaning.
@@ -136,7 +143,8 @@ def members_of(objects: Mapping[str, Sequence[str]], schema: Schema, reserved: C
 def unnested(frame: pl.LazyFrame, members: Sequence[Member]) -> pl.LazyFrame:
     """Return the rows with each of these members of objects as a column, in place of the columns of their objects.
 
-    A member that the rows lack is skipped.
+    frame: the rows.
+    members: the members. One that the rows lack is skipped.
     """
     schema = frame.collect_schema()
     there = [m for m in members if m.name in fields_of(schema.get(m.object))]
@@ -145,10 +153,11 @@ def unnested(frame: pl.LazyFrame, members: Sequence[Member]) -> pl.LazyFrame:
 
 
 def without_copies(tables: Sequence[Table], members: Sequence[Member]) -> list[Member]:
-    """Return the members of objects except those that repeat a column of numbers of the same name, as NeMo-Gym may
-    write them.
+    """Return the members of objects except those that repeat a column of numbers of the same name.
 
-    A member repeats the column if the values are equal in every table that has both, and if some table has both.
+    NeMo-Gym may write copies of this kind. A member repeats the column if some table has both, and if the values are
+    equal in every table that has both.
+    tables: the tables of the log.
     members: members of objects in the rows, each of which may become a column.
     """
     kept = list[Member]()
@@ -183,9 +192,12 @@ def texts_of_objects(table: Table) -> list[str]:
 
 
 def read_texts(table: Table, names: Sequence[str]) -> list[pl.Series]:
-    """Return these columns of text as columns of the objects that they spell.
+    """Return these columns of text as columns of the objects that they spell. A missing text is null.
 
-    A missing text is null. Raises InputError for a text that spells no object.
+    table: the table.
+    names: the columns.
+
+    Raises InputError for a text that spells no object.
     """
     columns = list[pl.Series]()
     for name in names:

@@ -42,8 +42,9 @@ def validate_parts(parts: Mapping[str, float]) -> dict[str, float]:
 def passes_of(totals: np.ndarray, pays: Sequence[float], most: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """Return, for each total, how often each part passed, and in how many ways passes can make the total.
 
-    The first array, (totals, parts), is NaN unless there is exactly one way; the second, (totals,), counts the ways. A
+    The first array, (totals, parts), is NaN unless there is exactly one way. The second, (totals,), counts the ways. A
     way may differ from the total by rounding to four decimals, or in float32.
+    totals: (totals,) the totals.
     pays: what a pass of each part pays.
     most: how often each part can pass at most.
 
@@ -66,6 +67,7 @@ def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
     """Return a run of totals as a run whose rewards say how often each part passed; parts of equal pay are one reward.
 
     The weights of the new run are the pays.
+    run: the run of totals.
     parts: what a pass of each part pays, by name.
     total: the column that is the total of the run's rewards, if known.
 
@@ -97,7 +99,10 @@ def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
 class _PassReader:
     """The reader of a log of totals. It yields how often each part of a total passed, in place of the total.
 
+    rows: the rows of the log, with their totals.
+    files: the names of the files, for errors.
     pays: what a pass of each part pays.
+    rewards: the names of the parts, in the order of `pays`.
     """
 
     rows: Rows
@@ -111,8 +116,9 @@ class _PassReader:
         """Yield the rows with a column per part in place of the total, and with a column `_open`.
 
         The column of a part says how often the response passed it. It is NaN where the total is missing, and where
-        passing different parts could make this total; only in the second case `_open` is true. Raises InputError for
-        the first total that the pays of the parts cannot make.
+        passing different parts could make this total. Only in the second case is `_open` true.
+
+        Raises InputError for the first total that the pays of the parts cannot make.
         """
         totals = reward_column(self.total)
         for table in self.rows.read():
@@ -134,7 +140,7 @@ def possible_pays(totals: Iterable[np.ndarray]) -> list[float]:
 
     This is a guess, to four decimals. The pays are above 0, and each part passes once or not. The list is empty if no
     such pays fit, or if one total would be several sums.
-    totals: arrays of totals, of which those that are not finite are passed over.
+    totals: arrays of totals. Totals that are not finite are passed over.
 
     >>> possible_pays([np.array([0, 0.5, 1.5, 1])]), possible_pays([np.array([0, 0.5, 1])])
     ([1.0, 0.5], [])

@@ -1,47 +1,35 @@
-"""`read_run`, which reads the log of any framework: its files become tables, a `Form` says which of their columns holds
-what, and their rows become a run in groups.
+"""Reading a log of any framework into a run, by `read_run`.
+
+The files of the log become tables. A `Form` says which of their columns holds what. Their rows then become a run in
+groups.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import polars as pl
 
-from gdpo_audit.logs import columns as cols
 from gdpo_audit.logs import frames, tables
-from gdpo_audit.logs.choice import RewardChoice
 from gdpo_audit.logs.clues import Grouping, groupings_of
-from gdpo_audit.logs.column_choice import (
-    candidates_of,
-    choose_rewards,
-    examined_always,
-    few_texts,
-    known_weights,
-    not_examined,
-)
-from gdpo_audit.logs.columns import ReadOptions, union_schema
-from gdpo_audit.logs.configuration import SWIFTS_METHODS, arguments_in
+from gdpo_audit.logs.column_choice import known_weights
+from gdpo_audit.logs.columns import ReadOptions
+from gdpo_audit.logs.configuration import SWIFTS_METHODS
 from gdpo_audit.logs.files import LogFiles, Source, find_files
 from gdpo_audit.logs.form import Form
-from gdpo_audit.logs.forms import FORMS, PLACES
 from gdpo_audit.logs.grouping import NoGroups, refuse_groups, regrouped, with_clues, with_groups
-from gdpo_audit.logs.identity import identity_of
-from gdpo_audit.logs.names import EVENT, FILE, ROW, reward_options
+from gdpo_audit.logs.log_columns import columns_of
 from gdpo_audit.logs.parts import with_parts
 from gdpo_audit.logs.refusals import refuse, refuse_unless
-from gdpo_audit.logs.roles import lost
-from gdpo_audit.logs.rows import in_batches, kinds_of, rows_of
+from gdpo_audit.logs.rows import rows_of
 from gdpo_audit.logs.run import LogIssue, Run, one_error
 from gdpo_audit.logs.scalars import refuse_means
-from gdpo_audit.logs.shapes import Shape, shape_of
-from gdpo_audit.logs.standard_rows import as_text
+from gdpo_audit.logs.shapes import shape_of
 from gdpo_audit.logs.tables import Table, tables_of
+from gdpo_audit.logs.totals import RewardChoice
 from gdpo_audit.logs.trackers import expect_one_run
 from gdpo_audit.logs.window import Steps
 from gdpo_core._errors import InputError
-from gdpo_core._words import listing
 from gdpo_core.frameworks import framework_named
 
 ENDS = (b"\n", b"}", b"]", b"PAR1")  # the last bytes of a file that is whole
@@ -64,21 +52,25 @@ def read_run(
 ) -> Run:
     """Read the log of a run, as a training framework wrote it, and return the run.
 
-    path: a file, directory, glob or zip, several of them, or {name: bytes}; DATABASE::RUN for a run in a database of
-        trackio; a URL, hf://, s3:// or gs://; or a table: a DataFrame of polars, pandas or Arrow, or a list of dicts.
-    framework: trl (axolotl writes the same), verl, ms_swift, nemo_rl, verifiers or generic; inferred from the content
-        by default.
-    group_size: the responses per group, if groups are blocks of rows; inferred from advantages and prompts by default.
-    rewards: the columns of the rewards; chosen by their names and numbers by default.
+    path: a file, directory, glob or zip, several of them, or {name: bytes}. It may also be DATABASE::RUN for a run in a
+        database of trackio, or a URL of hf://, s3:// or gs://. A table does as well: a DataFrame of polars, pandas or
+        Arrow, or a list of dicts.
+    framework: trl (axolotl writes the same), verl, ms_swift, nemo_rl, verifiers or generic. By default the content
+        tells it.
+    group_size: the responses per group, if groups are blocks of rows. By default advantages and prompts tell it.
+    rewards: the columns of the rewards. By default their names and numbers tell them.
     group: the column that names a group, or several that name it together, such as ("prompt_id", "turn").
     columns: names of the columns that hold the step, the advantage and the length, such as {"step": "iter"}.
-    skip_bad: leave out broken lines of JSON, which are counted, and files that cannot be read, which are named.
-    by: a column, such as the task, whose values an audit looks at one by one; it has one value in a group. By default
-        a column of 2 to 12 texts, such as task or data_source, of a log of up to 500,000 responses; "" for none.
+    skip_bad: whether to leave out broken lines of JSON, which are counted, and files that cannot be read, which are
+        named.
+    by: a column, such as the task, whose values an audit looks at one by one; it has one value in a group. "" asks for
+        none. By default it is a column of 2 to 12 different texts, such as task or data_source, if the log has at most
+        500,000 responses.
     steps: the first and the last step to read, such as (100, 150) or (100, None); all by default.
     last: how many steps at the end of the log to read; given in place of `steps`.
-    parts: what each reward pays if it is passed, such as {"correct": 1, "format": 0.5}; for a log that holds only the
-        total of the rewards.
+    parts: what each reward pays if it is passed, such as {"correct": 1, "format": 0.5}. It is for a log that holds only
+        the total of the rewards.
+
     Raises InputError, naming the file, and the column and row or line, if the log cannot be read.
     """
     options = ReadOptions(
@@ -97,9 +89,13 @@ def read_run(
 
 
 def read_files(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
-    """Read the log of a run from its files, and return the run. Raises InputError if it cannot be read or is empty.
+    """Read the log of a run from its files, and return the run.
 
+    files: the files of the log.
     known: the id of the framework, if the caller named it.
+    options: the arguments of `read_run` besides the log.
+
+    Raises InputError if the log cannot be read or is empty.
     """
     with one_error(files.name):
         log = _tables(files, options)
@@ -114,6 +110,7 @@ class _Reading:
     files: the files of the log.
     log: the tables in them.
     known: the id of the framework, if the caller named it.
+    options: the arguments of `read_run` besides the log.
     """
 
     files: LogFiles
@@ -122,9 +119,11 @@ class _Reading:
     options: ReadOptions
 
     def run(self) -> Run:
-        """Return the run that the tables hold, in groups. Raises InputError if they hold no run that can be read.
+        """Return the run that the tables hold, in groups.
 
         The run's `_read_with` is `run_with`, which reads the same tables again with other options.
+
+        Raises InputError if the tables hold no run that can be read.
         """
         with one_error(self.files.name):
             run = with_clues(_with_columns(self.files, self.log, self.known, self.options))
@@ -145,10 +144,11 @@ class _Reading:
 
 
 def _grouped_by_clues(run: Run) -> Run:
-    """Return the run in the finest groups in which its advantages add up to 0, or else in groups by its prompts.
+    """Return the run in the finest groups in which its advantages add up to 0, or in groups by its prompts.
 
-    Prompts count only if no advantages are logged, and if the rows of each prompt stand together. Raises NoGroups if
-    neither shows groups.
+    Prompts count only if no advantages are logged, and if the rows of each prompt stand together.
+
+    Raises NoGroups if neither the advantages nor the prompts show groups.
     """
     assert run._read_with is not None and run._source.clues is not None, "a run that was read can be read again"
     clues = run._source.clues()
@@ -163,7 +163,7 @@ def _grouped_by_clues(run: Run) -> Run:
 def _in_whole_runs(prompts: pl.DataFrame | None) -> bool:
     """Return whether the rows of each prompt of a batch stand together, and prompts have two or more rows on average.
 
-    prompts: the batch and `_key`, the prompt, of some rows. Without any, or for None, the result is False.
+    prompts: the batch and `_key`, the prompt, of some rows. For a table without rows, or for None, the result is False.
     """
     if prompts is None or not len(prompts):
         return False
@@ -193,9 +193,12 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
     """Return the tables of all files.
 
     If the options skip what is bad, files that cannot be read and broken lines are left out; otherwise they raise
-    InputError. But the last of several files is left out anyway if it cannot be read because it is empty or lacks its
-    end: a run is still writing it. Raises InputError, too, if the files are those of several runs, or if none can be
-    read.
+    InputError. There is an exception for the last of several files. If it cannot be read because it is empty or lacks
+    its end, it is left out in any case: a run is still writing it.
+    files: the files of the log.
+    options: the arguments of `read_run` besides the log.
+
+    Raises InputError, too, if the files come from several runs, or if none can be read.
     """
     expect_one_run(files.name, [file.name for file in files.files if file.name.endswith(".table.json")])
     kept: list[Table] = []
@@ -238,15 +241,17 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     """Return the run that a log holds: its rewards and other columns are chosen, but its groups are not yet found.
 
     If the options give `parts`, which are parts of a logged total, the rewards of the run say how often each part
-    passed. Raises InputError if the log holds means of rewards in place of responses, or if its columns cannot be
-    chosen.
+    passed.
     files: the files of the log.
-    log: their tables.
+    log: the tables in the files.
     known: the id of the framework, None if the caller did not name it.
+    options: the arguments of `read_run` besides the log.
+
+    Raises InputError if the log holds means of rewards in place of responses, or if its columns cannot be chosen.
     """
     refuse_means(log.tables, options.group_size)
     shape = shape_of(log.tables, known, options, files.name)
-    columns, options = _columns_of(shape, files), shape.options
+    columns, options = columns_of(shape, files), shape.options
     form, chosen, alone = columns.form, columns.chosen, columns.total_alone
     weights, weights_by = known_weights(form, chosen, columns.candidates, alone)
     of_total = chosen.total_only and form.examines and (form.asks or form.advantage is None)
@@ -279,131 +284,13 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     return run if options.parts is None else with_parts(run, options.parts, chosen.total)
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """The columns of a log as they were chosen.
-
-    form: says which column holds what.
-    candidates: the columns that may be rewards.
-    chosen: which of these are rewards.
-    beside: the columns that are not used.
-    lost: those in `beside` that may have been rewards or advantages, but hold text or no value.
-    """
-
-    form: Form
-    candidates: Sequence[str]
-    chosen: RewardChoice
-    beside: Sequence[str]
-    lost: tuple[str, ...]
-
-    @property
-    def total_alone(self) -> bool:
-        """Whether the only reward is the total that the framework logs."""
-        return self.form.total is not None and self.chosen.rewards == (self.form.total,)
-
-
-def _columns_of(shape: Shape, files: LogFiles) -> _Columns:
-    """Return which column of a log holds what: the rewards, the step, the advantage, the groups and so on.
-
-    shape: the tables of the log, reshaped if the framework's `Form` needs that, and the options.
-    files: the files of the log, beside which an args.json may lie.
-
-    Raises InputError if the options name columns that the log lacks, if no column is a reward, and if a column cannot
-    be what it is chosen for.
-    """
-    options = shape.options
-    form = FORMS[shape.framework](shape.tables, union_schema(shape.tables), options, arguments_in(files.args))
-    form = shape.applied_to(form)
-    form = replace(form, not_rewards=form.not_rewards | PLACES)
-    schema = {name: kind for name, kind in kinds_of(form).items() if name not in (FILE, ROW, EVENT)}
-    logged = form.logged or [*union_schema(form.tables)]
-    candidates = candidates_of(form, schema, options)
-    cols.expect_columns([name for name in options.names if name not in schema], logged, form.tables[0].name)
-    by_log = bool(form.rewards)
-    form, chosen = _with_rewards(_with_grouping(form, options), candidates, schema, options)
-    beside = _beside(form, chosen, {name: schema[name] for name in logged if name in schema}, options)
-    gone = () if by_log else lost(schema, beside, options.rewards)
-    if options.by is None and (by := few_texts(form, schema, [n for n in beside if n not in gone])):
-        form, beside = replace(form, by=by), [name for name in beside if name != by]
-    return _Columns(form, candidates, chosen, beside, gone)
-
-
-def _with_rewards(
-    form: Form, candidates: Sequence[str], schema: Mapping[str, pl.DataType], options: ReadOptions
-) -> tuple[Form, RewardChoice]:
-    """Return two things: the form, completed by the log's rewards and two columns; and how the rewards were chosen.
-
-    The two columns are `by`, whose values an audit looks at one by one, and the one that tells prompts apart.
-
-    form: which column of the log holds what, as far as it is known.
-    candidates: the columns that may be rewards.
-    schema: all columns with their types.
-
-    Raises InputError if there is no reward, if it is open whether some columns are rewards, and if a column that is
-    used does not hold what it should.
-    """
-    where, logged = form.tables[0].name, form.logged or [*union_schema(form.tables)]
-    chosen = choose_rewards(form, candidates, schema, options)
-    beside = {name: kind for name, kind in schema.items() if name not in chosen.rewards}
-    identity = identity_of(beside, partial(in_batches, form))
-    form = replace(form, rewards=chosen.rewards, by=options.by or None, identity=identity)
-    form = cols.validate_columns(form, logged, where)
-    if options.rewards is None and "" in form.rewards:
-        wanted = f"columns of other names, or the rewards named: {reward_options(form.rewards)}"
-        refuse(where, wanted, "one called ''")
-    cols.expect_in_every_table(form.tables, form)
-    return form, chosen
-
-
-def _beside(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
-    """Return the columns of the log that nothing uses. Texts with a name that is usual beside rewards, such as prompt,
-    and what the form knows to be no reward, are left out.
-
-    Raises InputError for a column that may be a reward written as text.
-    chosen: how the rewards were chosen.
-    schema: the columns of the log with their types.
-    """
-    used = [*form.names, *([chosen.total] if chosen.total else [])]
-    if form.examines:
-        nameable, clear = () if options.rewards else form.rewards, not_examined(form, schema, options)
-        cols.refuse_numeric_texts(form.tables, [*used, *clear], nameable, examined_always(form))
-    return [name for name in cols.left_out(schema, used) if name.lower() not in form.not_rewards]
-
-
-def _with_grouping(form: Form, options: ReadOptions) -> Form:
-    """Return a form, which says how to read the log, with what the options say about groups and about rows to leave
-    out.
-
-    It gets the options' `mask`, which leaves out rows, and `once`, which leaves out copies. If the options bar every
-    column from naming a group (`unkeyed` or `places`), the form has no key. If they name several columns that name a
-    group only together, the column that is the form's key joins them. Otherwise the form's groups stay as they are.
-    """
-    form = replace(form, once=options.once, mask=options.mask)
-    if options.unkeyed or options.places:
-        return replace(form, key=None)
-    if len(options.groups) < 2 or form.key is None:
-        return form
-    responses, key, names = form.to_responses, form.key, options.groups
-
-    def to_responses(table: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the responses with one more column, `key` of the outer function, which joins the columns `names`.
-
-        A group has one value in each of these columns; its joined value tells it from others.
-        table: the rows of a table, of which the outer function's `responses` makes responses.
-        """
-        table = responses(table)
-        kinds = table.collect_schema()
-        values = [as_text(name, kinds[name]) for name in names if name in kinds]
-        return table.with_columns(pl.concat_str(values, separator="\x1f").alias(key))
-
-    return replace(form, to_responses=to_responses, keyed_by=f"the columns {listing(names)}")
-
-
 def _issues(
     framework: str, form: Form, left_out: Sequence[str], chosen: RewardChoice, alone: bool
 ) -> tuple[LogIssue, ...]:
     """Return the issues of the log that may mislead a reader of the report.
 
+    framework: the id of the framework.
+    form: which column of the log holds what.
     left_out: in words, files and rows that were left out.
     chosen: how the rewards were chosen.
     alone: whether the only reward is the total that the framework logs.

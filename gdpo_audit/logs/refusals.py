@@ -21,10 +21,12 @@ def location(
     """Return words for a place in a log, with which an error begins; they name only what is given.
 
     name: the file or table, or the argument of `read_run`.
-    line: the number that an editor shows, from 1.
-    row, item: the number of a row of a table, and of an item of an array, from 0 as Python counts; the words count from
-        1.
+    line: the number of a line, which an editor shows, from 1.
+    row: the number of a row of a table, from 0; the words count from 1.
+    item: the number of an item of an array, from 0; the words count from 1.
     member: the name of a file inside the zip that is called `name`.
+    column: the name of a column.
+    step: the step of the run.
 
     >>> location("log.csv", line=3), location("log.csv", row=0, step=7), location("log.csv", column="acc")
     ('log.csv, line 3', 'log.csv, row 1, step 7', "log.csv, column 'acc'")
@@ -43,6 +45,8 @@ def refuse(where: str, expected: str, got: object, error: type[InputError] = Inp
     """Raise an error that says where a log is wrong, what was expected there, and what came instead.
 
     where: a file or an argument, or a place inside it as `location` returns it.
+    expected: what was expected, in words.
+    got: what came instead.
     error: the class of the error.
 
     >>> refuse(location("log.jsonl", line=2), "a JSON object", "'{'")
@@ -58,6 +62,10 @@ def refuse_unless(condition: bool, where: str, expected: str, got: object) -> No
 
     The texts of the error are made in any case. So a loop over the records of a log tests its condition itself, and
     calls `refuse` only for the record that is wrong.
+    condition: what has to hold.
+    where: a file or an argument, or a place inside it as `location` returns it.
+    expected: what was expected, in words.
+    got: what came instead.
 
     >>> refuse_unless(2 < 1, "group", "the name of a column", "-3")
     Traceback (most recent call last):

@@ -14,10 +14,11 @@ ROUNDED = 1e-3  # how far rounding may keep a group's sum of advantages from 0, 
 def in_order(rows: pl.DataFrame, files: Sequence[str]) -> pl.DataFrame:
     """Return all rows sorted by step, and within a step by `_pass`: rows that a restarted run wrote again come later.
 
-    `_pass` is a new column: how often the step has fallen in the file up to the row, or 0 everywhere if these falls
+    `_pass` is a new column: how often the step has fallen in the file up to the row. It is 0 everywhere if these falls
     show no restart. Rows of one step and one pass keep their order.
-    rows: the rows of all files, with the columns `step`, `_file` (its index in `files`, the names of the files), and
-        where the log has them `_key`, which tells the groups of a step apart, and `advantage`.
+    rows: the rows of all files, with the columns `step` and `_file`, the number of the file in `files`. Where the log
+        has them, there are also `_key`, which tells the groups of a step apart, and `advantage`.
+    files: the names of the files.
 
     Raises InputError if the files look like separate runs.
     """
@@ -40,9 +41,11 @@ def _restarted(rows: pl.DataFrame) -> bool:
     - Between its first and its last step, a pass lacks no step that an earlier pass of its file has.
     - Some steps stand in one pass and some in several. By the medians, a step that stands in several has about as many
       rows in its last pass as a step that stands in one, or more.
-    The first pass that breaks the second rule decides alone, unless the first rule or, by an earlier pass, the third
-    one is broken. The result is then whether it has exactly the steps of the earlier passes and `_groups_again` finds
-    groups that stand in several passes.
+
+    A pass that breaks the second rule may still be a restart from the very beginning. If no rule is broken before it,
+    it decides alone. The falls then show a restart if the pass has exactly the steps of the earlier passes.
+    `_groups_again` also has to find groups that stand in several passes.
+    rows: all rows, with the columns `step`, `_file` and `_pass`.
     """
     passes = rows.group_by("_file", "_pass", "step", maintain_order=True).agg(pl.len().alias("rows"))
     if passes["_pass"].max() >= passes["step"].n_unique():  # type: ignore[operator]
@@ -66,12 +69,14 @@ def _restarted(rows: pl.DataFrame) -> bool:
 
 def _groups_again(rows: pl.DataFrame, numbered_by: str) -> pl.DataFrame:
     """Return a table of the groups whose rows stand in several files (or passes), with a row per group and file (or
-    pass). The table is empty if the groups do not seem to be whole in each file.
+    pass).
 
-    The columns are `rows`, how many rows the group has in that file, and, if advantages are logged, the sum of the
-    group's advantages there (`sum`) and of their absolute values (`size`). Groups seem to be whole if at least the
-    share `WHOLE` of the table's rows have the same number in `rows`, above 1. If the advantages of the groups add up to
-    0 over all files together, they also have to do so in each file.
+    Its column `rows` says how many rows the group has in that file. If advantages are logged, two columns are about the
+    group's advantages there: `sum` is their sum, and `size` the sum of their absolute values.
+    The table is empty if the groups do not seem to be whole in each file. They seem to be whole if at least the share
+    `WHOLE` of the table's rows have the same number in `rows`, above 1. Advantages that add up to 0 in each group over
+    all files together also have to do so in each file.
+    rows: the rows of all files.
     numbered_by: the column with the number of the file or the pass.
     """
     figures = [pl.len().alias("rows")]
@@ -88,17 +93,21 @@ def _groups_again(rows: pl.DataFrame, numbered_by: str) -> pl.DataFrame:
 
 
 def _add_up(groups: pl.DataFrame) -> bool:
-    """Return whether in at least the share `WHOLE` of groups the advantages add up to 0; groups of zeros do not count.
+    """Return whether in at least the share `WHOLE` of groups the advantages add up to 0.
 
-    groups: for each group the sum of its advantages (`sum`), and the sum of their absolute values (`size`). If every
-        group is one of zeros, the result is False.
+    Groups in which all advantages are 0 do not count. If no group counts, the result is False.
+    groups: for each group the sum of its advantages (`sum`), and the sum of their absolute values (`size`).
     """
     live = groups.filter(pl.col("size") > 0)
     return bool((live["sum"].abs() <= ROUNDED * live["size"]).sum() >= WHOLE * max(len(live), 1))
 
 
 def _expect_one_run(rows: pl.DataFrame, files: Sequence[str]) -> None:
-    """Raise InputError if the files look like separate runs, because they share steps and whole groups."""
+    """Raise InputError if the files look like separate runs, because they share steps and whole groups.
+
+    rows: the rows of all files.
+    files: the names of the files.
+    """
     again = _groups_again(rows, "_file")
     if len(again):
         a, b = (files[i] for i in again.filter(pl.struct("step", "_key").rank("dense") == 1)["_file"][:2])

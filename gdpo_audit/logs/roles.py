@@ -99,11 +99,11 @@ def role(name: str) -> str:
 def lost(kinds: Mapping[str, pl.DataType], left_out: Iterable[str], named: Collection[str] | None) -> tuple[str, ...]:
     """Return the unused columns that may, by name, have been rewards or advantages, but are not of a type of numbers.
 
+    A column without any value may have been a reward if `role` calls its name a reward's.
     kinds: the types of all columns.
-    left_out: the columns that nothing uses; one without any value may have been a reward if `role` calls its name a
-        reward's.
-    named: the rewards that the caller names, if any; other columns of rewards are then left out on purpose, so only
-        those of advantages are returned.
+    left_out: the columns that nothing uses.
+    named: the rewards that the caller names, if any. Other columns of rewards are then left out on purpose, so that
+        only columns of advantages are returned.
 
     >>> lost({"style": pl.Null(), "accuracy": pl.String(), "tool": pl.String()}, ["style", "accuracy", "tool"], None)
     ('style', 'accuracy')

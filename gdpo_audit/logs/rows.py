@@ -27,7 +27,8 @@ START = 60  # the characters at the start of a prompt that are read, to name it 
 def first_of(names: Sequence[str], columns: Iterable[str]) -> str | None:
     """Return the column whose name comes first in `names`, whatever its case; None if no column is among them.
 
-    names: in small letters.
+    names: names in small letters, the first wanted one first.
+    columns: the columns that there are.
     """
     by_lower = {name.lower(): name for name in reversed([*columns])}
     return next((by_lower[name] for name in names if name in by_lower), None)
@@ -37,14 +38,15 @@ def kinds_of(form: Form) -> Mapping[str, pl.DataType]:
     """Return the types of the columns that a log has with one row per response, by the columns' names.
 
     The columns FILE and ROW are among them.
-    form: says how the tables of the log become such rows.
+    form: says how the tables of the log become rows of this kind.
     """
     names = union_schema(form.tables)
     return form.to_responses(pl.LazyFrame(schema={ROW: pl.Int64(), FILE: pl.Int64(), **names})).collect_schema()
 
 
 def rows_of(form: Form) -> Rows:
-    """Return what reads a log: its rows in whole batches, its prompts, texts and lengths, and the clues to its groups.
+    """Return the readers of a log: of its rows in whole batches, its prompts, texts and lengths, and the clues to its
+    groups.
 
     form: says what the columns of the log hold, and how its tables are read.
     """
@@ -71,7 +73,8 @@ class _RowReader:
     """The reader of a log's rows.
 
     form: says which column of the log holds what, and how its tables become responses.
-    ordered: whether steps never fall from row to row, so that no row has to be moved.
+    ordered: whether the rows are read in the order of the log. If it is false, they are sorted first: the form asks for
+        sorting (`form.sorts`), and steps fall, or one step stands in several files.
     """
 
     form: Form
@@ -79,8 +82,9 @@ class _RowReader:
 
     @property
     def by(self) -> list[str]:
-        """The standard columns that tell batches apart: where one of them changes, a batch ends. In a log without steps
-        they have "_file" in place of "step", so that a batch does not go on in another file.
+        """The standard columns that tell batches apart: where one of them changes, a batch ends.
+
+        In a log without steps they have "_file" in place of "step", so that a batch does not go on in another file.
         """
         return ["_file" if name == "step" and self.form.step is None else name for name in self.form.batch]
 
@@ -107,8 +111,9 @@ class _RowReader:
     def in_batches(self) -> Iterator[pl.DataFrame]:
         """Yield the standard rows in frames of whole batches.
 
-        Rows that are not `ordered` are first taken into memory, those of the whole log, and sorted. If no framework of
-        such a log is known (`form.asks`), rows that a restarted run wrote again make batches of their own.
+        If the rows have to be sorted (`ordered` is false), the rows of the whole log are first taken into memory. If no
+        framework of the log is known (`form.asks`), rows that a restarted run wrote again then make batches of their
+        own.
         """
         if self.ordered:
             return batches(self.frames(self.form), self.by)
@@ -121,8 +126,8 @@ class _RowReader:
         """Yield the rows in frames of whole batches, without copies, and with masked rows left out or marked.
 
         Where the form has a column `once`, rows of a batch with the same value there are copies; only the last stays.
-        Where the form has a mask, the rows that it masks are left out; or, if the mask says that they still count in
-        their groups, they stay and are marked in the column `_masked`.
+        Where the form has a mask, the rows that it masks are left out. If the mask says that they still count in their
+        groups, they stay and are marked in the column `_masked`.
         """
         for rows in self.in_batches():
             if self.form.once is not None:
@@ -133,8 +138,8 @@ class _RowReader:
 def _unmasked(rows: pl.DataFrame, mask: Mask) -> pl.DataFrame:
     """Return whole batches without the rows that a mask leaves out.
 
-    If masked rows still count in their groups (`mask.counts`), they stay instead, marked in `_masked` and with NaN as
-    their advantage.
+    If masked rows still count in their groups (`mask.counts`), they stay instead. They are then marked in `_masked`,
+    and their advantage is NaN.
     """
     masked = pl.col("advantage") == 0 if mask.column is None else pl.col("_masked")
     if mask.counts:
@@ -146,8 +151,8 @@ def _unmasked(rows: pl.DataFrame, mask: Mask) -> pl.DataFrame:
 def _clues(form: Form) -> Clues:
     """Return clues to the groups and the masks of a log: the batch and the advantage of some of its first rows.
 
-    Rows without a finite advantage are left out; without logged advantages there are no rows. For the same rows the
-    clues hold the columns that may tell groups apart, and the columns of 0 and 1, each of which may be a mask.
+    The clues also hold, for the same rows, the columns that may tell groups apart, and the columns of 0 and 1, which
+    may be masks. Rows without a finite advantage are left out. If no advantages are logged, there are no rows.
     form: says which column of the log holds what.
     """
     kinds = kinds_of(form)
@@ -186,9 +191,9 @@ def _may_be_a_key(kind: pl.DataType) -> bool:
 
 
 def _prompts(form: Form, prompt: str, by: Sequence[str]) -> pl.DataFrame:
-    """Return the first `PROMPTS` rows of the log with their file, step and batch, and with `_key`, a number that is
-    equal for equal prompts.
+    """Return the first `PROMPTS` rows of the log with their file, step and batch, and with the column `_key`.
 
+    This column holds a number that is equal for equal prompts.
     form: says how rows are read.
     prompt: the column of prompts.
     by: columns of the standard rows; where the value of one of them changes, a new batch begins.
@@ -210,9 +215,10 @@ def _slices(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
 def _extracts(form: Form) -> Extracts:
     """Return the readers of prompts' starts, under the key "text", and of completions' lengths, under the key "length".
 
-    A reader is a function without arguments. It yields tables with a row per response and two columns: `_place`, and
-    `text`, the first characters of the prompt, or `length`, the number of characters of the completion. A key is
-    missing if the log has no column of prompts, or none of completions.
+    A reader is a function without arguments. It yields tables with a row per response and two columns. One is `_place`.
+    The other is `text`, the first characters of the prompt, or `length`, the number of characters of the completion. A
+    key is missing if the log has no column of prompts, or none of completions.
+    form: says which column of the log holds what.
     """
     completions = first_of(COMPLETIONS, [name for name in kinds_of(form) if name not in form.rewards])
     extracts: dict[str, Callable[[], Iterator[pl.DataFrame]]] = {}
@@ -224,9 +230,10 @@ def _extracts(form: Form) -> Extracts:
 
 
 def _starts(form: Form, prompts: str) -> Iterator[pl.DataFrame]:
-    """Yield tables with a row per response: `_place`, where in the files it stands, and `text`, the first characters of
-    its prompt.
+    """Yield tables with a row per response and two columns: `_place`, where in the files it stands, and `text`.
 
+    The column `text` holds the first characters of the prompt.
+    form: says how rows are read.
     prompts: the column of prompts.
     """
     for frame in frames_of(form, [prompts]):
@@ -236,6 +243,7 @@ def _starts(form: Form, prompts: str) -> Iterator[pl.DataFrame]:
 def _lengths(form: Form, completions: str) -> Iterator[pl.DataFrame]:
     """Yield the number of characters of each completion as `length`, beside the `_place` of its response.
 
+    form: says how rows are read.
     completions: the column of completions. If the log was read without its long texts, the column holds these numbers.
     """
     table = next((table for table in form.tables if completions in table.schema), None)
@@ -247,7 +255,11 @@ def _lengths(form: Form, completions: str) -> Iterator[pl.DataFrame]:
 
 
 def _text(frame: pl.DataFrame, name: str) -> pl.Expr:
-    """Return an expression for a column as texts: of a chat its last message's text, of other nested values JSON."""
+    """Return an expression for a column as texts: of a chat its last message's text, of other nested values JSON.
+
+    frame: the table that has the column.
+    name: the column.
+    """
     kind, text = frame.schema[name], pl.col(name)
     message = kind.inner if isinstance(kind, pl.List) else None
     if isinstance(message, pl.Struct) and message.to_schema().get("content", pl.Null()) == pl.String:
@@ -262,6 +274,7 @@ def in_batches(form: Form, name: str) -> pl.DataFrame:
 
     There are about `CLUE_ROWS` rows, or all if the log has fewer.
     form: says how rows are read, and what a batch is.
+    name: the column to read.
     """
     frame = next(frames_of(form, [*dict.fromkeys(n for n in (form.step, name) if n)], CLUE_ROWS))
     rows = standard_rows(frame, Columns(step=form.step), [table.name for table in form.tables])

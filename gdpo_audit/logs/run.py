@@ -41,22 +41,21 @@ class LogIssue:
 class Rows:
     """The rows of a log before its groups are known, and the readers of all else that an audit may want of it.
 
-    read: yields the numbers of the log in frames of whole batches: `_file`, batch and step (Int64), one column per
-        reward (Float64, NaN = missing) under the name of `reward_column`, `advantage` (Float64) and `length` (Int64) if
-        the log has them, `_key` (UInt64) if a column identifies the groups of a batch, and `_prompt_key` (UInt64),
-        equal where the prompt is, if the log has prompts. `_place`, `_by` and `_masked` are as in `Run`, and `_open` is
-        true where several choices of passes make a total (`--parts`).
+    read: yields the numbers of the log in frames of whole batches. There are always `_file`, batch and step (Int64),
+        and one column per reward (Float64, NaN = missing) under the name of `reward_column`. If the log has them, there
+        are `advantage` (Float64) and `length` (Int64). If a column identifies the groups of a batch, `_key` (UInt64)
+        does so as a number. If the log has prompts, `_prompt_key` (UInt64) is equal where the prompt is. The columns
+        `_place`, `_by` and `_masked` are as in `Run`. In `_open`, true stands where several choices of passes make a
+        total (`--parts`).
     prompts: a table of rows from the start of the log with the columns batch, step and `_key`, here a number that is
-        equal where the prompt is; None if the log has no prompts, if a column identifies the groups, or if some rows
-        are left out as copies or by a mask.
-    sizes: a table with a row per batch, or per group if a column identifies groups: how many rows it has (`rows`), and
-        its step and file.
+        equal where the prompt is. It is None if the log has no prompts, or if a column identifies the groups. It is
+        also None if some rows are left out as copies or by a mask.
+    sizes: a table with a row per batch, or per group if a column identifies groups. It says how many rows the batch or
+        group has (`rows`), and its step and file.
     advantages: the logged advantages of the first batches, one array per batch.
     sample: frames of some batches from all over the run, with the columns that `read` yields.
     texts: returns prompts and completions by their `_place`, if the log has any.
-    extracts: by "text", a function that yields frames with the start of each prompt (`text`); by "length", one that
-        yields frames with the number of characters of each completion (`length`). The frames also have `_place`. A key
-        is missing if the log has no prompts, or no completions.
+    extracts: the functions that read the starts of prompts and the lengths of completions, as in `Run.extracts`.
     clues: returns some first rows with what may tell groups apart.
     """
 
@@ -76,8 +75,9 @@ class Rows:
 
     @property
     def batches(self) -> pl.DataFrame:
-        """A table with a row per batch: its number (`batch`), how many responses it has (`rows`), its step (`step`)
-        and the number of the file in which it begins (`_file`).
+        """A table with a row per batch: its number (`batch`), how many responses it has (`rows`) and its step (`step`).
+
+        The column `_file` has the number of the file in which the batch begins.
         """
         of_batch = pl.col("rows").sum(), pl.col("step").first(), pl.col("_file").first()
         return self.sizes.group_by("batch", maintain_order=True).agg(*of_batch)
@@ -87,6 +87,7 @@ class Rows:
 class Uncounted:
     """A column that looks like a reward but does not count, and why.
 
+    name: the name of the column.
     function: whether it is a reward function of the trainer, so that it has a place among the weights.
     """
 
@@ -99,13 +100,13 @@ class Uncounted:
 class Run:
     """The log of a run: facts about it, and its responses as tables.
 
-    Every table has the columns batch, step and group (Int64), one Float64 column per reward (NaN = missing) under the
-    name of `reward_column`, `advantage` (Float64) and `length` (Int64, tokens) if the log holds them, `_by` (String) if
-    `by` is not None, and `_place` (Int64), which says where in the files a row stands. `_prompt_key` (UInt64) is equal
-    where the prompt is; it is missing in a log without prompts. `_masked` (Boolean) marks rows that a mask leaves out
-    and that still count in their group; it is missing in a log without such rows. A batch is the responses of one
-    training step, over which GDPO's batch step runs. A table holds whole batches, and the rows of a batch and of a
-    group stand together. The numbers of batches and of groups are unique over the run.
+    Every table has the columns batch, step and group (Int64), and `_place` (Int64), which says where in the files a row
+    stands. It has one Float64 column per reward (NaN = missing) under the name of `reward_column`. If the log holds
+    them, it has `advantage` (Float64) and `length` (Int64, in tokens). If `by` is not None, `_by` (String) holds the
+    values of that column. If the log has prompts, `_prompt_key` (UInt64) is equal where the prompt is. If a mask leaves
+    out rows that still count in their group, `_masked` (Boolean) marks them.
+    A batch is the responses of one training step, over which GDPO's batch step runs. A table holds whole batches, and
+    the rows of a batch and of a group stand together. The numbers of batches and of groups are unique over the run.
     """
 
     path: str  # the path of the log, as the caller gave it
@@ -145,14 +146,12 @@ class Run:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of all reward columns in the order of the log: the rewards, and the columns in `uncounted`, which
-        look like rewards but do not count.
-        """
+        """The names of all reward columns in the order of the log: the rewards, and the columns in `uncounted`."""
         return self.in_order or self.rewards
 
     @property
     def without_weight(self) -> tuple[str, ...]:
-        """The names of those columns in `uncounted` whose weight is 0."""
+        """The names of the columns in `uncounted` whose weight is 0."""
         return tuple(x.name for x in self.uncounted if x.why == "weight 0")
 
     @property
@@ -162,10 +161,10 @@ class Run:
         return self._rows
 
     def tables(self) -> Iterator[pl.DataFrame]:
-        """Yield the responses in tables; those of a large log have some ten thousand to a few hundred thousand rows.
+        """Yield the responses in tables, each of some ten thousand to a few hundred thousand rows in a large log.
 
-        Raises InputError where the log cannot be read and, after the last table, if there was no row, or no value of
-        any reward.
+        Raises InputError where the log cannot be read. Raises it, too, after the last table, if there was no row, or no
+        value of any reward.
         """
         responses, values = 0, 0
         for table in self._tables_of(self._source.read()):
@@ -181,7 +180,7 @@ class Run:
     def sample(self) -> list[pl.DataFrame]:
         """Whole batches from all over the run: at most `SAMPLE` responses, or one or a few batches that have more.
 
-        The numbers of their groups may differ from those in the whole run.
+        The numbers of their groups may differ from the numbers in the whole run.
         """
         if self.window is not None or not self._source.sample:
             return spread(self.tables(), SAMPLE)
@@ -191,6 +190,7 @@ class Run:
         """Yield the tables of the run that these frames of the log make, and leave out empty ones.
 
         Groups with a total whose parts cannot be told (`--parts`) are left out, too.
+        frames: parts of the log, one after the other, as `Rows.read` yields them.
         """
         columns = ["batch", "step", "group", "_place", *reward_columns(self.rewards)]
         columns += ["advantage"] * self.has_advantage + ["length"] * self.has_length + ["_by"] * (self.by is not None)
@@ -221,8 +221,9 @@ class Run:
     def count_undecided(self) -> tuple[int, int]:
         """Return how many groups, and how many rows in them, are left out because a total has several explanations.
 
-        Several choices of parts that pass can make such a total. This occurs only in a log of totals for which the
-        caller says what each part pays (`--parts`). Such a log is read once to count; for any other log both are 0.
+        A total has several if different choices of parts that pass can make it. This occurs only in a log of totals for
+        which the caller says what each part pays (`--parts`). The log is then read once to count. For any other log
+        both numbers are 0.
         """
         if self.weights_by != "parts":
             return 0, 0
@@ -236,13 +237,12 @@ class Run:
 
     @property
     def extracts(self) -> Extracts:
-        """The functions that read the starts of prompts, under the key "text", and the lengths of completions, under
-        "length".
+        """The functions that read the starts of prompts, under "text", and the lengths of completions, under "length".
 
-        Each takes nothing and yields tables with a row per response. A table has the response's `_place`, a number that
-        says where it stands in the files, and the column `text`, or the column `length`, in characters. The key "text"
-        is missing if the log has no prompts, and "length" if it has no completions. Both are missing if this run cannot
-        read its files again, as in another process.
+        Each takes nothing and yields tables with a row per response. A table has `_place`, a number that says where the
+        response stands in the files. Its other column is `text`, the start of the prompt, or `length`, in characters.
+        The key "text" is missing if the log has no prompts, and "length" if it has no completions. Both keys are
+        missing if this run cannot read its files again, as in another process.
         """
         return {} if self._rows is None else self._rows.extracts
 
@@ -275,8 +275,9 @@ def spread(tables: Iterable[pl.DataFrame], most: int) -> list[pl.DataFrame]:
     """Return whole batches from all over a run, with at most `most` responses in all.
 
     At first the share of the batches that is taken is 1. It is halved as long as their responses are too many. It is
-    not halved if only one batch is left, or if no batch would be left; then there may be more than `most` responses.
+    not halved if only one batch is left, or if no batch would be left. There may then be more than `most` responses.
     tables: the tables of the run, each of whole batches.
+    most: the most responses that are wanted.
 
     >>> [batches["batch"].to_list() for batches in spread([pl.DataFrame({"batch": [0, 1, 2, 3, 3]})], 3)]
     [[0, 2]]
@@ -293,14 +294,18 @@ def spread(tables: Iterable[pl.DataFrame], most: int) -> list[pl.DataFrame]:
 
 
 def _some(table: pl.DataFrame, share: float) -> list[pl.DataFrame]:
-    """Return a list of one table with about this share of the table's batches; an empty list if that is no batch."""
+    """Return a list of one table with about this share of a table's batches; an empty list if no batch is in the share.
+
+    table: rows of whole batches.
+    share: the share of the batches to take.
+    """
     # Multiples of the golden ratio spread evenly, and are in step with nothing that comes every few batches.
     kept = table if share == 1 else table.filter(pl.col("batch") * _GOLDEN % 1 < share)
     return [kept] * (len(kept) > 0)
 
 
 class KeptFrames:
-    """The frames of a log, which are kept in memory after a first full pass, unless they take more than `IN_MEMORY`."""
+    """The frames of a log, which are kept in memory after a first full pass if they take at most `IN_MEMORY` bytes."""
 
     def __init__(self, read: Callable[[], Iterator[pl.DataFrame]]) -> None:
         self._read = read
@@ -333,9 +338,11 @@ def size_at(blocks: Blocks) -> pl.Expr:
 
 
 def _number_blocks(table: pl.DataFrame, first: int, blocks: Blocks) -> pl.DataFrame:
-    """Return the table with a column `group`, the numbers of the groups from `first` on. The groups of a batch are
-    blocks of its rows, of which the last one may be shorter.
+    """Return the table with a column `group`, the numbers of the groups from `first` on.
 
+    The groups of a batch are blocks of its rows, of which the last one may be shorter.
+    table: rows of whole batches.
+    first: the number of the first group.
     blocks: the first batch of each stretch of batches, and the group size there.
     """
     block = pl.int_range(pl.len()).over("batch") // size_at(blocks)
@@ -343,10 +350,13 @@ def _number_blocks(table: pl.DataFrame, first: int, blocks: Blocks) -> pl.DataFr
 
 
 def _number_places(table: pl.DataFrame, first: int, places: int) -> pl.DataFrame:
-    """Return the table with a column `group`, the numbers of the groups from `first` on. Rows of a batch that stand
-    `places` apart, or a multiple of it, are a group.
+    """Return the table with a column `group`, the numbers of the groups from `first` on.
 
-    The rows are sorted so that those of a group stand together.
+    Rows of a batch that stand `places` apart, or a multiple of it, are a group. The rows are sorted so that the rows of
+    a group stand together.
+    table: rows of whole batches.
+    first: the number of the first group.
+    places: how many rows apart the rows of a group stand.
     """
     place = pl.int_range(pl.len()).over("batch") % places
     table = table.with_columns(place.alias("_at")).sort("batch", "_at", maintain_order=True)
@@ -354,11 +364,10 @@ def _number_places(table: pl.DataFrame, first: int, places: int) -> pl.DataFrame
 
 
 def _number_keys(table: pl.DataFrame, first: int) -> pl.DataFrame:
-    """Return the table with a column `group`, the numbers of the groups from `first` on. The rows of a batch that share
-    `_key` are a group.
+    """Return the table with a column `group`, the numbers of the groups from `first` on.
 
-    The rows are sorted so that those of a group stand together; the groups of a batch keep the order of their first
-    rows.
+    The rows of a batch that share `_key` are a group. The rows are sorted so that the rows of a group stand together.
+    The groups of a batch keep the order of their first rows.
     """
     table = table.with_row_index("group").with_columns(pl.col("group").first().over("batch", "_key"))
     return table.sort("group", maintain_order=True).with_columns(pl.col("group").rle_id().cast(pl.Int64) + first)

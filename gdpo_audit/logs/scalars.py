@@ -33,6 +33,7 @@ def refuse_means(tables: Sequence[Table], size: int | None) -> None:
 
     In any other case nothing is done. The error says what the means show of the rewards' shares of the update, or why
     they show nothing.
+    tables: the tables of the log.
     size: the group size; None if the caller did not give it.
     """
     names = dict.fromkeys(name for table in tables for name in table.schema)
@@ -53,6 +54,7 @@ def refuse_means(tables: Sequence[Table], size: int | None) -> None:
 def _follows(tables: Sequence[Table], matches: Sequence[re.Match[str]], size: int | None) -> str:
     """Return sentences on what a log of means says of each reward's share of the update, or why it says nothing.
 
+    tables: the tables of the log.
     matches: the matches of the regular expression `_NAME` with the names of the columns of means and stds.
     size: the group size; None if it is not known.
     """
@@ -78,8 +80,9 @@ def _follows(tables: Sequence[Table], matches: Sequence[re.Match[str]], size: in
 def _columns(tables: Sequence[Table], matches: Sequence[re.Match[str]]) -> dict[str, Array]:
     """Return the numbers in the columns of means and stds, by short names of the columns; NaN where one is missing.
 
-    The short names are REWARD/mean and REWARD/std for each reward, and reward, reward_std and frac_reward_zero_std,
-    which are about the weighted sum of the rewards. A column that no table has as numbers is left out.
+    The short names are REWARD/mean and REWARD/std for each reward. For the weighted sum of the rewards they are reward,
+    reward_std and frac_reward_zero_std. A column that no table has as numbers is left out.
+    tables: the tables of the log.
     matches: the matches of the regular expression `_NAME` with the names of the columns of means and stds.
     """
     wanted = {match[0]: f"{match['reward']}/{match['what']}" for match in matches}
@@ -100,7 +103,8 @@ def _bounded(names: Sequence[str], means: Array, stds: Array, columns: Mapping[s
 
     If no bounds follow, the sentences say why.
     names: the rewards.
-    means, stds: (steps, rewards).
+    means: (steps, rewards) the logged means.
+    stds: (steps, rewards) the logged stds.
     columns: (steps,) each, by short names, as `_columns` returns them.
     size: the group size, if it is known.
     """
@@ -136,8 +140,8 @@ def _bounded(names: Sequence[str], means: Array, stds: Array, columns: Mapping[s
 def _verdict(names: Sequence[str], bounds: Mapping[str, tuple[Array, Array]]) -> str:
     """Return sentences that say under which methods one reward surely had the largest share, and one method's bounds.
 
-    Bounds are shown for the first method under which they leave open which reward had the largest share; if there is no
-    such method, for the first method in `bounds`.
+    Bounds are shown for the first method under which they leave open which reward had the largest share. If they leave
+    it open under none, they are shown for the first method in `bounds`.
     names: the rewards.
     bounds: by method, the lowest and the highest share of each reward, (rewards,) each.
     """
@@ -158,13 +162,14 @@ def _verdict(names: Sequence[str], bounds: Mapping[str, tuple[Array, Array]]) ->
 
 
 def two_values(means: Array, stds: Array) -> tuple[float, float, int] | None:
-    """Return the two values of a reward that has no others, and the number of answers behind each logged entry; None if
-    the entries do not prove this.
+    """Return the two values of a reward that has no others, and the number of answers behind each logged entry.
 
-    means, stds: (entries,), the mean and the std of each entry. If n answers have the values a and b alone, and the std
-        divides by n − 1, then (n − 1) std² = n (mean − a) (b − mean). This is a parabola in the mean, and fitting it to
-        the entries gives a, b and n. For a reward of 0 and 1 two entries are enough. Entries that average several
-        batches prove nothing: they do not lie on the parabola, or do not hold whole numbers of passes.
+    None if the entries do not prove this. Suppose that n answers have the values a and b alone, and that the std
+    divides by n − 1. Then (n − 1) std² = n (mean − a) (b − mean). This is a parabola in the mean, and fitting it to the
+    entries gives a, b and n. For a reward of 0 and 1 two entries are enough. Entries that average several batches do
+    not lie on the parabola, or do not hold whole numbers of passes, so they prove nothing.
+    means: (entries,) the mean of each entry.
+    stds: (entries,) the std of each entry.
 
     >>> p = np.array([0.25, 0.375, 0.5, 0.75])
     >>> two_values(5 * p, 5 * np.sqrt(p * (1 - p) * 8 / 7))
@@ -196,12 +201,11 @@ def two_values(means: Array, stds: Array) -> tuple[float, float, int] | None:
 
 
 def _weights(means: Array, total: Array | None) -> tuple[list[float], bool]:
-    """Return the weights of a total, and whether the log shows them. With these weights, the means of the rewards add
-    up to the mean of the total.
+    """Return the weights of a total, and whether the log shows them.
 
-    Without a total, or where no weights or several fit, they are 1 each. The log then shows them only if the means add
-    up to the total.
-    means: (steps, rewards) of the rewards.
+    With these weights, the means of the rewards add up to the mean of the total. Without a total, or where no weights
+    or several fit, they are 1 each. The log then shows them only if the means add up to the total.
+    means: (steps, rewards) the means of the rewards.
     total: (steps,) the means of the total, or None.
     """
     ones = [1.0] * means.shape[1]

@@ -17,7 +17,10 @@ def frames_of(form: Form, names: Sequence[str], size: int | None = None) -> Iter
     """Yield these columns of all responses, in the order of the log, in frames of about `size` rows.
 
     The columns FILE and ROW, and EVENT in a log of events, come first and say where a response stands. A column that a
-    table does not have is null there. By default `size` is `tables.ROWS`.
+    table does not have is null there.
+    form: holds the tables of the log, and reads their responses.
+    names: the columns to read.
+    size: how many rows a frame has; by default `tables.ROWS`.
     """
     names = [FILE, ROW, *[EVENT] * ("_event" in form.batch), *names]
     size, waiting = size or of_files.ROWS, list[pl.DataFrame]()
@@ -33,6 +36,7 @@ def frames_of(form: Form, names: Sequence[str], size: int | None = None) -> Iter
 def value_of(name: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
     """Return an expression for the values of a column, which are null in a table that does not have it.
 
+    name: the column.
     schema: the columns of the table.
     """
     return pl.col(name) if name in schema else pl.lit(None).alias(name)
@@ -51,12 +55,15 @@ def rows_in(tables: Sequence[Table]) -> int:
 
 
 def _frames_of_tables(form: Form, names: Sequence[str], size: int) -> Iterator[pl.DataFrame]:
-    """Yield the responses of one table after the other, or of several at once, in frames of at most `size` rows. A
-    table whose rows hold several responses comes as one frame, however long.
+    """Yield the responses of one table after another, or of several at once, in frames of at most `size` rows.
 
+    A table whose rows hold several responses comes as one frame, however long.
     Small tables are read several at once, by one query plan, since planning takes longer than reading one. At most
-    `AT_ONCE` are. They are also so few that their responses would fit into `size` even if each held twice as many as
-    the tables that were read just before held on average.
+    `AT_ONCE` tables are read so. Their number also depends on how many responses the tables that were read just before
+    held on average. If each of the next ones held twice as many, they would still fit into `size`.
+    form: holds the tables of the log, and reads their responses.
+    names: the columns to read.
+    size: how many rows a frame may have.
     """
     number, usual = 0, size
     while number < len(form.tables):
@@ -70,11 +77,13 @@ def _frames_of_tables(form: Form, names: Sequence[str], size: int) -> Iterator[p
 
 
 def _alike(form: Form, first: int, most: int) -> range:
-    """Return the numbers of the tables that one query plan can read together, from the table of number `first` on:
-    Parquet files with the same columns.
+    """Return the numbers of the tables that one query plan can read together, from the table of number `first` on.
 
-    The table of number `first` stands alone if its rows are not those of a Parquet file, all of them and unchanged, or
-    if a row of the log may hold several responses.
+    They are Parquet files with the same columns. The first table stands alone in two cases. In the first, its rows are
+    not the rows of a Parquet file, all of them and unchanged. In the second, a row of the log may hold several
+    responses.
+    form: holds the tables of the log.
+    first: the number of the first table, from 0.
     most: how many tables there may be.
     """
     tables, stop = form.tables, first + 1
@@ -94,6 +103,7 @@ def _at_once(form: Form, numbers: range, names: Sequence[str], size: int) -> pl.
     form: holds the tables of the log, and makes responses of their rows.
     numbers: which of its tables to read, from 0.
     names: the columns to read.
+    size: the most responses that the result may have.
     """
     files = [str(form.tables[number].scanned) for number in numbers]
     row = pl.col(ROW).cast(pl.Int64)
@@ -109,20 +119,22 @@ def _at_once(form: Form, numbers: range, names: Sequence[str], size: int) -> pl.
 
 
 def _scan(files: Sequence[str], **options: str) -> pl.LazyFrame:
-    """Return a lazy frame of the rows of Parquet files with the same columns, one file after the other.
+    """Return a lazy frame of the rows of Parquet files with the same columns, one file after another.
 
+    files: the paths of the files.
     options: further arguments of `polars.scan_parquet`.
     """
     return pl.scan_parquet(files, glob=False, hive_partitioning=False, **options)  # type: ignore[arg-type]
 
 
 def _one_by_one(form: Form, numbers: range, names: Sequence[str], size: int) -> Iterator[pl.DataFrame]:
-    """Yield the responses of some tables of a log, one table at a time, in parts of at most `size` rows.
+    """Yield the responses of some tables of a log, one table at a time, in frames of at most `size` rows.
 
     A table whose rows hold several responses comes whole, because its responses are numbered from the first row on.
     form: holds the tables of the log, and reads their responses.
     numbers: which of its tables to read, from 0.
     names: the columns to read.
+    size: how many rows a frame may have.
     """
     for number in numbers:
         table, start, whole = form.tables[number], 0, False

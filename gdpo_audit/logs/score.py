@@ -42,16 +42,19 @@ def weights_of(
 ) -> Score | None:
     """Fit `score` as a weighted sum of the rewards; return the fit, or None where nothing can be fitted.
 
-    Nothing can be fitted where too few rows are complete, where no reward varies, where `score` does not, or where the
-    largest number of a column that varies is so small or so large that an audit refuses it (see `_RANGE`). The fit
-    holds weights only if the sum is exact and no other weights make it. They have as few digits as still make it, and
-    rewards that do not vary have none.
-    table: rows with these columns, and perhaps with the group of each row in GROUP_OF_ROW. With groups, a sum also
-        counts as exact if, inside each group, it gives `score` once it is multiplied by a positive factor and a
-        constant is added. Factor and constant may differ from group to group. The weights then have six digits.
+    Nothing can be fitted where too few rows are complete, where no reward varies, or where `score` does not vary. Nor
+    can it if the largest number of a column that varies is outside `_RANGE`, so that an audit refuses it.
+
+    The fit holds weights only if the sum is exact and no other weights make it. Weights have as few digits as still
+    make the total. Rewards that do not vary have none.
+
+    With groups, a sum also counts as exact if it makes the total inside each group, but for a positive factor and a
+    constant. Factor and constant may differ from group to group. The weights then have six digits.
+
+    table: rows with these columns, and perhaps with the group of each row in GROUP_OF_ROW.
     rewards: the columns of the rewards.
+    flags: rewards of true and false. If other rewards determine one of them, its weight is 0.
     score: the column of the total.
-    flags: rewards of true and false; one that the other rewards determine gets the weight 0.
 
     >>> table = pl.DataFrame({"score": [1.5, 0.0, 1.0, 0.5], "right": [1, 0, 1, 0], "format": [1, 0, 0, 1]})
     >>> weights_of(table, ["right", "format"]).weights
@@ -94,8 +97,10 @@ def weights_of(
 def _whole_rows(table: pl.DataFrame, rewards: Collection[str], score: str) -> pl.DataFrame:
     """Return the rows that hold the total and all rewards, as finite numbers; NaN is missing.
 
-    If the rows that hold them all are fewer than the rewards plus two, a missing reward counts as 0. Rows with infinite
-    numbers are counted here, and left out afterwards.
+    If these rows are fewer than the rewards plus two, a missing reward counts as 0. Rows with infinite numbers are
+    counted here, and left out afterwards.
+    table: the rows.
+    rewards: the columns of the rewards.
     score: the column of the total.
     """
     numbers = pl.col(score, *rewards)
@@ -107,19 +112,24 @@ def _whole_rows(table: pl.DataFrame, rewards: Collection[str], score: str) -> pl
 
 
 def _inside_groups(columns: pl.DataFrame, names: list[str], score: str) -> list[float] | None:
-    """Return weights with which the weighted sum of the rewards is the total in every group. Each group may add another
-    constant and multiply by another positive factor, as happens if every data source scales its scores by itself.
+    """Return weights with which the weighted sum of the rewards is the total in every group, but for a constant and a
+    factor.
 
-    None if there are no such weights, if the rows are too few to show them, or if the log has no groups.
-    columns: the rewards, the total `score` and the group of each row.
+    Each group may add another constant and multiply by another positive factor. This happens if every data source
+    scales its scores by itself. None if no weights fit, if the rows are too few to show them, or if the log has no
+    groups.
+    columns: the rewards, the total and the group of each row.
     names: the rewards, in the order of the weights.
+    score: the column of the total.
     """
     if GROUP_OF_ROW not in columns.columns:
         return None
     group = np.unique(columns[GROUP_OF_ROW].to_numpy(), return_inverse=True)[1]
 
     def centred(values: np.ndarray) -> np.ndarray:
-        """Return the values, one per row, minus the mean of the row's group in `group`."""
+        """Return the values, one per row, minus the mean of the row's group. `group` of the outer function tells the
+        groups.
+        """
         return values - (np.bincount(group, values) / np.bincount(group))[group]
 
     total, x = centred(columns[score].to_numpy()), np.stack([centred(columns[name].to_numpy()) for name in names], 1)
@@ -140,14 +150,14 @@ def _inside_groups(columns: pl.DataFrame, names: list[str], score: str) -> list[
 
 
 def _common_direction(x: np.ndarray, total: np.ndarray, group: np.ndarray) -> np.ndarray | None:
-    """Return (rewards,) weights with which the rewards make the total, up to a factor: the median over the first
-    groups, at most `_SHOWING`, each of which shows weights by itself.
+    """Return (rewards,) weights with which the rewards make the total, up to a factor; None if no group shows weights.
 
-    In each group the weights are scaled so that the largest size is 1. A group shows weights if it has at least two
-    more responses than there are rewards, and the rewards vary independently in it. None if no group does; a single
-    reward has the weight 1.
-    x: (responses, rewards) and total: (responses,), both minus the mean of their group.
-    group: (responses,).
+    They are the median over the first groups that show weights by themselves, at most `_SHOWING` of them. In each group
+    the weights are scaled so that the largest size is 1. A group shows weights if it has at least two more responses
+    than there are rewards, and the rewards vary independently in it. A single reward has the weight 1.
+    x: (responses, rewards) the rewards minus the mean of their group.
+    total: (responses,) the total minus the mean of its group.
+    group: (responses,) the number of the group.
     """
     if x.shape[1] == 1:
         return np.ones(1)
@@ -162,9 +172,9 @@ def _common_direction(x: np.ndarray, total: np.ndarray, group: np.ndarray) -> np
 
 
 def _fitted(x: np.ndarray, rest: np.ndarray, w: np.ndarray, names: list[str]) -> dict[str, float]:
-    """Return the weights with which the sum of the rewards comes nearest to the total, by reward, rounded to three
-    digits. A weight that may differ from 0 by chance alone is replaced by 0.
+    """Return the weights with which the sum of the rewards comes nearest to the total, by reward, with three digits.
 
+    A weight that may differ from 0 by chance alone is replaced by 0.
     x: (responses, rewards) the rewards.
     rest: (responses,) the total minus the weighted sum.
     w: (rewards,) the fitted weights, neither replaced nor rounded.
@@ -177,10 +187,10 @@ def _fitted(x: np.ndarray, rest: np.ndarray, w: np.ndarray, names: list[str]) ->
 
 
 def _independent(values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]]:
-    """Return two lists of names: the columns that are no linear combination of a constant and earlier columns, and the
-    others.
+    """Return two lists of names: the independent columns, and the dependent ones.
 
-    values: the values of each column, by name; their order is that of the columns.
+    A column is dependent if it is a linear combination of a constant and earlier columns.
+    values: the values of each column, by name; their order is the order of the columns.
     """
     independent: list[str] = []
     dependent: list[str] = []
@@ -201,7 +211,7 @@ def _independent(values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]
 
 
 def _error(x: np.ndarray, score: np.ndarray, w: np.ndarray) -> float:
-    """Return how far the weighted sum plus a constant is from the total at most.
+    """Return the largest distance of the total from the weighted sum plus a constant.
 
     The constant is the one that makes this distance as small as possible.
     x: (responses, rewards) the rewards.
@@ -214,8 +224,10 @@ def _error(x: np.ndarray, score: np.ndarray, w: np.ndarray) -> float:
 def sum_of_others(table: pl.DataFrame, names: Sequence[str]) -> str | None:
     """Return the name of the column that is a sum of all the others with positive weights, and a constant.
 
-    None if there is none, if several may be it, if a column does not vary, or if there are fewer than three columns or
-    fewer than `ROWS` rows of finite numbers.
+    None if there is none, or if several may be it. None also if a column does not vary, if there are fewer than three
+    columns, or if fewer than `ROWS` rows hold finite numbers alone.
+    table: the rows.
+    names: the columns.
     """
     values = table.select(names).to_numpy() if len(names) > 2 else np.empty((0, 0))
     values = values[np.isfinite(values).all(1)]

@@ -4,66 +4,23 @@ Objects become columns, lists become rows, and the steps in the names of folders
 none of this stays as it is.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
-from typing import TypeAlias
 
 import polars as pl
 
 from gdpo_audit.logs import episodes, lists, objects
 from gdpo_audit.logs.choosing import step_in
 from gdpo_audit.logs.columns import SAMPLE, ReadOptions, first_values, is_numeric_text, union_schema
-from gdpo_audit.logs.form import Form
 from gdpo_audit.logs.forms import TOKENS, framework_of
-from gdpo_audit.logs.roles import ADVANTAGES, GROUPS, LENGTHS, NOT_REWARDS, STEPS, role
+from gdpo_audit.logs.roles import GROUPS, STEPS, role
+from gdpo_audit.logs.shape import RESERVED, Shape, changed
 from gdpo_audit.logs.tables import Schema, Table, is_number_type
 from gdpo_core._words import count
 
-RESERVED = {*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS}  # names that mean something else than a reward
 PROMPTS = ("prompt", "prompts", "input", "question")
 FUNCTIONS = range(2, 17)  # the numbers of rewards that a list per answer may hold
-
-# A change of rows, which takes a table, its rows, its number, and whether the rows have their long texts. It returns
-# the new rows.
-Change: TypeAlias = Callable[[Table, pl.LazyFrame, int, bool], pl.LazyFrame]
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The tables of a log in their new shape, and what the form that reads them has to know of the change.
-
-    options: the caller's options; if a reward is named that became other columns, these are named in its place.
-    framework: the framework whose form reads the tables.
-    several: whether a row of the files holds several answers.
-    lines: whether the lines of the files are the groups.
-    texts: columns of numbers that were written as text in lists beside the rewards, so that they are not rewards.
-    left_out: in words, the rows that were left out.
-    method: the trainer's method, where it is known and none is logged.
-    """
-
-    tables: Sequence[Table]
-    options: ReadOptions
-    framework: str
-    several: bool = False
-    lines: bool = False
-    texts: frozenset[str] = frozenset()
-    left_out: tuple[str, ...] = ()
-    method: str | None = None
-
-    def applied_to(self, form: Form) -> Form:
-        """Return a form of these tables, completed by what the shape tells: the method, if the form names none; whether
-        rows hold several answers; which columns are no rewards; and whether a line of the file is a group.
-        """
-        form = replace(form, method=form.method or self.method)
-        if not self.several:
-            return form
-        logged = form.logged or tuple(n for n in union_schema(form.tables) if n != lists.LINE)
-        form = replace(form, several=True, logged=logged, not_rewards=form.not_rewards | {lists.LINE, *self.texts})
-        if not self.lines or self.options.group or self.options.group_size:
-            return form
-        return replace(form, key=lists.LINE, keyed_by=lists.KEYED_BY, keyed_by_text=False)
 
 
 def shape_of(tables: Sequence[Table], known: str | None, options: ReadOptions, where: str) -> Shape:
@@ -72,11 +29,13 @@ def shape_of(tables: Sequence[Table], known: str | None, options: ReadOptions, w
 
     Where the log has any, objects become columns, lists become rows, and episodes become answers. A log whose form
     reads it as it is comes back unchanged.
+    tables: the tables of the log.
     known: the framework, if the caller named it.
+    options: the caller's options.
     where: the name of the log.
 
-    Raises InputError if `known` is None and the tables are not all of one framework, and for lists and texts that
-    cannot become rows and columns, such as lists of different lengths in a row.
+    Raises InputError if `known` is None and the tables are not all of one framework. Raises it, too, for lists and
+    texts that cannot become rows and columns, such as lists of different lengths in a row.
     """
     framework = known or framework_of(tables, where)
     shape = Shape(tables, options, framework)
@@ -97,8 +56,8 @@ def shape_of(tables: Sequence[Table], known: str | None, options: ReadOptions, w
 def _takes_a_shape(framework: str, schema: Schema, known: str | None) -> bool:
     """Return whether tables may have to be reshaped, as where objects become columns, before they can be read.
 
-    Tables of "generic" and "trl" always may. Those of ms_swift and nemo_rl may if the caller did not name the framework
-    and the columns are not those that the framework itself logs. Tables of other frameworks never have to.
+    Tables of "generic" and "trl" always may. Tables of ms_swift and nemo_rl may if the caller did not name the
+    framework and the columns differ from what the framework itself logs. Tables of other frameworks never have to.
     framework: the framework whose way of logging the tables have.
     schema: the columns of all tables.
     known: the framework that the caller named, None if the caller named none.
@@ -111,34 +70,6 @@ def _takes_a_shape(framework: str, schema: Schema, known: str | None) -> bool:
     return framework in ("generic", "trl")
 
 
-def _changed(tables: Sequence[Table], change: Change) -> list[Table]:
-    """Return the tables with their rows changed by the function `change`.
-
-    A table is first read without its long texts, and its function `again` reads its rows a second time, with them. Both
-    the rows of the first reading and those that `again` reads are changed.
-
-    change: takes a table, its rows, the number of the table (from 0), and whether the rows hold the long texts; returns
-        the changed rows.
-    """
-
-    def again(table: Table, number: int) -> pl.LazyFrame:
-        """Return the rows of a table, read anew with their long texts and changed by `change` of the outer function.
-
-        number: which of the tables it is, from 0.
-        """
-        return change(table, table.again(), number, True)
-
-    return [
-        replace(
-            table,
-            frame=change(table, table.frame, number, False),
-            again=partial(again, table, number),
-            scanned=None,
-        )
-        for number, table in enumerate(tables)
-    ]
-
-
 # --- objects and lists -----------------------------------------------------------------------------------------------
 
 
@@ -148,6 +79,7 @@ def _with_columns_and_rows(shape: Shape, schema: Schema) -> Shape:
     An object of rewards becomes a column for each of its members. Lists with a value per answer become rows, except in
     a log of TRL. A list with a value per reward function becomes a column for each function. Nothing changes if the
     caller names rewards and all of them are columns of numbers.
+    shape: the tables and the options.
     schema: the columns of all tables.
     """
     named = shape.options.rewards or ()
@@ -161,7 +93,7 @@ def _with_columns_and_rows(shape: Shape, schema: Schema) -> Shape:
 def _with_texts_read(shape: Shape) -> Shape:
     """Return the shape with columns of objects in place of columns of text that are named like rewards.
 
-    Such a column of text is replaced if its texts spell objects, as '{"correct": 1}' does.
+    A column of text is replaced if its texts spell objects, as '{"correct": 1}' does.
     """
     texts = [objects.texts_of_objects(table) for table in shape.tables]
     if not any(texts):
@@ -171,14 +103,15 @@ def _with_texts_read(shape: Shape) -> Shape:
     def read(table: Table, frame: pl.LazyFrame, number: int, with_texts: bool) -> pl.LazyFrame:
         """Return the rows of a table with the objects in place of the texts that spell them.
 
+        `columns` of the outer function holds the columns of objects of each table.
+        table: not used.
         frame: the rows.
-        number: which table of the shape it is, from 0; `columns` of the outer function holds the expressions for its
-            objects.
-        table, with_texts: not used.
+        number: which table of the shape it is, from 0.
+        with_texts: not used.
         """
         return frame.with_columns(columns[number])
 
-    return replace(shape, tables=_changed(shape.tables, read))
+    return replace(shape, tables=changed(shape.tables, read))
 
 
 def _with_rollouts_apart(shape: Shape) -> Shape:
@@ -194,12 +127,14 @@ def _with_rollouts_apart(shape: Shape) -> Shape:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table with several lists in place of each list of rollouts: one for each member that a
-        rollout has, such as its reward, with a value per rollout.
+        """Return the rows of a table with several lists in place of each list of rollouts.
 
+        There is one list for each member that a rollout has, such as its reward, with a value per rollout. `members` of
+        the outer function holds, for each column of rollouts, the names of the members that become columns.
+        table: not used.
         frame: the rows.
-        table, number, texts: not used. `members` of the outer function holds, for each column of rollouts, the names of
-            the members that become columns.
+        number: not used.
+        texts: not used.
         """
         there = [name for name in members if isinstance(frame.collect_schema().get(name), pl.List)]
         each = [
@@ -209,14 +144,14 @@ def _with_rollouts_apart(shape: Shape) -> Shape:
         ]
         return frame.with_columns(each).drop(there)
 
-    return replace(shape, tables=_changed(shape.tables, change))
+    return replace(shape, tables=changed(shape.tables, change))
 
 
 def _unnested(shape: Shape) -> Shape:
     """Return the shape with each object that holds rewards replaced by columns for its members.
 
-    The rewards that the caller named are renamed to these columns, and an object among them to the columns of all its
-    numbers.
+    Rewards that the caller named get the names of these columns. If the caller named an object as a reward, the columns
+    of all its numbers take its place.
     """
     schema, named = union_schema(shape.tables), shape.options.rewards or ()
     holders = objects.objects_in(schema, named, _alone(schema))
@@ -225,14 +160,17 @@ def _unnested(shape: Shape) -> Shape:
     members = objects.without_copies(shape.tables, objects.members_of(holders, schema, RESERVED))
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table with a column for each of `members` of `_unnested`, in place of the objects that
-        hold them.
+        """Return the rows of a table with columns in place of the objects that hold rewards.
 
-        Only `frame`, the rows, is needed here.
+        There is a column for each member in `members` of the outer function.
+        table: not used.
+        frame: the rows of the table.
+        number: not used.
+        texts: not used.
         """
         return objects.unnested(frame, members)
 
-    tables = _changed(shape.tables, change)
+    tables = changed(shape.tables, change)
     options = replace(shape.options, rewards=_renamed(named, members, union_schema(tables)) or None)
     return replace(shape, tables=tables, options=options)
 
@@ -240,8 +178,9 @@ def _unnested(shape: Shape) -> Shape:
 def _renamed(named: Sequence[str], members: Sequence[objects.Member], schema: Schema) -> tuple[str, ...]:
     """Return the names of the columns that hold the rewards which the caller names.
 
-    A name in `named` may be that of a column. If it is that of an object, it stands for the columns of all numbers in
-    the object. It may also be that of one member of an object. Any other name is returned as it is.
+    The name of a column stands for this column. The name of an object stands for the columns of all numbers in the
+    object. The name of a member of an object stands for the column of this member. Any other name is returned as it is.
+    named: the rewards that the caller names.
     members: the members of objects that became columns.
     schema: the columns that there are now.
     """
@@ -268,9 +207,10 @@ def _exploded(shape: Shape) -> Shape:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return a row per answer in place of each row of a table. `answer_lists` of the outer function says which
-        columns hold lists with a value per answer.
+        """Return a row per answer in place of each row of a table.
 
+        `answer_lists` of the outer function says which columns hold lists with a value per answer.
+        table: the table.
         frame: the rows of the table.
         number: its number in the log, from 0.
         texts: whether long texts are kept.
@@ -278,7 +218,7 @@ def _exploded(shape: Shape) -> Shape:
         return lists.exploded(table, frame, answer_lists, number, texts)
 
     lines = lists.lines_are_groups(tables, answer_lists, step, ids, prompts)
-    tables = _changed(tables, change)
+    tables = changed(tables, change)
     texts = [n for n in answer_lists.names if schema[n] == pl.List(pl.String) and not objects.is_called_reward(n)]
     numbers = [n for n in texts if any(_are_numbers(table, n) for table in tables[:1] if n in table.schema)]
     of_texts = frozenset(name.lower() for name in numbers)
@@ -286,7 +226,11 @@ def _exploded(shape: Shape) -> Shape:
 
 
 def _are_numbers(table: Table, name: str) -> bool:
-    """Return whether the first values of a column of texts all spell numbers; True if the column has no values."""
+    """Return whether the first values of a column of texts all spell numbers; True if the column has no values.
+
+    table: the table.
+    name: the column.
+    """
     return all(map(is_numeric_text, first_values(table, [name], SAMPLE)[name]))
 
 
@@ -295,15 +239,15 @@ def _with_lists(table: Table) -> Table:
     arrays = [name for name, kind in table.schema.items() if isinstance(kind, pl.Array) and len(kind.shape) == 1]
     if not arrays:
         return table
-    return _changed([table], lambda _, frame, number, texts: frame.with_columns(pl.col(arrays).arr.to_list()))[0]
+    return changed([table], lambda _, frame, number, texts: frame.with_columns(pl.col(arrays).arr.to_list()))[0]
 
 
 def _with_functions(shape: Shape) -> Shape:
     """Return the shape with each list of rewards in a column per reward function: `rewards[0]`, `rewards[1]` and so on.
 
-    This is done only if each row is one answer. A column of lists counts if its name is one of rewards, if the lists
-    hold numbers, and if all of them have the same length, a number in `FUNCTIONS`. If the caller names such a list as a
-    reward, the name stands for all of its columns.
+    This is done only if each row is one answer. A column of lists has to be named like rewards and to hold numbers. All
+    of its lists must have the same length, a number in `FUNCTIONS`. If the caller names such a list as a reward, the
+    name stands for all of its columns.
     """
     schema = union_schema(shape.tables)
     sizes: dict[str, int] = {}
@@ -318,10 +262,13 @@ def _with_functions(shape: Shape) -> Shape:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table with a column per item of the lists in `sizes`, in place of these lists.
+        """Return the rows of a table with a column per item of the lists of rewards, in place of these lists.
 
-        `sizes` of `_with_functions` is the length of the lists in each of these columns. Of the arguments only `frame`,
-        the rows, is needed here.
+        `sizes` of the outer function holds the length of the lists, by column.
+        table: not used.
+        frame: the rows of the table.
+        number: not used.
+        texts: not used.
         """
         there = [name for name in sizes if isinstance(frame.collect_schema().get(name), pl.List)]
         each = [pl.col(n).list.get(k, null_on_oob=True).alias(f"{n}[{k}]") for n in there for k in range(sizes[n])]
@@ -331,7 +278,7 @@ def _with_functions(shape: Shape) -> Shape:
     if options.rewards:
         columns = [[f"{n}[{k}]" for k in range(sizes[n])] if n in sizes else [n] for n in options.rewards]
         options = replace(options, rewards=tuple(chain(*columns)))
-    return replace(shape, tables=_changed(shape.tables, change), options=options)
+    return replace(shape, tables=changed(shape.tables, change), options=options)
 
 
 def _alone(schema: Schema) -> bool:
@@ -349,25 +296,31 @@ def _alone(schema: Schema) -> bool:
 
 
 def _of_episodes(shape: Shape, trainer: str) -> Shape:
-    """Return the shape with a row per trajectory of the episodes that a trainer, tinker or rllm, logs.
+    """Return the shape with a row per trajectory of the episodes that a trainer logs.
 
     Two more things are done for tinker. Its method is set to GRPO without std, which is what it computes. And a column
     `final_reward` that is 0 or null in every row is left out.
+    shape: the tables and the options.
+    trainer: tinker or rllm.
     """
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return a row per trajectory in place of `frame`, the rows of a table as `trainer` logs its episodes.
+        """Return a row per trajectory in place of the rows of a table, which are episodes or trajectories.
 
-        The table, its number and `texts`, which says whether the rows hold their long texts, play no part.
+        `trainer` of the outer function says who logged them.
+        table: not used.
+        frame: the rows of the table.
+        number: not used.
+        texts: not used.
         """
         return episodes.of_tinker(frame, RESERVED) if trainer == "tinker" else episodes.of_rllm(frame)
 
-    tables = _changed(shape.tables, change)
+    tables = changed(shape.tables, change)
     if trainer == "rllm":
         return replace(shape, tables=tables, several=True)
     empty = episodes.never_differ(tables, ["final_reward"])
     if empty:
-        tables = _changed(tables, lambda _, frame, number, texts: frame.drop(empty, strict=False))
+        tables = changed(tables, lambda _, frame, number, texts: frame.drop(empty, strict=False))
     return replace(shape, tables=tables, method=episodes.CENTRED)
 
 
@@ -379,30 +332,38 @@ def _with_steps(shape: Shape) -> Shape:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table with a column `step`: the step that the table's folder tells, from `steps` of
-        `_with_steps`.
+        """Return the rows of a table with a column `step`, which holds the step that the table's folder tells.
 
-        number: which of the log's tables it is, from 0. `table` and `texts` are not needed here.
+        `steps` of the outer function holds the step of each table.
+        table: not used.
+        frame: the rows of the table.
+        number: which of the log's tables it is, from 0.
+        texts: not used.
         """
         return frame.with_columns(step=pl.lit(steps[number], pl.Int64))
 
-    return replace(shape, tables=_changed(shape.tables, change))
+    return replace(shape, tables=changed(shape.tables, change))
 
 
 def _without_copies(shape: Shape) -> Shape:
-    """Return the shape without each row that repeats a row of an earlier table: its id and all else are the same. The
-    first of such rows stays.
+    """Return the shape without each row that repeats a row of an earlier table: its id and all else are the same.
+
+    The first of the equal rows stays.
     """
     again = episodes.copies(shape.tables)
     if not again:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table without those that `again` of `_without_copies` names as copies of earlier rows.
+        """Return the rows of a table without the rows that are copies of earlier ones.
 
-        number: which of the log's tables it is, from 0. `table` and `texts` are not needed here.
+        `again` of the outer function holds the numbers of these rows, by the number of the table.
+        table: not used.
+        frame: the rows of the table.
+        number: which of the log's tables it is, from 0.
+        texts: not used.
         """
         return episodes.without_rows(frame, again[number]) if number in again else frame
 
     words = f"{count(sum(map(len, again.values())), 'row')} that another file holds too"
-    return replace(shape, tables=_changed(shape.tables, change), left_out=(*shape.left_out, words))
+    return replace(shape, tables=changed(shape.tables, change), left_out=(*shape.left_out, words))

@@ -29,7 +29,8 @@ def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Seque
     """Return the group size of a log whose groups are blocks of one size; None if nothing shows it.
 
     sizes: the number of rows of each batch.
-    advantages: the logged advantages of the first batches; those that do not sum to 0 over their batch show nothing.
+    advantages: the logged advantages of the first batches. Advantages that do not sum to 0 over their batch show
+        nothing.
     prompts: the prompt id of each row of the first batches, which changes only where a group ends.
 
     >>> infer([8] * 4, [np.array([3.0, -1.0, -2.0, 0.0, 7.0, -5.0, -2.0, 0.0])] * 4, [])
@@ -54,12 +55,13 @@ def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Seque
 def stretches(
     sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Sequence[np.ndarray]
 ) -> list[tuple[int, int]]:
-    """Return the stretches of batches with one group size, each as a pair of its first batch and its group size. The
-    list is empty unless the log shows for sure that the group size changes.
+    """Return the stretches of batches with one group size, each as a pair of its first batch and its group size.
 
+    The list is empty if the log does not show for sure that the group size changes. Prompts show the group sizes, or,
+    if there are none, advantages do.
     sizes: the number of rows of each batch.
-    advantages, prompts: the logged advantages and the prompt ids of the rows of the first batches, an array per batch.
-        Prompts show the group sizes, or, if there are none, advantages do.
+    advantages: the logged advantages of the rows of the first batches, an array per batch.
+    prompts: the prompt ids of the rows of the first batches, an array per batch.
 
     >>> stretches([4] * 8, [], [np.repeat([n], 4) for n in range(4)] + [np.repeat([n, 2 * n], 2) for n in range(4, 8)])
     [(0, 4), (4, 2)]
@@ -90,8 +92,10 @@ def _chance_of_prompts(size: int, smaller: int, batches: Sequence[np.ndarray], p
 
     They look so where groups that follow each other happen to have the same prompt. The bound is 0 if the sizes are
     equal. It is 1 if they differ and two groups share a prompt with a chance of `FEW_PROMPTS` or more.
-    batches: arrays with the prompt of each row; those that look like groups of `size` count.
-    prompts: such an array for each of the first batches of the log.
+    size: the size that the groups seem to have.
+    smaller: the size that they may have in truth.
+    batches: arrays with the prompt of each row. Batches that look like groups of `size` count.
+    prompts: an array with the prompt of each row, for each of the first batches of the log.
     """
     starts = Counter(int(x) for ids in prompts for x in ids[np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))])
     alike = sum((times / starts.total()) ** 2 for times in starts.values())
@@ -105,9 +109,9 @@ def _chance_of_prompts(size: int, smaller: int, batches: Sequence[np.ndarray], p
 def runs_of(size_of_batch: Sequence[int | None]) -> list[tuple[int, int]]:
     """Return the stretches of batches that have one group size: of each its first batch and that size.
 
-    size_of_batch: the group size in each batch, or None if it is not known; such a batch ends no stretch. Stretches of
-        fewer than `LEAST` batches of known size are left out. If the stretches before and after one that is left out
-        have the same size, they become one. The first stretch begins with batch 0.
+    Stretches of fewer than `LEAST` batches of known size are left out. If the stretches before and after one that is
+    left out have the same size, they become one. The first stretch begins with batch 0.
+    size_of_batch: the group size in each batch, or None if it is not known; such a batch ends no stretch.
     """
     known = [(batch, size) for batch, size in enumerate(size_of_batch) if size is not None]
     runs: list[list[tuple[int, int]]] = []
@@ -128,7 +132,7 @@ def _sizes_by_advantages(sizes: Sequence[int], advantages: Sequence[np.ndarray])
     """Return the group size of each of the first batches, as far as their advantages show it; None for other batches.
 
     They show it where the advantages of each group add up to 0. A size smaller than the usual one counts only if it
-    holds for at least `LEAST` batches one after the other, which chance would hardly make; batches in between are
+    holds for at least `LEAST` batches one after the other. Chance would hardly make so many. Batches in between are
     passed over if all their advantages are 0, or if one is not finite.
     sizes: the number of rows of each batch.
     advantages: the logged advantages of each of the first batches.
@@ -172,8 +176,8 @@ def _from_prompts(prompts: Sequence[np.ndarray]) -> int | None:
 def _whole(ids: np.ndarray) -> int | None:
     """Return the largest number that divides the length of every stretch of equal prompts in a batch; None if it is 1.
 
-    If there are at least two stretches before the last, all of one length, and the last is shorter, it counts as cut
-    off and is left out.
+    The last stretch may be cut off, and is then left out. It counts as cut off if it is shorter than the others, and if
+    these are at least two, all of one length.
     ids: the prompt id of each row.
     """
     ends = np.flatnonzero(ids[1:] != ids[:-1]) + 1
@@ -193,6 +197,7 @@ def _sums_to_zero(values: np.ndarray, size: int) -> bool:
 def _fits(size: int, live: Sequence[np.ndarray]) -> bool:
     """Return whether blocks of this size sum to 0 in nearly all batches that the size divides.
 
+    size: the number of advantages in a block.
     live: the advantages of the batches in which not all are 0.
     """
     whole = [a for a in live if len(a) % size == 0]
@@ -203,6 +208,8 @@ def _chance(size: int, larger: int, live: Sequence[np.ndarray], enough: float = 
     """Return the chance that all blocks of `size` advantages sum to 0 although the groups are blocks of `larger`.
 
     The advantages of each group are shuffled to estimate this.
+    size: the number of advantages in a block.
+    larger: the size of the groups.
     live: the advantages of the batches, an array each.
     enough: once the estimate is below this, it may end.
     """

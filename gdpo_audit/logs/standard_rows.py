@@ -15,15 +15,14 @@ from gdpo_core._words import clip
 def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -> pl.DataFrame:
     """Return a log's rows with columns whose names are the same for every log.
 
-    There are always `_file` and step, which is the number of the file, from 1, if `columns` names no step. The others
-    are there if `columns` names what they hold: advantage and length; each reward under the name that `reward_column`
-    gives; `_masked`, whether a mask leaves the row out; and `_by`, the values of the column `by` as texts. Three are
-    hashes of columns: `_key` of the one that identifies the group, `_prompt_key` of the one that identifies the prompt,
-    and `_once` of the one that marks copies. If there are rewards, `_place` says where in the log each row stands. In a
-    log of events, `_event` is the number of the event.
-
+    There are always `_file` and step. If `columns` names no step, step is the number of the file, from 1. If there are
+    rewards, `_place` says where in the log each row stands. In a log of events, `_event` is the number of the event.
+    All other columns are there only if `columns` names what they hold. These are advantage and length, and each reward
+    under the name that `reward_column` gives. `_masked` says whether a mask leaves the row out, and `_by` holds the
+    values of the column `by` as texts. Three more are hashes: `_key` of the column that identifies the group,
+    `_prompt_key` of the column that identifies the prompt, and `_once` of the column that marks copies.
     frame: responses, numbered in FILE and ROW.
-    columns: what its columns hold.
+    columns: which columns of the frame hold what.
     files: the names of the files.
 
     Raises InputError that names the file, the column and the first value that does not fit.
@@ -72,14 +71,24 @@ def _first(flags: pl.Series) -> int | None:
 
 
 def _at(frame: pl.DataFrame, row: int, files: Sequence[str], step: int | None = None) -> str:
-    """Return words for where row number `row` of a frame stands: its file, its number there, and its step if given."""
+    """Return words for where a row of a frame stands: its file, its number there, and its step if it is given.
+
+    frame: responses, numbered in FILE and ROW.
+    row: the number of the row in the frame, from 0.
+    files: the names of the files.
+    step: the step of the row.
+    """
     return location(files[frame[FILE][row]], row=frame[ROW][row], step=step)
 
 
 def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[str]) -> None:
     """Raise InputError if the column `name` does not hold numbers; do nothing if it is missing or has no values.
 
-    The error shows the first text that spells no number. In a column without such a text, it shows the first value.
+    The error shows the first text that spells no number. If all texts spell numbers, or if the values are no texts, it
+    shows the first value.
+    frame: the rows.
+    name: the column.
+    files: the names of the files, for the error.
     """
     kind = frame.schema.get(name, pl.Null())
     if is_number_type(kind) or kind == pl.Null:
@@ -102,8 +111,13 @@ def _holds_lists(kind: pl.DataType | None) -> bool:
 def _per_response(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.DataFrame:
     """Return the frame with numbers in the column `name` in the place of lists, which hold one number and padding.
 
-    Padding is 0, NaN or missing. A list becomes its only other number, which it may hold several times; a list of zeros
-    becomes 0, an empty one null. Raises InputError for a list that holds different numbers beside its padding.
+    Padding is 0, NaN or missing. A list becomes its only other number, which it may hold several times. A list of zeros
+    becomes 0, an empty one null.
+    frame: the rows.
+    name: the column of lists.
+    files: the names of the files, for errors.
+
+    Raises InputError for a list that holds different numbers beside its padding.
     """
     lists = frame[name].cast(pl.List(pl.Float64), strict=False)
     filled = lists.list.eval(pl.element().filter((pl.element() != 0) & pl.element().is_not_nan()))
@@ -116,7 +130,11 @@ def _per_response(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Da
 
 
 def _float(frame: pl.DataFrame, name: str) -> pl.Expr:
-    """Return an expression for a column as Float64, NaN where a value, or the whole column, is missing."""
+    """Return an expression for a column as Float64, NaN where a value, or the whole column, is missing.
+
+    frame: the rows.
+    name: the column.
+    """
     if name not in frame.columns:
         return pl.lit(float("nan"))
     return pl.col(name).cast(pl.Float64).fill_null(float("nan"))
@@ -125,6 +143,7 @@ def _float(frame: pl.DataFrame, name: str) -> pl.Expr:
 def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Expr:
     """Return an expression for the steps as whole numbers; without a column of steps, the number of the file from 1.
 
+    frame: the rows.
     name: the column of steps, if there is one.
     files: the names of the files, for errors.
 
@@ -148,6 +167,10 @@ def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Ex
 def _key(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
     """Return an expression for a number that is equal for rows of one group: the hash of the column that names groups.
 
+    frame: the rows.
+    name: the column that names groups.
+    files: the names of the files, for errors.
+
     Raises InputError for a missing value, or if the column is missing.
     """
     missing = frame[name].is_null() if name in frame.columns else pl.repeat(True, len(frame), eager=True)
@@ -161,6 +184,8 @@ def hash_column(frame: pl.DataFrame, name: str) -> pl.Expr:
     """Return an expression for the hash of each value of a column, a number that is the same for equal values.
 
     Nested values, such as a chat, are hashed as JSON, because old versions of polars cannot hash a chat otherwise.
+    frame: the rows.
+    name: the column.
     """
     return as_text(name, frame.schema.get(name, pl.Null())).hash()
 
@@ -168,6 +193,7 @@ def hash_column(frame: pl.DataFrame, name: str) -> pl.Expr:
 def as_text(name: str, kind: pl.DataType) -> pl.Expr:
     """Return an expression for the values of a column as texts, nested ones as JSON.
 
+    name: the column.
     kind: the type of the column.
     """
     return pl.struct(name).struct.json_encode() if kind.is_nested() else pl.col(name).cast(pl.String)
@@ -175,6 +201,10 @@ def as_text(name: str, kind: pl.DataType) -> pl.Expr:
 
 def _value(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
     """Return an expression for the values of a column as texts, whole numbers without decimals; null if missing or NaN.
+
+    frame: the rows.
+    name: the column.
+    files: the names of the files, for errors.
 
     Raises InputError for a column of lists, objects or bytes.
     """
@@ -204,6 +234,7 @@ def is_ordered(frames: Iterator[pl.DataFrame]) -> bool:
 def batches(frames: Iterable[pl.DataFrame], by: Sequence[str]) -> Iterator[pl.DataFrame]:
     """Yield the rows in frames of about `ROWS` that split no batch, with a column `batch` that numbers the batches.
 
+    frames: standard rows in the order of the log.
     by: the columns at whose changes a batch ends.
     """
     number = 0

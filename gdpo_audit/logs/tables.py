@@ -3,7 +3,6 @@
 Whatever the format of its file was, a table has columns with types, nested types among them.
 """
 
-import csv
 import io
 import json
 import re
@@ -17,9 +16,9 @@ from typing import NoReturn, TypeAlias
 
 import polars as pl
 
-from gdpo_audit.logs import torch_files
+from gdpo_audit.logs import csv_files, torch_files
 from gdpo_audit.logs.files import LogFile, format_of
-from gdpo_audit.logs.json_values import document, expect_names, is_number, records, table_of
+from gdpo_audit.logs.json_values import BOM, document, expect_names, is_number, records
 from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_audit.logs.trackers import trackio, wandb
 from gdpo_core._errors import reason
@@ -32,16 +31,11 @@ BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, Valu
 # the columns, which is our fault.
 DAMAGED = (pl.exceptions.ComputeError, pl.exceptions.NoDataError, pl.exceptions.PanicException, OSError)
 ROWS = 250_000  # the rows that are read at a time, about
-RECORDS = 10_000  # the records of a CSV that Python holds at a time
 HEAD = 100  # the lines of JSON that Python reads too, to see whether polars took numbers for text
-MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]  # values that are missing, in CSV
 # The names of long texts, of which a reader needs no more than their length.
 UNREAD = ("completion", "completions", "response", "output", "messages")
-SEPARATORS = (",", ";", "\t", "|")
-_NUMPY = r"^\s*np\.(?:\w+\(([^()]*)\)|(True|False)_)\s*$"  # a scalar as numpy 2 prints it
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # JSON can hold half a character, and polars cannot
 _EPISODE = {"episode_id", "trajectories"}  # the members of an object that is a whole file of rLLM
-_BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -119,13 +113,15 @@ class Table:
 
 
 def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool = False) -> list[Table]:
-    """Return the tables in a file; only a database of trackio may have several. Raises InputError if the file cannot be
-    read.
+    """Return the tables in a file; only a database of trackio may have several.
 
-    broken: a dict to which the number of lines that are not JSON objects is added, by the name of the file; such lines
+    file: the file.
+    broken: a dict to which the number of lines that are not JSON objects is added, by the name of the file. These lines
         are left out. If it is None, they raise InputError.
     texts: whether the texts of columns named in UNREAD are kept. If not, each is replaced by its number of characters,
-        written as a text such as "1234"; a Parquet file keeps its texts in either case.
+        written as a text such as "1234". A Parquet file keeps its texts in either case.
+
+    Raises InputError if the file cannot be read.
     """
     kind, odd = format_of(file), {*file.odd}
     if file.run is not None and kind != "trackio":
@@ -143,10 +139,13 @@ def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool =
     elif kind == "jsonl":
         named = [(file.name, _json_lines(file, broken, odd, texts))]
     else:
-        named = [(file.name, _json(file, odd) if kind == "json" else _csv(file, kind, odd))]
+        named = [(file.name, _json(file, odd) if kind == "json" else csv_files.table(file, kind, odd))]
 
     def again(number: int) -> pl.LazyFrame:
-        """Return the rows of the table with this number in the file, read anew with their long texts."""
+        """Return the rows of a table, read anew with their long texts.
+
+        number: which table of `file` of the outer function it is, from 0.
+        """
         return tables_of(file, broken, texts=True)[number].frame
 
     frames = [frame if kind == "jsonl" else _read(frame.lazy(), texts) for _, frame in named]
@@ -179,8 +178,9 @@ def _checked(table: Table) -> Table:
 def _read(table: pl.LazyFrame, texts: bool) -> pl.DataFrame:
     """Collect a lazy table and return its rows.
 
-    texts: whether the texts of columns named in UNREAD are kept; otherwise the number of their characters, as text,
-        takes their place.
+    table: the lazy table.
+    texts: whether the texts of columns named in UNREAD are kept. If not, the number of their characters, as text, takes
+        their place.
     """
     long = (name for name, kind in table.collect_schema().items() if is_unread(name, kind))
     sizes = [pl.col(name).str.len_chars().cast(pl.String) for name in long]
@@ -190,7 +190,8 @@ def _read(table: pl.LazyFrame, texts: bool) -> pl.DataFrame:
 def is_unread(name: str, kind: object, table_kind: str = "") -> bool:
     """Return whether a column holds long texts (it is named in UNREAD), in whose place their lengths may be read.
 
-    name, kind: its name and type.
+    name: the name of the column.
+    kind: its type.
     table_kind: the `kind` of its table, of which "parquet" and "table" keep all texts.
     """
     return name.lower() in UNREAD and kind == pl.String and table_kind not in ("parquet", "table")
@@ -213,131 +214,22 @@ def _scan(file: LogFile) -> pl.LazyFrame:
     return pl.scan_parquet(file.plain_path or io.BytesIO(file.content()), glob=False)
 
 
-# --- CSV and TSV -----------------------------------------------------------------------------------------------------
-
-
-def _csv(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
-    """Return a CSV or TSV as a table; a column is numbers or booleans if all of its values are, and texts otherwise.
-
-    A column without any value has the type Null.
-    kind: csv or tsv.
-
-    Raises InputError for broken text or records.
-    odd: a set to which the columns are added that are read as text although most of their values are numbers.
-    """
-    content = file.content().removeprefix(_BOM)
-    first = location(file.name, line=1)
-    if b"\0" in content[: 1 << 16]:
-        refuse(first, kind.upper(), "bytes that are no text")
-    refuse_unless(b"\n" in content or b"\r" not in content, first, r"lines that end in \n or \r\n", r"\r alone")
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        refuse(location(file.name, line=line), "UTF-8 text", "other bytes")
-    separator = _separator(text, kind)
-    del text
-    records = _records(file, kind, content, separator)
-    names = next(records, [])
-    frames = [pl.DataFrame(schema=dict.fromkeys(names, pl.String))]
-    while some := list(islice(records, RECORDS)):
-        frames.append(
-            table_of(pl.Series(name, values) for name, values in zip(names, zip(*some, strict=True), strict=True))
-        )
-    frame = pl.concat(frames)
-    if b"np." in content:
-        frame = frame.with_columns(pl.all().str.replace(_NUMPY, "${1}${2}"))
-    return table_of(_typed(texts.replace(MISSING, None), odd) for texts in frame.iter_columns())
-
-
-def _separator(text: str, kind: str) -> str:
-    """Return the separator of a CSV or TSV: the first of the usual ones that makes the first line several columns.
-
-    kind: csv or tsv; the separator of this format is tried first, and returned if none makes several columns.
-    """
-    start = text[: 1 << 16].lstrip("\r\n")
-    usual = "\t" if kind == "tsv" else ","
-    for separator in (usual, *(candidate for candidate in SEPARATORS if candidate != usual)):
-        with suppress(csv.Error):
-            if len(next(csv.reader(io.StringIO(start, newline=""), delimiter=separator), [])) > 1:
-                return separator
-    return usual
-
-
-def _records(file: LogFile, kind: str, content: bytes, separator: str) -> Iterator[list[str]]:
-    """Yield the records of a CSV or TSV as lists of texts, the names of the columns first; empty lines are left out.
-
-    kind: csv or tsv, for errors.
-
-    Raises InputError for broken text, for names that `_names` refuses, for a record with more or fewer values than
-    there are columns, and, if there is one column, for an empty line before a record.
-    """
-    names, line, empty = list[str](), 1, False
-    # The text is decoded while it is read, because the whole in a StringIO takes four bytes for each of the file's.
-    lines = io.TextIOWrapper(io.BytesIO(content), "utf-8", newline="")
-    csv.field_size_limit(2**31 - 1)  # the limit is the process's; polars has none
-    reader = csv.reader(lines, delimiter=separator, strict=True)
-    try:
-        for record in reader:
-            if record:
-                names = names or _names(file, record)
-                if len(record) != len(names):
-                    refuse(location(file.name, line=line), f"{len(names)} values, one per column", len(record))
-                if empty and len(names) == 1:
-                    refuse(file.name, "a value in every line", "an empty line, which may be a missing one")
-                yield record
-            empty, line = bool(names) and not record, reader.line_num + 1
-    except csv.Error as error:
-        refuse(location(file.name, line=line), kind.upper(), error)
-
-
-def _names(file: LogFile, names: list[str]) -> list[str]:
-    """Return the first record of a CSV, which names its columns, unchanged.
-
-    Raises InputError for a name that no column may have, and for a number, which shows that the names are missing.
-    """
-    expect_names(names, file.name)
-    numbers = (name for name in names if re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", name, re.I))
-    number = next(numbers, None)
-    if number is not None:
-        refuse(location(file.name, line=1), "names of columns", f"the number {number}")
-    return names
-
-
-def _typed(texts: pl.Series, odd: set[str]) -> pl.Series:
-    """Return a column of texts as numbers, or as booleans, if all of its values are; otherwise return it unchanged.
-
-    A column without any value gets the type Null.
-    odd: a set to which the column is added if it stays text although most of its values are numbers.
-    """
-    filled = len(texts) - texts.null_count()
-    if not filled:
-        return pl.Series(texts.name, [None] * len(texts), pl.Null)
-    if texts.str.to_lowercase().is_in(["true", "false"]).all():
-        return texts.str.to_lowercase() == "true"
-    numbers = texts.cast(pl.Float64, strict=False)
-    if numbers.count() == filled:
-        return numbers
-    if 2 * numbers.count() > filled:
-        odd.add(texts.name)
-    return texts
-
-
 # --- JSON ------------------------------------------------------------------------------------------------------------
 
 
 def _json_lines(file: LogFile, broken: dict[str, int] | None, odd: set[str], texts: bool) -> pl.DataFrame:
     """Return a file of JSON lines as a table with a row per line.
 
-    polars reads the file if it can and `broken` is None. Otherwise Python does, which takes several times as long, as
-    for files with NaN, or with values of different kinds in a column.
-    broken: a dict to which the number of broken lines is added, by the name of the file; these lines are left out. If
+    polars reads the file if it can and `broken` is None. Otherwise Python does, which takes several times as long. This
+    is so for files with NaN, or with values of different kinds in a column.
+    file: the file.
+    broken: a dict to which the number of broken lines is added, by the name of the file. These lines are left out. If
         it is None, a broken line raises InputError.
-    texts: whether the texts of columns named in UNREAD are kept; otherwise the number of their characters, as text,
-        takes their place.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
+    texts: whether the texts of columns named in UNREAD are kept. If not, the number of their characters, as text, takes
+        their place.
     """
-    content = file.content().removeprefix(_BOM)
+    content = file.content().removeprefix(BOM)
     if broken is None and not _HALF_CHARACTER.search(content):
         with suppress(*BROKEN):
             schema = pl.scan_ndjson(content, infer_schema_length=None).collect_schema()
@@ -362,8 +254,9 @@ def _objects(name: str, content: bytes, broken: dict[str, int] | None) -> Iterat
     """Yield the JSON object in each line, in which NaN and Infinity are numbers; blank lines are ignored.
 
     name: the name of the file.
-    broken: a dict to which the number of lines that are not JSON objects is added at the end, by this name. If it is
-        None, the first such line raises InputError.
+    content: the bytes of the file.
+    broken: a dict to which the number of lines that are not JSON objects is added at the end, by the name of the file.
+        If it is None, the first such line raises InputError.
     """
     bad = 0
     for number, line in enumerate(io.BytesIO(content), start=1):
@@ -391,8 +284,11 @@ def _json(file: LogFile, odd: set[str]) -> pl.DataFrame:
     """Return a file of JSON, which is an array of objects, as a table with a row per object.
 
     Two other documents are read as well: a single episode of rLLM, and a trainer_state.json, which has the array as its
-    log_history. Raises InputError for anything else.
+    log_history.
+    file: the file.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
+
+    Raises InputError for anything else.
     """
     wanted = "an array of objects, one per response"
     content = document(file, wanted)

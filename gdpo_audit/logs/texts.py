@@ -48,8 +48,8 @@ class TextReader:
     """The reader of a log's texts, which finds none in a file that is gone or has changed since the reader was made.
 
     tables: the tables of the log.
-    responses: a function that takes the rows of a table and the table's number, and returns a row per response,
-        numbered in the column `ROW`.
+    responses: a function that takes the rows of a table and the table's number, and returns a row per response. The
+        column `ROW` holds the number of each response in its table, from 0.
     """
 
     def __init__(self, tables: Sequence[Table], responses: Callable[[pl.LazyFrame, int], pl.LazyFrame]) -> None:
@@ -99,8 +99,9 @@ def _mark(table: Table) -> tuple[int, int] | None:
 def texts_in(record: Mapping[str, object]) -> PromptAndCompletion:
     """Return the prompt and the completion in the columns of a response, each cut if it is long.
 
-    record: the values of these columns, by name. A column that holds prompt and completion together, such as messages,
-        counts only if no column of prompts and none of completions has a value that is not empty.
+    Some columns hold prompt and completion together, such as messages. They count only if no column of prompts has a
+    text, and no column of completions has one.
+    record: the values of the response's columns, by name.
 
     >>> texts_in({"question": "2 + 2?", "response": [{"role": "assistant", "content": "4"}]})
     PromptAndCompletion(prompt='2 + 2?', completion='4')

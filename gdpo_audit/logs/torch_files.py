@@ -34,9 +34,9 @@ def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
 
     name: the name of the file, for errors.
     path: its path; None for a file that is not on this machine's disk.
+    odd: a set to which the columns are added that are read as text although most of their values are numbers.
 
     Raises InputError if `path` is None, and for a file that cannot be read, is too large or holds no rows.
-    odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     if path is None:
         refuse(name, "a file on this machine, as what torch.save writes is not taken from elsewhere", "")
@@ -54,7 +54,13 @@ def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
 
 
 def _loaded(name: str, path: Path) -> Any:
-    """Return what torch.load finds in a file, whose code it does not run. Raises InputError if it cannot be read."""
+    """Return what torch.load finds in a file, whose code it does not run.
+
+    name: the name of the file, for errors.
+    path: its path.
+
+    Raises InputError if the file cannot be read.
+    """
     _expect_small(name, path)
     import torch  # the import takes seconds, and most logs are none of torch's files
 
@@ -75,7 +81,11 @@ def _loaded(name: str, path: Path) -> Any:
 
 
 def _expect_small(name: str, path: Path) -> None:
-    """Raise InputError for a file of more than `MAX_BYTES`, as it is or once it is unpacked."""
+    """Raise InputError for a file of more than `MAX_BYTES`, as it is or once it is unpacked.
+
+    name: the name of the file, for the error.
+    path: its path.
+    """
     try:
         size = path.stat().st_size
         if zipfile.is_zipfile(path):
@@ -91,6 +101,7 @@ def _dense(value: Any, name: str) -> Any:
     """Return a tensor as a dense one that is not quantised, or as a number if it has no dimensions.
 
     Anything but a tensor is returned unchanged.
+    value: the tensor.
     name: the name of the file, for errors.
 
     Raises InputError for a tensor without values, for a nested one, and for one that is too large once it is dense.
@@ -114,10 +125,11 @@ def _rows(content: Any, where: str) -> list | None:
     The content may be a list of objects, or hold such a list under a name of `_ROWS`: these are the rows. A number
     rollout_id beside the list, which slime writes, is their step. In any other content, tensors and lists are columns
     if they have the usual length (see `_usual`), and are left out if not. A single number or text stands in every row.
+    content: what torch.load found.
     where: the name of the file, for errors.
 
-    Raises InputError if the length of a column without texts is close to the usual one but not equal, because leaving
-    it out might hide a reward, and for tensors that `_dense` refuses.
+    Raises InputError if the length of a column without texts is close to the usual one but not equal. Leaving it out
+    might hide a reward. It also raises InputError for tensors that `_dense` refuses.
     """
     if isinstance(content, list) and content and all(isinstance(row, Mapping) for row in content):
         return content
@@ -154,9 +166,8 @@ def _size(value: Any) -> int | None:
 def _usual(sizes: Mapping[str, int]) -> int | None:
     """Return how many responses a file holds; None if it has no columns.
 
-    sizes: the length of each column, by name.
-
     It is the most usual length of the columns that are called a reward, score or advantage, or, without any, of all.
+    sizes: the length of each column, by name.
     """
     called = [size for name, size in sizes.items() if re.search("reward|score|advantage", name, re.IGNORECASE)]
     every = called or [*sizes.values()]
@@ -166,9 +177,10 @@ def _usual(sizes: Mapping[str, int]) -> int | None:
 def _plain(value: Any, name: str, left: list[int], depth: int = 0) -> Any:
     """Return a value as JSON could hold it: tensors become numbers and lists, and unknown objects texts.
 
+    value: the value.
+    name: the name of the file.
     left: a list of one number, which says how many values may still come and falls with each.
     depth: how many lists and objects the value stands in.
-    name: the name of the file.
 
     Raises InputError for too many values, and for values that are nested too deep.
     """

@@ -35,10 +35,10 @@ _COLUMNS = ("id", "run_name", "step", "metrics")
 def expect_one_run(where: str, names: Sequence[str]) -> None:
     """Raise InputError if the names of W&B's table files show that they come from several runs.
 
-    They do if the tables were logged under several keys, or if two tables in one folder have the same number. Both are
-    parts of a file's name.
+    They do if the tables were logged under several keys, or if two tables in one folder have the same number. The name
+    of a file holds its key and its number.
     where: the name of the log, for the error.
-    names: the paths of the table files; those whose names hold no number are ignored.
+    names: the paths of the table files. Files whose names hold no number are ignored.
     """
     tables = [(name, table) for name in names if (table := WANDB_TABLE.search(name)) and table["index"]]
     keys = dict.fromkeys(map(key_of, (table for _, table in tables)))
@@ -54,8 +54,11 @@ def expect_one_run(where: str, names: Sequence[str]) -> None:
 def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
     """Return the table in a `*.table.json` file of W&B: an object with the names of the columns, and the rows.
 
-    The names are its member `columns`, the rows its member `data`. Raises InputError for a file with anything else.
+    The names are its member `columns`, the rows its member `data`.
+    file: the file.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
+
+    Raises InputError for a file with anything else.
     """
     wanted = 'a table of W&B, {"columns": [names], "data": [rows]}'
     content: Any = document(file, wanted)
@@ -79,9 +82,12 @@ def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
 def trackio(file: LogFile, odd: set[str]) -> list[tuple[str, pl.DataFrame]]:
     """Return the tables of completions that one run logged to a database, each with its name, in the order of steps.
 
-    The run is the one that `file.run` names; if that is None, it is the only run that logged completions. Raises
-    InputError if the database cannot be read, if no run or several runs fit, or if the run logged no completions.
+    The run is the one that `file.run` names. If that is None, it is the only run that logged completions.
+    file: the database.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
+
+    Raises InputError if the database cannot be read, if no run or several runs fit, or if the run logged no
+    completions.
     """
     tables: list[tuple[str, pl.DataFrame]] = []
     try:
@@ -119,12 +125,14 @@ def _open(file: LogFile) -> sqlite3.Connection:
 
 
 def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
-    """Return the run to read as three texts: the SQL expression that tells the runs of a database apart, the value of
-    this expression for the run, and the run's name.
+    """Return the run to read as three texts: an SQL expression, its value for the run, and the run's name.
 
-    The run to read is the one whose id or name is `file.run`. If that is None, it is the only run with a table of
-    completions, or the only run if none has such a table. Raises InputError for a database without the columns of
-    trackio, and unless there is exactly one such run.
+    The expression tells the runs of a database apart. The run to read is the one whose id or name is `file.run`. If
+    that is None, it is the only run with a table of completions, or, if no run has one, the only run.
+    database: an open connection.
+    file: the file of the database.
+
+    Raises InputError for a database without the columns of trackio, and if no run or several could be meant.
     """
     columns = [row[1] for row in database.execute("PRAGMA table_info(metrics)")]
     fits = {*_COLUMNS} <= {*columns}

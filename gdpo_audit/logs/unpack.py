@@ -37,9 +37,11 @@ def format_suffix(name: str) -> str:
 def unpack(raw: BinaryIO, name: str, most: int) -> BinaryIO:
     """Return the file `raw` itself, or, if gzip packed it, a file of its unpacked bytes.
 
-    Reading the unpacked bytes raises InputError if the file is damaged, or if it holds more than `most` bytes, or far
-    more than its own size.
+    Reading the unpacked bytes raises InputError if the file is damaged. It also does so beyond `most` bytes, or if they
+    are far more than the packed ones.
+    raw: the open file.
     name: the name of the file, for errors.
+    most: the most unpacked bytes that can be read.
     """
     start = raw.read(len(_GZIP))
     size = raw.seek(0, io.SEEK_END)
@@ -61,7 +63,10 @@ class _BoundedReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read unpacked bytes into `buffer` and return how many. Raises InputError beyond the limit, or if damaged."""
+        """Read unpacked bytes into `buffer` and return how many.
+
+        Raises InputError beyond the limit, or if the file is damaged.
+        """
         try:
             chunk = self.packed.read(len(buffer))
         except Exception as error:  # gzip and zlib raise errors of classes of their own

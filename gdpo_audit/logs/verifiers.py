@@ -36,8 +36,10 @@ def verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, args
     In the log of a training run, the episodes of evaluations are left out. An episode that stands in two files is read
     once. The log tells the names and weights of the rewards. Rewards of weight 0 do not count, unless all have weight
     0. A reward whose weight changes during the run is multiplied by its weight.
+    tables: the tables of the log.
     names: all columns with their types.
-    args: not used.
+    options: the caller's options.
+    args: the arguments of the run in an args.json beside the log, which are not used.
 
     Raises InputError if the tables hold no such episodes, or no reward.
     """
@@ -131,7 +133,8 @@ class _Traces:
     def value(self, *path: str, numbers: bool = False) -> pl.Expr:
         """Return an expression for a value in an episode or, if the path begins with "traces", in one of its traces.
 
-        path: the names that lead to the value, such as "env", "name". The value is null if the log does not have it.
+        The value is null if the log does not have it.
+        path: the names that lead to the value, such as "env", "name".
         numbers: whether the value has to be a number; if it is not, this raises InputError.
         """
         return _field(pl.Struct({**self.names, "traces": self.trace}), path, self.where, numbers)
@@ -142,7 +145,7 @@ class _Traces:
 
     @cached_property
     def columns(self) -> dict[str, pl.Expr]:
-        """The expressions for the columns of a response, by name, except those of its episode."""
+        """The expressions for the columns of a response, by name, without the columns that are about its episode."""
         agent = self.value("traces", "agent", "name").cast(pl.String).fill_null("agent")
         scores = {name: self.number("rewards", name, "score") for name in self.scored}
         weights = {
@@ -166,9 +169,9 @@ class _Traces:
         return columns
 
     def responses(self, table: pl.LazyFrame) -> pl.LazyFrame:
-        """Return one row per trace of an agent that is trained, with the step and the group of its episode. An agent of
-        which the log does not say whether it is trained counts too.
+        """Return one row per trace of an agent that is trained, with the step and the group of its episode.
 
+        An agent of which the log does not say whether it is trained counts too.
         table: the rows of a table of the log, with their numbers in FILE and ROW.
         """
         runs = self.value("run", "work", "type"), self.value("run", "type")
@@ -196,6 +199,7 @@ class _Traces:
 class _Responses:
     """The function that turns a table of episodes into the responses of the run.
 
+    traces: how the traces of episodes become rows.
     again: the rows of episodes that come twice, each as the number that `place` gives it; they are left out.
     training: whether evaluations are left out.
     changing: the rewards that are multiplied by their weights, because these change during the run.
@@ -209,7 +213,9 @@ class _Responses:
     def __call__(self, table: pl.LazyFrame) -> pl.LazyFrame:
         """Return the responses of a table; the rewards in `changing` are multiplied by their weights.
 
-        Left out are the responses of episodes in `again` and, if `training`, of evaluations. The rest is numbered anew.
+        The responses of episodes in `again` are left out. If `training` is true, the responses of evaluations are left
+        out, too. The rest is numbered anew.
+        table: the rows of the table, with their numbers in FILE and ROW.
         """
         table = self.traces.responses(table)
         table = table.with_columns(pl.col(name) * pl.col(_WEIGHT + name) for name in self.changing)
@@ -221,6 +227,7 @@ def _logged_weights(rows: pl.DataFrame, rewards: Sequence[str], where: str) -> d
     """Return the different weights that each reward has in the log, by its name, in the order in which they come.
 
     rows: the responses.
+    rewards: the columns of the rewards.
     where: the name of a file.
 
     Raises InputError for a weight that is not finite.
@@ -233,12 +240,11 @@ def _logged_weights(rows: pl.DataFrame, rewards: Sequence[str], where: str) -> d
 
 
 def _repeated_episodes(rows: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
-    """Return the places of the episodes that are left out as copies, since another file holds them too; an empty series
-    if there are none.
+    """Return the places of the episodes that are left out as copies; an empty series if there are none.
 
-    As prime-rl writes them, two files may hold one episode. The copy with advantages is kept, or else the first one.
-    Copies have the same id, group, step and rewards. If an id comes twice in one file, ids do not tell episodes apart,
-    and the series is empty.
+    Two files of prime-rl may hold one episode. The copy with advantages is kept. If no copy or each copy has them, the
+    first one is. Copies have the same id, group, step and rewards. If an id comes twice in one file, ids do not tell
+    episodes apart, and the series is empty.
     rows: the responses.
     rewards: the columns of the rewards.
     """
@@ -269,8 +275,9 @@ def _field(kind: object, path: Sequence[str], where: str, numbers: bool = False)
     kind: the type of the outermost object.
     path: the names that lead to the value.
     where: the name of a file.
+    numbers: whether the value has to be a number.
 
-    Raises InputError if the value has to be a number (`numbers`) and is not.
+    Raises InputError if the value has to be a number and is not.
     """
     value = None
     for name in path:
@@ -297,6 +304,7 @@ def _as_logged(rows: pl.DataFrame, names: Sequence[str]) -> list[str]:
 def _weight(reward: pl.Expr, weight: pl.Expr) -> pl.Expr:
     """Return an expression for the weight of a reward: 1 where no number is logged, null where nothing was scored.
 
-    reward, weight: expressions for the reward's object and for the weight in it.
+    reward: an expression for the object of the reward.
+    weight: an expression for the weight in this object.
     """
     return pl.when(reward.is_not_null()).then(weight.cast(pl.Float64, strict=False).fill_null(1.0))

@@ -14,11 +14,10 @@ Steps = tuple[int | None, int | None]  # the first and the last step; None: as f
 def validate_window(steps: object, last: object) -> tuple[Steps | None, int | None]:
     """Return the arguments `steps` and `last` of `read_run`, in whole numbers; one that is None stays None.
 
-    Raises InputError if both are given.
     steps: a first and a last step of at most 64 bits, in this order, of which one may be None.
     last: a number of steps from 1 to 999,999,999.
 
-    Raises InputError for anything else.
+    Raises InputError for anything else, and if both are given.
     """
     if last is not None:
         expect_count(last, "last")
@@ -40,10 +39,11 @@ def validate_window(steps: object, last: object) -> tuple[Steps | None, int | No
 def window_of(logged: pl.Series, where: str, steps: Steps | None, last: int | None) -> tuple[int, int] | None:
     """Return the first and the last logged step that are asked for; None if no steps are asked for.
 
+    A step has to fit both `steps` and `last`, if both are given.
     logged: the steps of the log, in any order.
-    steps: the first and the last step that are wanted; None for either end leaves it open.
-    last: how many steps at the end of the log are wanted. A step has to fit both, if both are given.
     where: the name of the log.
+    steps: the first and the last step that are wanted; a None in the pair leaves that end open.
+    last: how many steps at the end of the log are wanted.
 
     Raises InputError, which says what the log holds, if it has none of these steps.
 
@@ -70,5 +70,9 @@ def window_of(logged: pl.Series, where: str, steps: Steps | None, last: int | No
 
 
 def select_steps(table: pl.DataFrame, window: tuple[int, int] | None) -> pl.DataFrame:
-    """Return the rows of the steps in a window, as `window_of` returns it; all rows if it is None."""
+    """Return the rows of the steps in a window; all rows if it is None.
+
+    table: the rows, with the column `step`.
+    window: the first and the last step, as `window_of` returns them.
+    """
     return table if window is None else table.filter(pl.col("step").is_between(*window))
