@@ -240,7 +240,12 @@ def check_command(
     configurations: Annotated[list[str], typer.Argument(metavar="CONFIG...", help="files of one configuration")],
     trainer: Annotated[_Text, typer.Option(metavar="NAME==VERSION", help=f"{TRAINERS}; found by default")] = None,
     log: Annotated[
-        _Text, typer.Option(metavar="SAMPLE", help="score the rewards of a few prompts, as for audit")
+        _Text,
+        typer.Option(
+            metavar="SAMPLE",
+            help="log of a few prompts, given as for audit; adds each reward's share of the update, and the push on "
+            "it, under this configuration",
+        ),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="exit with 1 at a trap of severity error")] = False,
     json_: _Json = None,
@@ -256,8 +261,8 @@ def check_command(
     gdpo check accelerate.yaml train.py --strict
     gdpo check config.yaml --log rewards.csv
 
-    Exit status: 0; 1 if --strict meets a trap of severity error; 2 if a file cannot be read, or if no trainer, or more
-    than one, is recognised in it.
+    Exit status: 0 if all went well; 1 if --strict meets a trap of severity error; 2 if this cannot be done, as where a
+    file cannot be read or not exactly one trainer is recognised; 70 if gdpo itself is at fault.
     """
     from gdpo_audit import cli
 

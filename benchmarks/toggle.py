@@ -29,12 +29,14 @@ SETTLED = 3.0  # seconds to wait once the charts are there, until fonts, late sc
 
 
 def run(rounds: int = 60, far_rounds: int = 20, seed: int = 0) -> None:
-    """Measure the times from a click to the new bars, on this machine and over a slow network, and print them. After
-    every toggle, check that the bars are the library's advantages.
+    """Measure on each page of READERS the times from a click to the new bars, and print them: first the times on this
+    machine, then those over a slow network.
 
-    rounds: how many toggles are timed on this machine.
-    far_rounds: how many toggles are timed over the slow network.
+    rounds: how many toggles of each page are timed on this machine, after WARM_UP toggles that are not counted.
+    far_rounds: how many toggles of each page are timed over the slow network, after WARM_UP more that are not counted.
     seed: the seed of the random choice of the marks to flip.
+
+    Raises RuntimeError if the bars of a page are not the library's advantages, before the first toggle or after any.
     """
     task = bfcl.load_tasks(ROOT / "data" / "tasks")[0]
     graded = tuple(g.vector for g in bfcl.grade_all(task))
@@ -63,8 +65,11 @@ def _measure(
     cpu: by page, a function that returns the seconds of CPU of its server.
     graded: the marks at the beginning.
     orders: by page, the order in which it lists the answers.
-    rounds: how many toggles are counted.
+    rounds: how many toggles of each page are counted.
     seed: the seed of the random choice of the marks.
+
+    Raises RuntimeError if a page does not show the library's advantages, or if a bar of this page is more than 2 px
+    longer or shorter than its number says.
     """
     flips, states = walk(graded, WARM_UP + rounds, seed)
     pages = {name: open_page(running, f"http://127.0.0.1:{port}/", READERS[name]) for name, port in ports.items()}

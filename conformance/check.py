@@ -33,7 +33,8 @@ def load(file: Path = FILE) -> dict:
 
     "cases" holds the cases, and "conventions" the conventions under which they are answered. "ways" holds the ways in
     which a function may answer: the paper's, and known faults. It maps a sentence on each way to the inputs and
-    arguments with which `reference.advantages` answers in this way.
+    arguments of `reference.advantages` that this way replaces, as `inputs_of` and `fits` read them; for the paper's way
+    these are {}. A case may have further ways of its own, under its key "ways".
 
     Where the file has null, for a missing reward or for an advantage that is NaN, the dict has NaN.
     """
@@ -214,13 +215,14 @@ def wrong_as(
 def judge(function: Callable, method: str, convention: str) -> tuple[list[tuple[str, bool, str]], str]:
     """Return two things: the list that `check` returns, and a sentence on the function as a whole.
 
-    The sentence says the first of these that is true:
+    The sentence says the first of these that applies:
 
-    - all cases agree with another convention;
+    - all cases agree with another convention, and not all with the one asked for;
     - a known fault explains more than half of the cases that are far off, and more than FEW of them;
-    - what is wrong in the cases that are far off, if there are at most FEW.
+    - some cases are far off, but at most FEW, and what is wrong in each of them.
 
-    Otherwise the sentence is "".
+    Otherwise the sentence is "". A case is far off if the function's advantages differ from those of the convention
+    asked for by more than ALIKE. A case in which the function gives no numbers is not among them.
     """
     data, lines = load(), []
     answers = [(case, run(function, case)) for case in data["cases"]]

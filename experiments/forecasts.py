@@ -193,11 +193,11 @@ def speeds(*folders: Path) -> pl.DataFrame:
 
 
 def what_came(table: pl.DataFrame) -> dict[tuple[str, str, str], float]:
-    """Return what came of each row, by set-up, row and reward.
+    """Return what came of each row other than "as it ran", by set-up, row and reward.
 
-    It is the mean of the reward over all the row's runs and steps, less the mean over the runs of the set-up as it ran.
-    A set-up as it ran has the row "as it ran" in the table. If the table has none, its runs are taken from
-    `data/experiments.parquet`, which were trained earlier.
+    It is the mean of the reward over all the row's runs and steps, less its mean over the runs of the set-up as it ran.
+    These runs are the row "as it ran" of the table. If the table has no such row for the set-up, they are the earlier
+    runs under GRPO with SEEDS in `data/experiments.parquet`.
 
     table: what `measure` returns.
     """

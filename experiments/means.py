@@ -72,8 +72,9 @@ def _scalars_of_rates(setup: Setup, steps: pl.DataFrame) -> Scalars:
 
 
 def values_of(setup: Setup) -> list[tuple[float, float] | None]:
-    """Return a pair for each reward of a set-up: what it pays for a fail and for a pass. A fail counts as 0, whatever
-    the set-up pays for it. The noise has None in place of a pair.
+    """Return for each reward of a set-up the pair (0, what it pays for a pass), and None for the noise.
+
+    The 0 stands for a fail, even if the set-up pays something else for it.
     """
     return [*[(0.0, pay) for pay in setup.pays], *([None] if setup.noise else [])]
 

@@ -23,7 +23,7 @@ class Setup:
 
     name, title: short and long words for the set-up.
     pays: what each of the three graded rewards pays for an answer that passes.
-    weights: one per graded reward.
+    weights: one per graded reward; a fourth one, if it is given, is for the noise.
     gate: two names, of which the first reward pays only where the second one passes; None for no gate.
     noise: whether there is a fourth reward, random and nearly constant whatever the answer.
     graded: what each of the three rewards grades, which is also its name.
@@ -92,7 +92,9 @@ class Row:
 
     @property
     def trained(self) -> Setup:
-        """The set-up with the weights and the gate of this row."""
+        """The set-up with the weights of this row, and with its gate if the row has one. If not, the set-up's own gate
+        stays.
+        """
         setup = setup_named(self.setup)
         return replace(setup, weights=self.weights, gate=self.gate or setup.gate)  # type: ignore[arg-type]
 

@@ -56,7 +56,11 @@ def _tensor(values: Any, name: str, expected: str) -> Tensor:
 
 
 def _culprit(values: Any, error: Exception) -> str:
-    """Return words for what cannot become a tensor: the first nested value that is no number of 64 bits, or `error`.
+    """Return words for why `values` cannot become a tensor. They begin with the type of `values`.
+
+    They name the first value, at any depth of lists and tuples, that is neither a float nor a whole number below 2⁶³ in
+    size. Without one they give the message of `error`. They do so, too, if `values` is neither a list or tuple nor a
+    whole number or string.
 
     values: a list or another argument of a caller.
     error: what torch or numpy raised for it.
@@ -86,7 +90,9 @@ def rewards_and_weights(
     weights: None for a weight of 1 each.
     grouped: whether the responses have group ids, so that there is no axis of prompts.
 
-    Raises InputError.
+    Raises InputError if rewards or weights are no numbers or have another shape than they should, if there is no
+    reward, if a reward is infinite, and if a weight is infinite or NaN. It is raised, too, if the largest reward, by
+    itself or times the largest weight, is other than 0 and not between 1e-100 and 1e100 in size.
     """
     r = numbers(rewards, "rewards")
     shape = tuple(r.shape)

@@ -160,7 +160,8 @@ def listing(items: Iterable[object], link: str = "and", most: int | None = None)
 
     Without items the list is "none".
 
-    most: how many items are named if there are too many; the rest is then only counted. None to name all.
+    most: if there are more than `most` + 1 items, only the first `most` are named and the rest is counted. None to name
+        all.
 
     >>> listing(["a"]), listing("abc"), listing("abc", "or"), listing("abc", link=""), listing([])
     ('a', 'a, b and c', 'a, b or c', 'a, b, c', 'none')

@@ -1,7 +1,8 @@
 """Lines of a trainer's configuration for a method and weights: the templates of frameworks.toml, filled in.
 
 Weights are written with six significant digits. InputError is raised for an unknown framework or method, for no
-rewards or names that are no texts, and where the number of weights is not that of the rewards.
+rewards or names that are no texts, where the number of weights is not that of the rewards, and for a weight that is not
+finite.
 """
 
 import json
@@ -34,7 +35,8 @@ def switch_to_gdpo(
     of_grpo: whether the weights were chosen for GRPO; if so and if they differ, a comment says what weights mean under
         GDPO.
 
-    Raises InputError.
+    Raises InputError for an unknown framework, for no rewards, for names that are no texts, for weights that are not
+    one finite number per reward, and for a group size that is not a whole number from 1 to 999,999,999.
 
     >>> print(switch_to_gdpo("trl", ["correct", "format"], group_size=8))
     GRPOConfig(multi_objective_aggregation="normalize_then_sum", reward_weights=[1.0, 1.0], num_generations=8)
@@ -59,7 +61,8 @@ def switch_to(
     rewards, weights: the name and the weight of each.
     of_grpo: whether the weights were chosen for GRPO, which changes the lines for GDPO alone (see `switch_to_gdpo`).
 
-    Raises InputError.
+    Raises InputError for an unknown method or framework. If lines are known, it is also raised for no rewards, for
+    names that are no texts, and for weights that are not one finite number per reward.
 
     >>> print(switch_to("ms_swift", ["correct", "format"], [1, 0.5], "grpo_no_std"))
     --scale_rewards none --reward_weights 1 0.5
@@ -79,7 +82,8 @@ def set_weights(framework: str, rewards: Sequence[str], weights: Sequence[float]
     rewards: the names of the rewards.
     method: "gdpo", or any other one, for which some frameworks set the weights elsewhere.
 
-    Raises InputError.
+    Raises InputError for an unknown method or framework, for no rewards, for names that are no texts, and for weights
+    that are not one finite number per reward.
 
     >>> print(set_weights("ms_swift", ["correct", "format"], [1, 0.5]))
     --reward_weights 1 0.5
@@ -96,11 +100,11 @@ def set_weights(framework: str, rewards: Sequence[str], weights: Sequence[float]
 def log_rewards(framework: str, rewards: Sequence[str] = ("accuracy", "format")) -> str:
     """Return the lines of configuration that make the log hold each reward and not only their total.
 
-    framework: a key of FRAMEWORKS.
-    rewards: the names of the rewards. Where no such line is known for the framework, the lines are those for training
-        code of one's own.
+    framework: a key of FRAMEWORKS. Where no such lines are known for it, the lines for training code of one's own come
+        back.
+    rewards: the names of the rewards.
 
-    Raises InputError.
+    Raises InputError for an unknown framework, for no rewards, and for names that are no texts.
 
     >>> print(log_rewards("verl"))
     trainer.use_v1=False trainer.rollout_data_dir=rollouts
@@ -114,10 +118,11 @@ def log_rewards(framework: str, rewards: Sequence[str] = ("accuracy", "format"))
 def log_whole_groups(framework: str) -> str | None:
     """Return the lines of configuration that make the log hold every response of a group.
 
-    None where no such lines are needed or known.
+    The result is None where no such lines are needed or known.
+
     framework: a key of FRAMEWORKS.
 
-    Raises InputError.
+    Raises InputError for an unknown framework.
 
     >>> print(log_whole_groups("trl"))
     GRPOConfig(log_unique_prompts=False, num_completions_to_print=None)
@@ -138,7 +143,8 @@ def gate(
         worst value, because 0 would be its best. The lines give `otherwise` with three significant digits, rounded away
         from 0.
 
-    Raises InputError. Source: arXiv 2601.05242, eq. 8.
+    Raises InputError for an unknown framework, for no rewards, for names that are no texts, if `reward` or `on` is none
+    of the rewards, and for a threshold or `otherwise` that is not finite. Source: arXiv 2601.05242, eq. 8.
 
     >>> print(gate("verl", ["correct", "short"], reward="short", on="correct"))
     # compute_score, before it returns: short counts only where correct reaches 1
@@ -163,7 +169,8 @@ def _values(rewards: Sequence[str], weights: Sequence[float] | None = None) -> d
     """Return a dict from the name of each placeholder of the templates to the text that takes its place.
 
     The texts are the names of the rewards and their weights, by default 1 each, in the spellings of different
-    frameworks. Raises InputError.
+    frameworks. Raises InputError for no rewards, for names that are no texts, and for weights that are not one finite
+    number per reward.
     """
     named = _identifiers(rewards)
     weights = [1.0] * len(rewards) if weights is None else weights

@@ -34,7 +34,8 @@ def count_distinct(method: str, rollouts: int, rewards: int) -> int:
 
     method: "grpo", "grpo_no_std" or "gdpo".
 
-    Raises InputError. Source: arXiv 2601.05242, Fig. 3.
+    Raises InputError for another method, for a size that is not a whole number from 1 to 1000, and for sizes of GDPO
+    that are too large to enumerate the sums. Source: arXiv 2601.05242, Fig. 3.
 
     >>> [count_distinct(method, 4, 8) for method in ("grpo", "grpo_no_std", "gdpo")]
     [119, 165, 2929]
@@ -47,7 +48,7 @@ def count_distinct(method: str, rollouts: int, rewards: int) -> int:
 def count_groups(rollouts: int, rewards: int) -> int:
     """Return the number of different groups of so many rollouts with so many binary rewards.
 
-    The order of the rollouts does not count. Raises InputError for a number that is not whole, below 1 or too large.
+    The order of the rollouts does not count. Raises InputError for a size that is not a whole number from 1 to 1000.
 
     >>> count_groups(2, 2), count_groups(16, 2)
     (10, 969)
@@ -60,7 +61,7 @@ def enumerate_groups(rollouts: int, rewards: int) -> Tensor:
     """Return every different group of rewards of 0 and 1, (groups, rollouts, rewards).
 
     The rollouts of each group are in ascending order. There are as many groups as `count_groups` says. Raises
-    InputError where they are too many to list.
+    InputError where they are too many to list, and for a size that is not a whole number from 1 to 1000.
 
     >>> enumerate_groups(2, 1).tolist()
     [[[0.0], [0.0]], [[0.0], [1.0]], [[1.0], [1.0]]]
@@ -78,7 +79,8 @@ def group_advantages(rewards: ArrayLike, method: str = "gdpo", *, convention: Co
     rewards: as in `grpo`, without group ids: (prompts, rollouts, rewards) or (rollouts, rewards); every weight is 1.
     method: as in `advantages`, but neither "saw" nor "sa_mrpo", whose weights depend on the whole batch.
 
-    Raises InputError. Source: arXiv 2601.05242, eq. 4 and 5.
+    Raises InputError for any other method, and for rewards and conventions that `grpo` refuses. Source: arXiv
+    2601.05242, eq. 4 and 5.
 
     >>> [round(a, 3) for a in group_advantages([[[0, 0], [1, 1]]], "gdpo")[0].tolist()]
     [-1.414, 1.414]
@@ -101,11 +103,14 @@ def _no_std(rollouts: int, rewards: int) -> int:
 def _grpo(rollouts: int, rewards: int) -> int:
     """Count the distinct advantage vectors of GRPO; the order of the rollouts does not count.
 
-    The vectors come from the sorted sums that begin with 0. The division by the std takes a common factor out. So only
-    sums with a greatest common divisor of 1 are counted, and one vector for the sums that are all 0.
+    A vector comes from the sums of the rollouts' rewards. With rewards of 0 and 1 a sum is a whole number from 0 to the
+    number of rewards. As for GRPO without std (`_no_std`), only sorted lists of sums that begin with 0 are counted. The
+    division by the std takes a common factor out of a list. So only lists with a greatest common divisor of 1 are
+    counted, and one vector for the list of zeros.
 
-    Sums that are not all 0 and reach at most m are, for exactly one g, g times sums of divisor 1 that reach at most m /
-    g.
+    To count the lists of divisor 1 that reach at most m, take all lists that reach at most m but for the list of zeros.
+    Then subtract, for each g > 1, the number of lists of divisor 1 that reach at most m / g, since g times each of
+    these is a list of divisor g.
     """
     coprime = [0]
     for m in range(1, rewards + 1):

@@ -27,12 +27,15 @@ _STEPS_EACH, _GROWTH = 200, 1.02
 
 @dataclass(frozen=True)
 class Speeds:
-    """The speed at which each of K rewards follows its push, in logits per step for a push of 1, with its uncertainty.
+    """The speed at which each of K rewards follows its push, with its uncertainty.
+
+    A speed is in logits per step for a push of 1 at a rate of one half; at other rates a push has less effect, as
+    `damping` says.
 
     start: (K,) the logit of each reward at the first step.
     fitted: (K,) the speed fitted to each reward alone.
     error: (K,) the standard error of this speed.
-    slope: (K,) by how much the start is lower if the speed is taken to be higher by 1.
+    slope: (K,) how much lower the start that fits best is if the speed is taken to be higher by 1.
     grid: (points,) speeds that are possible.
     chance: (K, points) for each reward, the probability of each speed in `grid`. It follows from the speeds fitted to
         all rewards, as the speeds of one run are taken to be alike.
@@ -125,8 +128,8 @@ def fit_speeds(course: Course, pushes: Pushes) -> Speeds:
 def _regress(driven: Array, rates: Array, dispersion: float) -> tuple[float, float, float, float]:
     """Fit logit(rate) = start + speed × driven; return start, speed, the standard error of the speed, and slope.
 
-    The slope says how the start that fits best depends on the speed: by how much it is lower if the speed is higher by
-    1. The standard error is computed from `dispersion` or from the variance of the residuals, whichever is larger.
+    The slope says how much lower the start that fits best is if the speed is taken to be higher by 1. The standard
+    error is computed from `dispersion` or from the variance of the residuals, whichever is larger.
 
     driven: (T,) for each step the sum of the damped pushes on one reward since the first step.
     rates: (T,) the rates of this reward, where NaN is left out.

@@ -62,7 +62,11 @@ class Scenario:
 
     @cached_property
     def setup(self) -> Setup:
-        """The arguments of `train` as a `Setup`, after checking them. Raises InputError."""
+        """The arguments of `train` as a `Setup`, after checking them.
+
+        Raises InputError for a name that is no argument of `train`, for another number of probabilities than of coins,
+        and for values with which nothing can be trained.
+        """
         unknown = set(self.train) - set(Setup.__dataclass_fields__)
         expect(not unknown, "train", "arguments of train", ", ".join(sorted(unknown)))
         many = len(self.coins)
@@ -96,8 +100,9 @@ def medians(run: TrainingRun) -> list[float]:
 def alike(a: float, b: float) -> bool:
     """Return whether two medians of epochs are so close to each other that they count as equal.
 
-    They do if they are at most ALIKE_EPOCHS epochs, or ALIKE_SHARE of the larger one, apart, and the larger one is less
-    than ALIKE_TIMES the smaller. Two equal numbers always do, infinity included.
+    They do if two things hold. The first is that they are at most ALIKE_EPOCHS epochs apart, or at most ALIKE_SHARE of
+    the larger one. The second is that the larger one is less than ALIKE_TIMES the smaller. Two equal numbers always do,
+    infinity included.
 
     >>> alike(100, 105), alike(100, 107), alike(18, 20), alike(2, 4), alike(inf, 3)
     (True, False, True, False, False)

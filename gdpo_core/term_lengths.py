@@ -1,8 +1,9 @@
 """Bounds on the lengths of the rewards' terms in a step, from the means and stds that a log has of the step.
 
-`means.py` makes bounds on each reward's share of the update from them. A step is a batch of groups of answers. The term
-x_k of reward k has a number for each answer of the step: w_k (r_k − mean_G r_k), or w_k z_k under GDPO, minus the mean
-of its group. Its length |x_k| is the root of the sum of its squares over all answers of the step.
+`means.py` makes bounds on each reward's share of the update from them. A step is a batch of groups of answers. For
+reward k, x_k has a number for each answer of the step: the term of reward k in the weighted sum, w_k r_k, or w_k z_k
+under GDPO, minus the mean of this term in the answer's group. The length |x_k| is the root of the sum of the squares of
+these numbers.
 """
 
 from collections.abc import Sequence
@@ -70,8 +71,8 @@ class Scalars:
 class Sides:
     """Bounds on the lengths of the rewards' terms in a step, and on the number of groups in which each reward varies.
 
-    x_k, a vector with a number for each answer of the step, is the term of reward k in the weighted sum, less the mean
-    of its group.
+    For reward k, x_k has a number for each answer of the step: the term of reward k in the weighted sum, minus the mean
+    of this term in the answer's group. The length |x_k| is the root of the sum of the squares of these numbers.
 
     low, high: (steps, rewards) the least and the greatest length |x_k|.
     sum_low, sum_high: (steps,) the least and the greatest length |Σ_k x_k|.
@@ -101,7 +102,7 @@ def sides_of(s: Scalars, method: str, weights: Array) -> Sides:
 
     The first is the length |x_k| of each reward's term. The second is the length |Σ_k x_k| of the sum of all terms. The
     third is the number of groups in which each reward varies. Here x_k has a number per answer of the step: the term of
-    reward k in the answer's weighted sum, less the mean of its group.
+    reward k in the answer's weighted sum, minus the mean of this term in the answer's group.
 
     s: the means and other numbers that the log has.
     method: the method that makes the sum.
@@ -147,19 +148,23 @@ def _varying(s: Scalars) -> tuple[Array, Array]:
 
 
 def _inside(s: Scalars, weights: Array) -> tuple[Array, Array]:
-    """Return the least and the greatest length that w_k (r_k − mean_G r_k) can have in a step, each (steps, rewards).
+    """Return bounds on the size, in each step, of each reward's weighted distance from its group means.
 
-    The length is the root of the sum of squares over all answers of the step. Here w_k is the weight of reward k, and
-    r_k are its values, whose mean in each group is mean_G r_k.
+    This size is the root of Σ (w (r − mean))² over all answers of the step. Here w is the weight of the reward, r its
+    value for an answer, and mean its mean in the answer's group. The first bound is the least size, the second one the
+    greatest, each (steps, rewards).
 
-    For a reward with the values 0 and 1, a group of n answers of which m pass has Σ (r − mean)² = m (n − m) / n. This
-    is concave in m. So its sum over the groups is least if the passes fill whole groups and the remaining ones are in a
-    single group. It is greatest if the passes are spread evenly.
+    For a reward with two values, the passes are the answers with the higher one. If the values are 0 and 1, a group of
+    n answers of which m pass has Σ (r − mean)² = m (n − m) / n. This is concave in m. So its sum over the groups is
+    least if the passes fill whole groups and the remaining ones are in a single group. It is greatest if the passes are
+    spread evenly. If the values are two others, the size is multiplied by their distance.
 
-    For a reward with more than two values its std is used. In a step of N answers the length is at least 0 and at most
-    |w| std √(N − 1). If all answers of a step are one group, it is exactly |w| std √(N − 1).
+    For a reward with more than two values its std is used. In a step of N answers the size is at least 0 and at most
+    |w| std √(N − 1). If all answers of a step are one group, both bounds are |w| std √(N − 1). Room is left for the
+    round-off of the logged std. Where the std is not known, the greatest size is infinite, and the least is NaN in a
+    step of one group.
 
-    weights: (steps, rewards).
+    weights: (steps, rewards), for the rewards with more than two values; the others take their weights from `s`.
     """
     n, passes = s.size, np.nan_to_num(s.passes)
     rest, each, more = passes % n, passes // s.groups, passes % s.groups
@@ -200,12 +205,14 @@ def count_teaching(s: Scalars) -> Array:
 
 
 def _smallest_sum(s: Scalars) -> Array:
-    """Return (steps,) a lower bound on the length of the weighted sums minus the mean of their group.
+    """Return (steps,) a lower bound on the size of the distances of the weighted sums from their group means.
 
-    The length is the root of the sum of squares over all answers of a step. All differences between sums are whole
-    multiples of the log's grain (`grain_of`). Divided by the grain, the sums differ by whole numbers, as counts of
-    passes do. So the bound is found in the way of `_inside`. Where it is known in how many groups the sums differ, that
-    can raise the bound. The bound is 0 where the log has no grain.
+    This size is the root of Σ (sum − mean)² over all answers of a step. Here sum is an answer's weighted sum of
+    rewards, and mean the mean of these sums in the answer's group.
+
+    All differences between sums are whole multiples of the log's grain (`grain_of`). Divided by the grain, the sums
+    differ by whole numbers, as counts of passes do. So the bound is found in the way of `_inside`. Where it is known in
+    how many groups the sums differ, that can raise the bound. The bound is 0 where the log has no grain.
     """
     grain = grain_of(s)
     if grain == 0:

@@ -98,7 +98,7 @@ class Setup:
         return replace(self, match_scale=COMPARISONS[comparison])
 
     def train(self, method: str) -> TrainingRun:
-        """Train with one method and return its runs, one per seed. Raises InputError.
+        """Train with one method and return its runs, one per seed. Raises InputError as the function `train` does.
 
         >>> Setup((0.5, 0.5), epochs=3, seeds=2).train("gdpo").p.shape
         torch.Size([2, 4, 2])
@@ -109,7 +109,7 @@ class Setup:
         """Return the probabilities p before training and after each epoch, in the infinite-group limit of one method.
 
         The shape is (epochs + 1, coins or arms): p is the probability that a coin falls on 1, or that an arm is chosen.
-        Raises InputError.
+        Raises InputError as the function `mean_field` does.
         """
         return _integrate(method, self.policy(), self)
 
@@ -210,7 +210,7 @@ def train(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tra
         paper, which is eq. 6 for GDPO and none for GRPO. False: no method takes a step over the batch, as in many demos
         of GDPO.
 
-    Raises InputError, also for a run that diverges.
+    Raises InputError for an unknown method, for arguments with which nothing can be trained, and if a run diverges.
 
     >>> train("gdpo", [0.5, 0.5], epochs=3, seeds=2).p.shape
     torch.Size([2, 4, 2])
@@ -243,7 +243,7 @@ def mean_field(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -
 
 
 def _simulate(method: str, policy: Policy, setup: Setup) -> TrainingRun:
-    """Train all seeds at once, with draws from a single generator, and return their runs. Raises InputError.
+    """Train all seeds at once, with draws from one generator, and return their runs. Raises InputError as `train` does.
 
     policy: the policy from which training starts.
     setup: the sizes, the optimizer and the step over the batch.
@@ -292,7 +292,7 @@ def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
     policy: the policy from which training starts.
     setup: the sizes, the optimizer and the step over the batch.
 
-    Raises InputError, also where there are too many outcomes.
+    Raises InputError as `train` does, and where there are too many outcomes.
     """
     if isinstance(policy, Coins):
         count = 2 ** (len(policy.start) + int((policy.noise != 0).sum()))
@@ -375,13 +375,13 @@ def _sgd(lr: float) -> Callable[[Tensor], Tensor]:
 
 
 def _adam(lr: float) -> Callable[[Tensor], Tensor]:
-    """Return a function that takes a gradient and returns Adam's step, to be added to the parameters.
+    """Return a function from a gradient to Adam's step of gradient ascent, to be added to the parameters.
 
     The function remembers the gradients of earlier calls, so it has to be called with one gradient after another.
 
     lr: the learning rate.
 
-    Source: arXiv 1412.6980, algorithm 1, with the decays and the eps that it recommends.
+    Source: arXiv 1412.6980, algorithm 1 with the opposite sign, and with the decays and the eps that it recommends.
     """
     first, second, steps = torch.zeros(()), torch.zeros(()), 0
 

@@ -2,8 +2,8 @@
 right answer to it.
 
 The requests are from the package bfcl-eval, which `make parity` installs; another folder `data` of bfcl-eval can be
-given as an argument. An answer is made of the values that the leaderboard accepts: of the first one for each argument,
-without arguments that may be left out. BFCL's own checker accepts all of these answers.
+given as an argument. An answer gives each argument the first value that the leaderboard accepts, and leaves out
+arguments that may be left out. BFCL's own checker accepts all of these answers.
 """
 
 import importlib.util

@@ -161,8 +161,9 @@ def read(params: Mapping[str, str | list[str]]) -> tuple[dict[str, Any], bool]:
     understood.
 
     A control is a key of CONTROLS. A part is not understood if its key is none of them, if its value cannot be read, or
-    if its value has more than LONGEST characters. Such a part is left out of the values. Keys that other programs add
-    are skipped.
+    if its value has more than LONGEST characters. Such a part is left out of the values. Keys in FOREIGN, which the
+    page itself (`at`, `v`) or other programs use, and keys that begin with `__` are skipped: they neither have a value
+    in the result, nor count as not understood.
 
     params: a text or a list of texts by key; the last text of a list counts.
 

@@ -58,8 +58,8 @@ class Facts:
     right: whether each answer is right, None where no reward says so.
     pairs: all pairs (wrong answer, right answer).
     mixes: how many different combinations of marks the answers have.
-    side: the method whose tie the board outlines: 0 for the left one, or 1 for the right one if the left one ties
-        nothing.
+    side: the method whose tie the board outlines: 0 for the left-hand method, or 1 for the right-hand method if the
+        left-hand method ties nothing.
     pile: the answers of this tie; none if neither method ties any.
     """
 

@@ -176,10 +176,10 @@ def _ties_of_the_other(facts: Facts) -> list[str]:
     """Return sentences on the ties of the method on the right. The list is empty if that method ties nothing.
 
     They say, where it applies:
-    - how many of the pairs that the left method ties the right one ties too, if these are some but not all;
-    - how many other pairs the right method ties, if the left one ties any pair;
-    - how many ties of the right method are not exact, because of an ε in its convention;
-    - why two rewards are interchangeable to the right method, as `_one_spread` tells.
+    - how many of the left-hand method's tied pairs the right-hand method also ties, if some but not all;
+    - how many pairs the right-hand method ties and the left-hand method tells apart, if the left-hand method ties any;
+    - how many ties of the right-hand method are not exact, because of an ε in its convention;
+    - when two rewards are interchangeable under the right-hand method, if `_one_spread` finds two that are.
     """
     chosen, base = facts.chosen, facts.base
     if not chosen.tied:
@@ -227,8 +227,9 @@ def _distances(facts: Facts) -> str:
     """Return a sentence on how far apart the advantages of the two methods are.
 
     If no advantage differs by `SAME` or more, the sentence says just this. Otherwise it is "" if the methods order the
-    answers differently. If they have one order, and one factor turns the advantages of the left method into the
-    advantages of the right one, it names the factor. If no single factor fits, it says which answer differs most.
+    answers differently. If they have one order, and one factor turns the advantages of the left-hand method into
+    the advantages of the right-hand method, it names the factor. If no single factor fits, it says which answer differs
+    most.
     """
     base, chosen = facts.base, facts.chosen
     if facts.difference < SAME:

@@ -1,6 +1,6 @@
 """The content of the files of a configuration: entries by key, each with the place where it stands.
 
-An entry whose value only a run would tell has an `Unread` as its value.
+An entry whose value is known only once its file or script runs has an `Unread` as its value.
 """
 
 import re
@@ -17,8 +17,9 @@ MOST = 20_000  # the most values of a file, and the most entries of a command or
 
 @dataclass(frozen=True)
 class Unread:
-    """A value that only a run would tell: the text of a template or an expression, as it is written.
+    """A stand-in for a value that is known only once the file or script runs.
 
+    text: the template or expression as it is written; "" for a key that may stand in a file that was not given.
     maybe: whether even the key may be missing, as for a value that a script sets in one case only.
     """
 
@@ -104,8 +105,9 @@ def collect(pairs: Iterator[tuple[str, Entry]], file: str) -> dict[str, Entry]:
     """Return the entries by key; where a key comes more than once, its last entry counts.
 
     pairs: keys with their entries.
+    file: the name of the file that they are from, for the error.
 
-    Raises InputError that names `file` where there are too many.
+    Raises InputError for more than MOST pairs.
     """
     entries: dict[str, Entry] = {}
     for number, (key, entry) in enumerate(pairs):

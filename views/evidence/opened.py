@@ -1,5 +1,5 @@
-"""One prompt that the reader opened: its request, its ties in words, its answers in a table, and its answers as a
-board.
+"""One prompt that the reader opened: its request, its ties in words, its kinds of answers in a table, and its answers
+as a board.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ def unknown_prompt(data: Published, asked: str) -> Html | str:
 
 def prompt(data: Published, choice: Choice, marks: Tensor, ties: Mapping[str, gc.Collapse], name: str) -> Html:
     """Return one prompt as HTML: its name, its request with a right answer, sentences on its ties, and a table of its
-    answers.
+    kinds of answers, where answers with the same marks are one kind.
 
     choice: how answers are drawn, graded and weighed.
     marks: (prompts, answers, rewards) of the drawn answers to all prompts.

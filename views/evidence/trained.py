@@ -118,14 +118,18 @@ def interval(comparison: Comparison) -> str:
 
 
 def _signed(x: float) -> str:
-    """Return a difference of shares as text with its sign, in percentage points with one decimal. A difference below
-    0.05 points has two decimals.
+    """Return a difference of shares as text with its sign, in percentage points with one decimal.
+
+    A difference of less than 0.05 points, up or down, has two decimals; if it rounds to 0 even so, it has no sign.
     """
     return signed(100 * x, 1 if abs(x) >= 0.0005 else 2)
 
 
 def points(x: float) -> str:
-    """Return a difference of shares as text in percentage points, with one decimal and without the word "points"."""
+    """Return a difference of shares as text in percentage points, with one decimal unless it is whole or rounds to 0.
+
+    The text has neither a plus sign nor the word "points".
+    """
     return decimal(100 * x, 1)
 
 

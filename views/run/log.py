@@ -1,5 +1,5 @@
 """The reading and the audit of a log. A reader's files are read in another process, and a sample is read once for all
-visitors. A program that reads and audits a log is here too.
+visitors. `program` writes, for the reader, a Python program that reads and audits the same log.
 """
 
 from collections.abc import Mapping, Sequence
@@ -117,7 +117,10 @@ def _of_sample(sample: Sample, how: How) -> Log:
 
 
 def named_weights(text: str) -> dict[str, float] | None:
-    """Return the weights that a text gives, by the name of the reward; None for an empty text. Raises InputError.
+    """Return the weights that a text gives, by the name of the reward; None for an empty text.
+
+    Raises InputError for a text that is not NAME=NUMBER with commas between several, for a name that comes twice, and
+    for a weight that is not finite or beyond ±1e30.
 
     >>> named_weights("style=0.5, correctness=2")
     {'style': 0.5, 'correctness': 2.0}

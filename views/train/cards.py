@@ -99,8 +99,10 @@ class File(TypedDict):
 
 @lru_cache(maxsize=2)
 def load(data: Path) -> tuple[dict[str, Scenario], File]:
-    """Return the scenarios by id, and the content of gallery.json. The two files are in the folder `data`, and are read
-    once.
+    """Return the scenarios of scenarios.json by id, and the content of gallery.json. Both files are in the folder
+    `data`.
+
+    The results for the last two folders are kept, so that the files of a folder are not read at every call.
 
     Raises InputError if a file cannot be read. Raises it too if the scenarios with sketches in gallery.json are not
     just the scenarios in scenarios.json.

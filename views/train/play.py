@@ -15,8 +15,17 @@ class Play(anywidget.AnyWidget):
     seen, and then each time the button is pressed.
 
     The counter shows the current epoch while the curves play, and at other times the last epoch. The whole curves are
-    always drawn. While they play, `theme.css` hides what lies right of the current epoch. Nothing plays on a narrow
-    screen, or for a reader who asked for reduced motion. On paper the curves are whole.
+    always drawn. Until they first play, and while they play, `theme.css` hides what lies right of the current epoch.
+    Nothing plays or is hidden on a narrow screen, or for a reader who asked for reduced motion. On paper the curves are
+    whole.
+
+    A change of `epochs` or `shown` stops the curves, which are then seen whole. If `shown` changes while the lower end
+    of the curves is above the screen or in its upper third, the page also scrolls up to them.
+
+    epochs: the last epoch.
+    shown: the set-up whose curves are drawn.
+    editing: whether the page is open in `marimo edit`. Nothing then plays or scrolls by itself, and nothing is hidden
+        before the button is pressed.
     """
 
     _esm = (HERE / "play.js").read_text(encoding="utf-8")
