@@ -1,4 +1,6 @@
-"""The audit of a run: the order in which the tables of its log become facts, findings, a plan and a report."""
+"""The audit of a run: the tables of its log become facts, the facts a plan, facts and plan the findings, and all of
+them a report.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -124,7 +126,7 @@ def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
 
     The recipe of the advantages is solved, and the batches are summed up under it. Where the weights change, each batch
     is summed up under the recipe of that batch. Where no known method made the advantages, the batches are summed up
-    under the weights that the advantages show, if they show any. Batches that an evaluation or another method made are
+    under the weights that the advantages show, if they show any. Batches that an evaluation or another recipe made are
     set apart.
 
     wanted: what the caller asks for.

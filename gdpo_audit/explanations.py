@@ -1,6 +1,6 @@
-"""Answers on what GDPO changes besides the push on the primary reward: the order of pairs, the shares of the update,
-ties, constant rewards, conflicts and noise. Each answer has an effect, a title and a sentence. They explain why the
-push changes.
+"""Answers on what GDPO changes in other respects than the push on rewards: the order of pairs, the shares of the
+update, ties, constant rewards, conflicts and noise. Each answer has an effect, a title and a sentence. The answer about
+the push on the primary reward decides the verdict and is made in `advice.py`; the answers here explain it.
 """
 
 from collections.abc import Mapping

@@ -140,7 +140,8 @@ def best_groups(f: Facts) -> Examples | None:
 
 def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup, ...]:
     """Return the groups that show each kind of finding in `FINDINGS` best, and those that show best how good responses
-    are punished. They come without their texts. () where no groups were kept as examples of the run's own method.
+    are punished. They come without their texts. () where no example groups were kept, or where they were chosen under
+    another method than `f.method`.
 
     f: the facts of the run.
     findings: the findings about the run. The first `reward-dominates` among them says which reward the examples of that

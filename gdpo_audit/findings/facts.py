@@ -46,28 +46,32 @@ class Facts(Figures):
     advantages were made.
 
     Two kinds of batches are not in `batches`: those that repeat the rows of the batch before them, and those that an
-    evaluation or another method made. So the figures count no row twice, and are those of one recipe.
+    evaluation or another recipe made, where this was found out. So the figures count no row twice, and as far as the
+    recipes are known, the figures mix them only where the weights change during the run.
     """
 
     run: Run
     repeated_batches: Sums[Array]  # batches that repeat the rows of the batch before them; not in `batches`
-    overwritten_batches: Sums[Array]  # batches that an evaluation, or another method, made; not in `batches` either
+    overwritten_batches: Sums[Array]  # batches that an evaluation, or another recipe, made; not in `batches` either
     steps: Sequence[int]  # the numbers of the steps that the log holds, ascending
     given_weights: Mapping[str, float]  # the weights that the caller gave, by reward
     intended_method: str | None  # the method that the caller, or a configuration beside the log, asks for
-    size_of_evaluations: int | None = None  # the size of the groups in `overwritten_batches`, if it is another one
-    recipe_of_the_rest: Recipe | None = None  # what made `overwritten_batches`, if that was another method
+    size_of_evaluations: int | None = None  # the group size in `overwritten_batches`, if it differs from the run's
+    recipe_of_the_rest: Recipe | None = None  # what made `overwritten_batches`, if that was another recipe
     tables: Sequence[pl.DataFrame] = ()  # whole batches from all over the run
     summary: Summary | None = None  # of the whole run
     examples: Examples | None = None
-    left_out_reward: tuple[str, Recipe] | None = None  # a column, and what makes the advantages if it is a reward too
+    # A column that was not read as a reward, and the recipe that makes the advantages if the column is read as one.
+    left_out_reward: tuple[str, Recipe] | None = None
     added: Added | None = None  # a column of which a multiple was added to the advantages
     by_themselves: Shown = NOTHING_SHOWN  # what the signs of the advantages show, where no recipe makes them
     pattern: Residual | None = None  # the pattern found in advantages that no recipe makes
     with_all: "Facts | None" = None  # the facts with every reward, where some of them do not count here
     by: "tuple[ValueFacts, ...]" = ()  # the facts of each value of the column that was asked for
     # The members from here on were read from the log by log_details.py.
-    undecided: tuple[int, int] = (0, 0)  # groups left out, as a total can be the sum of several choices; their rows
+
+    # The number of groups left out because several choices of passed parts make a total, and the number of their rows.
+    undecided: tuple[int, int] = (0, 0)
     pays: Sequence[float] = ()  # what a pass of each part of a total may pay, where the total alone is logged
     prompt_texts: pl.DataFrame | None = None  # `_place` and text of the prompts that wasted most responses
     characters: LengthSums[Array] | None = None  # lengths of the completions in characters, by batch
@@ -160,7 +164,7 @@ class Facts(Figures):
     def reproduced(self) -> bool | None:
         """Whether the recipe reproduces every logged advantage.
 
-        False also if no recipe was found, or if an evaluation or another method made some batches. None where no
+        False also if no recipe was found, or if an evaluation or another recipe made some batches. None where no
         advantage is logged. None, too, where every method would reproduce the log, as the advantages are all 0 or no
         larger than round-off.
         """

@@ -17,8 +17,8 @@ from gdpo_core._words import clip, count, listing, number, percent, signed
 
 
 def reward_dead(f: Facts) -> Iterator[Finding]:
-    """Yield a finding for each reward that is constant in all or nearly all groups that hold it, or that every response
-    lacks.
+    """Yield a finding for each reward that does nothing or next to nothing: no response has it, or it is constant in
+    all or nearly all groups in which some response has it.
     """
     for k, name in enumerate(f.rewards):
         dead, acts = f.dead(k), f.totals.groups - f.totals.rewards.dead_groups[k]
@@ -178,8 +178,8 @@ def length_coupled(f: Facts) -> Iterator[Finding]:
 def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
     """Yield a finding for each reward that does nothing for some values of a column, such as for some tasks.
 
-    The reward is constant in nearly all groups with these values, and in clearly fewer of the other groups. There is no
-    finding for a reward that is constant in nearly all groups of the run.
+    The reward is constant in nearly all groups of each of these values, and in clearly fewer of the other groups. There
+    is no finding for a reward that is constant in nearly all groups of the run.
     """
     for k, name in enumerate(f.rewards):
         here = [

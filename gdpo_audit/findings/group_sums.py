@@ -104,11 +104,11 @@ def _fingerprints(rows: pl.DataFrame, rewards: Sequence[str], batch: Array, grou
 
 
 def _reward_sums(grouped: Grouped, distance: Tensor, std: Tensor) -> RewardSums:
-    """Return the sums over each reward in each group.
+    """Return the sums over each reward in each group, which `RewardSums` describes.
 
-    grouped: the batches, whose responses it adds up by group.
+    grouped: the batches, which add up numbers of their responses by group.
     distance: (rewards, …) the rewards minus the means of their groups, 0 for a missing one.
-    std: (rewards, groups) the std of each reward.
+    std: (rewards, groups) the std of each reward in each group.
     """
     r, squared = grouped.batch.rewards, distance.square()
     # If no reward is missing, nothing has to be put in the place of missing ones, which would cost time.
@@ -142,7 +142,7 @@ def _reward_sums(grouped: Grouped, distance: Tensor, std: Tensor) -> RewardSums:
 def _products(grouped: Grouped, distance: Tensor) -> Tensor:
     """Return (rewards, rewards, groups) Σ d_i d_j over each group, for each two rewards i and j.
 
-    grouped: the batches, whose responses it adds up by group.
+    grouped: the batches, which add up numbers of their responses by group.
     distance: (rewards, …) the distances d of the rewards from their means in the group.
     """
     made = distance.new_empty(len(distance), len(distance), len(grouped.starts))
@@ -215,8 +215,8 @@ def _ties_and_order(
     The first counts the pairs of responses with different rewards, and those of them that each method ties. The second
     counts the pairs that differ in the primary reward, and how each method orders them.
 
-    grouped: the batches, whose responses it adds up by group.
-    outcomes: by method, its advantages.
+    grouped: the batches with their groups.
+    outcomes: what each method makes of the batches, by the id of the method.
     primary: the index of the primary reward; if it is None, the counts of the second record are 0.
     same: how far apart two advantages may be and still be equal, as a share of the largest advantage in their group.
     """
@@ -312,11 +312,12 @@ def _method_sums(
 
 
 def _length_sums(grouped: Grouped, distance: Tensor, rows: pl.DataFrame) -> LengthSums[Any]:
-    """Return the sums over the lengths of completions, one of each kind per group.
+    """Return the sums over the lengths of completions in tokens, which `LengthSums` describes: each is a number per
+    group, and `products` is a number per reward and group.
 
-    grouped: the batches, whose responses it adds up by group.
+    grouped: the batches, which add up numbers of their responses by group.
     distance: (rewards, …) each response's rewards minus their means in its group.
-    rows: the table of their responses.
+    rows: the table of the same responses.
     """
     lengths = torch.from_numpy(token_lengths(rows).copy()).view(distance.shape[1:])
     deviations = grouped.centred(lengths)[1]

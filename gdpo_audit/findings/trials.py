@@ -112,7 +112,8 @@ def at_most(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
 
 
 def sums_under(basis: Basis, gate: Gate | None, sample: Sequence[pl.DataFrame]) -> Sums[Array]:
-    """Return the sums over each batch of a sample, as `summarise_all` computes them, with one reward behind a gate.
+    """Return the sums over each batch of a sample, as `summarise_all` computes them, after a gate has changed one
+    reward.
 
     The advantages are those of each method that `basis` asks for; the logged ones are dropped.
 
@@ -129,9 +130,10 @@ def behind(gate: Gate, rewards: Sequence[str]) -> tuple[pl.Expr, pl.Expr]:
     """Return expressions for two columns of a table: the gated reward as its gate leaves it, and the same reward as the
     log holds it.
 
-    The first column is NaN where the reward is missing in the log. Elsewhere it has the logged value if the gate is
-    open, and the fallback if it is closed. The gate is closed where the reward `on` does not reach the threshold, or is
-    missing (NaN). The second column has the name that `ungated_column` returns.
+    The first column keeps the name of the reward's column, and so replaces it in `with_columns`. The first column is
+    NaN where the reward is missing in the log. Elsewhere it has the logged value if the gate is open, and the fallback
+    if it is closed. The gate is closed where the reward `gate.on` does not reach the threshold, or is missing (NaN).
+    The second column has the name that `ungated_column` returns.
 
     gate: the rule, with the indices of its two rewards.
     rewards: the names of all rewards.

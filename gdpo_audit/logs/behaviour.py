@@ -92,9 +92,9 @@ def _reason(column: pl.Series, groups: np.ndarray | None, labels: bool) -> str:
 def _reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> str:
     """Return why a column cannot be a reward, as its values inside groups show; an empty text if they show no reason.
 
-    There are two reasons. The first: the column numbers the responses of nearly every group. Its values there are whole
-    numbers in a row, each once, in any order. The second, which counts only if `labels` is true: the column has one
-    value in each group.
+    There are two reasons. The first: in nearly every group the column gives each response a number of its own, and
+    these are consecutive whole numbers, in any order. The second, which counts only if `labels` is true: the column has
+    one value in each group.
     Groups of a single response do not count, and a group of two never counts as numbered. The text is empty if fewer
     than `LEAST_GROUPS` groups count.
     values: the value of each row.

@@ -82,7 +82,8 @@ def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
     training are left out, and so are hidden files. Of logs in folders of different depth only the nearest to the
     directory count. Where no completions were logged, the last trainer_state.json alone is returned, which holds means.
     names: the paths of all files inside the directory.
-    where: the name of the directory, for errors.
+    where: the path of the directory, for errors. If the directory is called like rollouts, each folder in it whose name
+        is a plain number is a step.
     inside: what a user has to write before one of these paths to name the file, for errors. It is empty if single files
         cannot be named.
 
@@ -182,11 +183,12 @@ def _run_around(inside: re.Match[str]) -> str:
 
 
 def _home(folder: str, where: str) -> str:
-    """Return the path of a folder with # in the place of a step's number, which does not tell one run from another.
+    """Return the path of a folder inside a directory, with # in the place of each number that counts steps. Such a
+    number, as in step_12, does not tell one run from another.
 
     A folder whose name is a plain number is a step if the folder around it is called like rollouts.
-    folder: the path of the folder, inside a directory.
-    where: the path of that directory.
+    folder: the path of the folder inside the directory; empty for the directory itself.
+    where: the path of the directory, which is the folder around the outermost folder of that path.
     """
     folders = folder.split("/") if folder else []
     above = [where.rstrip("/").rpartition("/")[2], *folders]

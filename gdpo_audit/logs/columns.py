@@ -163,10 +163,12 @@ OfColumns = TypeVar("OfColumns", bound=Columns)
 
 
 def reward_names(rewards: Sequence[str] | str | None) -> tuple[str, ...] | None:
-    """Return the rewards that the caller names, as a tuple; None if the caller names none.
+    """Return the rewards that the caller names, as a tuple; None for None.
 
-    Raises InputError for anything but a name or a sequence of different names: a set has no order, and the values of a
-    dict, such as weights, would not be read.
+    rewards: one name, or several in a sequence.
+
+    Raises InputError for an empty sequence, for a name that comes twice, and for anything but a name or a sequence of
+    names: a set has no order, and the values of a dict, such as weights, would not be read.
     """
     if rewards is None:
         return None

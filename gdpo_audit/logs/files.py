@@ -171,9 +171,10 @@ def format_of(file: LogFile) -> str:
 
 
 def _at(path: str) -> LogFiles:
-    """Return the log at a path, at a glob, or of one run in a database, DATABASE::RUN.
+    """Return the log at a path or at a glob; for DATABASE::RUN, that of one run in a database.
 
-    Raises NoLog if nothing is there, and InputError if it cannot be read or holds several logs.
+    Raises NoLog if nothing is there. Raises InputError for an empty path or a URL, and if what is there cannot be read
+    or is several logs.
     """
     refuse_unless(path != "" and "\0" not in path, "path", "the name of a file or directory", repr(path))
     here = expand_home(path)

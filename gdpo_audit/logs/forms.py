@@ -51,6 +51,9 @@ def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Map
     names: all columns with their types.
     options: the caller's options.
     args: the arguments of the run in an args.json beside the log, which are not used.
+
+    Raises InputError if the column of steps is missing, or if none of the columns prompt, completion and advantage is
+    there.
     """
     step = options.named("step") or "step"
     fits = step in names and bool({"advantage", "completion", "prompt"} & {*names})
@@ -102,7 +105,9 @@ def _of_training(tables: Sequence[Table], step: str) -> tuple[list[Table], list[
 
 
 def _one_step(table: Table, step: str) -> pl.DataFrame | None:
-    """Return the rows of a table, nested values hashed, if the column `step` has one number in all; otherwise None."""
+    """Return the rows of a table, nested values hashed, if all have the same finite number in the column `step`; None
+    otherwise, and for a table without rows.
+    """
     rows = table.frame.collect()
     whole = step in rows.columns and len(rows) > 0 and rows[step].n_unique() == 1 and rows[step].null_count() == 0
     if not whole or not rows[step].cast(pl.Float64, strict=False).is_finite().all():
@@ -114,12 +119,15 @@ def _one_step(table: Table, step: str) -> pl.DataFrame | None:
 def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Return how to read verl's rollouts, which have a line per response.
 
-    Rows of one group have the same uid, once up to two parts "_…" at its end are cut off. In a log without uid they
-    have the same input. A column that the caller names for groups goes before both.
+    Rows of one group have the same value in the column that the caller names for groups. If the caller names none, this
+    is the column uid, or the column input in a log without uid. Where uid tells the groups, the last two parts that
+    begin with "_" are cut off from its values, or the last part if there is only one.
     tables: the tables of the log.
     names: all columns with their types.
     options: the caller's options.
     args: the arguments of the run in an args.json beside the log, which are not used.
+
+    Raises InputError if the column input, output or score is missing.
     """
     fits = {"input", "output", "score"} <= {*names}
     refuse_unless(fits, tables[0].name, "verl's columns input, output, score", ", ".join(names))
@@ -141,13 +149,18 @@ def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Ma
 
 
 def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return how to read ms-swift's completions, which have a log event per line, with a list per column.
+    """Return how to read ms-swift's completions: a line is a log event, and most columns hold lists with a value per
+    response.
 
     A trainer on Ray writes one response per line, without lists.
     tables: the tables of the log.
     names: all columns with their types.
     options: the caller's options.
     args: the arguments of the run in an args.json beside the log, by name.
+
+    Raises InputError if there is no column of steps, or if prompt or completion is missing. For lines with lists, it
+    raises InputError also if the steps of a table are no lists, if all of these lists are empty, or if lists of one
+    line differ in length.
     """
     step = options.named("step") or next((name for name in ("step", "gen_step") if name in names), None)
     if step is None or not {"prompt", "completion"} <= {*names}:
@@ -196,6 +209,9 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     names: all columns with their types.
     options: the caller's options.
     args: the arguments of the run in an args.json beside the log, which are not used.
+
+    Raises InputError if each row has a step of its own, so that rows are means and not responses. If the caller names
+    no rewards, it raises InputError also for a column that is called a reward and holds lists or objects.
     """
     by_lower = {name.lower(): name for name in reversed([*others_in(names, options)])}
     numeric = {name for name, kind in names.items() if is_number_type(kind)}

@@ -19,8 +19,9 @@ _FEWEST = 2  # the fewest batches, and the fewest prompts in each, that show tha
 def identity_of(columns: Mapping[str, pl.DataType], rows: Callable[[str], pl.DataFrame]) -> str | None:
     """Return the column that says which prompt a response answers; None if the log has none.
 
-    It is the first of `NAMES` that the log has. Without any, it is the first of `TOKENS` whose column holds lists. A
-    column whose numbers count the prompts of each batch anew, from 0 or 1, is passed over.
+    It is the first of `NAMES` that the log has, whatever its case. Without any, it is the first of `TOKENS`, whatever
+    its case, whose column holds lists. A column whose numbers count the prompts of each batch anew, from 0 or 1, is
+    passed over.
     columns: the columns among which it is looked for, with their types.
     rows: a function that takes the name of a column and returns a table of some rows. The column `value` of the table
         holds the values of the named column, and `batch` the number of each row's batch.

@@ -122,9 +122,10 @@ def _beside(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType],
 def _with_grouping(form: Form, options: ReadOptions) -> Form:
     """Return a form with what the options say about groups and about rows to leave out.
 
-    It gets the options' `mask`, which leaves out rows, and `once`, which leaves out copies. If the options bar every
-    column from naming a group (`unkeyed` or `places`), the form has no key. If they name several columns that name a
-    group only together, the column that is the form's key joins them. Otherwise the form's groups stay as they are.
+    The form gets the options' `mask`, which leaves out rows, and `once`, which leaves out copies. If the options bar
+    every column from naming a group (`unkeyed` or `places`), the form has no key. If they name several columns that
+    name a group only together, the responses get one more column, whose name is the form's key. It holds the values of
+    these columns, joined into one text, and `keyed_by` names the columns. Otherwise the form's groups stay as they are.
     form: says how to read the log.
     options: the caller's options.
     """
@@ -136,11 +137,11 @@ def _with_grouping(form: Form, options: ReadOptions) -> Form:
     responses, key, names = form.to_responses, form.key, options.groups
 
     def to_responses(table: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the responses with one more column, `key` of the outer function, which joins the columns in its
-        `names`.
+        """Return the responses of a table with one more column, whose name is `key` of the outer function.
 
-        A group has one value in each of these columns, and its joined value tells it from others.
-        table: the rows of a table. The function `responses` of the outer function makes responses of them.
+        It holds the values of the columns in `names` of the outer function, joined into one text. All responses of a
+        group have the same text, and other groups have other texts.
+        table: the rows of the table. The function `responses` of the outer function makes responses of them.
         """
         table = responses(table)
         kinds = table.collect_schema()

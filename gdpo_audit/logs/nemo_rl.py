@@ -25,6 +25,9 @@ def nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: 
     names: all columns with their types.
     options: the caller's options.
     args: the arguments of the run in an args.json beside the log, which are not used.
+
+    Raises InputError if a column of rewards is missing. Raises it, too, if in a line of several responses a list that
+    needs a value per response, such as the advantages, is not as long as the list of rewards.
     """
     rewards = options.rewards or ("rewards",)
     fits = "rewards" in names or bool(options.rewards)
@@ -91,11 +94,13 @@ def _responses(
 def _prompt_of(
     kinds: Schema, tables: Sequence[Table], to_responses: Callable[[pl.LazyFrame], pl.LazyFrame]
 ) -> pl.Expr | None:
-    """Return an expression for the prompt of a response; None if the log has neither token ids nor messages.
+    """Return an expression for the prompt of a response; None if the log has neither token ids of prompts nor lists of
+    messages.
 
     The prompt is the token ids of the prompt, if they are logged. Otherwise it is the messages before the first one of
-    the assistant. Of texts without roles it is the first. If the first is the same in all responses, it is the first
-    two, and so on. The last text is never part of it if each response has several.
+    the assistant. If the messages are texts without roles, it is the first text. If all responses have the same first
+    text, it is as many of the first texts as are needed to make responses differ. If each response has several texts,
+    the last one is never part of the prompt.
     kinds: the types of the columns of responses.
     tables: the tables of the log.
     to_responses: turns the rows of a table into responses.

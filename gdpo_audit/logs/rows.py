@@ -215,9 +215,10 @@ def _slices(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
 def _extracts(form: Form) -> Extracts:
     """Return the readers of prompts' starts, under the key "text", and of completions' lengths, under the key "length".
 
-    A reader is a function without arguments. It yields tables with a row per response and two columns. One is `_place`.
-    The other is `text`, the first characters of the prompt, or `length`, the number of characters of the completion. A
-    key is missing if the log has no column of prompts, or none of completions.
+    A reader is a function without arguments. It yields tables with a row per response and two columns. One column is
+    `_place`, where in the files the response stands. The other is `text` or `length`. `text` has the first characters
+    of what names the prompt: its text, its tokens or its id. `length` has the number of characters of the completion.
+    Of a chat, only the last message counts. A key is missing if the log has no such column.
     form: says which column of the log holds what.
     """
     completions = first_of(COMPLETIONS, [name for name in kinds_of(form) if name not in form.rewards])
@@ -232,9 +233,9 @@ def _extracts(form: Form) -> Extracts:
 def _starts(form: Form, prompts: str) -> Iterator[pl.DataFrame]:
     """Yield tables with a row per response and two columns: `_place`, where in the files it stands, and `text`.
 
-    The column `text` holds the first characters of the prompt.
+    The column `text` holds the first `START` characters of what names the prompt; of a chat, those of its last message.
     form: says how rows are read.
-    prompts: the column of prompts.
+    prompts: the column that names the prompt by its text, its tokens or its id.
     """
     for frame in frames_of(form, [prompts]):
         yield frame.select(place(), _text(frame, prompts).str.slice(0, START).alias("text"))
@@ -243,6 +244,7 @@ def _starts(form: Form, prompts: str) -> Iterator[pl.DataFrame]:
 def _lengths(form: Form, completions: str) -> Iterator[pl.DataFrame]:
     """Yield the number of characters of each completion as `length`, beside the `_place` of its response.
 
+    If a completion is a chat, the characters of its last message are counted.
     form: says how rows are read.
     completions: the column of completions. If the log was read without its long texts, the column holds these numbers.
     """

@@ -79,12 +79,12 @@ def _frames_of_tables(form: Form, names: Sequence[str], size: int) -> Iterator[p
 def _alike(form: Form, first: int, most: int) -> range:
     """Return the numbers of the tables that one query plan can read together, from the table of number `first` on.
 
-    They are Parquet files with the same columns. The first table stands alone in two cases. In the first, its rows are
-    not the rows of a Parquet file, all of them and unchanged. In the second, a row of the log may hold several
+    Each of these tables is one whole, unchanged Parquet file, and all have the same columns. The range holds the first
+    table alone if that table is no such file (`Table.scanned` is None), or if a row of the log may hold several
     responses.
     form: holds the tables of the log.
     first: the number of the first table, from 0.
-    most: how many tables there may be.
+    most: the most tables in the range. The range has the first table even if this number is 0.
     """
     tables, stop = form.tables, first + 1
     if tables[first].scanned is None or form.several:

@@ -97,9 +97,9 @@ def weights_of(
 def _whole_rows(table: pl.DataFrame, rewards: Collection[str], score: str) -> pl.DataFrame:
     """Return the rows that hold the total and all rewards, as finite numbers; NaN is missing.
 
-    If these rows are fewer than the rewards plus two, a missing reward counts as 0. Rows with infinite numbers are
-    counted here, and left out afterwards.
-    table: the rows.
+    If fewer than len(rewards) + 2 rows are complete, a missing reward counts as 0, but a row without the total is still
+    left out. An infinite number counts as present in this test, but its row is left out of the result.
+    table: the rows; the group of each may stand in GROUP_OF_ROW, which then is in the result.
     rewards: the columns of the rewards.
     score: the column of the total.
     """

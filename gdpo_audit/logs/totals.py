@@ -160,18 +160,24 @@ def beside_score(
 def _beside_open_score(
     table: pl.DataFrame, rewards: Sequence[str], score: str, flags: Collection[str], named: bool, fit: Score | None
 ) -> RewardChoice:
-    """Return which of the columns `rewards` are rewards where no weighted sum of all of them is the total, or many are.
+    """Return which of the columns `rewards` are rewards, with their weights if these can be told. It is meant for a
+    total that no weighted sum of all these columns makes, or that many such sums make.
 
     Columns with names like those of metrics, and columns that `not_rewards` finds, are left out, unless none would
-    stay. The weights are None if many sums are the total or if none can be fitted. Otherwise the columns that stay are
-    fitted alone. If their sum is the total, it gives the weights. If the sum of several is nearly the total, it gives
-    the weights as well, and columns of weight 0 are left out.
+    stay. The columns that stay are fitted alone, unless many sums of all columns are the total, or no sum can be
+    fitted. Their weights are given in two cases: only one sum of these columns is the total, or two columns or more
+    come near the total (`NEARLY`) with only one choice of weights. In the second case columns of weight 0 are left out
+    as well. In every other case the weights are None.
+
+    One issue says which columns `not_rewards` found. Another one says that the total is not a sum of the columns that
+    stay. The second issue is missing if these columns were not fitted alone, and in the first of the two cases.
     table: rows of `rewards` and of the total.
     rewards: the columns that may be rewards.
     score: the column of the total.
     flags: columns of true and false.
     named: whether the caller named the rewards, which then all stay.
-    fit: how all of `rewards` fit the total; None where none can be fitted.
+    fit: how all of `rewards` fit the total; None where no sum can be fitted. It also counts as the fit of the columns
+        that stay if they cannot be fitted alone.
     """
     plain = tuple(rewards) if named else tuple(name for name in rewards if role(name) != "metric")
     reasons = {} if named else not_rewards(table, plain, labels=False)

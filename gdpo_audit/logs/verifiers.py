@@ -135,17 +135,25 @@ class _Traces:
 
         The value is null if the log does not have it.
         path: the names that lead to the value, such as "env", "name".
-        numbers: whether the value has to be a number; if it is not, this raises InputError.
+        numbers: whether the value has to be a number.
+
+        Raises InputError if the value has to be a number, and the log has something else there.
         """
         return _field(pl.Struct({**self.names, "traces": self.trace}), path, self.where, numbers)
 
     def number(self, *path: str) -> pl.Expr:
-        """Return an expression for the number at this path of names in a trace; null if the log does not have it."""
+        """Return an expression for the number at this path of names in a trace; null if the log does not have it.
+
+        Raises InputError if the log has something else than a number there.
+        """
         return self.value("traces", *path, numbers=True)
 
     @cached_property
     def columns(self) -> dict[str, pl.Expr]:
-        """The expressions for the columns of a response, by name, without the columns that are about its episode."""
+        """The expressions for the columns of a response, by name, without the columns that are about its episode.
+
+        Raises InputError if the log has something else where a number has to be, such as a score.
+        """
         agent = self.value("traces", "agent", "name").cast(pl.String).fill_null("agent")
         scores = {name: self.number("rewards", name, "score") for name in self.scored}
         weights = {
@@ -173,6 +181,8 @@ class _Traces:
 
         An agent of which the log does not say whether it is trained counts too.
         table: the rows of a table of the log, with their numbers in FILE and ROW.
+
+        Raises InputError if the log has something else where a number has to be, such as a step or a score.
         """
         runs = self.value("run", "work", "type"), self.value("run", "type")
         names = (self.value("env", name).cast(pl.String).fill_null("") for name in ("id", "name"))
@@ -188,7 +198,12 @@ class _Traces:
         return table.select(FILE, ROW, STEP, _ID, _EPISODE_ID, pl.col(_EVALUATES).fill_null(False), **self.columns)
 
     def seen(self, tables: Sequence[Table]) -> pl.DataFrame:
-        """Return all responses of the log without their messages. Raises InputError if there are none."""
+        """Return all responses of the log without their messages.
+
+        tables: the tables of the log.
+
+        Raises InputError if there are none, and where `responses` does.
+        """
         frames = [self.responses(numbered(table, n)).drop("messages", strict=False) for n, table in enumerate(tables)]
         seen = pl.concat(frames, how="vertical_relaxed").collect()
         refuse_unless(len(seen) > 0, self.where, "a trace of an agent that is trained", "none")

@@ -179,8 +179,13 @@ def _as_good(log: Tensors, alternative: Attempt, chosen: Attempt) -> bool:
 
 
 def _less_certain(recipe: Recipe, alternative: Recipe) -> Recipe:
-    """Return the recipe, marked wherever an alternative recipe does not agree with it: weights as unknown, the scale as
-    open.
+    """Return the recipe with the doubts that an alternative recipe adds: with weights marked as unknown, or with the
+    scale marked as open.
+
+    A weight is marked as unknown if the alternative does not know it. The weights that both know are compared up to a
+    common factor, with which the recipes agree on the largest of these weights. Those that then differ are marked as
+    unknown, too. The scale is marked as open if the alternative's scale is open, if the factor is not 1, or if there is
+    no weight that both know. Differences of up to `APART` of a number do not count.
     """
     unknown = {*recipe.unknown, *alternative.unknown}
     known = [k for k in range(len(recipe.weights)) if k not in unknown]

@@ -299,10 +299,10 @@ def separate(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
 
     A unit is a group or a batch. Under all weights of the family, the weighted sums in each unit are parallel to the
     logged advantages, but may point the opposite way. Under the result their dot product with the advantages is
-    positive in each unit. Units of batches that do not fit the family do not count. If `_ROUNDS` rounds find no such
-    weights, the weights of the last round are returned.
+    positive in each unit, unless it is 0 there under all weights of the family. If a batch does not fit the family, its
+    units do not count. If `_ROUNDS` rounds find no such weights, the weights of the last round are returned.
 
-    solution: the family.
+    solution: the family, with the batches that fit it.
     terms: the terms that a method multiplies by the weights and adds up, with the logged advantages.
     wanted: (rewards,) the weights to stay near.
     """
@@ -312,8 +312,8 @@ def separate(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
 
 
 def separating(columns: Tensor, start: Tensor) -> Tensor:
-    """Return a vector near `start` whose dot product with every column is positive. It is moved step by step; after
-    `_ROUNDS` steps it is returned even if some products are not positive yet.
+    """Return a vector near `start` whose dot product with every column is positive. The search moves from `start` step
+    by step; the vector after `_ROUNDS` steps is returned even if some products are not positive yet.
 
     columns: (numbers, columns).
     start: (numbers,), like the result.

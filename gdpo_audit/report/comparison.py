@@ -165,7 +165,9 @@ def headline(c: Changes) -> str:
 
 
 def how_made_table(c: Changes) -> Table | None:
-    """Return a table of what differs in how the runs were made; None where nothing does."""
+    """Return a table of what differs in how the runs of the two sides were made, such as their methods or weights, and
+    of the rewards that only one side has. None if there is nothing of either kind.
+    """
     rows = [[s.name, s.a, s.b] for s in c.settings]
     if c.rewards_of_a or c.rewards_of_b:
         rows.append(["rewards of one run", *(", ".join(r) or MISSING for r in (c.rewards_of_a, c.rewards_of_b))])

@@ -81,8 +81,7 @@ def courses_of(report: AuditReport) -> dict[str, list[Course]]:
     """Return the courses to draw of each of the first `DRAWN` rewards, by the name of the reward.
 
     A course is one figure of the reward by step. The first is the course of the reward's mean. The courses of its push
-    and of its share of the update follow. They are missing if `comparable` says that they mean nothing in this report,
-    or if no method is shown.
+    and of its share of the update follow, if a method is shown and the report is `comparable`.
     """
     method, drawn = shown_method(report)[0], {}
     for reward in report.rewards[:DRAWN]:
@@ -275,10 +274,12 @@ def _setting(forecast: Forecast) -> str:
 
 def _forecast_svg(forecast: Forecast, told: RewardForecast, means: Series | None, aria_label: str) -> Html:
     """Draw the courses of a reward as it ran and as forecast, with the band of the forecast and the logged means as
-    dots.
+    dots. At the right, on an axis of its own, draw the forecast difference of the reward's mean with its interval.
 
-    told: the forecast of the reward.
-    means: the logged means, None for no dots.
+    forecast: gives the number of steps to draw, and the number of steps that the log holds.
+    told: the forecast of this reward.
+    means: the logged means, which are spread evenly over the steps of the log; None for no dots. At most `POINTS` of
+        them are drawn.
     aria_label: what a screen reader says of the picture.
     """
     steps, (below, above) = forecast.steps, forecast_band(told)
