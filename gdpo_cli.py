@@ -137,7 +137,7 @@ TRAINERS = "trl, verl, ms_swift, nemo_rl or axolotl"
 ASKED = "grpo, grpo_no_std, gdpo, grpo_batch_std, reinforce_pp_baseline, reinforce_pp, mo_grpo, max_rl"
 
 _EXAMPLE = '"method=gdpo,weights.length=0.2"'
-_FAIL_ON = "error, warning, info or the id of a finding"
+_FAIL_ON = "error, warning, info or the id of a finding; a severity includes graver ones"
 
 _Text: TypeAlias = str | None
 _Texts: TypeAlias = list[str] | None

@@ -1,4 +1,7 @@
-"""The servers that are measured: subprocesses on free ports of this machine, with their CPU time and memory."""
+"""The servers that are measured: this page, two marimo apps and a Dash app, as `COMMANDS` starts them.
+
+Each runs as a subprocess on a free port of this machine, and its CPU time and memory can be read.
+"""
 
 import os
 import socket

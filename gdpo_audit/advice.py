@@ -111,8 +111,11 @@ def priority(report: AuditReport) -> str:
 
 
 def _push(report: AuditReport) -> Answer:
-    """Return the answer about the push on the primary reward. It has a headline where the push alone settles that the
-    verdict on GDPO is no or stays open.
+    """Return the answer about the push on the primary reward and about the forecast of this reward.
+
+    The answer has a headline where it alone settles that the verdict on GDPO is no or stays open. It has one where its
+    effect is "hurts" or "unknown". It also has one where answers of a group differ in the primary reward, but no method
+    serves this reward (`_stop`).
 
     The answer's effect is "unknown" in three cases:
 

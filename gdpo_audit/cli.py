@@ -227,7 +227,8 @@ def _status(reports: Sequence[AuditReport], failing: frozenset[str]) -> int:
 
     The line names the path of the log and the ids of these findings.
 
-    failing: the severities and ids that --fail-on names.
+    failing: the severities and ids that count, as `_parse_fail_on` returns them: those that --fail-on names, and every
+        severity graver than one of these.
     """
     status = 0
     for report in reports:

@@ -1,7 +1,7 @@
 """The pushes of a setting on the rewards of a run, as functions of the rates of the rewards, for forecasts of a run.
 
-The rate of a reward is its mean as a part of the way from its least value, 0, to its largest, 1. `Pushes` computes from
-the rates how much a setting would push each reward. `Course` has the rates of a run at each step, and
+The rate of a reward is its mean on a scale from 0, its lowest value in the log, to 1, its highest. `Pushes` computes
+from the rates how much a setting would push each reward. `Course` has the rates of a run at each step, and
 `DifferingGroups` the share of groups in which a reward takes different values.
 """
 
@@ -19,9 +19,10 @@ class Course:
     """The course of the rewards of a run: the rate of each of K rewards at each of T steps.
 
     time: (T,) steps since the first one.
-    rates: (T, K) the mean of each reward as a part of the way from its least value, 0, to its largest, 1; NaN where it
-        is missing.
-    dispersion: (K,) the variance of the rate of a step, in units of rate (1 − rate).
+    rates: (T, K) the mean of each reward on a scale from 0, its lowest value in the log, to 1, its highest; NaN where
+        it is missing.
+    dispersion: (K,) how uncertain the rate of a single step is, as it is a mean over few groups: its sampling variance,
+        divided by the mean of rate (1 − rate) over the steps. It is not the variance from step to step.
     """
 
     time: Array
@@ -104,7 +105,7 @@ def _all_equal(rates: Array, within: float, size: int) -> Array:
 class Pushes:
     """The push of a setting on each of K rewards, as a function of the rates of the rewards.
 
-    The rate of a reward is its mean as a part of the way from its least value, 0, to its largest, 1. The source of a
+    The rate of a reward is its mean on a scale from 0, its lowest value in the log, to 1, its highest. The source of a
     reward is the reward itself, or its gated value if it is gated. A weight multiplies the source, which is normalised
     first if `decoupled`.
 

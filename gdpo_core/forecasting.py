@@ -133,7 +133,7 @@ def _regress(driven: Array, rates: Array, dispersion: float) -> tuple[float, flo
 
     driven: (T,) for each step the sum of the damped pushes on one reward since the first step.
     rates: (T,) the rates of this reward, where NaN is left out.
-    dispersion: the variance of its rate, as in `Course`.
+    dispersion: how uncertain its rate at a single step is, as in `Course`.
     """
     there = ~np.isnan(rates)
     x, y = driven[there], rates[there]

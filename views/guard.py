@@ -98,8 +98,10 @@ class Body:
 
     @contextlib.contextmanager
     def room(self) -> Iterator[None]:
-        """Reserve memory for a body of more than `SMALL` bytes, until the `with` ends. If too little memory is left, a
-        body of more than `SMALL` bytes is refused.
+        """Reserve memory for the body until the `with` ends, if `coming` is more than `SMALL` and at most `BODY`.
+
+        If too little memory is left, nothing is raised: the `with` block still runs, and `refusal` then says of a body
+        of more than `SMALL` bytes that it is refused.
         """
         with memory.reserved(self.coming) if SMALL < self.coming <= BODY else contextlib.nullcontext(True) as fits:
             if not fits:

@@ -1,4 +1,6 @@
-"""The results that the paper reports in its tables, without their averages: where GDPO is ahead, and where GRPO is."""
+"""The results that the paper reports in its tables, without the averages there, as read from data/paper_results.csv;
+and in which of them GDPO or GRPO is ahead. Other modules show them.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -139,9 +139,11 @@ def best_groups(f: Facts) -> Examples | None:
 
 
 def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup, ...]:
-    """Return the groups that show each kind of finding in `FINDINGS` best, and those that show best how good responses
-    are punished. They come without their texts. () where no example groups were kept, or where they were chosen under
-    another method than `f.method`.
+    """Return the groups that show each kind of finding in `FINDINGS` best, and those with the most punished responses.
+
+    A response is punished if it is above its group's mean of the primary reward and its advantage is 0 or less. Without
+    a primary reward, the first reward takes its place. The groups come without their texts. The result is () where no
+    example groups were kept, or where they were chosen under another method than `f.method`.
 
     f: the facts of the run.
     findings: the findings about the run. The first `reward-dominates` among them says which reward the examples of that

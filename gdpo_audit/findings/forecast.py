@@ -108,7 +108,8 @@ class Forecast(Displayed):
 class ForecastSetting:
     """A setting that is to be forecast, after its check.
 
-    steps: the number of steps for which the forecast is made, and over which it takes the means of the rewards.
+    steps: for how many steps, counted from the run's first one, the run is followed under this setting and under its
+        own. The means of the rewards are taken over these computed steps.
     """
 
     method: str

@@ -125,10 +125,10 @@ class LoggedGroups:
         return np.where(np.isnan(self.range), 1.0, np.maximum(known, 1e-6))
 
     def pushes(self, method: str, weights: tuple[float, ...], gate: Gate | None = None) -> Pushes:
-        """Return the push of a setting on each reward, as measured on the logged groups.
+        """Return the push of a setting on each reward, as measured on the sample of the log: a number from −1 to 1.
 
-        The result also holds what is needed to compute the push as the means of the rewards move: the standard
-        deviations and correlations of the rewards.
+        The result, a `Pushes`, also holds what is needed to compute the push as the means of the rewards move: the
+        standard deviations and correlations of the rewards.
 
         method, weights, gate: the setting; None for no gate.
         """

@@ -255,7 +255,11 @@ def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
 
 
 def _steps(rows: pl.DataFrame) -> dict[str, int]:
-    """Return the first step of these rows as `step`, and how many steps they have as `steps`, for an issue."""
+    """Return the step of the first of these rows as `step`, and how many different steps they have as `steps`, for an
+    issue.
+
+    rows: at least one row, in the order of the log, so that `step` need not be the smallest step.
+    """
     return {"step": rows["step"][0], "steps": rows["step"].n_unique()}
 
 

@@ -74,7 +74,10 @@ def records(items: Sequence[Mapping], odd: set[str] | None = None) -> pl.DataFra
 
 
 def table_of(columns: Iterable[pl.Series]) -> pl.DataFrame:
-    """Return the table of these columns, each under its own name, which may be the empty text."""
+    """Return the table of these columns, each under its own name, which may be the empty text.
+
+    The names have to differ: of two columns with one name, the later replaces the earlier.
+    """
     # From a list polars would give a column without a name another name.
     return pl.DataFrame({series.name: series for series in columns})
 

@@ -1,4 +1,6 @@
-"""The columns of a log as they were chosen: which hold the rewards, the step, the advantage, the groups and so on."""
+"""The choice of the columns of a log that hold the rewards, the step, the advantage, the groups and so on
+(`columns_of`), and the record of this choice (`ChosenColumns`).
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -212,7 +212,10 @@ def read_texts(table: Table, names: Sequence[str]) -> list[pl.Series]:
 
 
 def _object(text: str) -> dict | None:
-    """Return the object that a text spells in JSON or Python; None if it spells none or is longer than `LONGEST`."""
+    """Return the object that a text spells in JSON, or as a dict in Python whose names are all texts.
+
+    None for any other text, and for one of more than `LONGEST` characters. White space around the text does not count.
+    """
     text = text.strip()
     if not text.startswith("{") or len(text) > LONGEST:
         return None

@@ -75,10 +75,13 @@ SURE = 1  # the first so many sets of _TOTALS hold words that only a total's nam
 def role(name: str) -> str:
     """Return what the name of a column says it is: "reward", "metric", or "either" where it may be both.
 
-    A name that says nothing is a reward's.
+    A name that says nothing is a reward's. The word reward does not always decide: even a name with it is a metric's if
+    it ends in a time or a spread, and may be either if it has mean or avg.
 
     >>> [role(name) for name in ("has_digit", "responseLen", "kl_reward", "is_completed", "is_valid", "num_sources")]
     ['reward', 'metric', 'reward', 'metric', 'either', 'either']
+    >>> role("reward_std"), role("mean_reward")
+    ('metric', 'either')
     """
     words = words_of(name)
     if not words:

@@ -68,13 +68,15 @@ class Attempt:
 def attempts_on(
     log: Tensors, conventions: Sequence[str], given: Weights | None, by_chance: bool = False
 ) -> Iterator[Attempt]:
-    """Yield for each method and convention the best attempt with them, if it reproduces enough of the log.
+    """Yield the best attempt for each of the `candidates`, if it reproduces enough of the log.
+
+    A method and convention that compute the same on this log as an earlier pair are not tried.
 
     log: the logged advantages and rewards.
     conventions: keys of ALL_CONVENTIONS, the likeliest first.
     given: weights to try first, or None.
-    by_chance: whether to yield attempts also on a log with no more equations than unknowns. There, chance alone may
-        make an attempt fit.
+    by_chance: whether fitted weights count also on a log with no more equations than unknowns, where chance alone may
+        make them fit. Weights that were given, are all 1 or are round may count there also without `by_chance`.
     """
     few_sizes = has_few_sizes(log)
     solved: dict[tuple[object, ...], Solved] = {}
@@ -146,7 +148,7 @@ def attempt_with(
     method, convention: the id of the method and the key of the convention.
     given: weights to try first, or None.
     solved: the terms of the method, and the weights that fit them.
-    by_chance: whether a fit counts that chance alone may have made, as the log has no more equations than unknowns.
+    by_chance: whether fitted weights count also on a log with no more equations than unknowns, as in `attempts_on`.
     """
     terms, solution = solved
     batch, live = log.read(ALL_CONVENTIONS[convention]), terms.live_batches(log.batches)

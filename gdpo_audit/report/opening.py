@@ -29,8 +29,9 @@ class Bars:
 
 
 def opening(report: AuditReport) -> Html:
-    """Draw the bars of the rewards, at most `DRAWN`, and beside them the forecast of the primary reward. Without a
-    forecast, draw in its place how the mean of that reward went over the steps.
+    """Draw bars of the push on each reward and of its share of the update, for the first `DRAWN` rewards, and beside
+    them the forecast of the primary reward under the recommended setting. Without a forecast, draw in its place how the
+    mean of that reward went over the steps.
 
     Empty where there are neither bars nor a picture of the primary reward.
     """

@@ -95,7 +95,12 @@ def what_if_section(w: WhatIf) -> Section:
 
 
 def changes_sections(c: Changes) -> list[Section]:
-    """Return the sections that show a comparison of runs: their paths, and the tables of what differs."""
+    """Return the two sections that show a comparison of runs.
+
+    The first has the paths of the runs. The second has three tables: of what differs in how the runs were made, of all
+    compared figures, whether they differ or not, and of the rewards' speeds. None stands in place of the first or the
+    third table where it would be empty.
+    """
     named = (("A", c.a, c.runs_a), ("B", c.b, c.runs_b))
     runs = {side: "\n".join(paths) if len(paths) > 1 else name for side, name, paths in named}
     return [Section(facts=runs), Section(tables=[how_made_table(c), figures_table(c), speeds_table(c)])]

@@ -151,9 +151,11 @@ def read_python(text: str, file: str, installed: str | None = None) -> list[Sour
 
 
 def _commands(nodes: list[ast.AST], file: str) -> Iterator[Source]:
-    """Yield the sources of entries in strings of a program: one for each string with a command that runs a trainer.
+    """Yield the sources of entries in the strings of a program, f-strings among them.
 
-    Such a string counts because the program may hand it to a shell.
+    A string counts if `COMMAND` finds in it a command that runs a trainer, because the program may hand the string to a
+    shell. The string then gives a source for each of its commands that has options, overrides or a file of values, as
+    `read_shell` finds them. In an f-string, `LOST` stands for every value that is inserted.
 
     nodes: all nodes of the program's syntax tree.
     file: the name of the program's file, for errors and places.

@@ -29,7 +29,10 @@ class Unread:
 
 @dataclass(frozen=True)
 class Entry:
-    """A value and the place where it stands, as file:line."""
+    """A value and the place where it stands, as file:line. The value is an `Unread` if only a run would tell it.
+
+    Raises InputError for a whole number of more than 300 digits, also inside lists and mappings.
+    """
 
     value: Any
     place: str

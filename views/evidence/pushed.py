@@ -60,7 +60,11 @@ def curve(data: Published, choice: Choice) -> list:
 
 
 def curve_table(data: Published, choice: Choice) -> Html:
-    """Return a table of the push on every mark under GRPO and GDPO, with a row for each weight of PUSH_WEIGHTS."""
+    """Return a table of the push on every mark under GRPO and GDPO, with a row for each weight of correctness in
+    PUSH_WEIGHTS.
+
+    choice: how answers are drawn and graded; its own weight does not count.
+    """
     columns = _by_weight(data, choice, PUSH_WEIGHTS)
     heads = [f"{NAMES[m]}, push on {name}" for m in columns for name in REWARDS]
     rows = [

@@ -223,9 +223,10 @@ def _own_code() -> Html:
 
 
 def _read(facts: Iterable[tuple[str, str]]) -> Html:
-    """Return a list of facts, each with where it was read.
+    """Return a list of what is known of trainers, each sentence with the place where it was read, such as a line of the
+    trainer's code.
 
-    facts: pairs of a sentence and the place where it was read.
+    facts: pairs of the sentence and that place.
     """
     return tag("ul", *(tag("li", says, " ", tag("small", f"Read in {read_in}.")) for says, read_in in facts))
 
