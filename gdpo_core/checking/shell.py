@@ -35,7 +35,8 @@ def read_shell(text: str, file: str, first: int = 1, outside: frozenset[str] = f
 
     file: the name of the file, for errors and places.
     first: the number of the script's first line in this file.
-    outside: names that a script around this one assigns; here their values are unknown.
+    outside: the names of variables that a script around this one assigns, where this script is a word of another; here
+        their values are unknown.
 
     Raises InputError that names the file where too many commands such as if are inside one another, or one command has
     too many options.
@@ -51,7 +52,7 @@ def read_shell(text: str, file: str, first: int = 1, outside: frozenset[str] = f
         before, words = _assign(words, command, script)
         for word in words:  # A word can be a whole command as text, as after `bash -c`.
             if word.quoted and " " in word.text.strip() and COMMAND.search(word.text) and word.text != text:
-                sources += read_shell(word.text, file, word.line, frozenset({*outside, *script.last}))
+                sources += read_shell(word.text, file, word.line, script.names)
         options = _Options(file, script)
         entries = collect(options.read(words), file)
         parents = (*_parents(words, entries), *options.open)
@@ -73,8 +74,10 @@ def _is_pattern(command: Command, script: Script) -> bool:
 
 
 def _structure(command: Command, script: Script) -> list[Word]:
-    """Return the words of a command without keywords before them, and open or close the compound command to which a
-    keyword belongs.
+    """Return the words of a command, or none if a keyword such as if or done begins it.
+
+    A keyword that begins, continues or ends a compound command lets `script` do the same. Words such as ! and nohup
+    before the command are left out.
     """
     words = command.words
     while words and words[0].written in LAUNCHED_BY | {"!", "time", "in"}:
@@ -103,7 +106,10 @@ def _structure(command: Command, script: Script) -> list[Word]:
 
 
 def _operator(operator: str, script: Script) -> None:
-    """Let the operator after a command open or close a subshell, or end a branch of a case."""
+    """Begin a subshell at (, end one at ), and end a branch of a case at ;; and its like.
+
+    operator: the operator after a command.
+    """
     if operator == "(":
         script.open(Frame("(", script.at, script.heads, script.heads))
         script.heads = False
@@ -127,12 +133,12 @@ def _parents(words: list[Word], entries: dict[str, Entry]) -> tuple[str, ...]:
 
 
 def _assign(words: list[Word], command: Command, script: Script) -> tuple[list[Word], list[Word]]:
-    """Return the assignments before a command and the command's other words, and give the script's variables their
-    values.
+    """Return the assignments before a command and its other words, and change the script's variables as it does.
 
-    The other words are none for a command that only declares variables, such as export. What a command assigns is
+    The other words are none for a builtin that only sets variables, such as export or read. What a command assigns is
     unknown afterwards if it may not have run, or ran in a process of its own. Assignments before a command are for that
-    command alone.
+    command alone. An `eval` makes unknown what its words name; like a script that is sourced, it is taken to leave the
+    other variables alone, because such scripts prepare what the script's own values are meant for.
 
     words: the words of the command, without keywords.
     command: the command, for the operators around it.
@@ -166,21 +172,23 @@ def _assign(words: list[Word], command: Command, script: Script) -> tuple[list[W
 
 
 def _declare(words: list[Word], script: Script) -> None:
-    """Do what export, readonly, declare, local or typeset says.
+    """Change the variables of a script as a command export, readonly, declare, local or typeset does.
 
     A variable with an attribute such as -i, which changes what is assigned to it, stays unknown from then on.
 
     words: the words of the command, whose name is the first.
     """
     flags = {letter for word in words[1:] if word.text[:1] in ("-", "+") for letter in word.text[1:]}
-    body = next((frame for frame in reversed(script.frames) if frame.function), None)
+    bodies = [number for number, frame in enumerate(script.frames) if frame.function]
+    inside = script.frames[bodies[-1] :] if bodies else []
+    body = inside[0] if inside else None
     local = body is not None and words[0].text in ("declare", "local", "typeset") and "g" not in flags
     for word in words[1:]:
         names = _NAME.findall(word.text.partition("=")[0])
         if not names or word.text[:1] in ("-", "+"):
             continue
-        if body and local and names[0] not in body.old:
-            body.own.add(names[0])
+        if body and local and not any(names[0] in frame.old for frame in inside):  # Else it was set before as a global.
+            body.local.add(names[0])
         if not flags <= {"a", "g", "x"}:
             for name in _NAME.findall(word.text):
                 script.lose(name)
@@ -238,8 +246,8 @@ class _Options:
     """A reader of the options --key and the overrides key=value of a command.
 
     file: the name of the file, for the places.
-    script: the script, of which it needs to know what was written where.
-    open: what may hold further options, as the script writes it; known after `read`.
+    script: the script in which the command stands.
+    open: the words that may stand for further options, as the script writes them; filled by `read`.
     """
 
     def __init__(self, file: str, script: Script) -> None:
@@ -281,7 +289,11 @@ class _Options:
         yield from self._end()
 
     def _holds_more(self, word: Word) -> bool:
-        """Return whether a word may stand for further options; directly after an option it counts as its value."""
+        """Return whether a word may stand for further options.
+
+        Directly after an option, an unknown word counts as that option's value, unless the script writes options into
+        the variable or array from which it comes.
+        """
         if word.written in _ALL and any(frame.function for frame in self.script.frames):
             return True
         if not word.more or word.text.strip(LOST):
@@ -302,13 +314,21 @@ class _Options:
             yield key, Entry(Unread(word.written.strip("\"'")), self.seen.pop(key))
 
     def _value(self, word: Word) -> Iterator[tuple[str, Entry]]:
-        """Take a word as a value of the option before it; yield an `Unread` entry if that may be another option."""
+        """Take a word as a value of the option before it.
+
+        If that option may be missing, the word may be a value of the last certain option, for which an `Unread` entry
+        is yielded.
+        """
         if self.flag is not None:
             self.values.append(word)
         if self.sure is not None and not word.maybe and self.flag is not self.sure:
             yield _key(self.sure), Entry(Unread(self.sure.written), f"{self.file}:{self.sure.line}")
 
     def _override(self, word: Word, fits: re.Match[str]) -> Iterator[tuple[str, Entry]]:
+        """Yield the key and the entry of an override, or several if its value is a mapping.
+
+        fits: the match of `_OVERRIDE` in the word.
+        """
         value = _plain(replace(word, text=fits[2], written=word.written.partition("=")[2]))
         name, place = fits[1], f"{self.file}:{word.line}"
         match = flatten(value, place, f"{name}.") if isinstance(value, dict) else [(name, Entry(value, place))]
@@ -335,6 +355,7 @@ class _Options:
 
 
 def _key(flag: Word) -> str:
+    """Return the key of an option --some-key: some_key."""
     return flag.text[2:].replace("-", "_")
 
 

@@ -2,8 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 LOST = "\0"  # stands in a text for what only a run would tell
 _MOST_WORDS = 2000  # the most words of an array; one that is set to itself twice doubles each time
@@ -23,7 +23,7 @@ _OPTION = re.compile(r"(?:\\\n|[^\n;]){0,300}?(?<!\w)--\w")  # an option in the 
 class Word:
     """A word of a script.
 
-    text: its text without quotes, in which variables are filled in, with `LOST` for what is unknown.
+    text: its text without quotes; variables are replaced by their values, and what is unknown by `LOST`.
     written: its text as the script has it.
     line: the number of its line.
     quoted: whether a part of it stands in quotes.
@@ -53,7 +53,9 @@ Value = str | tuple[Word, ...]  # of a variable or of an array; `LOST` may be an
 
 @dataclass
 class Frame:
-    """A compound command that is open, such as an if, a loop or the body of a function.
+    """A compound command that has begun and not ended, with what it changed so far.
+
+    It is an if, a case, a loop, a group { … }, a subshell ( … ) or the body of a function.
 
     kind: the keyword or bracket that opened it, "&&" for a command that runs in some cases only, "" for the script.
     begun: the place in the script where it begins.
@@ -63,9 +65,9 @@ class Frame:
     old: for each name that it set, the value from before it as `Script.get` told it; None where there was none.
     kept: for the same names, what `Script.variables` held before it, which is put back at its end.
     grown: by the names that it changed, whether each is an array that it only added words to.
-    gained: by the same names, the words that it put into an array; None where the value is another one.
+    gained: by the same names, all words that it put into an array; None for a name that got anything but words.
     branch: the names that it changed in its present branch.
-    own: the names that are local in the body of a function.
+    local: the names that are local in the body of a function.
     """
 
     kind: str = ""
@@ -78,7 +80,7 @@ class Frame:
     grown: dict[str, bool] = field(default_factory=dict)
     gained: dict[str, tuple[Word, ...] | None] = field(default_factory=dict)
     branch: set[str] = field(default_factory=set)
-    own: set[str] = field(default_factory=set)
+    local: set[str] = field(default_factory=set)
 
 
 class Script:
@@ -89,8 +91,8 @@ class Script:
     outside: names that the script around this one assigns, where this script is a word of another.
     """
 
-    def __init__(self, text: str, line: int, outside: Iterable[str] = ()) -> None:
-        self.line, self.outside = line, set(outside)
+    def __init__(self, text: str, line: int, outside: frozenset[str] = frozenset()) -> None:
+        self.line, self.outside = line, outside
         self.variables: dict[str, Value | None] = {}
         self.frames = [Frame(sure=True)]
         self.fixed: set[str] = set()  # names that stay unknown whatever is assigned, as those that a function sets
@@ -103,8 +105,13 @@ class Script:
         match = (m[1] for m in _ASSIGNED.finditer(text) if m[1] and _OPTION.match(text, m.end()))
         self.optional = set(match)  # names whose values may be whole options
 
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Return the names that the script, or one around it, may assign anywhere."""
+        return self.outside | self.last.keys()
+
     def assigns(self, name: str) -> bool:
-        """Return whether the script, or the one around it, assigns a variable anywhere."""
+        """Return whether the script, or one around it, may assign a variable anywhere."""
         return name in self.last or name in self.outside or name in self.variables
 
     def get(self, name: str, grows: bool = False) -> Value | None:
@@ -153,7 +160,10 @@ class Script:
         self.variables[name] = value
 
     def assign(self, word: Word) -> None:
-        """Do what a word NAME=value, NAME+=value or NAME=( … ) says."""
+        """Give a variable the value that a word NAME=value, NAME+=value, NAME[…]=value or NAME=( … ) assigns.
+
+        word: the word, whose `assigns` is not empty.
+        """
         name = (_NAME.match(word.assigns) or [""])[0]
         extends, text = word.assigns.endswith("+="), word.text[len(word.assigns) :]
         known = self.get(name)
@@ -183,13 +193,14 @@ class Script:
         return self.spent <= _BUDGET
 
     def open(self, frame: Frame) -> None:
-        """Begin a compound command."""
+        """Note that a compound command begins, inside those that are open already."""
         self.frames.append(frame)
 
     def next_branch(self, restore: bool) -> None:
         """End a branch of the innermost compound command.
 
-        restore: whether what the branch set has its value from before in the next branch; otherwise it is unknown.
+        restore: whether the next branch begins with the values from before the command. Otherwise all that this branch
+            set is unknown there, as after ;& in a case, or after a condition.
         """
         frame = self.frames[-1]
         for name in frame.branch:
@@ -210,10 +221,11 @@ class Script:
             self._close(sure)
 
     def _close(self, sure: bool) -> None:
+        """End the innermost compound command, whatever its kind; sure means the same as for `close`."""
         frame = self.frames.pop()
         for name, before in frame.old.items():
             now, self.variables[name] = self.variables.get(name), frame.kept[name]
-            if name in frame.own or (frame.kind == "(" and not frame.function):
+            if name in frame.local or (frame.kind == "(" and not frame.function):
                 continue
             if frame.function:
                 self.fixed.add(name)

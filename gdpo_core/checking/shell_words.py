@@ -1,30 +1,36 @@
 """The words of a shell script, in which a variable is replaced by its value as far as the script alone tells it."""
 
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gdpo_core.checking.shell_variables import LONGEST, LOST, Script, Word, may_hold_more
 
 DECLARES = {"export", "readonly", "declare", "local", "typeset"}
-OPENS = {"if", "while", "until", "{", "then", "do", "else", "elif"}  # after each of them a command begins
-_BEFORE = OPENS | {"!", "time", "function"}
-LAUNCHED_BY = {"env", "nohup", "exec", "sudo"}  # what may stand before a command
+_OPENS = {"if", "while", "until", "{", "then", "do", "else", "elif"}  # after each of them a command begins
+_BEFORE = _OPENS | {"!", "time", "function"}
+LAUNCHED_BY = {"env", "nohup", "exec", "sudo"}  # commands that run the command after them
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNS = re.compile(r"[A-Za-z_]\w*(?:\[.*\])?\+?=", re.DOTALL)
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+|#[^\n]*")
 _REDIRECTS = re.compile(r"&>>|&>|(?:\d+|\{\w+\})?(?:<<<|<<-?|<>|<&|>&|>>|>\||<(?!\()|>(?!\())")
+# A ~ at the beginning of a word stands for a folder.
 _HOME = re.compile(r"~[\w.+-]*(?:[/:\s;&|<>()]|\Z)")
 _OPERATOR = re.compile(r";;&|;&|;;|;|&&|&|\|\||\|&|\||\n|\(|\)")
 _FUNCTION = re.compile(
     r"function[ \t]+[^\s(){}]+[ \t]*(?:\([ \t]*\))?|[^\s=(){}<>;&|'\"$`\\]+[ \t]*\([ \t]*\)"
 )  # the head of a function, without its body
 _DOCUMENT = re.compile(r"[ \t]*(?:'([^'\n]*)'|\"([^\"\n]*)\"|([^\s;&|<>()]+))")  # the word that ends a here-document
+# An assignment in an arithmetic expression, such as N += 2 or N++; the name is group 1 or 2.
 _COUNTS = re.compile(r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*([A-Za-z_]\w*)")
+# What may stand between ${ and } to be told: a name, and a text to use instead where it has no value.
 _DEFAULT = re.compile(r"([A-Za-z_]\w*)(?:(:?)-(?:'([^']*)'|\"([^\"$`\\]*)\"|([^'\"$`\\]*)))?")
 _LETTERS = re.compile(r"[^\s;&|<>()\\'\"$`~*?{=\0\1]+")  # what stands for itself outside quotes
 _QUOTED = re.compile(r"[^\"\\$`\0]+")  # what stands for itself inside double quotes
+_LONGEST_ARITHMETIC = 10_000  # the most characters of an expression (( … ))
 _SPLITS = "\1"  # stands in the text of a word where a shell splits it, because a value without quotes has blanks there
+# What matters between brackets: quotes, comments, the begin of a here-document (its word is group 1), and brackets.
 _INSIDE = re.compile(
     r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|(?<=\s)#[^\n]*|<<-?[ \t]*['\"]?(\w+)['\"]?|[(){}]|['\"]", re.DOTALL
 )
@@ -32,7 +38,12 @@ _INSIDE = re.compile(
 
 @dataclass(frozen=True)
 class Command:
-    """The words of a command, and the operators that come before and after it, such as && or a new line."""
+    """A command of a script, or a keyword such as then, after which a command begins.
+
+    words: its words, without redirections.
+    before: the operator before it, such as && or a new line.
+    after: the operator after it; "" after a keyword.
+    """
 
     words: list[Word]
     before: str
@@ -57,7 +68,7 @@ def commands(text: str, script: Script) -> Iterator[Command]:
             words.append(item)
             if scan.first and item.written in _BEFORE:
                 yield Command(words, before, "")
-                words, before = [], ";" if item.written in OPENS else before
+                words, before = [], ";" if item.written in _OPENS else before
         else:
             if words or item != "\n":
                 yield Command(words, before, item)
@@ -70,12 +81,15 @@ def commands(text: str, script: Script) -> Iterator[Command]:
 class _Scan:
     """A reader of a script that goes through its text and returns one word or operator after another.
 
-    first: whether the next word begins a command.
+    text: the script.
+    script: its variables, whose values replace them in the words.
     """
 
     def __init__(self, text: str, script: Script) -> None:
         self.text, self.at, self.line, self.script = text, 0, script.line, script
-        self.first, self.declares, self.long = True, False, False
+        self.first = True  # whether the next word may be the name of a command, or an assignment before it
+        self.declares = False  # whether the present command is one of `DECLARES`
+        self.long = False  # whether the present word is longer than `LONGEST`
         self.documents: list[tuple[str, bool]] = []  # the words that end the here-documents after this line
 
     def next(self) -> Word | str | None:
@@ -89,9 +103,7 @@ class _Scan:
             elif match := _REDIRECTS.match(self.text, self.at):
                 self._go(match.end())
                 self._skip_target(match[0].lstrip("0123456789"))
-            elif (
-                self.text.startswith("((", self.at) and self.text[(end := self._closing("(", ")", self.at)) - 1] == ")"
-            ):
+            elif self.text.startswith("((", self.at) and self.text.startswith("))", (end := self._arithmetic()) - 1):
                 word = Word(LOST, "((", self.line)
                 self._lose_in(self.text[self.at : end])
                 self._go(end + 1)
@@ -119,6 +131,10 @@ class _Scan:
         """Step to a place further on in the text, and count the lines on the way."""
         self.line += self.text.count("\n", self.at, to)
         self.at = min(to, len(self.text))
+
+    def _arithmetic(self) -> int:
+        """Return the place of the last bracket of the (( … )) that begins here; two subshells may begin here, too."""
+        return self._closing("(", ")", self.at, self.at + _LONGEST_ARITHMETIC)
 
     def _lose_in(self, expression: str) -> None:
         """Make the variables unknown to which an arithmetic expression assigns."""
@@ -201,7 +217,7 @@ class _Scan:
                 self._array(word)
 
     def _split(self, word: Word) -> Word:
-        """Return a word that stands for several where a shell makes several words, or none, of it."""
+        """Return a word with the words into which a shell splits it, if it does, as its `several`."""
         if word.several is not None and word.text.strip(LOST):
             return replace(word, text=LOST, several=None, more=True)  # an array inside a longer word
         if word.several is not None:
@@ -233,7 +249,10 @@ class _Scan:
         self.at += 1
 
     def _array(self, word: Word) -> None:
-        """Read ( … ) after NAME= or NAME+= as the array of a word; with an entry such as [3]=x it is unknown."""
+        """Read ( … ) after NAME= or NAME+= and keep its words as the `array` of the word that assigns them.
+
+        An array with an entry such as [3]=x is unknown.
+        """
         first, self.first = self.first, False
         self.at += 1
         words: list[Word] = []
@@ -306,8 +325,9 @@ class _Scan:
             quoted |= literal
         if match := re.match(r"([A-Za-z_]\w*)(?:\[.*\])?:?=", inside, re.DOTALL):
             self.script.lose(match[1])
-        word.more |= value == LOST and set_here
-        word.options |= value == LOST and name is not None and name[0] in self.script.optional
+        if value is not None and LOST in value:
+            word.more |= set_here
+            word.options |= name is not None and name[0] in self.script.optional
         self._append(word, LOST if value is None else value, quoted)
 
     def _words(self, word: Word, value: tuple[Word, ...], quoted: bool, joined: bool) -> None:
@@ -328,7 +348,11 @@ class _Scan:
             self._append(word, " ".join(inner.text for inner in value), quoted=True)
 
     def _append(self, word: Word, value: str, quoted: bool) -> None:
-        """Append a value to a word; without quotes it is split at its blanks, and unknown if it may name files."""
+        """Append the value of a variable to a word.
+
+        quoted: whether the variable stands in quotes. Without them the value splits the word at its blanks, and is
+            unknown if a shell may replace it by names of files.
+        """
         value = value if self.script.may_spend(len(value)) else LOST
         if not quoted and not word.assigns:
             value = LOST if re.search(r"[*?]", value) or self.script.variables.get("IFS") is not None else value
@@ -336,17 +360,19 @@ class _Scan:
         self._add(word, value)
 
     def _add(self, word: Word, text: str) -> None:
-        """Append a text to a word, which counts as unknown once it is too long."""
+        """Append a text to a word; a word that would get longer than `LONGEST` is unknown in the end."""
         self.long |= len(word.text) + len(text) > LONGEST
         word.text += "" if self.long else text
 
-    def _closing(self, opens: str, closes: str, at: int) -> int:
+    def _closing(self, opens: str, closes: str, at: int, most: int = sys.maxsize) -> int:
         """Return the place of the bracket that closes the one at `at`, or the end of the text if none does.
 
         Brackets in quotes, comments and here-documents do not count.
+
+        most: the place up to which the bracket is looked for.
         """
         depth = 0
-        while match := _INSIDE.search(self.text, at):
+        while match := _INSIDE.search(self.text, at, most):
             at = match.end()
             depth += (match[0] == opens) - (match[0] == closes)
             if depth == 0 and match[0] == closes:
