@@ -11,6 +11,10 @@ for script in "$@"; do ( ulimit -t 2; LOG=$script.log; set --; . "$script" </dev
 """
 # Scripts of one line or few, in each of which a value is easily read wrong.
 HAND = (
+    'echo | { A+=(--z); }; true && A+=(8); trl grpo 1 --h 8 "${A[@]}"',
+    "f() { if true; then N=4; else declare N=8; fi; }; f; trl grpo 1 --k ${N:-3}",
+    "N=8 && { N=4; } & wait; trl grpo 1 --n ${N:-3}",
+    'for x in 1 2; do ARGS="--x 8"; done; ARGS="$ARGS --y 4"; trl grpo 1 --t 8 $ARGS --k 1',
     "N='a b'; trl grpo 1 --n \"y\"$N --m 2",
     "N='*'; trl grpo 1 --n $N",
     "N='a*'; trl grpo 1 --n \"$N\" --k a*b=3 --l x=*",

@@ -316,12 +316,13 @@ class _Options:
     def _value(self, word: Word) -> Iterator[tuple[str, Entry]]:
         """Take a word as a value of the option before it.
 
-        If that option may be missing, the word may be a value of the last certain option, for which an `Unread` entry
-        is yielded.
+        If that option may be missing without the word, the word may be a value of the last certain option, for which an
+        `Unread` entry is yielded.
         """
         if self.flag is not None:
             self.values.append(word)
-        if self.sure is not None and not word.maybe and self.flag is not self.sure:
+        together = word.maybe and self.flag is not None and word.origin == self.flag.origin
+        if self.sure is not None and self.flag is not self.sure and not together:
             yield _key(self.sure), Entry(Unread(self.sure.written), f"{self.file}:{self.sure.line}")
 
     def _override(self, word: Word, fits: re.Match[str]) -> Iterator[tuple[str, Entry]]:

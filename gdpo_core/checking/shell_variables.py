@@ -31,6 +31,7 @@ class Word:
     more: whether something unknown in it was set by the script or is the output of a program, so that it may stand for
         further words.
     options: whether those words may be options even where a value is expected, directly after an option.
+    origin: the place of the ( with which the array begins that the word was written into; 0 outside an array.
     assigns: for a word that assigns, its text up to =, such as "NAME+="; otherwise "".
     array: the words that it assigns, as in NAME=(a b).
     several: the words for which it stands: an array's, or those into which a shell splits it.
@@ -43,6 +44,7 @@ class Word:
     maybe: bool = False
     more: bool = False
     options: bool = False
+    origin: int = 0
     assigns: str = ""
     array: list["Word"] | None = None
     several: list["Word"] | None = None

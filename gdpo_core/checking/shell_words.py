@@ -254,6 +254,7 @@ class _Scan:
         An array with an entry such as [3]=x is unknown.
         """
         first, self.first = self.first, False
+        origin = self.at
         self.at += 1
         words: list[Word] = []
         while (item := self.next()) is not None and item != ")":
@@ -261,7 +262,7 @@ class _Scan:
                 words += item.several if item.several is not None else [item]
             self.first = False
         indexed = any(re.match(r"\[.*\]\+?=", inner.written, re.DOTALL) for inner in words)
-        word.array = [may_hold_more(word)] if indexed else words
+        word.array = [may_hold_more(word)] if indexed else [replace(w, origin=w.origin or origin) for w in words]
         self.first = first
 
     def _lost(self, word: Word, end: int) -> None:
