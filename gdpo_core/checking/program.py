@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from gdpo_core._errors import InputError, reason
-from gdpo_core.checking.shell import COMMAND, LOST, read_shell
+from gdpo_core.checking.shell import COMMAND, read_shell
+from gdpo_core.checking.shell_variables import LOST
 from gdpo_core.checking.sources import Entry, Source, Unread, collect, flatten, installed_by
 
 _CALLED = re.compile(r"\w*(?:GRPO|RLOO|GDPO|RLHF)\w*(?:Config|Trainer|Arguments)$")

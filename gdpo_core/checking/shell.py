@@ -2,102 +2,124 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from dataclasses import replace
+from itertools import takewhile
 
+from gdpo_core._errors import InputError
+from gdpo_core.checking.shell_variables import LOST, Frame, Script, Word
+from gdpo_core.checking.shell_words import DECLARES, LAUNCHED_BY, Command, commands
 from gdpo_core.checking.sources import Entry, Source, Unread, collect, flatten, installed_by
 from gdpo_core.checking.values import plain
 
 # What a command of a trainer has in it, by which it is found in other texts.
 COMMAND = re.compile(r"\b(?:(?:swift|megatron) rlhf|main_ppo|trl (?:grpo|rloo)|axolotl train|run_grpo)\b")
-_NAME = re.compile(r"[A-Za-z_]\w*")
-_ASSIGNED = re.compile(r"([A-Za-z_]\w*)\+?=")
 _OVERRIDE = re.compile(r"(?:\+\+|\+|~)?([A-Za-z_][\w.@/-]*)=(.*)", re.DOTALL)
-_OPENS, _CLOSES = {"if", "for", "while", "until", "case", "select"}, {"fi", "done", "esac"}
-_FUNCTION = re.compile(r"^[ \t]*(?:function[ \t]+)?[\w-]+[ \t]*\(\)\s*\{", re.MULTILINE)
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_CLOSES = {"fi": ("if",), "done": ("while", "until", "for", "select"), "esac": ("case",), "}": ("{",)}
+_LOOPS = {"while", "until", "for", "select"}
+_JOINS = {"&&", "||", "|", "|&"}  # beside a command that may run in some cases only, or in a process of its own
+_READS = {"read", "unset", "let", "mapfile", "readarray", "getopts", "eval", "trap"}  # they set names in their words
 _ALL = {'"$@"', "$@", '"$*"', "$*", '"${@}"', "${@}"}
-LOST = "\0"  # stands in a word for what only a run would tell
 _ENVIRONMENT = ("NPROC_PER_NODE",)  # variables that a trainer reads itself
-_MOST_WORDS = 2000  # the most words of an array; one that is set to itself twice doubles each time
-_LONGEST = 100_000  # the most characters of a word; a variable that is set to itself twice doubles each time
+_EXPORTED = " exported"  # after a variable's name: the name under which is kept that it was exported
+_DEEPEST = 30  # how many commands such as if may be inside one another
 _LAUNCHERS = {"torchrun", "accelerate", "deepspeed", "ray", "srun", "uv", "python", "python3"}
-_LAUNCHED_BY = {"env", "nohup", "exec", "time", "sudo"}
 
 
-@dataclass
-class _Word:
-    text: str = ""  # its text without quotes, with variables filled in and LOST where something is unknown
-    written: str = ""  # its text as the script has it
-    line: int = 0
-    quoted: bool = False
-    maybe: bool = False  # whether it comes from an array to which it was added inside an if, for or case
-    splits: bool = False  # whether a variable without quotes brought blanks, which split the word
-    several: list["_Word"] | None = None  # the words for which it stands: an array's, or those into which it splits
-
-
-@dataclass
-class _Script:
-    """The variables and arrays of a script, as far as it was read.
-
-    first: the number of the script's first line.
-    """
-
-    first: int = 1
-    variables: dict[str, str] = field(default_factory=dict)
-    arrays: dict[str, list[_Word]] = field(default_factory=dict)
-    depth: int = 0  # how many if, for and case are open here, in which a value may or may not be assigned
-
-
-def read_shell(text: str, file: str, first: int = 1) -> list[Source]:
+def read_shell(text: str, file: str, first: int = 1, outside: frozenset[str] = frozenset()) -> list[Source]:
     """Return the sources of entries in a script: one for each command with options, overrides or a file of values.
 
     The entries of a command are its options, its overrides (words key=value), and variables that a trainer reads itself
-    (`_ENVIRONMENT`). A trainer's command inside quotes counts too.
+    (`_ENVIRONMENT`). A trainer's command inside quotes counts too. A value is what a shell would give the command, or
+    `Unread` where that depends on the run.
+
     file: the name of the file, for errors and places.
     first: the number of the script's first line in this file.
+    outside: the names of variables that a script around this one assigns, where this script is a word of another; here
+        their values are unknown.
+
+    Raises InputError that names the file where too many commands such as if are inside one another, or one command has
+    too many options.
     """
-    script = _Script(first)
-    functions = [range(*_lines_of(m, text, first)) for m in islice(_FUNCTION.finditer(text), 200)]
+    script = Script(text, first, outside)
     packages = installed_by(text)
     sources: list[Source] = []
-    for command in _commands(text, script):
-        words = [inner for word in command for inner in (word.several if word.several is not None else [word])]
-        while words and words[0].text in {"then", "do", "else", "elif", "{", "!", *_LAUNCHED_BY}:
-            words = words[1:]
-        if words and words[0].text in _OPENS | _CLOSES:
-            script.depth += 1 if words[0].text in _OPENS else -1
+    for command in commands(text, script):
+        if _is_pattern(command, script):
             continue
-        words = _assign(words, script)
-        for word in words:  # a word can be a whole command as text, as after `bash -c`
+        words = _structure(command, script)
+        words = [inner for word in words for inner in (word.several if word.several is not None else [word])]
+        before, words = _assign(words, command, script)
+        for word in words:  # A word can be a whole command as text, as after `bash -c`.
             if word.quoted and " " in word.text.strip() and COMMAND.search(word.text) and word.text != text:
-                sources += read_shell(word.text, file, word.line)
-        entries = collect(_entries(words, file), file)
-        parents = _parents(words, entries)
-        if entries or parents:
+                sources += read_shell(word.text, file, word.line, script.names)
+        options = _Options(file, script)
+        entries = collect(options.read(words), file)
+        parents = (*_parents(words, entries), *options.open)
+        if entries or (parents and (len(parents) > len(options.open) or COMMAND.search(_mark(words)))):
             place = f"{file}:{words[0].line}"
-            environment = {
-                name: Entry(plain(value) if LOST not in value else Unread(f"${name}"), place)
-                for name in _ENVIRONMENT
-                if (value := script.variables.get(name)) is not None
-            }
-            if any(words[0].line in lines for lines in functions) and any(w.written in _ALL for w in words):
-                parents += ("the arguments of its function",)
-            sources.append(Source(file, environment | entries, _mark(words), place, parents, packages))
+            sources.append(
+                Source(file, _environment(before, script, place) | entries, _mark(words), place, parents, packages)
+            )
+        _operator(command.after, script)
+        if len(script.frames) > _DEEPEST:
+            raise InputError(f"{file}: expected at most {_DEEPEST} commands such as if inside one another, got more")
     return sources
 
 
-def _lines_of(head: re.Match[str], text: str, first: int) -> tuple[int, int]:
-    """Return the number of the first line of a function, and the number of a line that follows its last command.
+def _is_pattern(command: Command, script: Script) -> bool:
+    """Return whether the words are no command but a pattern of a case, such as a) in case $X in a) …"""
+    inside = command.after == ")" and script.frames[-1].kind == "case"
+    return inside and bool(command.words) and command.words[0].written not in ("case", "esac")
 
-    head: the match of the function's head in `text`.
-    first: the number of the first line of `text`.
+
+def _structure(command: Command, script: Script) -> list[Word]:
+    """Return the words of a command, or none if a keyword such as if or done begins it.
+
+    A keyword that begins, continues or ends a compound command lets `script` do the same. Words such as ! and nohup
+    before the command are left out.
     """
-    end = re.compile(r"^\s*\}", re.MULTILINE).search(text, head.end())
-    begun, ended = (text.count("\n", 0, at) for at in (head.start(), end.start() if end else len(text)))
-    return begun + first, ended + first + 1
+    words = command.words
+    while words and words[0].written in LAUNCHED_BY | {"!", "time", "in"}:
+        words = words[1:]
+    key = words[0].written if words else ""
+    at, top = script.at, script.frames[-1]
+    if key == "function":
+        script.heads = True
+    elif key in _LOOPS | {"if", "case", "{"}:
+        sure = key == "{" and command.before not in _JOINS
+        script.open(Frame(key, at, key in _LOOPS or script.heads, script.heads, sure))
+        script.heads = False
+        if key in ("for", "select") and len(words) > 1:
+            script.lose(words[1].text)
+    elif key in ("then", "else", "elif"):
+        if top.kind == "if":
+            script.next_branch(restore=key != "then")
+    elif key in _CLOSES:
+        kinds = _CLOSES[key]
+        kind = next((frame.kind for frame in reversed(script.frames) if frame.kind in kinds), "")
+        if kind:
+            script.close(kind, command.after not in _JOINS | {"&"})
+    elif key != "do":
+        return words
+    return []
 
 
-def _parents(words: list[_Word], entries: dict[str, Entry]) -> tuple[str, ...]:
+def _operator(operator: str, script: Script) -> None:
+    """Begin a subshell at (, end one at ), and end a branch of a case at ;; and its like.
+
+    operator: the operator after a command.
+    """
+    if operator == "(":
+        script.open(Frame("(", script.at, script.heads, script.heads))
+        script.heads = False
+    elif operator == ")" and script.frames[-1].kind != "case":
+        script.close("(")
+    elif operator in (";;", ";&", ";;&") and script.frames[-1].kind == "case":
+        script.next_branch(restore=operator == ";;")
+
+
+def _parents(words: list[Word], entries: dict[str, Entry]) -> tuple[str, ...]:
     """Return the files of values that a command names: by --config FILE, by --config-name NAME, or by a word a.yaml.
 
     words, entries: those of the command. Of several words a.yaml only the first counts. A name without the ending
@@ -110,29 +132,95 @@ def _parents(words: list[_Word], entries: dict[str, Entry]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(n if n.endswith((".yaml", ".yml", ".json")) else f"{n}.yaml" for n in names if n))
 
 
-def _assign(words: list[_Word], script: _Script) -> list[_Word]:
-    """Return the words of a command without the assignments before it, and give the script's variables their values.
+def _assign(words: list[Word], command: Command, script: Script) -> tuple[list[Word], list[Word]]:
+    """Return the assignments before a command and its other words, and change the script's variables as it does.
 
-    The result is empty for a command that only declares variables, such as export. A variable that has a value, and
-    gets a different one inside an if, for or case, is then unknown (`LOST`). So is one that NAME+= extends where the
-    script has not given it a value before, or to more than `_LONGEST` characters.
+    The other words are none for a builtin that only sets variables, such as export or read. What a command assigns is
+    unknown afterwards if it may not have run, or ran in a process of its own. Assignments before a command are for that
+    command alone. An `eval` makes unknown what its words name; like a script that is sourced, it is taken to leave the
+    other variables alone, because such scripts prepare what the script's own values are meant for.
+
+    words: the words of the command, without keywords.
+    command: the command, for the operators around it.
     """
-    declared = bool(words) and words[0].text in {"export", "local", "declare", "readonly", "typeset"}
-    rest = words[1:] if declared else words
-    while rest and (name := _ASSIGNED.match(rest[0].text)):
-        value, key = rest[0].text[name.end() :], name[1]
-        known = script.variables.get(key)
-        if name[0].endswith("+="):
-            if array := script.arrays.get(key):  # a shell appends such a text to the first word of an array
-                array[0] = replace(array[0], text=array[0].text + value, maybe=array[0].maybe or script.depth > 0)
-            value = LOST if known is None or len(known) + len(value) > _LONGEST else known + value
-        uncertain = script.depth > 0 and known is not None and known != value
-        script.variables[key] = LOST if uncertain else value
-        rest = rest[1:]
-    return [] if declared else rest
+    before = list(takewhile(lambda word: word.assigns, words))
+    rest = words[len(before) :]
+    name = rest[0].text if rest else ""
+    texts = [word.text for word in rest[1:]]
+    apart = command.before in _JOINS or command.after in _JOINS | {"&"}
+    if apart:
+        script.open(Frame("&&"))
+    if not rest:
+        for word in before:
+            script.assign(word)
+    elif name in DECLARES:
+        _declare(rest, script)
+        rest = []
+    elif name in _READS or (name == "printf" and "-v" in texts):
+        for match in _NAME.findall(" ".join(texts)):
+            script.lose(match)
+        rest = rest if name == "eval" else []
+    elif name == "set" and texts:
+        if texts[0] == "--" or texts[0][:1] not in ("-", "+"):
+            script.lose("@")
+        elif re.match(r"-\w*a|-o", texts[0]):
+            script.set(_EXPORTED, "1" if "o" not in texts[0] or "allexport" in texts else "")
+        rest = []
+    if apart:
+        script.close("&&")
+    return before, rest
 
 
-def _mark(words: list[_Word]) -> str:
+def _declare(words: list[Word], script: Script) -> None:
+    """Change the variables of a script as a command export, readonly, declare, local or typeset does.
+
+    A variable with an attribute such as -i, which changes what is assigned to it, stays unknown from then on.
+
+    words: the words of the command, whose name is the first.
+    """
+    flags = {letter for word in words[1:] if word.text[:1] in ("-", "+") for letter in word.text[1:]}
+    bodies = [number for number, frame in enumerate(script.frames) if frame.function]
+    inside = script.frames[bodies[-1] :] if bodies else []
+    body = inside[0] if inside else None
+    local = body is not None and words[0].text in ("declare", "local", "typeset") and "g" not in flags
+    for word in words[1:]:
+        names = _NAME.findall(word.text.partition("=")[0])
+        if not names or word.text[:1] in ("-", "+"):
+            continue
+        if body and local and not any(names[0] in frame.old for frame in inside):  # Else it was set before as a global.
+            body.local.add(names[0])
+        if not flags <= {"a", "g", "x"}:
+            for name in _NAME.findall(word.text):
+                script.lose(name)
+                script.fixed.add(name)
+        elif word.assigns:
+            script.assign(word)
+        elif local:
+            script.lose(names[0])
+        if words[0].text == "readonly":
+            script.fixed.add(names[0])
+        if words[0].text == "export" or "x" in flags:
+            script.set(names[0] + _EXPORTED, "1")
+
+
+def _environment(before: list[Word], script: Script, place: str) -> dict[str, Entry]:
+    """Return the entries for the variables that a trainer reads itself; one that is not exported is `Unread`.
+
+    before: the assignments before the trainer's command.
+    place: the place of the command.
+    """
+    entries = {}
+    for name in _ENVIRONMENT:
+        given = [word.text.partition("=")[2] for word in before if word.assigns == f"{name}="]
+        value = given[-1] if given else script.get(name)
+        exported = given or "1" in (script.get(name + _EXPORTED), script.get(_EXPORTED))
+        if value is not None:
+            told = isinstance(value, str) and LOST not in value and exported
+            entries[name] = Entry(plain(str(value)) if told else Unread(f"${name}"), place)
+    return entries
+
+
+def _mark(words: list[Word]) -> str:
     """Return what a command runs: its words up to the first option or override, at most 20 of them, as one text.
 
     The words -m, -c and --, and the word after --, are not taken for options. If a launcher such as torchrun begins the
@@ -154,238 +242,125 @@ def _mark(words: list[_Word]) -> str:
     return " ".join(kept[:20])
 
 
-def _entries(words: list[_Word], file: str) -> Iterator[tuple[str, Entry]]:
-    """Yield the key and the entry of each option --key and of each override key=value of a command.
+class _Options:
+    """A reader of the options --key and the overrides key=value of a command.
 
-    In the name of an option - becomes _; an option without a value is True, and one with several is a list. A value
-    that only a run would tell is `Unread`. An override by a mapping comes as one entry per key inside it.
+    file: the name of the file, for the places.
+    script: the script in which the command stands.
+    open: the words that may stand for further options, as the script writes them; filled by `read`.
     """
-    flag: str | None = None
-    place = ""
-    values: list[_Word] = []
 
-    def told() -> Iterator[tuple[str, Entry]]:
-        if flag is not None:
-            value = [_plain(v) for v in values]
+    def __init__(self, file: str, script: Script) -> None:
+        self.file, self.script = file, script
+        self.open: list[str] = []
+        self.flag: Word | None = None  # the option to which the next words belong
+        self.values: list[Word] = []
+        self.sure: Word | None = None  # the last option that is certainly there
+        self.seen: dict[str, str] = {}  # the keys so far with their places
+
+    def read(self, words: list[Word]) -> Iterator[tuple[str, Entry]]:
+        """Yield the key and the entry of each option and of each override of a command.
+
+        In the name of an option - becomes _; an option without a value is True, and one with several is a list. A value
+        that only a run would tell is `Unread`. An override by a mapping comes as one entry per key inside it.
+        """
+        launching = words[0].text.rpartition("/")[2] in _LAUNCHERS if words else False
+        for word in words:
+            override = None if word.quoted and self.flag else _OVERRIDE.fullmatch(word.text)
+            if launching and (word.text.endswith(".py") or word.text == "-m"):  # the launcher's options end here
+                yield from self._end()
+                launching = False
+            elif word is not words[0] and self._holds_more(word):
+                yield from self._opened(word)
+            elif word.text.startswith("--") and len(word.text) > 2:
+                yield from self._end(word.maybe)
+                text, equals, value = word.text.partition("=")
+                self.flag = replace(word, text=text)
+                self.sure = self.sure if word.maybe else self.flag
+                inside = replace(word, text=value, written=word.written.partition("=")[2])
+                self.values = [inside] if equals else []
+            elif override and ("." in override[1] or word.text[0] == "+" or self.flag is None or self.values):
+                yield from self._end(word.maybe)
+                yield from self._override(word, override)
+            elif word.text == "--" or re.fullmatch(r"-[A-Za-z]\w*", word.text):
+                yield from self._end(word.maybe)
+            elif word.written not in _ALL:
+                yield from self._value(word)
+        yield from self._end()
+
+    def _holds_more(self, word: Word) -> bool:
+        """Return whether a word may stand for further options.
+
+        Directly after an option, an unknown word counts as that option's value, unless the script writes options into
+        the variable or array from which it comes.
+        """
+        if word.written in _ALL and any(frame.function for frame in self.script.frames):
+            return True
+        if not word.more or word.text.strip(LOST):
+            return False
+        if self.flag is None:
+            return word.options or bool(self.seen) or not word.quoted
+        return word.options or bool(self.values)
+
+    def _opened(self, word: Word) -> Iterator[tuple[str, Entry]]:
+        """Yield an `Unread` entry for each key so far that the options in a word may change.
+
+        The arguments of a function can change only a key that the script has in another place too.
+        """
+        yield from self._end()
+        given = word.written in _ALL and not word.more
+        self.open.append("the arguments of its function" if given else word.written.strip("\"'"))
+        for key in [key for key in self.seen if not given or self.script.counts[key.replace("-", "_")] > 1]:
+            yield key, Entry(Unread(word.written.strip("\"'")), self.seen.pop(key))
+
+    def _value(self, word: Word) -> Iterator[tuple[str, Entry]]:
+        """Take a word as a value of the option before it.
+
+        If that option may be missing without the word, the word may be a value of the last certain option, for which an
+        `Unread` entry is yielded.
+        """
+        if self.flag is not None:
+            self.values.append(word)
+        together = word.maybe and self.flag is not None and word.origin == self.flag.origin
+        if self.sure is not None and self.flag is not self.sure and not together:
+            yield _key(self.sure), Entry(Unread(self.sure.written), f"{self.file}:{self.sure.line}")
+
+    def _override(self, word: Word, fits: re.Match[str]) -> Iterator[tuple[str, Entry]]:
+        """Yield the key and the entry of an override, or several if its value is a mapping.
+
+        fits: the match of `_OVERRIDE` in the word.
+        """
+        value = _plain(replace(word, text=fits[2], written=word.written.partition("=")[2]))
+        name, place = fits[1], f"{self.file}:{word.line}"
+        match = flatten(value, place, f"{name}.") if isinstance(value, dict) else [(name, Entry(value, place))]
+        for key, entry in match:
+            self.seen[key] = place
+            yield key, entry
+
+    def _end(self, maybe: bool = False) -> Iterator[tuple[str, Entry]]:
+        """Yield the entry of the present option, which ends here.
+
+        maybe: whether the word that ends it may be missing.
+        """
+        if self.flag is not None:
+            value = [_plain(word) for word in self.values]
             lost = next((v for v in value if isinstance(v, Unread)), None)
-            yield flag, Entry(True if not value else lost or (value[0] if len(value) == 1 else value), place)
-
-    launching = words[0].text.rpartition("/")[2] in _LAUNCHERS if words else False
-    for word in words:
-        override = None if word.quoted and flag else _OVERRIDE.fullmatch(word.text)
-        if launching and (word.text.endswith(".py") or word.text == "-m"):  # the launcher's options end here
-            yield from told()
-            flag, launching = None, False
-        elif word.text.startswith("--") and len(word.text) > 2:
-            yield from told()
-            name, equals, value = word.text[2:].partition("=")
-            flag, place = name.replace("-", "_"), f"{file}:{word.line}"
-            values = [replace(word, text=value, written=word.written.partition("=")[2])] if equals else []
-        elif override and ("." in override[1] or word.text[0] == "+" or flag is None or values):
-            yield from told()
-            flag = None
-            given = _plain(replace(word, text=override[2], written=word.written.partition("=")[2]))
-            name, where = override[1], f"{file}:{word.line}"
-            yield from flatten(given, where, f"{name}.") if isinstance(given, dict) else [(name, Entry(given, where))]
-        elif re.fullmatch(r"-[A-Za-z]\w*", word.text):
-            yield from told()
-            flag = None
-        elif flag is not None and word.text != "--" and word.written not in _ALL:
-            values.append(word)
-        elif word.text == "--":
-            yield from told()
-            flag = None
-    yield from told()
+            if self.flag.maybe:
+                lost = Unread(lost.text if lost else self.flag.written, maybe=True)
+            key, place = _key(self.flag), f"{self.file}:{self.flag.line}"
+            self.seen[key] = place
+            known = True if not value else value[0] if len(value) == 1 else value
+            yield key, Entry(replace(lost, maybe=self.flag.maybe) if lost else known, place)
+        self.flag, self.values = None, []
+        self.sure = self.sure if maybe else None
 
 
-def _plain(word: _Word) -> object:
+def _key(flag: Word) -> str:
+    """Return the key of an option --some-key: some_key."""
+    return flag.text[2:].replace("-", "_")
+
+
+def _plain(word: Word) -> object:
+    """Return the value of a word, which is `Unread` if the word depends on the run or holds a template ${…}."""
     lost = word.maybe or LOST in word.text or "${" in word.text
     return Unread((word.written.strip("\"'") or word.text).replace(LOST, "…"), word.maybe) if lost else plain(word.text)
-
-
-# --- words -----------------------------------------------------------------------------------------------------------
-
-
-def _commands(text: str, script: _Script) -> Iterator[list[_Word]]:
-    """Yield the words of each command of a script, in which variables have the values that they have at that point."""
-    scan = _Scan(text.replace("\r\n", "\n"), script)
-    command: list[_Word] = []
-    while (word := scan.word()) is not None:
-        if word.text == "\n" and not word.quoted:
-            if command:
-                yield command
-            command = []
-        else:
-            command.append(word)
-    if command:
-        yield command
-
-
-class _Scan:
-    """A reader of a script that goes through its text and returns one word after another."""
-
-    def __init__(self, text: str, script: _Script) -> None:
-        self.text, self.at, self.line, self.script = text, 0, script.first, script
-
-    def word(self) -> _Word | None:
-        """Return the next word, or None at the end; a word "\\n" without quotes stands for the end of a command."""
-        text = self.text
-        while self.at < len(text):
-            if text.startswith("\\\n", self.at):
-                self.at, self.line = self.at + 2, self.line + 1
-            elif text[self.at] in " \t":
-                self.at += 1
-            elif text[self.at] == "#":
-                end = text.find("\n", self.at)
-                self.at = len(text) if end < 0 else end
-            elif text.startswith("<<", self.at) and not text.startswith("<<<", self.at):
-                self._skip_document()
-            elif text[self.at] in "\n;&|()":
-                self.line += text[self.at] == "\n"
-                self.at += 1
-                return _Word("\n", "\n", self.line)
-            elif text[self.at] in "<>":
-                self.at += 1
-                self._skip_target()
-            else:
-                return self._read()
-        return None
-
-    def _skip_document(self) -> None:
-        """Step over a text that follows a command after <<, including the line that ends it."""
-        begun = re.compile(r"<<-?\s*(['\"]?)(\w+)\1").match(self.text, self.at)
-        if begun is None:
-            self.at += 2
-            return
-        ended = re.compile(rf"^\s*{begun[2]}\s*$", re.MULTILINE).search(self.text, begun.end())
-        end = ended.start() if ended else len(self.text)
-        line_end = self.text.find("\n", begun.end())
-        # The rest of the line with << is skipped too; what stands there is as a rule a redirection.
-        self.at = ended.end() if ended else len(self.text)
-        self.line += self.text.count("\n", begun.start(), max(end, line_end))
-
-    def _skip_target(self) -> None:
-        while self.at < len(self.text) and self.text[self.at] in "<>& \t":
-            self.at += 1
-        while self.at < len(self.text) and self.text[self.at] not in " \t\n;|":
-            self.at += 1
-
-    def _read(self) -> _Word:
-        """Return the word that begins here and ends before the next blank or operator outside quotes."""
-        word, begun, text = _Word(line=self.line), self.at, self.text
-        while self.at < len(text) and text[self.at] not in " \t\n;&|<>()":
-            c = text[self.at]
-            if c == "\\" and self.at + 1 < len(text):
-                word.text += "" if text[self.at + 1] == "\n" else text[self.at + 1]
-                self.line += text[self.at + 1] == "\n"
-                self.at += 2
-            elif c == "'":
-                end = text.find("'", self.at + 1)
-                end = len(text) if end < 0 else end
-                word.text, word.quoted = word.text + text[self.at + 1 : end], True
-                self.line += text.count("\n", self.at, end)
-                self.at = end + 1
-            elif c == '"':
-                word.quoted = True
-                self._double(word)
-            elif c in "$`":
-                before = len(word.text)
-                self._expand(word)
-                word.splits |= bool(re.search(r"\s", word.text[before:]))
-            else:
-                word.text += c
-                self.at += 1
-                if c == "=" and text.startswith("(", self.at) and _ASSIGNED.fullmatch(word.text):
-                    self._array(word)
-        word.written = text[begun : self.at]
-        if word.splits and not word.quoted:  # a shell splits the value of a variable without quotes at its blanks
-            word.several = [replace(word, text=piece, splits=False) for piece in word.text.split()]
-        return word
-
-    def _double(self, word: _Word) -> None:
-        self.at += 1
-        while self.at < len(self.text) and self.text[self.at] != '"':
-            c = self.text[self.at]
-            if c == "\\" and self.at + 1 < len(self.text):
-                after = self.text[self.at + 1]
-                word.text += after if after in '"\\$`' else "" if after == "\n" else c + after
-                self.line += after == "\n"
-                self.at += 2
-            elif c in "$`":
-                self._expand(word)
-            else:
-                word.text += c
-                self.line += c == "\n"
-                self.at += 1
-        self.at += 1
-
-    def _array(self, word: _Word) -> None:
-        """Read ( … ) after NAME= and keep its words as the array of that name; after NAME+= add them to that array.
-
-        word: the word whose text so far is NAME= or NAME+=; its text becomes NAME=.
-        """
-        name = (_ASSIGNED.fullmatch(word.text) or [""])[0].rstrip("+=")
-        appended = word.text.endswith("+=")
-        self.at += 1
-        words: list[_Word] = []
-        while self.at < len(self.text):
-            if self.text[self.at] == ")":
-                self.at += 1
-                break
-            if self.text[self.at] == "\n":
-                self.at, self.line = self.at + 1, self.line + 1
-                continue
-            if (inner := self.word()) is None:
-                break
-            if inner.text == "\n" and not inner.quoted:
-                if self.text[self.at - 1] == ")":
-                    break
-                continue
-            words += inner.several if inner.several is not None else [inner]
-        arrays = self.script.arrays
-        words = [replace(inner, maybe=inner.maybe or self.script.depth > 0) for inner in words]
-        arrays[name] = [*arrays.get(name, ()), *words][:_MOST_WORDS] if appended else words[:_MOST_WORDS]
-        word.text = f"{name}="
-
-    def _expand(self, word: _Word) -> None:
-        """Append to a word what the $ or ` at this place of the line stands for: a variable's value, its default, or
-        `LOST` if only a run would tell.
-
-        An array does not become text: its entries become `several` of the word.
-        """
-        text = self.text
-        if text.startswith("${", self.at):
-            end = self._closing("{", "}", self.at + 1)
-            inside, self.at = text[self.at + 2 : end], end + 1
-            self._variable(word, inside)
-        elif text.startswith("$(", self.at):
-            end = self._closing("(", ")", self.at + 1)
-            self.line += text.count("\n", self.at, end)
-            word.text, self.at = word.text + LOST, end + 1
-        elif text[self.at] == "`":
-            end = text.find("`", self.at + 1)
-            word.text, self.at = word.text + LOST, (len(text) if end < 0 else end + 1)
-        elif name := _NAME.match(text, self.at + 1):
-            self.at = name.end()
-            self._variable(word, name[0])
-        else:
-            word.text, self.at = word.text + LOST, self.at + 2  # such as $1 or $@
-
-    def _variable(self, word: _Word, inside: str) -> None:
-        whole = re.fullmatch(r"([A-Za-z_]\w*)\[[@*]\]", inside)
-        if whole and whole[1] in self.script.arrays:
-            word.several = [*(word.several or ()), *self.script.arrays[whole[1]]][:_MOST_WORDS]
-            return
-        fits = re.fullmatch(r"([A-Za-z_]\w*)(?::?[-=](.*))?", inside, re.DOTALL)
-        value = self.script.variables.get(fits[1]) if fits else None
-        if value is None and fits and fits[2] is not None:
-            value = fits[2].strip("'\"") if "$" not in fits[2] and "`" not in fits[2] else LOST
-        word.text += LOST if value is None or len(word.text) + len(value) > _LONGEST else value
-
-    def _closing(self, opens: str, closes: str, at: int) -> int:
-        depth = 0
-        for k in range(at, len(self.text)):
-            depth += (self.text[k] == opens) - (self.text[k] == closes)
-            if depth == 0:
-                return k
-        return len(self.text)
