@@ -65,8 +65,10 @@ function makeHead({ names, labels, many, choices, now, set, sort, restart, refus
   const split = make("button", { type: "button", class: "split", "aria-label": "Why: each bar as what its rewards add" }, "why");
   const passes = names.map(() => make("span", { class: "passing" }));
   const captions = SIDES.map(() => make("span", { class: "tip", tabindex: 0 }));
-  // The pay of a reward can be set if its marks are 0 and 1, or numbers.
-  const paid = (k) => (!twoValues[k] || same(twoValues[k], [0, 1]) ? pays[k] : make("span", {}));
+  // The pay of a reward can be set if its marks are 0 and 1, or numbers. Otherwise a pass pays its own value, and a fail
+  // too if that is not 0.
+  const given = (k) => twoValues[k].slice(twoValues[k][0] === 0 ? 1 : 0).join(" / ").replaceAll("-", "−");
+  const paid = (k) => (!twoValues[k] || same(twoValues[k], [0, 1]) ? pays[k] : make("span", { class: "given" }, given(k)));
   const asked = (k) => (editable ? [paid(k), make("span", { class: "weighing" }, weights[k])] : []);
   const legend = now("drawing").right ? [make("span", { class: "key" }, make("i", { class: "filled", "aria-hidden": "true" }), " wrong"), " "] : [];
   const node = make(
