@@ -40,9 +40,9 @@ class Load:
     cpu: the seconds of the server's CPU, None where they are not known.
     """
 
-    ms: list[float]  # of every flip
+    ms: list[float]
     errors: int
-    cpu: float | None  # seconds of the server's CPU
+    cpu: float | None
 
     @property
     def p95(self) -> float:

@@ -23,6 +23,7 @@ FILE = Path(__file__).parent / "cases.json"
 # to the second.
 SAME, ALIKE = 1e-5, 2e-3
 FEW = 2  # in so few wrong cases different faults may look alike, so that each is named by what its own case shows
+AS_THE_PAPER = "the result of the paper's formula"  # the way of this name changes nothing
 RECORDED_METHODS = ("gdpo", "grpo", "grpo_no_std", "grpo_batch_std")
 INPUTS = ("rewards", "groups", "weights", "lengths")
 NO_NUMBERS = (str, bytes, dict, set, frozenset)  # types that hold no numbers, or hold them in no order of rows
@@ -206,7 +207,7 @@ def wrong_as(
     if fault and any(fits(a, case, method, data["ways"][fault], start) for start in ({}, how)):
         return fault
     sentence = says(function, a, case, method, data["ways"])
-    if sentence == "the result of the paper's formula":
+    if sentence == AS_THE_PAPER:
         return f"the advantages are those of the paper, not those of {name}"
     known = sentence in case["ways"] | data["ways"] or sentence.startswith("the round-off")
     return sentence if known else f"{sentence}; the case finds {case['finds']}"

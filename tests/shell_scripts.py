@@ -257,13 +257,16 @@ WORDS = (
 
 
 class _Writer:
-    """A writer of one random script. tag: the number of the last command of the trainer in it."""
+    """A writer of one random script.
+
+    tag: the number of the last command of the trainer in it.
+    """
 
     def __init__(self, seed: int) -> None:
         self.random, self.tag = Random(seed), 0
 
     def trainer(self) -> str:
-        """Return a command of the trainer with random words, which its number comes before."""
+        """Return a command of the trainer: its number, and then random words."""
         self.tag += 1
         words = self.random.sample(WORDS, self.random.randint(2, 5))
         before = self.random.choice(("",) * 6 + ("N=4 ", "M=$N A=3 ", "time ", "! "))
@@ -278,7 +281,10 @@ class _Writer:
         return form.format(n=self.random.choice(SCALARS), v=value, d=self.random.choice("48"))
 
     def block(self, depth: int, most: int = 3) -> str:
-        """Return several commands, each on lines of its own; depth: how many more may be inside one another."""
+        """Return several commands, each on lines of its own.
+
+        depth: how many more commands may be inside one another.
+        """
         return "\n".join(self.command(depth) for _ in range(self.random.randint(1, most)))
 
     def command(self, depth: int) -> str:

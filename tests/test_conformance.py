@@ -215,7 +215,7 @@ def test_an_implementation_is_told_what_is_wrong_with_it(fault):
     lines, verdict = check.judge(partial(in_few_lines, **how), "gdpo", "paper")
     wrong = [sentence for _, agrees, sentence in lines if not agrees]
     assert said in verdict and bool(said) == bool(verdict) == bool(wrong)
-    assert not any("the result of the paper's formula" in sentence for sentence in wrong)
+    assert not any(check.AS_THE_PAPER in sentence for sentence in wrong)
     named = verdict.partition(": ")[2].partition(";")[0]
     assert not wrong or any(sentence.startswith(named) for sentence in wrong)
 
@@ -224,7 +224,7 @@ def test_code_of_another_convention_is_called_that_and_no_line_contradicts_itsel
     for ours, asked in (("trl", "paper"), ("paper", "verl"), ("ms_swift", "trl")):
         lines, verdict = check.judge(partial(ONE, **HOW[ours]), "gdpo", asked)
         assert verdict == f"all agree with {DATA['conventions'][ours]['name']}: --convention {ours}"
-        assert not any("the result of the paper's formula" in sentence for _, agrees, sentence in lines if not agrees)
+        assert not any(check.AS_THE_PAPER in sentence for _, agrees, sentence in lines if not agrees)
     monkeypatch.setitem(sys.modules, "mine", SimpleNamespace(function=partial(in_few_lines, batch="none", add=1e-4)))
     assert check.main(["mine:function", "--convention", "trl"]) == 1
     assert "\nfar off in 14 cases: no step over the batch\n" in capsys.readouterr().out

@@ -210,9 +210,9 @@ def test_every_sentence_holds_at_every_setting(choice):
             turned, f"{percent(turned / broken)} of them"
         )
         assert ends in said.partition(" Of ")[0] and ("none in" in said or "not in" in said) == (turned == 0)
-    weight = max(1.0, *(first.sufficient_weight(m) for m in prompts.BOTH_METHODS)) + 0.01
-    assert not first.wrong("gdpo", weight) and not first.wrong("grpo", weight)
     needed = max(first.sufficient_weight(m) for m in prompts.BOTH_METHODS)
+    weight = max(1.0, needed) + 0.01
+    assert not first.wrong("gdpo", weight) and not first.wrong("grpo", weight)
     assert order.title(first).endswith("from 1 on" if needed < 1 else f"more than {order.up(needed)}")
 
     push = {m: prompts.pushes(DATA, choice)[m][0] for m in prompts.BOTH_METHODS}

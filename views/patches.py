@@ -1,4 +1,4 @@
-"""Seven changes that are made inside marimo while it serves the page, each of them described in docs/upstream.md.
+"""Changes that are made inside marimo while it serves the page, each of them described in docs/upstream.md.
 
 They were written for marimo 0.25.2, and pyproject.toml admits no later version. The times and sizes in the docstrings
 below were measured on two cores on 26 November 2026.
@@ -20,8 +20,9 @@ import msgspec
 
 
 def apply(at_end: Callable[[], None] = lambda: None) -> None:
-    """Make all seven changes inside marimo, with which the page costs less. From then on `at_end` is called whenever a
-    session ends.
+    """Make the changes of this module inside marimo, with which the page costs less.
+
+    From then on `at_end` is called whenever a session ends.
 
     If this version of marimo lacks a name or a file that a change needs, that change is left out.
     """

@@ -109,7 +109,7 @@ class Figures:
         in every group.
         """
         sums = self.totals.rewards
-        return float(correlations(sums.products, sums.squared, sums.squared.T)[i, j])
+        return float(correlations(sums.products[i, j], sums.squared[i, j], sums.squared[j, i]))
 
     def by_chance(self, *rewards: int) -> float:
         """Return the size up to which a correlation counts as chance.

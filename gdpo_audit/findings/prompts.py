@@ -2,13 +2,14 @@
 about the lengths of the completions.
 """
 
+from math import isnan
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.over_time import quarters
+from gdpo_audit.findings.relations import correlations
 from gdpo_audit.json_types import LengthsPart, PromptsPart
 
 WORST = 10  # the most prompts that a report shows
@@ -100,13 +101,12 @@ def lengths_of(f: Facts) -> LengthsPart | None:
     batches = f.batches.lengths if f.run.has_length else f.characters
     if batches is None or not batches.total.sum():
         return None
-    spread = np.sqrt(batches.squared.sum() * f.totals.rewards.squared.diagonal())
-    together = zip(f.rewards, batches.products.sum(-1), spread, strict=True)
+    with_rewards = correlations(batches.products.sum(-1), batches.squared.sum(), f.totals.rewards.squared.diagonal())
     known = batches.present > 0
     first, last = quarters((batches.total[known] / batches.present[known]).tolist())
     return {
         "unit": "tokens" if f.run.has_length else "characters",
         "first_quarter": first,
         "last_quarter": last,
-        "correlations": {name: float(product / size) if size else None for name, product, size in together},
+        "correlations": {n: None if isnan(x) else float(x) for n, x in zip(f.rewards, with_rewards, strict=True)},
     }

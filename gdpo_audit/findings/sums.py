@@ -98,7 +98,8 @@ class RewardSums:
     low: PerReward  # its lowest value; infinite where no response has it
     high: PerReward  # its highest value; −infinite where no response has it
     # The values of a reward may be rounded before they are summed up, so that several logged values count as the
-    # highest one. This is the lowest of these, with all of its digits; infinite where no response has the reward.
+    # highest one. This is the lowest of these, with all of its digits; infinite or −infinite where no response has the
+    # reward.
     top: PerReward
     degrees: PerReward  # of freedom of the std inside groups: responses that have it, minus one per group that holds it
     holding_groups: PerReward  # groups in which a response has it

@@ -22,8 +22,8 @@ from gdpo_audit.recipe.guesses import (
     shows_scale,
 )
 from gdpo_audit.recipe.recipe import Recipe, Tensors, compare_with
-from gdpo_audit.recipe.terms import Terms, terms_of
-from gdpo_audit.recipe.weights import UNDIVIDED, Solution, eps_of, scale_of, separate, solution_of
+from gdpo_audit.recipe.terms import BY_GROUP, Terms, terms_of
+from gdpo_audit.recipe.weights import WITHOUT_EPS, Solution, eps_of, scale_of, separate, solution_of
 from gdpo_core._groups import Batch
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
@@ -121,8 +121,8 @@ def candidates(log: Tensors, conventions: Sequence[str]) -> Iterator[tuple[str, 
         # The points of the convention that make a difference on this log.
         open_points = (any_missing and c.missing, any_empty and c.empty_counts, alone and c.group_of_one)
         of_group = (c.leave_one_out, c.mean_of_others)
-        terms: tuple[object, ...] = (method in ("grpo", "max_rl"), *open_points, *of_group)
-        eps: object = None if method in (*UNDIVIDED, "max_rl") else (c.sum_eps, c.ddof)
+        terms: tuple[object, ...] = (method in BY_GROUP, *open_points, *of_group)
+        eps: object = None if method in WITHOUT_EPS else (c.sum_eps, c.ddof)
         if method == "reinforce_pp":
             terms = (method, *open_points[:2])
         if method in ("gdpo", "mo_grpo"):
@@ -153,7 +153,7 @@ def attempt_with(
     terms, solution = solved
     batch, live = log.read(ALL_CONVENTIONS[convention]), terms.live_batches(log.batches)
     # Leave-one-out divides each response of a group by another std, so that weights cannot be solved for, only tried.
-    solvable = not (batch.convention.leave_one_out and method in ("grpo", "max_rl"))
+    solvable = not (batch.convention.leave_one_out and method in BY_GROUP)
     if not live.any() or (solvable and (solution.batches & live).sum() < _FEWEST * live.sum()):
         return None
     trial = _trial_of(batch, method, given, solved, solvable)

@@ -8,7 +8,7 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,32 +48,30 @@ class _Names:
     origins: dict[str, str]
 
 
-def read_notebook(text: str, file: str) -> list[Source]:
-    """Return the sources of entries in a notebook. Its code cells are read as one program, in the way of `read_python`.
+def read_cells(cells: Sequence[str], file: str) -> list[Source]:
+    """Return the sources of entries in the code cells of a notebook, read as one program in the way of `read_python`.
 
     A cell that only writes a file, as after %%writefile, is left out (see `written_files`).
 
-    file: the name of the file, for errors and places.
+    cells: the texts of the code cells.
+    file: the name of the notebook, for errors and places.
 
-    Raises InputError if the text is no notebook, or its cells are no Python.
+    Raises InputError if the cells are no Python.
     """
-    texts = code_cells(text, file)
-    program = "\n".join("\n" * cell.count("\n") if _WRITES.match(cell) else _as_python(cell) for cell in texts)
-    return read_python(program, file, installed="\n".join(texts))
+    program = "\n".join("\n" * cell.count("\n") if _WRITES.match(cell) else _as_python(cell) for cell in cells)
+    return read_python(program, file, installed="\n".join(cells))
 
 
-def written_files(text: str, file: str) -> dict[str, str]:
+def written_files(cells: Sequence[str]) -> dict[str, str]:
     """Return the texts that the cells of a notebook write into files, by the names of these files.
 
     A cell writes a file if it begins with %%writefile NAME or %%file NAME. A later cell replaces what an earlier one
     wrote. With the option -a it appends to it.
 
-    file: the name of the notebook, for errors.
-
-    Raises InputError if the text is no notebook.
+    cells: the texts of the notebook's code cells.
     """
     written: dict[str, str] = {}
-    for cell in code_cells(text, file):
+    for cell in cells:
         if begun := _WRITES.match(cell):
             name = Path(begun[2].strip("'\"")).as_posix()
             written[name] = written.get(name, "") * bool(begun[1]) + cell[begun.end() :].rstrip("\n") + "\n"

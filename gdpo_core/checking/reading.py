@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core.checking.program import code_cells, read_notebook, read_python, written_files
+from gdpo_core.checking.program import code_cells, read_cells, read_python, written_files
 from gdpo_core.checking.shell import COMMAND, read_shell
 from gdpo_core.checking.sources import Source, installed_by
 from gdpo_core.checking.values import read_json, read_yaml
@@ -20,7 +20,7 @@ _READERS: dict[str, Callable[[str, str], list[Source]]] = {
     **dict.fromkeys((".yaml", ".yml"), lambda text, file: _with_commands(read_yaml(text, file))),
     ".json": lambda text, file: [read_json(text, file)],
     ".py": read_python,
-    ".ipynb": lambda text, file: _with_written(read_notebook(text, file), text, file),
+    ".ipynb": lambda text, file: _read_notebook(code_cells(text, file), file),
     **dict.fromkeys((".sh", ".bash", ".slurm", ".sbatch", ".zsh"), read_shell),
 }
 _COMMAND = re.compile(
@@ -97,30 +97,31 @@ def _with_commands(source: Source) -> list[Source]:
     return sources
 
 
-def _with_written(sources: Sequence[Source], text: str, file: str) -> list[Source]:
+def _read_notebook(cells: Sequence[str], file: str) -> list[Source]:
     """Return the sources of a notebook, and before them the sources of the files that its cells write.
 
     A file counts if the ending of its name is the ending of a configuration, a program or a script. A file that cannot
     be read, such as a file of data, is passed over.
 
-    sources: the sources of the notebook's other cells.
-    text: the notebook.
+    cells: the texts of the notebook's code cells.
     file: the name of the notebook.
 
-    Raises the InputError of a file that cannot be read if there is nothing else in the notebook.
+    Raises InputError if the other cells are no Python, and that of a file that cannot be read if there is nothing else
+    in the notebook.
     """
+    sources = read_cells(cells, file)
     read: dict[str, list[Source]] = {}
     errors: list[InputError] = []
-    for name, content in written_files(text, file).items():
+    for name, content in written_files(cells).items():
         if Path(name).suffix.lower() in _READERS:
             try:
                 read[name] = read_text(content, f"{file}:{name}")
             except InputError as error:
                 errors.append(error)
-    every = [source for of_file in read.values() for source in of_file] + list(sources)
+    every = [source for of_file in read.values() for source in of_file] + sources
     if errors and not any(source.entries for source in every):
         raise errors[0]
-    packages = installed_by("\n".join(code_cells(text, file)))
+    packages = installed_by("\n".join(cells))
     return [
         replace(
             source,
@@ -167,5 +168,5 @@ def _read_path(path: Path, depth: int) -> list[Source]:
                 before += _read_path(parent, depth + 1)
             else:
                 missing.append(name)
-        before.append(Source(source.file, source.entries, source.mark, source.place, tuple(missing), source.packages))
+        before.append(replace(source, parents=tuple(missing)))
     return before

@@ -21,7 +21,7 @@ _JOINS = {"&&", "||", "|", "|&"}  # beside a command that may run in some cases 
 _READS = {"read", "unset", "let", "mapfile", "readarray", "getopts", "eval", "trap"}  # they set names in their words
 _ALL = {'"$@"', "$@", '"$*"', "$*", '"${@}"', "${@}"}
 _ENVIRONMENT = ("NPROC_PER_NODE",)  # variables that a trainer reads itself
-_EXPORTED = " exported"  # after a variable's name: the name under which is kept that it was exported
+_EXPORTED = " exported"  # after a variable's name: whether it was exported; alone: whether `set -a` is on
 _DEEPEST = 30  # how many commands such as if may be inside one another
 _LAUNCHERS = {"torchrun", "accelerate", "deepspeed", "ray", "srun", "uv", "python", "python3"}
 
@@ -153,6 +153,8 @@ def _assign(words: list[Word], command: Command, script: Script) -> tuple[list[W
     if not rest:
         for word in before:
             script.assign(word)
+            if script.get(_EXPORTED) == "1":
+                script.set(word.assigns.rstrip("+=") + _EXPORTED, "1")
     elif name in DECLARES:
         _declare(rest, script)
         rest = []
@@ -163,8 +165,8 @@ def _assign(words: list[Word], command: Command, script: Script) -> tuple[list[W
     elif name == "set" and texts:
         if texts[0] == "--" or texts[0][:1] not in ("-", "+"):
             script.lose("@")
-        elif re.match(r"-\w*a|-o", texts[0]):
-            script.set(_EXPORTED, "1" if "o" not in texts[0] or "allexport" in texts else "")
+        elif "a" in texts[0] or "allexport" in texts:
+            script.set(_EXPORTED, "1" if texts[0][0] == "-" else "")
         rest = []
     if apart:
         script.close("&&")
@@ -213,7 +215,7 @@ def _environment(before: list[Word], script: Script, place: str) -> dict[str, En
     for name in _ENVIRONMENT:
         given = [word.text.partition("=")[2] for word in before if word.assigns == f"{name}="]
         value = given[-1] if given else script.get(name)
-        exported = given or "1" in (script.get(name + _EXPORTED), script.get(_EXPORTED))
+        exported = given or script.get(name + _EXPORTED) == "1"
         if value is not None:
             told = isinstance(value, str) and LOST not in value and exported
             entries[name] = Entry(plain(str(value)) if told else Unread(f"${name}"), place)

@@ -109,7 +109,7 @@ class Script:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Return the names that the script, or one around it, may assign anywhere."""
+        """The names that the script, or one around it, may assign anywhere."""
         return self.outside | self.last.keys()
 
     def assigns(self, name: str) -> bool:
@@ -190,7 +190,11 @@ class Script:
             self.set(name, (*begun, *words), grows=not whole)
 
     def may_spend(self, texts: int, words: int = 0) -> bool:
-        """Return whether the script may still bring texts of so many characters, or so many words, by expansions."""
+        """Count what an expansion brings, and return whether the script has stayed within `_BUDGET`.
+
+        texts: how many characters the expansion brings.
+        words: how many words it brings.
+        """
         self.spent += texts + 50 * words
         return self.spent <= _BUDGET
 

@@ -182,10 +182,10 @@ def successors_table(lab: State) -> Html:
 
 
 LIMITS = (
-    "For this page we trained only small language models, none of a size that people use: for example the one in "
-    f"Evidence, with {experiment.PARAMETERS:,} parameters, and the one in Your run that does sums. Train's policies "
-    "are coins or, where rewards conflict, a choice among a few answers. They show what normalising does to a "
-    "gradient, not what a model makes of it.",
+    "For this page we trained only small language models: for example the one in Evidence, with "
+    f"{experiment.PARAMETERS:,} parameters, and the one in Your run that does sums. No model that people use is so "
+    "small. Train's policies are coins or, where rewards conflict, a choice among a few answers. They show what "
+    "normalising does to a gradient, not what a model makes of it.",
     "A mark is 1 or 0, and the reward for passing it is what it pays; in the paper a reward can be any number. "
     "The value of a mark is its pay times its weight. With three marks and positive weights, GRPO can tie "
     "answers with different marks only if two marks have the same value, or if the value of one mark is the "
