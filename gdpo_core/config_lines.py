@@ -187,7 +187,7 @@ def _values(rewards: Sequence[str], weights: Sequence[float] | None = None) -> d
     return {
         "names": ", ".join(map(_in_comment, rewards)),
         "spaced_rewards": " ".join(rewards),
-        "json_rewards": json.dumps(list(rewards), separators=(",", ":"), ensure_ascii=False),
+        "json_rewards": json.dumps(list(rewards), separators=(",", ":"), ensure_ascii=False).replace("'", r"'\''"),
         "sorted_rewards": ", ".join(_in_comment(name) for name, _ in ordered),
         "weights": f"{w}",
         "spaced_weights": " ".join(f"{x:g}" for x in w),
@@ -195,7 +195,8 @@ def _values(rewards: Sequence[str], weights: Sequence[float] | None = None) -> d
         "sorted_weights": f"{[x for _, x in ordered]}",
         "sum": " + ".join(identifiers),
         "weighted_sum": " + ".join(f"{x:g} * {name}" for x, name in zip(w, identifiers, strict=True)),
-        "items": ", ".join(f"{key}: {name}" for key, name in keys),
+        # The total of verl's rewards has the key "score", so that a reward of this name cannot have it as well.
+        "items": ", ".join(f"{key}: {name}" for key, name in keys if key != '"score"'),
         "value_columns": ", ".join(f"{key}: {name}_values" for key, name in keys),
     }
 
@@ -224,7 +225,8 @@ def _identifiers(rewards: Sequence[str]) -> dict[str, str]:
 
     A name that is an identifier stays as it is. Another one gets a _ in place of each character that may not stand in
     an identifier, a _ before a digit at its beginning, and a _ at its end as long as it is a keyword of Python or the
-    identifier of another name. Raises InputError for no names, and for anything but a sequence of texts.
+    identifier of another name. Raises InputError for no names, for equal ones, and for anything
+    but a sequence of texts.
 
     >>> _identifiers(["a-b", "a_b", "3rd", "class"])
     {'a-b': 'a_b_', 'a_b': 'a_b', '3rd': '_3rd', 'class': 'class_'}
@@ -232,6 +234,7 @@ def _identifiers(rewards: Sequence[str]) -> dict[str, str]:
     listed = isinstance(rewards, Sequence) and not isinstance(rewards, str)
     expect(listed and all(isinstance(name, str) for name in rewards), "rewards", "a list of names", repr(rewards))
     expect(len(rewards) > 0, "rewards", "at least one name", "none")
+    expect(len({*rewards}) == len(rewards), "rewards", "different names", repr(rewards))
     identifiers = {name: name for name in rewards if name.isidentifier() and not iskeyword(name)}
     # Python reads an identifier in the form NFKC, in which two names that look different can be equal.
     identifiers = {name: name for name in identifiers if normalize("NFKC", name) == name}

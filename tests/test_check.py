@@ -523,6 +523,15 @@ def test_a_file_that_a_cell_of_a_notebook_writes_is_read_too():
         gc.check_config(in_cells(f"%%writefile notes.txt\n{trl()}"))
     with pytest.raises(gc.InputError, match=r"^a\.ipynb:train\.py:2: expected Python"):
         gc.check_config(in_cells("%%writefile train.py\nx = 1\nfrom trl import (\n"))
+    with pytest.raises(gc.InputError, match=r"^a\.ipynb:c\.yaml"):
+        gc.check_config(in_cells("%%writefile c.yaml\nrl: [grpo", "!axolotl train c.yaml"))
+    check = gc.check_config(in_cells(f"%%writefile c.yaml\n{begun}", f"%%writefile c.yaml -a\n{ended}"))
+    assert check.rewards == ("r.a", "r.b")
+
+
+def test_what_ipython_inserts_into_a_command_is_not_read():
+    check = gc.check_config(in_cells("n = 8", "!swift rlhf --rlhf_type grpo --num_generations {n} --beta 0.1"))
+    assert check.group_size is None and "num_generations" in check.unread[0]
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,17 @@ def test_a_command_that_may_run_twice_is_told_what_does_not_change():
     assert read("N=8; M=2\nfor x in 1 2; do trl grpo --n $N --m $M; N=4; done\n") == {"n": OPEN, "m": 2}
 
 
+def test_what_a_comment_cuts_off_a_command_and_what_a_name_behind_a_dollar_sets_stay_open():
+    cut = "trl grpo --m 1 \\\n  # --n 8 \\\n  --n 5 \\\n  --beta 0.1\n"
+    (trainer, fragment) = read_shell(cut, "a.sh")
+    assert trainer.entries["m"].value == 1 and "n" not in trainer.entries
+    assert all(isinstance(entry.value, Unread) for entry in fragment.entries.values())
+    assert read_shell("--n 5 --beta 0.1", "a.sh")[0].entries["n"].value == 5  # A reader may paste options alone.
+    assert read('A=1; for x in A=5 B=6; do export "$x"; done; trl grpo --n $A') == {"n": OPEN}
+    assert read('B=A; A=1; export "$B=5"; trl grpo --n $A') == {"n": OPEN}
+    assert read("A=1; export $(grep x .env | xargs); trl grpo --n $A") == {"n": 1}  # like a script that is sourced
+
+
 EXPORTS = (
     ("", None),
     ("P=2", None),

@@ -184,6 +184,17 @@ def test_names_that_are_no_identifiers_make_python_that_runs():
     ast.parse(line)
 
 
+def test_a_reward_called_score_leaves_verls_total_its_key_and_quotes_are_the_shells():
+    for line in (
+        config_lines.set_weights("verl", ["score", "acc"], [1, 0.5], method="grpo"),
+        config_lines.log_rewards("verl", ["score", "acc"]),
+    ):
+        exec(f"def compute():\n    {line.splitlines()[-1]}", scope := {"score": 2.0, "acc": 4.0})
+        assert scope["compute"]()["score"] == (4.0 if "0.5" in line else 6.0)
+    line = config_lines.switch_to_gdpo("verl", ["q", "it's"]).splitlines()[-1]
+    assert """+algorithm.gdpo_reward_keys=["q","it's"]""" in shlex.split(line)
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [
@@ -197,6 +208,10 @@ def test_names_that_are_no_identifiers_make_python_that_runs():
         (lambda: config_lines.set_weights("trl", ["a"], (x for x in [1])), "weights: expected 1 numbers, one per"),
         (lambda: config_lines.switch_to_gdpo("ppo", REWARDS), "framework: expected one of trl"),
         (lambda: config_lines.switch_to_gdpo("trl", REWARDS, group_size=-1), "group_size: expected a whole number"),
+        (
+            lambda: config_lines.switch_to_gdpo("trl", ["a", "a"]),
+            r"rewards: expected different names, got \['a', 'a'\]",
+        ),
         (lambda: config_lines.switch_to_gdpo("trl", []), "rewards: expected at least one name, got none"),
         (lambda: config_lines.set_weights("trl", REWARDS, [1, 2]), "weights: expected 3 numbers, one per reward, got"),
         (lambda: config_lines.set_weights("trl", REWARDS, [1, 2, "3"]), "weights: expected finite numbers, got '3'"),

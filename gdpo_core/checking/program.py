@@ -21,9 +21,10 @@ from gdpo_core.checking.sources import Entry, Source, Unread, collect, flatten, 
 
 _CALLED = re.compile(r"\w*(?:GRPO|RLOO|GDPO|RLHF)\w*(?:Config|Trainer|Arguments)$")
 _CELL = re.compile(r"\s*%%(?!time|timeit|capture|prun|python3?\b).*")  # the first line of a cell that is no Python
-_WRITES = re.compile(
-    r"\s*%%(?:writefile|file)[ \t]+(-a[ \t]+|--append[ \t]+)?(.*\S)[ \t]*\n?"
-)  # a cell that is a file's text
+_WRITES = re.compile(  # a cell that is a file's text
+    r"\s*%%(?:writefile|file)[ \t]+((?:-a|--append)[ \t]+)?(.*?\S)([ \t]+(?:-a|--append))?[ \t]*(?:\n|$)"
+)
+_INSERTED = re.compile(r"(?<![{$])\{[A-Za-z_][^{}\n:,]*\}(?!\})")  # a value that IPython inserts into a line after !
 _LINE = re.compile(  # a line that is no Python: a command, a magic, a question
     r"^([ \t]*(?:[\w, ]+=[ \t]*)?)(?:%%?|!!?|\?\??(?=\w))((?:.*\\\n)*.*)$|^[\w.]+\?\??[ \t]*$", re.M
 )
@@ -74,7 +75,7 @@ def written_files(cells: Sequence[str]) -> dict[str, str]:
     for cell in cells:
         if begun := _WRITES.match(cell):
             name = Path(begun[2].strip("'\"")).as_posix()
-            written[name] = written.get(name, "") * bool(begun[1]) + cell[begun.end() :].rstrip("\n") + "\n"
+            written[name] = written.get(name, "") * bool(begun[1] or begun[3]) + cell[begun.end() :].rstrip("\n") + "\n"
     return written
 
 
@@ -108,7 +109,7 @@ def _as_python(cell: str) -> str:
     with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
         ast.parse(cell)
         return cell  # a cell of valid Python, in which % and ! may begin a line of an expression
-    return _LINE.sub(lambda m: f"{m[1] or ''}{quoted(m[2] or m[0])}", cell)
+    return _LINE.sub(lambda m: f"{m[1] or ''}{quoted(_INSERTED.sub(LOST, m[2]) if m[2] else m[0])}", cell)
 
 
 def read_python(text: str, file: str, installed: str | None = None) -> list[Source]:

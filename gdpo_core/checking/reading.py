@@ -106,21 +106,23 @@ def _read_notebook(cells: Sequence[str], file: str) -> list[Source]:
     cells: the texts of the notebook's code cells.
     file: the name of the notebook.
 
-    Raises InputError if the other cells are no Python, and that of a file that cannot be read if there is nothing else
-    in the notebook.
+    Raises InputError if the other cells are no Python. Raises that of a file that cannot be read if a command names the
+    file, or if there is nothing else in the notebook.
     """
     sources = read_cells(cells, file)
     read: dict[str, list[Source]] = {}
-    errors: list[InputError] = []
+    errors: dict[str, InputError] = {}
     for name, content in written_files(cells).items():
         if Path(name).suffix.lower() in _READERS:
             try:
                 read[name] = read_text(content, f"{file}:{name}")
             except InputError as error:
-                errors.append(error)
+                errors[name] = error
     every = [source for of_file in read.values() for source in of_file] + sources
-    if errors and not any(source.entries for source in every):
-        raise errors[0]
+    named = {Path(name).as_posix() for source in every for name in source.parents}
+    for name, unreadable in errors.items():
+        if name in named or not any(source.entries for source in every):
+            raise unreadable
     packages = installed_by("\n".join(cells))
     return [
         replace(

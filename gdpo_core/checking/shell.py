@@ -64,7 +64,25 @@ def read_shell(text: str, file: str, first: int = 1, outside: frozenset[str] = f
         _operator(command.after, script)
         if len(script.frames) > _DEEPEST:
             raise InputError(f"{file}: expected at most {_DEEPEST} commands such as if inside one another, got more")
-    return sources
+    return _without_fragments(sources)
+
+
+def _without_fragments(sources: list[Source]) -> list[Source]:
+    """Return the sources of a script, in which the entries of fragments are unknown, as no command gets them.
+
+    A fragment is a line that begins with an option or override, although a command of the script runs a trainer. It may
+    be the rest of a command that a comment after a backslash cuts off. A script of nothing but options stays as it is.
+    """
+    if not any(COMMAND.search(source.mark) for source in sources):
+        return sources
+    return [
+        source if source.mark else replace(source, entries={key: _cut_off(e) for key, e in source.entries.items()})
+        for source in sources
+    ]
+
+
+def _cut_off(entry: Entry) -> Entry:
+    return entry if isinstance(entry.value, Unread) else Entry(Unread(str(entry.value)), entry.place)
 
 
 def _is_pattern(command: Command, script: Script) -> bool:
@@ -187,8 +205,13 @@ def _declare(words: list[Word], script: Script) -> None:
     local = body is not None and words[0].text in ("declare", "local", "typeset") and "g" not in flags
     for word in words[1:]:
         names = _NAME.findall(word.text.partition("=")[0])
+        if not word.assigns and word.text.startswith(LOST) and not word.written.strip('"').startswith(("$(", "`")):
+            for name in [*script.variables]:  # The name stands behind a variable, so that it can be any.
+                script.lose(name)
         if not names or word.text[:1] in ("-", "+"):
             continue
+        if "=" in word.text and not word.assigns:  # as in export "$B=5"
+            script.lose(names[0])
         if body and local and not any(names[0] in frame.old for frame in inside):  # Else it was set before as a global.
             body.local.add(names[0])
         if not flags <= {"a", "g", "x"}:

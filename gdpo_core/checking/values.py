@@ -13,6 +13,7 @@ from gdpo_core.checking.sources import MOST, Entry, Source, Unread, collect, fla
 _TEMPLATE = re.compile(r"\$\{|\{\{|<%")
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][\w.-]*)\}")
 _MERGE = "tag:yaml.org,2002:merge"  # the tag of the key <<
+_COMPACT = re.compile(r"([{,]\s*[\w.]+):(?=[^\s:])")  # a key of a mapping with its value directly behind the colon
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _WORDS = {
     "": None,
@@ -98,8 +99,8 @@ def plain(text: str) -> Any:
     The value may be None, a truth value, a number, or a list or mapping in brackets; a text in quotes loses them.
     Anything else stays text.
 
-    >>> plain("True"), plain("1e-6"), plain('["a","b"]'), plain("null"), plain("none")
-    (True, 1e-06, ['a', 'b'], None, 'none')
+    >>> plain("True"), plain("1e-6"), plain('["a","b"]'), plain("null"), plain("none"), plain("{n:16,a:x}"), plain("{'a:b'}")
+    (True, 1e-06, ['a', 'b'], None, 'none', {'n': 16, 'a': 'x'}, {'a:b': None})
     """
     word = text.strip()
     if word[:1] in ("[", "{", '"', "'"):
@@ -107,6 +108,9 @@ def plain(text: str) -> Any:
             value = yaml.load(word, Loader=_Plain)
         except (yaml.YAMLError, RecursionError, ValueError):
             return text
+        compact = isinstance(value, dict) and any(item is None and ":" in str(key) for key, item in value.items())
+        if compact and (spaced := _COMPACT.sub(r"\1: ", word)) != word:
+            return plain(spaced)  # Hydra needs no blank after the colon of a mapping, YAML does.
         return [_numbers(item) for item in value] if isinstance(value, list) else value
     if word.lower() in _WORDS:
         return _WORDS[word.lower()]
