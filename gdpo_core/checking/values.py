@@ -99,8 +99,10 @@ def plain(text: str) -> Any:
     The value may be None, a truth value, a number, or a list or mapping in brackets; a text in quotes loses them.
     Anything else stays text.
 
-    >>> plain("True"), plain("1e-6"), plain('["a","b"]'), plain("null"), plain("none"), plain("{n:16,a:x}"), plain("{'a:b'}")
-    (True, 1e-06, ['a', 'b'], None, 'none', {'n': 16, 'a': 'x'}, {'a:b': None})
+    >>> plain("True"), plain("1e-6"), plain('["a","b"]'), plain("null"), plain("none")
+    (True, 1e-06, ['a', 'b'], None, 'none')
+    >>> plain("{n:16,a:x}"), plain("{'a:b'}")
+    ({'n': 16, 'a': 'x'}, {'a:b': None})
     """
     word = text.strip()
     if word[:1] in ("[", "{", '"', "'"):
