@@ -4,15 +4,9 @@ A row of a plan is a set-up under another method, other weights or a gate. The r
 was started:
 
 - For each set-up, forecasts are made from one log (GRPO, seed 0): from its first 50 steps, and again from its first 25.
-- What came of a row is a difference: the mean of a reward over all 150 steps of the row's runs, less its mean in the
-  runs as they ran. Both are over seeds 0 to 4.
 - A reward is graded from the logged texts as the set-up itself pays it. It is counted in parts of the range from what a
   fail pays to what a pass pays. The reward of noise is not judged: no text earns it.
-- A difference is clear from 0.03 on. A forecast has its sign right if both are above or both below 0. An open forecast,
-  which names no difference, does not have it right.
-- The error is the mean distance from what came, over all rewards and rows. It stands beside the error of the guess
-  "nothing changes", and an open forecast counts as that guess.
-- An interval holds if what came is within it. Open forecasts have no interval and are counted apart.
+- What came of a row, and how a forecast of it is judged, stands in `gdpo_audit/judging.py`. Seeds are 0 to 4.
 - Wanted, of the forecasts from 50 steps: at least 9 of 10 signs, 70 of 100 intervals, half the error of the guess.
 - Two kinds of rows are not judged: GDPO with the same weights on the five old set-ups, and the row of shares as asked
   where conciseness pays 5. What came of these was known, and the forecast was calibrated on it.
@@ -24,26 +18,27 @@ is changed after the runs.
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from experiments.requests import task_of
 from experiments.setups import REWARDS, Row, Setup, planned_rows, setup_named
 from experiments.train import STEPS, grades, pay, prompts
 from gdpo_audit import audit, read_run
+from gdpo_audit.judging import AS_IT_RAN, judge, what_came
+from gdpo_audit.judging import FIRST_SEEDS as SEEDS
 from gdpo_audit.speeds import pooled_speeds
 from gdpo_core.bfcl import Task
 
-FORECASTS = Path(__file__).parent / "forecasts.json"
 DATA = Path(__file__).resolve().parent.parent / "data"
-RUNS, SPEEDS = DATA / "forecasts.parquet", Path(__file__).parent / "speeds.csv"
-SEEDS, FROM_STEPS, CLEAR = tuple(range(5)), (25, 50), 0.03
-AS_IT_RAN = "as it ran"
+FORECASTS, RUNS, SPEEDS, EARLIER = (
+    DATA / name for name in ("forecasts.json", "forecasts.parquet", "speeds.csv", "experiments.parquet")
+)
+FROM_STEPS = (25, 50)
 _EVERY = 5  # every fifth step of a course is kept
 
 
@@ -192,59 +187,7 @@ def speeds(*folders: Path) -> pl.DataFrame:
     return pl.DataFrame(flat, schema=["setup", "row", "seed", "reward", "speed", "error"], orient="row")
 
 
-def what_came(table: pl.DataFrame) -> dict[tuple[str, str, str], float]:
-    """Return what came of each row other than "as it ran", by set-up, row and reward.
-
-    It is the mean of the reward over all the row's runs and steps, less its mean over the runs of the set-up as it ran.
-    These runs are the row "as it ran" of the table. If the table has no such row for the set-up, they are the earlier
-    runs under GRPO with SEEDS in `data/experiments.parquet`.
-
-    table: what `measure` returns.
-    """
-    key = ("setup", "row", "reward")
-    means = {(a, b, c): x for a, b, c, x in table.group_by(*key).agg(pl.col("mean").mean()).iter_rows()}
-    old = pl.read_parquet(DATA / "experiments.parquet").filter(pl.col("seed").is_in(SEEDS), method="grpo")
-    of_old = old.with_columns(pl.col("setup").cast(pl.String)).group_by("setup").agg(pl.col(REWARDS).mean())
-    base = {(row["setup"], name): row[name] for row in of_old.iter_rows(named=True) for name in REWARDS}
-    base |= {(a, c): x for (a, b, c), x in means.items() if b == AS_IT_RAN}
-    return {(a, b, c): x - base[a, c] for (a, b, c), x in means.items() if b != AS_IT_RAN}
-
-
 # --- judge ------------------------------------------------------------------------------------------------------------
-
-
-def judge(came: Sequence[float], forecasts: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
-    """Return a dict that says how good forecasts are, by the rules in the docstring of this module.
-
-    Six of its values are counts:
-
-    - "forecasts": all forecasts;
-    - "open": the forecasts without an interval;
-    - "clear": the forecasts where the difference that came is at least CLEAR in size;
-    - "signs": the clear forecasts that have the sign right;
-    - "intervals": the forecasts with an interval;
-    - "held": the forecasts whose interval holds what came.
-
-    Two are mean errors: "error" is the error of the forecasts, and "of_no_change" the error of the guess "nothing
-    changes".
-
-    came: the difference that came after each forecast.
-    forecasts: each with difference, low and high, which are None if it is open.
-    """
-    pairs = list(zip(came, forecasts, strict=True))
-    shut = [(x, f["low"], f["high"]) for x, f in pairs if f["low"] is not None and f["high"] is not None]
-    clear = [(x, f["difference"] or 0.0) for x, f in pairs if abs(x) >= CLEAR]
-    error, nothing = (np.mean([abs(x - (f["difference"] or 0.0) * use) for x, f in pairs]) for use in (1, 0))
-    return {
-        "forecasts": len(pairs),
-        "open": len(pairs) - len(shut),
-        "clear": len(clear),
-        "signs": sum(x * said > 0 for x, said in clear),
-        "intervals": len(shut),
-        "held": sum(low <= x <= high for x, low, high in shut),
-        "error": round(float(error), 4),
-        "of_no_change": round(float(nothing), 4),
-    }
 
 
 def main() -> int:
@@ -283,7 +226,7 @@ def print_judged(table: pl.DataFrame) -> None:
 
     table: what `measure` returns.
     """
-    came, said = what_came(table), json.loads(FORECASTS.read_text())
+    came, said = what_came(table, pl.read_parquet(EARLIER)), json.loads(FORECASTS.read_text())
     for steps in FROM_STEPS:
         judged = [x for x in said if x["from_steps"] == steps and (x["setup"], x["row"], x["reward"]) in came]
         truth = [came[x["setup"], x["row"], x["reward"]] for x in judged]

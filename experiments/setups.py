@@ -7,7 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-REWARDS = ("correctness", "style", "conciseness")
+from gdpo_audit.judging import REWARDS
+
 AGGREGATIONS = {
     "grpo": "sum_then_normalize",
     "gdpo": "normalize_then_sum",
@@ -15,13 +16,14 @@ AGGREGATIONS = {
 SEEDS = tuple(range(10))
 NOISE_MEAN, NOISE_STD = 1.0, 0.01
 PLANS = Path(__file__).parent / "plans.json"
+TITLES = msgspec.json.decode((Path(__file__).resolve().parent.parent / "data" / "setups.json").read_bytes())
 
 
 @dataclass(frozen=True)
 class Setup:
     """The rewards of a training run.
 
-    name, title: short and long words for the set-up.
+    name: the short name of the set-up.
     pays: what each of the three graded rewards pays for an answer that passes.
     weights: one per graded reward; a fourth one, if it is given, is for the noise.
     gate: two names, of which the first reward pays only where the second one passes; None for no gate.
@@ -31,13 +33,17 @@ class Setup:
     """
 
     name: str
-    title: str
     pays: tuple[float, float, float] = (1.0, 1.0, 1.0)
     weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
     gate: tuple[str, str] | None = None  # the first reward pays only where the second one passes
     noise: bool = False  # a fourth reward: NOISE_MEAN and normal noise of NOISE_STD, whatever the answer
     graded: tuple[str, str, str] = REWARDS  # what each reward grades, which is its name: see `experiments.train.grades`
     fails: tuple[float, float, float] = (0.0, 0.0, 0.0)  # what each reward pays for an answer that fails
+
+    @property
+    def title(self) -> str:
+        """Words for the set-up, which the page shows too."""
+        return TITLES[self.name]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -53,18 +59,18 @@ class Setup:
 
 
 SETUPS = (
-    Setup("equal", "Equal pay"),
-    Setup("pays_5", "Conciseness pays 5", pays=(1.0, 1.0, 5.0)),
-    Setup("gated", "Conciseness counts only where correctness passes", gate=("conciseness", "correctness")),
-    Setup("weight_2", "Correctness weighs 2", weights=(2.0, 1.0, 1.0)),
-    Setup("noise", "A reward of nearly constant noise", noise=True),
+    Setup("equal"),
+    Setup("pays_5", pays=(1.0, 1.0, 5.0)),
+    Setup("gated", gate=("conciseness", "correctness")),
+    Setup("weight_2", weights=(2.0, 1.0, 1.0)),
+    Setup("noise", noise=True),
 )
 # The forecasts are tried on these four as well as on the five above.
 NEW_SETUPS = (
-    Setup("correlated", "Style counts only in correct answers", graded=("correctness", "strict", "conciseness")),
-    Setup("dense", "A dense score beside two marks", graded=("correctness", "closeness", "conciseness")),
-    Setup("weights", "The weights 1, 3 and 0.5", weights=(1.0, 3.0, 0.5)),
-    Setup("scale", "Correctness pays 2 or −2", pays=(2.0, 1.0, 1.0), fails=(-2.0, 0.0, 0.0)),
+    Setup("correlated", graded=("correctness", "strict", "conciseness")),
+    Setup("dense", graded=("correctness", "closeness", "conciseness")),
+    Setup("weights", weights=(1.0, 3.0, 0.5)),
+    Setup("scale", pays=(2.0, 1.0, 1.0), fails=(-2.0, 0.0, 0.0)),
 )
 
 

@@ -117,7 +117,9 @@ def main() -> None:
     data = answered(check.load())
     check.FILE.write_text(written(data), encoding="utf-8")
     trainers = [dict(zip(("title", "method", "how", "cells"), row, strict=True)) for row in rows(data)]
-    MATRIX.write_text(written({"made": date.today().isoformat(), "trainers": trainers}), encoding="utf-8")
+    finds = {case["name"]: case["finds"] for case in data["cases"]}
+    matrix = {"made": date.today().isoformat(), "finds": finds, "trainers": trainers}
+    MATRIX.write_text(written(matrix), encoding="utf-8")
 
 
 if __name__ == "__main__":

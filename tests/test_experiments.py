@@ -27,7 +27,7 @@ LEAST = 0.01
 
 @pytest.fixture(scope="module")
 def predictions():
-    return json.loads((ROOT / "experiments" / "predictions.json").read_text(encoding="utf-8"))
+    return json.loads((ROOT / "data" / "predictions.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")

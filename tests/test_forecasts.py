@@ -6,10 +6,11 @@ import re
 import polars as pl
 import pytest
 
-from experiments.forecasts import CLEAR, FORECASTS, FROM_STEPS, RUNS, judge, what_came
+from experiments.forecasts import EARLIER, FORECASTS, FROM_STEPS, RUNS
 from experiments.requests import answer, task_of
-from experiments.setups import NEW_SETUPS, Setup, planned_rows, setup_named
+from experiments.setups import NEW_SETUPS, PLANS, Setup, planned_rows, setup_named
 from experiments.train import grades, pay, prompts
+from gdpo_audit.judging import CLEAR, judge, what_came
 from views import charts
 from views.evidence import forecasts
 
@@ -76,15 +77,15 @@ def test_what_came_is_that_of_a_plain_loop():
         means.setdefault((row["row"], row["reward"]), []).append(row["mean"])
     assert {len(values) for values in means.values()} == {5 * 150}
     mean = {key: sum(values) / len(values) for key, values in means.items()}
-    came = what_came(pl.read_parquet(RUNS))
+    came = what_came(pl.read_parquet(RUNS), pl.read_parquet(EARLIER))
     for reward in ("correctness", "style", "conciseness"):
         expected = mean["GDPO", reward] - mean["as it ran", reward]
         assert came["scale", "GDPO", reward] == pytest.approx(expected, abs=1e-6)
 
 
 def test_what_the_readme_says_of_the_forecasts_is_what_came():
-    came = what_came(pl.read_parquet(RUNS))
-    text = " ".join((FORECASTS.parent / "README.md").read_text(encoding="utf-8").split())
+    came = what_came(pl.read_parquet(RUNS), pl.read_parquet(EARLIER))
+    text = " ".join((PLANS.parent / "README.md").read_text(encoding="utf-8").split())
     for steps, words in (
         (50, "Of {clear} clear differences (3 points and more) {signs} have the right sign. Of {intervals} intervals"),
         (25, "The forecasts from 25 steps have {signs} of {clear} signs right, {held} of {intervals} intervals hold"),

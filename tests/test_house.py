@@ -69,6 +69,15 @@ def test_imports_go_one_way(path):
         assert {*re.findall(r"^ *(?:from|import) gdpo_audit(?:\.| import )(\w+)", text, re.MULTILINE)} <= below
 
 
+TOOL_FOLDERS = {"benchmarks", "conformance", "experiments", "scripts", "tests"}
+
+
+@pytest.mark.parametrize("path", [APP, ROOT / "serve.py", ROOT / "gdpo_cli.py", *VIEWS, *CORE], ids=relative)
+def test_what_is_installed_imports_no_folder_of_tools(path):
+    """The container and the wheel hold none of these folders."""
+    assert not imported(path) & TOOL_FOLDERS
+
+
 READS_A_LOG = re.compile(r"\brun\.(?:tables|sample|table|extracts|count_undecided|_\w+)\b|\.tables\(\)")
 
 

@@ -12,7 +12,7 @@ import polars as pl
 from gdpo_core.intervals import half_width
 from views.html import ROOT
 
-TABLE, PREDICTIONS = ROOT / "data" / "experiments.parquet", ROOT / "experiments" / "predictions.json"
+TABLE, PREDICTIONS = ROOT / "data" / "experiments.parquet", ROOT / "data" / "predictions.json"
 PARAMETERS, ANSWERS = 199_392, 96  # of the model, and of a step; tests compare both with experiments/
 SMALLEST = 0.01  # a smaller difference of mean pass rates counts as none
 SAME = "no difference"  # a prediction; the others are "faster" and "slower"
@@ -63,7 +63,7 @@ class Experiment:
     """The runs of the small language model, the predictions about them, and what came of each prediction.
 
     runs: a row per set-up, method, seed and step.
-    predictions: the content of experiments/predictions.json.
+    predictions: the content of data/predictions.json.
     comparisons: each prediction beside what the runs showed, in the order of the predictions.
     """
 
@@ -91,7 +91,7 @@ class Experiment:
 
 @lru_cache(maxsize=1)
 def load() -> Experiment:
-    """Return the runs and predictions that are shipped in data/ and experiments/, read once."""
+    """Return the runs and predictions that are shipped in data/, read once."""
     predictions = json.loads(PREDICTIONS.read_text(encoding="utf-8"))
     runs = pl.read_parquet(TABLE).with_columns(pl.col("setup", "method").cast(pl.String))
     return Experiment(runs, predictions, tuple(hold(runs, predictions)))
@@ -135,7 +135,7 @@ def hold(table: pl.DataFrame, predictions: Mapping[str, Any]) -> list[Comparison
     """Return the comparison of each prediction with the runs, in the order of the predictions.
 
     table: the runs, a row per set-up, method, seed and step, with a column per reward.
-    predictions: the content of experiments/predictions.json.
+    predictions: the content of data/predictions.json.
     """
     rows = []
     for setup in predictions["setups"]:

@@ -10,17 +10,19 @@ from typing import Any
 
 import polars as pl
 
-from experiments.forecasts import CLEAR, FORECASTS, RUNS, SPEEDS, judge, what_came
-from experiments.setups import REWARDS, setup_named
+from gdpo_audit.judging import CLEAR, REWARDS, judge, what_came
 from gdpo_core import _html
 from gdpo_core._words import count, decimal, listing, percent, signed
 from views import charts, html
-from views.experiment import PARAMETERS
-from views.html import Cell, Html, join, prose, table, tag
+from views.experiment import PARAMETERS, TABLE
+from views.html import ROOT, Cell, Html, join, prose, table, tag
 
 INTERVAL = percent(0.8)  # the confidence level of a forecast's interval
 FROM = 50  # the forecasts that are shown were made from so many first steps of a log
 GATED = "gated"  # the set-up in which conciseness counts only where correctness passes
+FORECASTS, RUNS, SPEEDS, TITLES = (
+    ROOT / "data" / name for name in ("forecasts.json", "forecasts.parquet", "speeds.csv", "setups.json")
+)
 _EVERY = 5  # a point of a curve stands for so many steps
 
 
@@ -28,14 +30,15 @@ _EVERY = 5  # a point of a curve stands for so many steps
 def load() -> list[dict[str, Any]]:
     """Return a dict for each reward of every setting that was trained, with a forecast and what was measured.
 
-    A dict has all keys of the forecast in experiments/forecasts.json, which was made from the first `FROM` steps of a
+    A dict has all keys of the forecast in data/forecasts.json, which was made from the first `FROM` steps of a
     log. Three keys are added. "title" is the title of the set-up. "came" is the difference that was measured. "held" is
     whether "came" lies in the interval of the forecast, None where there is no interval. The files are read once.
     """
-    came = what_came(pl.read_parquet(RUNS))
+    came = what_came(pl.read_parquet(RUNS), pl.read_parquet(TABLE))
+    titles = json.loads(TITLES.read_text(encoding="utf-8"))
     rows = [x for x in json.loads(FORECASTS.read_text(encoding="utf-8")) if x["from_steps"] == FROM]
     known = [x | {"came": came[x["setup"], x["row"], x["reward"]]} for x in rows if _key(x) in came]
-    return [x | {"title": setup_named(x["setup"]).title, "held": held(x)} for x in known]
+    return [x | {"title": titles[x["setup"]], "held": held(x)} for x in known]
 
 
 def _key(row: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -16,7 +16,7 @@ from views.html import Cell, Html, callout, join, paragraphs, table, tag
 
 FIRST_LEAST = 0.02  # the smallest difference as it was before two runs of the tuning set-up; see experiments/README.md
 STEPS = 5  # a point of a curve stands for so many steps
-# experiments/predictions.json has the rule as it was committed before the runs.
+# data/predictions.json has the rule as it was committed before the runs.
 RULE = (
     "For each set-up and reward we compare mean pass rates over all steps (of conciseness without the gate, too): the "
     f"mean over seeds of GDPO's less GRPO's of the same seed, with the {percent(CONFIDENCE)} interval of Student's t. "

@@ -243,8 +243,7 @@ def cases(trainers: Iterable[str] = ()) -> Html:
     stored = json.loads((ROOT / "data" / "matrix.json").read_text(encoding="utf-8"))
     paper, *trainers_read = stored["trainers"]
     shown = [trainer for trainer in trainers_read if trainer["title"] in trainers or not trainers]
-    given = json.loads((ROOT / "conformance" / "cases.json").read_text(encoding="utf-8"))["cases"]
-    faults = {case["name"]: case["finds"] for case in given}
+    faults = stored["finds"]
     rows = (
         [
             join(case, tag("small", f": {faults[case]}", kind="note")),
