@@ -14,9 +14,9 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from itertools import combinations
+from itertools import chain, combinations
 from multiprocessing import get_context
 from zlib import crc32
 
@@ -32,7 +32,7 @@ from tests.metamorphic_logs import CLEAN, SIZE, Log
 VERDICTS = {
     "right": "all figures are those of the clean log",
     "told": "a figure differs or is withheld, and the report tells the transformation",
-    "doubted": "a figure differs, and the report says that it does not know what made the advantages, but not why",
+    "doubted": "a figure differs, and the report says that it does not know, or that it takes for granted, but not why",
     "refused": "the log is refused, with a way on",
     "dead end": "the log is refused without a way on, or the way on is refused too",
     "misled": "the log is refused, and with the option that the refusal names a figure is wrong without a word",
@@ -43,8 +43,10 @@ Case = tuple[str, tuple[str, ...]]  # a trainer, and transformations of its clea
 FAULTS = ("WRONG", "crash", "misled")
 OPEN_SCALE = 1e-4  # how far figures may be off where only the ratio of the weights is known, and so not what eps does
 SLOW = 10.0  # seconds of CPU that a tiny log may take
-# What a report says where it knows only that something is wrong with the advantages.
-DOUBT = "advantages-not-reproduced|advantage-impossible|advantages-upside-down"
+# What a report says where it knows only that something is wrong with the advantages, or what it takes for granted.
+DOUBT = (
+    "advantages-not-reproduced|advantage-impossible|advantages-upside-down|taken for granted, (responses|groups|rew|we)"
+)
 
 # What is wrong today, with the reason: for each transformation (or pair, joined by " + "), the trainers. This may only
 # shrink: a case that is listed here and passes fails the test.
@@ -130,16 +132,19 @@ def figures(report: ga.AuditReport, log: Log) -> dict[str, object]:
     return values | {name: report.source[name] for name in ("groups", "responses")}
 
 
-def differing(got: Mapping, expected: Mapping, within: float) -> list[str]:
-    """Return the figures that are not those expected, each with both values. within: how far numbers may be off."""
+def differing(got: Mapping, expected: Sequence[Mapping], within: float) -> list[str]:
+    """Return the figures that are none of those expected, each with its value and the first one expected. within: how
+    far numbers may be off.
+    """
 
     def equal(a, b) -> bool:
         numbers = isinstance(a, float) and isinstance(b, float)
         return a == b or (numbers and (abs(a - b) <= within or (a != a and b != b)))
 
-    names = [*expected, *(name for name in got if name not in expected)][1:]  # whether the scale is open is no figure
-    off = [name for name in names if not equal(got.get(name), expected.get(name))]
-    return [f"{name} {shown(got.get(name))}, not {shown(expected.get(name))}" for name in off]
+    names = dict.fromkeys(chain(*expected, got))
+    names.pop("open scale")  # whether only the ratio of the weights is known is no figure
+    off = [name for name in names if not any(equal(got.get(name), figures.get(name)) for figures in expected)]
+    return [f"{name} {shown(got.get(name))}, not {shown(expected[0].get(name))}" for name in off]
 
 
 def shown(value: object) -> str:
@@ -147,13 +152,16 @@ def shown(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else " ".join(value) if isinstance(value, tuple) else str(value)
 
 
-def said(report: ga.AuditReport) -> str:
-    """Return the ids and the sentences by which a report tells what is special about a log."""
+def said(report: ga.AuditReport) -> list[str]:
+    """Return the ids and the sentences by which a report tells what is special about a log, and what it says that it
+    takes for granted.
+    """
     issues = [] if report._facts is None else [issue.id for issue in report._facts.run.issues]
-    ids = [*issues, *(finding.id for finding in report.findings)]
     reasons = [f"{name}: {why}" for name, why in report.run["not_counted"].items()]
-    sentences = [*report.notes, *report.run["remarks"], *reasons, *report.source["left_out"]]
-    return "\n".join([*ids, *sentences, str(getattr(report, "reading", ""))])
+    granted = [claim for claim in getattr(report, "reading", ()) if claim.evidence == "assumed"]
+    claims = [f"taken for granted, {claim.what}: {claim.taken}; {claim.because}" for claim in granted]
+    ids = [*issues, *(finding.id for finding in report.findings)]
+    return [*ids, *report.notes, *report.run["remarks"], *reasons, *report.source["left_out"], *claims]
 
 
 # --- one transformed log ---------------------------------------------------------------------------------------------
@@ -165,11 +173,35 @@ def clean_log(trainer: str) -> Log:
     return CLEAN[trainer]()
 
 
+@dataclass(frozen=True)
+class Judged:
+    """Hold the verdict on a log, and what the report on it says.
+
+    verdict: a key of VERDICTS.
+    why: what differs, or the error.
+    figures: the figures of the report; empty without one.
+    says: the sentences and ids of the report.
+    """
+
+    verdict: str
+    why: str = ""
+    figures: Mapping[str, object] = field(default_factory=dict)
+    says: tuple[str, ...] = ()
+
+
 @cache
-def clean_figures(trainer: str) -> Mapping[str, object]:
-    """Return the figures of a trainer's clean log."""
+def clean_report(trainer: str) -> Judged:
+    """Return what the report on a trainer's clean log says."""
     log = clean_log(trainer)
-    return figures(ga.audit(ga.read_run(log.files)), log)
+    report = ga.audit(ga.read_run(log.files))
+    return Judged("right", "", figures(report, log), tuple(said(report)))
+
+
+@cache
+def alone(trainer: str, name: str) -> Judged:
+    """Return the verdict on a trainer's clean log after one transformation."""
+    log = transformed(trainer, (name,))
+    return judged(log, (name,), log.files)
 
 
 def transformed(trainer: str, names: Iterable[str]) -> Log:
@@ -183,15 +215,14 @@ def transformed(trainer: str, names: Iterable[str]) -> Log:
 def outcome(case: Case) -> Outcome:
     """Return what came of a case."""
     trainer, names = case
+    start = time.process_time()
     log = transformed(trainer, names)
-    files, start = log.files, time.process_time()
-    verdict, why = judged(log, names, files)
-    return Outcome(trainer, names, verdict, why, time.process_time() - start)
+    came = alone(trainer, *names) if len(names) == 1 else judged(log, names, log.files)
+    return Outcome(trainer, names, came.verdict, came.why, time.process_time() - start)
 
 
-def judged(log: Log, names: Sequence[str], files: Mapping[str, bytes], **options) -> tuple[str, str]:
-    """Return the verdict on a transformed log, and what differs, or the error. options: those of `read_run`."""
-    expected = clean_figures(log.trainer)
+def judged(log: Log, names: Sequence[str], files: Mapping[str, bytes], **options) -> Judged:
+    """Return the verdict on a log after some transformations. options: those of `read_run`."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -200,43 +231,58 @@ def judged(log: Log, names: Sequence[str], files: Mapping[str, bytes], **options
         return refused(str(error), log, names, files, options)
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
-        return "crash", f"{type(error).__name__}: {error} ({os.path.basename(place.filename)}:{place.lineno})"
-    made = [CHANGES[name] for name in names]
-    open_scale = OPEN_SCALE * bool(report.run["weights_up_to_scale"] or expected["open scale"])
-    within = max(open_scale, *(change.rounds for change in made))
-    off = differing(figures(report, log), expected, within)
+        where = f"{os.path.basename(place.filename)}:{place.lineno}"
+        return Judged("crash", f"{type(error).__name__}: {error} ({where})")
+    return compared(log.trainer, names, figures(report, log), tuple(said(report)))
+
+
+def compared(trainer: str, names: Sequence[str], got: Mapping, says: tuple[str, ...]) -> Judged:
+    """Return the verdict on a report, given its figures and what it says.
+
+    Several transformations count as told if every figure is that of the clean log, or what it is after one of them that
+    is told alone, and if each of these is told. Otherwise one more of them has to be told, or the report has to doubt.
+    """
+    clean = clean_report(trainer)
+    scale = OPEN_SCALE * bool(got["open scale"] or clean.figures["open scale"])
+    within = max(scale, *(CHANGES[name].rounds for name in names))
+    off = differing(got, [clean.figures], within)
     if not off:
-        return "right", ""
-    text, why = said(report), "; ".join(off[:3]) + f" … {len(off)} figures" * (len(off) > 3)
-    if any(change.tells and re.search(change.tells, text) for change in made):
-        return "told", why
-    return ("doubted" if re.search(DOUBT, text) else "WRONG"), why
+        return Judged("right", "", got, says)
+    why = "; ".join(off[:3]) + f" … {len(off)} figures" * (len(off) > 3)
+    text = "\n".join(line for line in says if line not in clean.says)
+    told = {name for name in names if CHANGES[name].tells and re.search(CHANGES[name].tells, text)}
+    due = {name for name in names if len(names) > 1 and alone(trainer, name).verdict in ("told", "doubted")}
+    explained = [clean.figures, *(alone(trainer, name).figures for name in due)]
+    if told and told >= due and (told > due or not differing(got, explained, within)):
+        return Judged("told", why, got, says)
+    return Judged("doubted" if re.search(DOUBT, text) else "WRONG", why, got, says)
 
 
 OPTION = re.compile(r"--(group-size|group|reward|skip-bad)\b")
 ASKS = re.compile(r"(?:[;:,]|\b(?:or|and)) (?:log|write|save|export|name|convert|leave|unpack)\b(?! all rewards)")
 
 
-def refused(
-    message: str, log: Log, names: Sequence[str], files: Mapping[str, bytes], options: Mapping
-) -> tuple[str, str]:
+def refused(message: str, log: Log, names: Sequence[str], files: Mapping[str, bytes], options: Mapping) -> Judged:
     """Return the verdict on a log that is refused. The options that the message names are tried, as somebody would give
     them who knows what the columns hold.
     """
-    group, rewards = log.names["group"], [*log.rewards.values()]
-    values = {"group-size": {"group_size": SIZE}, "group": {"group": group}, "reward": {"rewards": rewards}}
-    values |= {"skip-bad": {"skip_bad": True}}
-    named = [values[name] for name in dict.fromkeys(OPTION.findall(message))]
-    verdicts = []
-    for more in named:
+    values = {
+        "group-size": {"group_size": SIZE},
+        "group": {"group": log.names["group"]},
+        "skip-bad": {"skip_bad": True},
+    }
+    values |= {"reward": {"rewards": [*log.rewards.values()]}}
+    misled = None
+    for more in (values[name] for name in dict.fromkeys(OPTION.findall(message))):
         if not more.keys() & options.keys():
-            verdict, why = judged(log, names, files, **options, **more)
-            if verdict in ("right", "told", "doubted", "refused"):
-                return "refused", message
-            verdicts.append(("misled" if verdict in FAULTS else verdict, f"{message} [with {more}: {why}]"))
+            came = judged(log, names, files, **options, **more)
+            if came.verdict in ("right", "told", "doubted", "refused"):
+                return Judged("refused", message)
+            if came.verdict in FAULTS:
+                misled = Judged("misled", f"{message} [with {more}: {came.verdict}: {came.why}]")
     if ASKS.search(message):
-        return "refused", message
-    return min(verdicts, key=lambda x: x[0] != "misled", default=("dead end", message))
+        return Judged("refused", message)
+    return misled or Judged("dead end", message)
 
 
 # --- what is known to be wrong ---------------------------------------------------------------------------------------

@@ -69,7 +69,8 @@ def test_what_is_known_to_be_wrong_can_be_tried():
 def judged_after(monkeypatch, make) -> str:
     """Return the verdict on verl's log after a transformation."""
     monkeypatch.setitem(metamorphic.CHANGES, "invented", replace(CHANGES["constant text"], make=make))
-    return outcome(("verl", ("invented",))).verdict
+    log = metamorphic.transformed("verl", ("invented",))
+    return metamorphic.judged(log, ("invented",), log.files).verdict
 
 
 def without_rewards(log: Log, draw) -> Log:
@@ -88,5 +89,4 @@ def test_the_judge_knows_a_refusal_without_a_way_on(monkeypatch):
 
 def test_the_judge_calls_an_error_of_ours_a_crash(monkeypatch):
     monkeypatch.setattr(metamorphic.ga, "audit", lambda run: 1 / 0)
-    monkeypatch.setattr(metamorphic, "clean_figures", lambda trainer: {"open scale": False})
     assert judged_after(monkeypatch, lambda log, draw: log) == "crash"
