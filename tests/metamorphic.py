@@ -42,6 +42,7 @@ VERDICTS = {
 Case = tuple[str, tuple[str, ...]]  # a trainer, and transformations of its clean log
 FAULTS = ("WRONG", "crash", "misled")
 OPEN_SCALE = 1e-4  # how far figures may be off where only the ratio of the weights is known, and so not what eps does
+PLAIN: dict = {"highlight": False, "markup": False, "soft_wrap": True}
 SLOW = 10.0  # seconds of CPU that a tiny log may take
 # What a report says where it knows only that something is wrong with the advantages, or what it takes for granted.
 DOUBT = (
@@ -70,7 +71,6 @@ KNOWN: dict[str, dict[str, str]] = {
         "list of rewards": "verl",
         "json of rewards": "verl",
     },
-    "each file of a step is a batch of its own": {"ranks": "trl verl", "groups over ranks": "verl"},
     "masked rows of GDPO are said to show that a reward is missing": {"rows masked": "trl ms_swift"},
     "that rows lack at random is not said without advantages": {"rows dropped": "verl"},
     "an episode that stands twice in a file counts twice": {"restart repeated": "verifiers"},
@@ -156,11 +156,10 @@ def said(report: ga.AuditReport) -> list[str]:
     """Return the ids and the sentences by which a report tells what is special about a log, and what it says that it
     takes for granted.
     """
-    issues = [] if report._facts is None else [issue.id for issue in report._facts.run.issues]
     reasons = [f"{name}: {why}" for name, why in report.run["not_counted"].items()]
     granted = [claim for claim in getattr(report, "reading", ()) if claim.evidence == "assumed"]
     claims = [f"taken for granted, {claim.what}: {claim.taken}; {claim.because}" for claim in granted]
-    ids = [*issues, *(finding.id for finding in report.findings)]
+    ids = [finding.id for finding in report.findings]
     return [*ids, *report.notes, *report.run["remarks"], *reasons, *report.source["left_out"], *claims]
 
 
@@ -239,8 +238,8 @@ def judged(log: Log, names: Sequence[str], files: Mapping[str, bytes], **options
 def compared(trainer: str, names: Sequence[str], got: Mapping, says: tuple[str, ...]) -> Judged:
     """Return the verdict on a report, given its figures and what it says.
 
-    Several transformations count as told if every figure is that of the clean log, or what it is after one of them that
-    is told alone, and if each of these is told. Otherwise one more of them has to be told, or the report has to doubt.
+    Several transformations count as told if each of them that changes figures alone is told. If that is only one, the
+    figures have to be those of the clean log or those after it alone, or one more has to be told.
     """
     clean = clean_report(trainer)
     scale = OPEN_SCALE * bool(got["open scale"] or clean.figures["open scale"])
@@ -253,7 +252,7 @@ def compared(trainer: str, names: Sequence[str], got: Mapping, says: tuple[str, 
     told = {name for name in names if CHANGES[name].tells and re.search(CHANGES[name].tells, text)}
     due = {name for name in names if len(names) > 1 and alone(trainer, name).verdict in ("told", "doubted")}
     explained = [clean.figures, *(alone(trainer, name).figures for name in due)]
-    if told and told >= due and (told > due or not differing(got, explained, within)):
+    if told and told >= due and (len(due) != 1 or told > due or not differing(got, explained, within)):
         return Judged("told", why, got, says)
     return Judged("doubted" if re.search(DOUBT, text) else "WRONG", why, got, says)
 
@@ -348,10 +347,10 @@ def print_tables(outcomes: Sequence[Outcome], console: Console) -> None:
     console.print(table, "* has to be told; all else must change no figure.", sep="\n")
     for verdict in (*FAULTS, "dead end", "doubted"):
         for o in outcomes:
-            if o.verdict == verdict:
-                console.print(f"{verdict}: {o.title}: {o.why[:300]}", highlight=False, markup=False)
+            if o.verdict == verdict and (verdict != "doubted" or len(o.names) == 1):
+                console.print(f"{verdict}: {o.title}: {o.why[:300]}", **PLAIN)
     for o in sorted((o for o in outcomes if o.seconds > SLOW), key=lambda o: -o.seconds)[:10]:
-        console.print(f"slow: {o.title}: {o.seconds:.0f} s of CPU", highlight=False, markup=False)
+        console.print(f"slow: {o.title}: {o.seconds:.0f} s of CPU", **PLAIN)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -363,17 +362,20 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--part", default="0/1", metavar="N/M", help="of threes only part N of M, from 0")
     parser.add_argument("--jobs", type=int, default=1, help="the processes that try them")
     options = parser.parse_args(arguments)
-    trainers, (part, parts) = options.trainers.split(","), map(int, options.part.split("/"))
+    trainers, part = options.trainers.split(","), [int(number) for number in options.part.split("/")]
     some = [*cases(1, trainers), *(cases(2, trainers) if options.pairs else ())]
-    some += rotation(part, parts, 3, trainers) if options.threes else []
+    some += rotation(*part, 3, trainers) if options.threes else []
     console = Console(width=None if sys.stdout.isatty() else 150)
     outcomes = [*tried(some, options.jobs)]
     print_tables(outcomes, console)
     unknown = [o for o in outcomes if o.verdict in FAULTS and not (known(o.case) or known_alone(o.case))]
     mended = [o for o in outcomes if o.verdict not in FAULTS and known(o.case)]
-    for what, some_of_them in (("new fault", unknown), ("no fault any more; take it out of KNOWN", mended)):
-        for o in some_of_them:
-            console.print(f"{what}: {o.title}", highlight=False, markup=False)
+    for what, cases_of in (("new faults", unknown), ("no faults any more, to be taken out of KNOWN", mended)):
+        trainers_of: dict[str, list[str]] = {}
+        for o in cases_of:
+            trainers_of.setdefault(" + ".join(o.names), []).append(o.trainer)
+        lines = [f'  "{names}": "{" ".join(some)}",' for names, some in trainers_of.items()]
+        console.print(f"{len(cases_of)} {what}", *lines, sep="\n", **PLAIN)
     return int(bool(unknown or mended))
 
 

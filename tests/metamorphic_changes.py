@@ -55,7 +55,7 @@ def change(stage: int, trainers=(*ADVANTAGES, "verl"), *, slot="", told=False, t
 
 # --- what must be told: the rows and their advantages ----------------------------------------------------------------
 
-LACKS = r"groups-sampled|rows-missing|ragged-batches|groups? lacks? |not all logged|sample|incomplete"
+LACKS = r"groups-sampled|rows-missing|ragged-batches|\black|lost rows|not all (in the log|logged)|not in the log"
 
 
 def groups_of(log: Log) -> pl.Expr:
@@ -108,7 +108,7 @@ def advantages_rounded(log: Log, draw) -> Log:
     return log.with_frame(log.frame.with_columns(pl.col(log.advantage).round(2)))
 
 
-@change(5, ADVANTAGES, told=True, tells=r"groups-mix-prompts|prompts-merged|regrouped|mix prompts")
+@change(5, ADVANTAGES, told=True, tells=r"groups-mix-prompts|prompts-merged|were grouped by")
 def prompts_mixed(log: Log, draw) -> Log:
     """Move the prompts by three rows in each step, so that a group has answers to two."""
     earlier = pl.col(log.names["group"]).gather((pl.int_range(pl.len()) - 3) % pl.len())
@@ -117,7 +117,7 @@ def prompts_mixed(log: Log, draw) -> Log:
 
 # --- what must change no figure: more rows ---------------------------------------------------------------------------
 
-EVALUATION = r"evaluat|validation|no advantage|without an advantage|eval-logged|rows-left-out"
+EVALUATION = r"evaluat|validation|no advantage|without an advantage|left out"
 
 
 def evaluated(log: Log, draw, size: int, **marks: tuple) -> pl.DataFrame:
@@ -270,7 +270,7 @@ def rewards_renamed(log: Log, draw) -> Log:
     return renamed(log, {now: FOREIGN[name] for name, now in log.rewards.items()})
 
 
-@change(9, LISTED, slot="names", tells=r"steps-found|regrouped")
+@change(9, LISTED, slot="names", tells=r"taken for the number of the step|were grouped by")
 def all_renamed(log: Log, draw) -> Log:
     """Give all columns names in Spanish."""
     names = {now: FOREIGN[role] for role, now in log.names.items()}
@@ -311,13 +311,13 @@ def of_ranks(log: Log, rank: pl.Expr) -> Log:
     return replace(log, write=written)
 
 
-@change(11, FLAT, slot="files")
+@change(11, FLAT, slot="files", tells="steps-repeated")
 def ranks(log: Log, draw) -> Log:
     """Let two ranks write the log, each whole groups."""
     return of_ranks(log, groups_of(log) % 2)
 
 
-@change(11, FLAT, slot="files")
+@change(11, FLAT, slot="files", tells="steps-repeated")
 def groups_over_ranks(log: Log, draw) -> Log:
     """Let two ranks write the log, each half of every group."""
     return of_ranks(log, pl.int_range(pl.len()) % 2)
