@@ -170,12 +170,12 @@ def _table(console: Console, table: Table) -> None:
             title=title, title_justify="left", title_style="bold", box=SIMPLE, show_edge=False, padding=(0, 1, 0, 0)
         )
         for k in columns:
-            least = widths[k] if k and not table.prose else None  # a number stays whole
+            whole = widths[k] if k and not table.prose else None  # rich breaks the cells of any other column
             drawn.add_column(
                 printable(table.head[k]),
                 justify="right" if k and not table.prose else "left",
                 overflow="fold",
-                min_width=least,
+                width=whole,
             )
         for row in table.rows[: table.on_screen]:
             drawn.add_row(*(printable(row[k]) for k in columns))
