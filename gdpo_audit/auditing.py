@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.by_column import by_value
+from gdpo_audit.findings.claims import Claim, claims_of
 from gdpo_audit.findings.examples import best_groups
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.findings import findings
@@ -78,6 +79,18 @@ def audit(
     return replace(report, alternative=alternative, _facts=_for_a_what_if(facts))
 
 
+def reading(
+    run: Run,
+    weights: Mapping[str, float] | ArrayLike | None = None,
+    primary: str | None = None,
+    asked: str | None = None,
+) -> tuple[Claim, ...]:
+    """Return how the log of a run was read: a claim for each decision, with its evidence. It has the arguments and the
+    errors of `audit`, and takes less than half of its time.
+    """
+    return claims_of(_counted(run, _wanted(run, weights, primary, asked), map))
+
+
 def _for_a_what_if(facts: Facts) -> Facts:
     """Return the facts without what a report needs only while it is made: tables, summary, examples and `by`."""
     return replace(facts, tables=(), by=(), examples=None, summary=None)
@@ -96,19 +109,8 @@ def gather(
     The facts hold all that findings need of the log. Rewards that do not count, such as a reward of weight 0, are left
     out. They stay if leaving them out would change whether the advantages are reproduced.
     """
-    expect(isinstance(run, Run), "run", "what gdpo_audit.read_run returns", type(run).__name__)
     expect(callable(engine), "engine", "a function that is called as map is", repr(engine))
-    given = weights_by_name(weights, run.rewards)
-    expect(primary is None or primary in run.rewards, "primary", f"one of {', '.join(run.rewards)}", repr(primary))
-    intended = run.configured_method if asked is None else asked
-    expect(intended is None or intended in tuple(NAMES), "asked", f"one of {', '.join(NAMES)}", repr(intended))
-    wanted = Wanted(given, primary, intended)
-    of_all = facts = _facts(run, wanted, engine)
-    while fewer := counted(facts):
-        of_fewer = _facts(fewer, wanted, engine)
-        if of_fewer.reproduced != facts.reproduced:
-            break
-        facts = replace(of_fewer, with_all=_for_a_what_if(of_all))
+    facts = _counted(run, _wanted(run, weights, primary, asked), engine)
     unknown = facts.reproduced is False and facts.recipe is None
     left_out = left_out_reward(facts.run, partial(recipe_of_all, Wanted({}, None, None))) if unknown else None
     facts = replace(facts, by=by_value(facts), left_out_reward=left_out, examples=best_groups(facts))
@@ -119,6 +121,32 @@ def gather(
         prompt_texts=texts_of_worst_prompts(facts),
         characters=lengths_in_characters(facts),
     )
+
+
+def _wanted(
+    run: Run, weights: Mapping[str, float] | ArrayLike | None, primary: str | None, asked: str | None
+) -> Wanted:
+    """Return what the caller of an audit asks for, with the method of the run's configuration where none is asked for.
+
+    Raises InputError for an argument that does not fit the run.
+    """
+    expect(isinstance(run, Run), "run", "what gdpo_audit.read_run returns", type(run).__name__)
+    given = weights_by_name(weights, run.rewards)
+    expect(primary is None or primary in run.rewards, "primary", f"one of {', '.join(run.rewards)}", repr(primary))
+    intended = run.configured_method if asked is None else asked
+    expect(intended is None or intended in tuple(NAMES), "asked", f"one of {', '.join(NAMES)}", repr(intended))
+    return Wanted(given, primary, intended)
+
+
+def _counted(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
+    """Return the facts of a run with only the rewards that count, as `gather` describes it."""
+    of_all = facts = _facts(run, wanted, engine)
+    while fewer := counted(facts):
+        of_fewer = _facts(fewer, wanted, engine)
+        if of_fewer.reproduced != facts.reproduced:
+            break
+        facts = replace(of_fewer, with_all=_for_a_what_if(of_all))
+    return facts
 
 
 def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
