@@ -71,7 +71,7 @@ def test_without_advantages_rewards_and_weights_are_assumed_and_the_first_line_s
     }
     assert evidence(claims).items() >= wanted.items()
     assert report.what_first.startswith(
-        "Taken for granted: the rewards are correct and form and the weights are 1 each (correct and form). "
+        "Taken for granted: the rewards are correct and form and the weights are 1 each. "
         "If not: --reward NAME or --weight correct=W. If so: "
     )
     assert "Nothing has to be changed" not in report.verdict

@@ -95,9 +95,12 @@ def _responses(f: Facts, groups: Claim) -> Claim:
     apart = int(f.repeated_batches.responses.sum() + f.overwritten_batches.responses.sum())
     taken = f"all {count(rows)} rows" if not apart else f"{count(rows - apart)} of {count(rows)} rows"
     taken += f" in {count(int(f.totals.groups), 'group')}"
+    without = int(f.totals.responses - f.totals.logged.count) if f.run.has_advantage else 0
+    if f.reproduced and without:
+        return _claim("responses", taken, ASSUMED, f"{count(without)} of them have no advantage and count all the same")
     if f.reproduced:
         return _claim("responses", taken, PROVED, "their logged advantages are reproduced from these rows alone")
-    if groups.evidence != ASSUMED and f.run.group_size:
+    if groups.evidence != ASSUMED and (f.run.group_size or 0) > 1:
         return _claim("responses", taken, AGREES, f"every group holds {f.run.group_size}, as groups of a training do")
     if groups.evidence == AGREES and f.run.has_advantage:
         return _claim("responses", taken, AGREES, "the logged advantages add up to 0 in every group of them")
@@ -131,11 +134,11 @@ def _groups(f: Facts) -> Claim:
         return _claim("groups", by, PROVED, "the logged advantages are reproduced in them")
     if f.run.has_advantage and _advantages_add_up(f):
         return _claim("groups", by, AGREES, "the logged advantages add up to 0 in every group", way)
-    if f.run.grouped_by_column and f.run.group_size:
+    if f.run.grouped_by_column and (f.run.group_size or 0) > 1:
         return _claim("groups", by, AGREES, "all of these groups are equally large", way)
     if any(issue.id == "prompts-merged" for issue in f.run.issues):
         return _claim("groups", by, ASSUMED, "several of them share a prompt", way)
-    if f.run.group_size and _one_prompt_a_group(f):
+    if (f.run.group_size or 0) > 1 and _one_prompt_a_group(f):
         return _claim("groups", by, AGREES, "all rows of a group have one prompt", way)
     return _claim("groups", by, ASSUMED, "nothing else in the log shows them", way)
 
@@ -208,7 +211,7 @@ def _weights(f: Facts) -> Claim | None:
         return _claim("weights", taken, PROVED, why)
     source = f.weights_from
     if source == "assumed" or (source == "solved" and not f.known_weights):
-        return _claim("weights", f"1 each ({some(used)})", ASSUMED, "the log does not show them", way)
+        return _claim("weights", "1 each", ASSUMED, "the log does not show them", way)
     if source == "fitted":
         return _claim("weights", taken, ASSUMED, f"with them the rewards come near {f.run.total}, and no nearer", way)
     return _claim("weights", taken, AGREES, _SOURCES[source].format(total=f.run.total), way)

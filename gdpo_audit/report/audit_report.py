@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from gdpo_audit.findings.claims import condition
 from gdpo_audit.findings.examples import MOST, ExampleGroup, completed
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.forecast import Forecast, forecast_of, why_no_forecast
@@ -32,8 +33,8 @@ class AuditReport(ReportMembers, Displayed):
     what_ran: the method that ran and whether that is certain, in sentences.
     first_step: what to do first, in one or two sentences.
     further: what else to do, in sentences; "" if there is nothing else.
-    caution: the words that stand before first_step where the log has too few groups to judge, or where first_step
-        rests on something that is only assumed; with a space at their end. "" for any other log.
+    caution: the words that stand before first_step where the log has too few groups to judge, with a space at their
+        end. "" for any other log.
     alternative: the figures of the run under another setting, where one was asked for.
 
     Raises InputError when it is made with a finding whose `row` is the number of no row of the plan.
@@ -190,6 +191,14 @@ class AuditReport(ReportMembers, Displayed):
         less. A share is NaN (null in JSON) where no response is good.
         """
         return {m: {reward["name"]: reward["punished"][m] for reward in self.rewards} for m in self.methods}
+
+    @property
+    def condition(self) -> str:
+        """The words that stand before what rests on something that is only assumed; "" where nothing that decides is.
+
+        `first_step` and `further` hold them already, before the first sentence that rests on it.
+        """
+        return condition(self.reading)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ CORRELATED = 8  # the most rewards whose correlations a report holds
 def report_of(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> AuditReport:
     """Return the report that is put together from the facts of a run, its findings and its plan."""
     steps, reading = over_time(f.basis, f.batches, f.alike), claims_of(f)
-    first_step, *further = what_to_do(f, findings, plan)
+    first_step, *further = what_to_do(f, findings, plan, condition(reading))
     return AuditReport(
         source=_source(f),
         run=_run(f),
@@ -40,7 +40,7 @@ def report_of(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) ->
         further=" ".join(further),
         plan=tuple(plan),
         reading=reading,
-        caution=caution(f) + condition(reading),
+        caution=caution(f),
         by=tuple(of_value(f, value_facts) for value_facts in f.by),
         prompts=prompts_of(f),
         lengths=lengths_of(f),

@@ -64,7 +64,7 @@ def rewards_table(report: AuditReport) -> Table:
     columns = {"reward": [r["name"] for r in rewards]}
     note, meanings = not_comparable(report), list[str]()
     if method and comparable(report):
-        granted = _if_assumed(report)
+        granted = if_assumed(report)
         columns[f"push{granted}"] = [signed(r["push"].get(method)) for r in rewards]
         columns[f"share{granted}"] = [percent(r["update_share"].get(method)) for r in rewards]
         shares = (series_of(report.steps, column(SHARE, method, r["name"])) for r in rewards)
@@ -91,7 +91,7 @@ def rewards_table(report: AuditReport) -> Table:
     return Table("What each reward did", list(columns), rows, note.strip(), meanings, blocks=blocks, deep=True)
 
 
-def _if_assumed(report: AuditReport) -> str:
+def if_assumed(report: AuditReport) -> str:
     """Return words behind the heading of a column of shares or pushes if the weights behind them are only assumed."""
     return " (weights assumed)" if report.run["weights_from"] == "assumed" else ""
 
@@ -101,7 +101,7 @@ def plan_table(report: AuditReport) -> Table | None:
     if not report.plan:
         return None
     primary, rows = report.run["primary"], []
-    names, granted = " / ".join(r["name"] for r in report.rewards), _if_assumed(report)
+    names, granted = " / ".join(r["name"] for r in report.rewards), if_assumed(report)
     head = ["setting", f"push{granted}: {names}", f"shares{granted}: {names}"]
     told = primary is not None and any(row.forecast for row in report.plan)
     of_primary = [*[f"{primary} forecast"] * told, f"{primary} punished", "wrong order", f"{primary} constant"]
