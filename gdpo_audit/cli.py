@@ -19,8 +19,8 @@ from gdpo_audit.compare import changes
 from gdpo_audit.findings.examples import MOST
 from gdpo_audit.findings.finding import SEVERITIES
 from gdpo_audit.findings.findings import IDS
+from gdpo_audit.logs.files.unpack import format_suffix
 from gdpo_audit.logs.read import read_run
-from gdpo_audit.logs.unpack import format_suffix
 from gdpo_audit.output_files import Options, as_json, expect_spared, targets_of, write
 from gdpo_audit.report import comparison_document, document, terminal
 from gdpo_audit.report.audit_report import AuditReport
