@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.by_column import by_value
+from gdpo_audit.findings.claims import Claim, claims_of
 from gdpo_audit.findings.examples import best_groups
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.findings import findings
@@ -76,6 +77,18 @@ def audit(
         tables = with_every_weighed_reward(facts, setting).run.tables()
         alternative = compute_what_if(facts, setting, tables, engine)
     return replace(report, alternative=alternative, _facts=_for_a_what_if(facts))
+
+
+def reading(
+    run: Run,
+    weights: Mapping[str, float] | ArrayLike | None = None,
+    primary: str | None = None,
+    asked: str | None = None,
+) -> tuple[Claim, ...]:
+    """Return how the log of a run was read: a claim for each decision, with its evidence. It has the arguments and the
+    errors of `audit`, and takes less than half of its time.
+    """
+    return claims_of(_counted(run, _wanted(run, weights, primary, asked), map))
 
 
 def _for_a_what_if(facts: Facts) -> Facts:

@@ -278,6 +278,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         total=chosen.total,
         rewards_named=options.rewards is not None,
         has_steps=form.step is not None,
+        step_column=form.step,
         prompt_column=form.prompt,
         weights=weights,
         weights_by=weights_by,

@@ -32,8 +32,8 @@ class AuditReport(ReportMembers, Displayed):
     what_ran: the method that ran and whether that is certain, in sentences.
     first_step: what to do first, in one or two sentences.
     further: what else to do, in sentences; "" if there is nothing else.
-    caution: the words that stand before first_step where the log has too few groups to judge, with a space at their
-        end. "" for any other log.
+    caution: the words that stand before first_step where the log has too few groups to judge, or where first_step
+        rests on something that is only assumed; with a space at their end. "" for any other log.
     alternative: the figures of the run under another setting, where one was asked for.
 
     Raises InputError when it is made with a finding whose `row` is the number of no row of the plan.
@@ -218,6 +218,7 @@ class AuditReport(ReportMembers, Displayed):
         report |= {
             "methods": self.methods,
             "plan": self.plan,
+            "reading": self.reading,
             "findings": self.findings,
             "steps": self.steps.to_dicts(),
             "by": self.by,

@@ -132,7 +132,20 @@ def _nothing_to_do(f: Facts, findings: Sequence[Finding]) -> list[str]:
         return [f"{none} yet.", NAME_PRIMARY]
     if f.contradicted:
         return [f"{none}, but the figures here are those of methods that did not make the logged advantages."]
+    if unseen := not_looked_for(f):
+        return [f"{none}, but {unseen}."]
     return [f"Nothing has to be changed: {'no finding asks for it' if findings else 'there is no finding'}."]
+
+
+def not_looked_for(f: Facts) -> str:
+    """Return the clause that says what no finding could show in this log; "" if what can be found was looked for."""
+    if not f.run.has_advantage:
+        return "the log holds no advantages, so the method and the weights could not be checked"
+    if f.reproduced is None:
+        return "its advantages do not show which method ran, so the method and the weights could not be checked"
+    if not f.reproduced:
+        return "not all logged advantages are explained"
+    return ""
 
 
 def caution(f: Facts) -> str:

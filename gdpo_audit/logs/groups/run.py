@@ -107,6 +107,7 @@ class Run:
     rewards_named: bool = False  # whether the caller named the rewards, so that no audit changes them
     has_steps: bool = True  # whether a column numbers the steps; else each file is one step
     prompt_column: str | None = None  # the column of prompts, whose changes may show where a group ends
+    step_column: str | None = None  # the column that numbers the steps
     length_column: str | None = None  # the column that is read as the length, though it may be a reward as well
     total: str | None = None  # the column that the rewards add up to, or nearly
     other_sizes: tuple[int, ...] = ()  # other group sizes that the prompts or advantages fit as well
