@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from gdpo_audit.logs.unpack import format_suffix
+from gdpo_audit.logs.files.unpack import format_suffix
 from gdpo_core._errors import InputError
 
 

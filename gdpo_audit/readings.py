@@ -12,12 +12,13 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from gdpo_audit.logs.behaviour import CLOCK, LABEL
-from gdpo_audit.logs.clues import Clues, Mask, add_up, groupings_of, masks_of
-from gdpo_audit.logs.grouping import regrouped
-from gdpo_audit.logs.run import LogIssue, Run, spread
+from gdpo_audit.logs.columns.behaviour import CLOCK, LABEL
+from gdpo_audit.logs.groups.clues import add_up, groupings_of, masks_of
+from gdpo_audit.logs.groups.grouping import regrouped
+from gdpo_audit.logs.groups.run import Run, spread
 from gdpo_audit.recipe.added import Added, added_column
 from gdpo_audit.recipe.recipe import TOLERANCE, Recipe, compare, tensors_of
+from gdpo_audit.records import Clues, LogIssue, Mask
 from gdpo_core._errors import InputError
 
 LEFT_OUT = 4  # the most columns that are tried as rewards, as each of them is another reading

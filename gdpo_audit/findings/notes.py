@@ -6,7 +6,7 @@ from typing import Any
 
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.words import at_steps, does_or_do, is_or_are, some, was_or_were
-from gdpo_audit.logs.run import LogIssue
+from gdpo_audit.records import LogIssue
 from gdpo_core._words import count, number, percent
 
 

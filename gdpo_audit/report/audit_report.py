@@ -12,7 +12,7 @@ from gdpo_audit.findings.examples import MOST, ExampleGroup, completed
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.forecast import Forecast, forecast_of, why_no_forecast
 from gdpo_audit.findings.what_if import WhatIf, compute_what_if, validate_setting, with_every_weighed_reward
-from gdpo_audit.logs.texts import Texts, no_texts
+from gdpo_audit.records import Texts, no_texts
 from gdpo_audit.report.answers import data_of
 from gdpo_audit.report.document import ReportMembers
 from gdpo_core._errors import InputError, expect, is_whole
