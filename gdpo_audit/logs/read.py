@@ -21,6 +21,7 @@ from gdpo_audit.logs.grouping import NoGroups, refuse_groups, regrouped, with_cl
 from gdpo_audit.logs.log_columns import columns_of
 from gdpo_audit.logs.parts import with_parts
 from gdpo_audit.logs.refusals import refuse, refuse_unless
+from gdpo_audit.logs.repairs import together
 from gdpo_audit.logs.rows import rows_of
 from gdpo_audit.logs.run import LogIssue, Run, one_error
 from gdpo_audit.logs.scalars import refuse_means
@@ -267,7 +268,11 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         length_column=form.length,
         by=form.by,
         by_default=options.by is None,
-        issues=_issues(shape.framework, form, [*log.unfinished, *files.left_out, *shape.left_out], chosen, alone),
+        issues=(
+            *_issues(shape.framework, form, [*log.unfinished, *files.left_out, *shape.left_out], chosen, alone),
+            *(LogIssue(issue, details) for issue, details in together(t.repairs for t in log.tables).items()),
+            *shape.issues,
+        ),
         skipped_lines=log.broken_lines,
         skipped_files=log.skipped,
         left_out=(*columns.beside, *form.left_out),
