@@ -105,7 +105,9 @@ def _read_inside(details: Mapping[str, Any]) -> str:
 
 
 def _copies(details: Mapping[str, Any]) -> str:
-    """Return a note on files that repeat others: `files` of `of` files do so, `file` for example, which is as `first`.
+    """Return a note on files that repeat others.
+
+    details: the details of the issue `copies`: `files` of `of` files do so, such as `file`, which repeats `first`.
     """
     files = count(details["files"], "file")
     example = f"{details['file']} the rows of {details['first']}"
@@ -119,7 +121,9 @@ def _wide(details: Mapping[str, Any]) -> str:
         number of responses in a row, and `rows` the number of rows.
     """
     parts = f"for each of {some(details['names'])} there are {details['size']} columns"
-    return f"Each of {count(details['rows'], 'row')} was read as a group of {details['size']} responses, because {parts}."
+    return (
+        f"Each of {count(details['rows'], 'row')} was read as a group of {details['size']} responses, because {parts}."
+    )
 
 
 _REPAIRS = {

@@ -1,19 +1,33 @@
-"""Files of several ranks: the files that repeat another one's rows, and advantages with a value per token.
+"""Files of several ranks, of which some repeat the rows of another one.
 
 Every rank of a trainer may write what it holds. Ranks that share the work on one part of a model hold the same rows,
 and the ranks of some stages lack the columns that only the last stage computes.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import polars as pl
 
-from gdpo_audit.logs.roles import ADVANTAGES
-from gdpo_audit.logs.tables import Schema, Table, is_number_type
+from gdpo_audit.logs.run import LogIssue
+from gdpo_audit.logs.shape import Shape
+from gdpo_audit.logs.tables import Table
 
 LEAST = 2  # the fewest rows of a table that counts as the copy of another one
 KINDS = ("torch", "csv", "tsv", "jsonl", "json")  # the formats whose tables are in memory, so that looking is cheap
 _SCALARS = (pl.String, pl.Boolean)
+
+
+def without_rank_copies(shape: Shape) -> Shape:
+    """Return the shape without tables that repeat the rows of another one, as files of several ranks do."""
+    again = rank_copies(shape.tables)
+    if not again:
+        return shape
+    copy, first = next(iter(sorted(again.items())))
+    details: dict[str, object] = {"files": len(again), "of": len(shape.tables)}
+    details |= {"file": shape.tables[copy].name, "first": shape.tables[first].name}
+    tables = [table for number, table in enumerate(shape.tables) if number not in again]
+    return replace(shape, tables=tables, issues=(*shape.issues, LogIssue("copies", details)))
 
 
 def rank_copies(tables: Sequence[Table]) -> dict[int, int]:
@@ -48,29 +62,6 @@ def rank_copies(tables: Sequence[Table]) -> dict[int, int]:
             else:
                 again[k] = same
     return again
-
-
-def per_token(tables: Sequence[Table], schema: Schema) -> list[str]:
-    """Return the columns of advantages in which each row has a list that repeats one number, once per token.
-
-    An advantage other than 0 has to be among them, and a list of several values.
-    tables: the tables of the log.
-    schema: the columns of all tables.
-    """
-    chosen = list[str]()
-    for name, kind in schema.items():
-        if name.lower() not in ADVANTAGES or not isinstance(kind, pl.List) or not is_number_type(kind.inner):
-            continue
-        values = pl.col(name)
-        checks = {
-            "same": (values.list.min() == values.list.max()).fill_null(True).all(),
-            "several": (values.list.len() > 1).any(),
-            "any": (values.list.max() != 0).any(),
-        }
-        seen = [t.collected(t.fresh.select(**checks)) for t in tables if isinstance(t.schema.get(name), pl.List)]
-        if all(x["same"].item() for x in seen) and all(any(x[c].item() for x in seen) for c in ("several", "any")):
-            chosen.append(name)
-    return chosen
 
 
 def _ids(schema: Mapping[str, pl.DataType]) -> list[str]:

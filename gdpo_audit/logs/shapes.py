@@ -14,12 +14,11 @@ from gdpo_audit.logs import episodes, lists, objects
 from gdpo_audit.logs.choosing import step_in
 from gdpo_audit.logs.columns import SAMPLE, ReadOptions, first_values, is_numeric_text, union_schema
 from gdpo_audit.logs.forms import TOKENS, framework_of
-from gdpo_audit.logs.rank_files import per_token, rank_copies
+from gdpo_audit.logs.rank_files import without_rank_copies
 from gdpo_audit.logs.roles import GROUPS, STEPS, role
-from gdpo_audit.logs.run import LogIssue
 from gdpo_audit.logs.shape import RESERVED, Shape, changed
 from gdpo_audit.logs.tables import Schema, Table, is_number_type
-from gdpo_audit.logs.wide import melted, wide_columns
+from gdpo_audit.logs.wide import with_a_row_per_response
 from gdpo_core._words import count
 
 PROMPTS = ("prompt", "prompts", "input", "question")
@@ -43,8 +42,7 @@ def shape_of(tables: Sequence[Table], known: str | None, options: ReadOptions, w
     framework = known or framework_of(tables, where)
     shape = Shape(tables, options, framework)
     if framework == "generic":
-        shape = _with_single_advantages(_without_rank_copies(shape))
-        shape = _melted(shape)
+        shape = with_a_row_per_response(without_rank_copies(shape))
     schema = union_schema(shape.tables)
     if not _takes_a_shape(framework, schema, known):
         return shape
@@ -74,53 +72,6 @@ def _takes_a_shape(framework: str, schema: Schema, known: str | None) -> bool:
     if framework == "nemo_rl":
         return known is None and not TOKENS & {*schema}
     return framework in ("generic", "trl")
-
-
-# --- ranks and wide tables -------------------------------------------------------------------------------------------
-
-
-def _without_rank_copies(shape: Shape) -> Shape:
-    """Return the shape without tables that repeat the rows of another one, as files of several ranks do."""
-    again = rank_copies(shape.tables)
-    if not again:
-        return shape
-    copy, first = next(iter(sorted(again.items())))
-    details = {"files": len(again), "of": len(shape.tables)}
-    details |= {"file": shape.tables[copy].name, "first": shape.tables[first].name}
-    tables = [table for number, table in enumerate(shape.tables) if number not in again]
-    return replace(shape, tables=tables, issues=(*shape.issues, LogIssue("copies", details)))
-
-
-def _with_single_advantages(shape: Shape) -> Shape:
-    """Return the shape with a number in place of each list that repeats the advantage of a response once per token."""
-    names = per_token(shape.tables, union_schema(shape.tables))
-    if not names:
-        return shape
-
-    def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table with the first value of each of the lists in `names` of the outer function.
-
-        table: not used.
-        frame: the rows.
-        number: not used.
-        texts: not used.
-        """
-        there = [name for name in names if isinstance(frame.collect_schema().get(name), pl.List)]
-        return frame.with_columns(pl.col(name).list.first() for name in there)
-
-    return replace(shape, tables=changed(shape.tables, change))
-
-
-def _melted(shape: Shape) -> Shape:
-    """Return the shape with a row per response, where a row holds the responses of a group side by side."""
-    wide = wide_columns(shape.tables, union_schema(shape.tables), shape.options.rewards or ())
-    if wide is None:
-        return shape
-    rows = sum(table.height for table in shape.tables)
-    details = {"names": [*wide.columns], "size": wide.size, "rows": rows}
-    tables = changed(shape.tables, lambda table, frame, number, texts: melted(table, frame, wide, number, texts))
-    issues = (*shape.issues, LogIssue("wide", details))
-    return replace(shape, tables=tables, several=True, lines=True, issues=issues)
 
 
 # --- objects and lists -----------------------------------------------------------------------------------------------

@@ -6,16 +6,18 @@ Such a table becomes a row per response. Names alone do not show it, as two rewa
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from gdpo_audit.logs.clues import ROUNDED
-from gdpo_audit.logs.columns import TEXTS
+from gdpo_audit.logs.columns import TEXTS, union_schema
 from gdpo_audit.logs.lists import LINE
 from gdpo_audit.logs.names import ROWS_OF_A_FILE
 from gdpo_audit.logs.objects import is_called_reward
 from gdpo_audit.logs.roles import ADVANTAGES, GROUPS, STEPS
+from gdpo_audit.logs.run import LogIssue
+from gdpo_audit.logs.shape import Shape, changed
 from gdpo_audit.logs.tables import Schema, Table, is_number_type, is_unread
 
 MOSTLY = 0.9  # the share of rows in which a prompt has to be one of its own in its step
@@ -39,6 +41,18 @@ class Wide:
 
     columns: Mapping[str, Sequence[str]]
     size: int
+
+
+def with_a_row_per_response(shape: Shape) -> Shape:
+    """Return the shape with a row per response, where a row holds the responses of a group side by side."""
+    wide = wide_columns(shape.tables, union_schema(shape.tables), shape.options.rewards or ())
+    if wide is None:
+        return shape
+    rows = sum(table.height for table in shape.tables)
+    details = {"names": [*wide.columns], "size": wide.size, "rows": rows}
+    tables = changed(shape.tables, lambda table, frame, number, texts: melted(table, frame, wide, number, texts))
+    issues = (*shape.issues, LogIssue("wide", details))
+    return replace(shape, tables=tables, several=True, lines=True, issues=issues)
 
 
 def wide_columns(tables: Sequence[Table], schema: Schema, named: Sequence[str]) -> Wide | None:
@@ -78,8 +92,10 @@ def melted(table: Table, frame: pl.LazyFrame, wide: Wide, number: int, texts: bo
     there = {name: [x for x in columns if x in schema] for name, columns in wide.columns.items()}
     there = {name: columns for name, columns in there.items() if len(columns) == wide.size}
     gone = [column for columns in there.values() for column in columns]
-    frame = frame.drop(LINE, strict=False).with_row_index(LINE).with_columns(
-        pl.col(LINE).cast(pl.Int64) + number * ROWS_OF_A_FILE
+    frame = (
+        frame.drop(LINE, strict=False)
+        .with_row_index(LINE)
+        .with_columns(pl.col(LINE).cast(pl.Int64) + number * ROWS_OF_A_FILE)
     )
     lists = [pl.concat_list(columns).alias(name) for name, columns in there.items()]
     frame = frame.with_columns(lists).drop([name for name in gone if name not in there]).explode(*there)
@@ -128,7 +144,9 @@ def _rows_are_groups(tables: Sequence[Table], schema: Schema, parts: Mapping[str
     if prompts:
         steps = [beside[name] for name in STEPS if name in beside][:1]
         keys = [[*steps, *(name for name in prompts if name in table.schema)] for table in tables]
-        rows = [t.collected(t.fresh.select(pl.struct(key).n_unique())).item() for t, key in zip(tables, keys, strict=True)]
+        rows = [
+            t.collected(t.fresh.select(pl.struct(key).n_unique())).item() for t, key in zip(tables, keys, strict=True)
+        ]
         return sum(rows) >= MOSTLY * sum(table.height for table in tables)
     if any(name.lower() not in ("prompt", "input", "question") for name in texts):
         return True
