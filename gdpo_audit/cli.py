@@ -19,6 +19,7 @@ from gdpo_audit.compare import changes
 from gdpo_audit.findings.examples import MOST
 from gdpo_audit.findings.finding import SEVERITIES
 from gdpo_audit.findings.findings import IDS
+from gdpo_audit.logs.attempts import TOLD
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.logs.unpack import format_suffix
 from gdpo_audit.output_files import Options, as_json, expect_spared, targets_of, write
@@ -144,7 +145,8 @@ def run_audit(options: Options, printing: Callable[[], AbstractContextManager[No
         expect(len(paths) == 1, "--watch", "one directory or file", f"{len(paths)}")
         reports = [follow(paths[0], sys.stderr if only_json else sys.stdout, audit_args, **read_args)]
     else:
-        reports = _audit_runs(_runs(paths), audit_args, read_args, targets, engine)
+        with _telling():
+            reports = _audit_runs(_runs(paths), audit_args, read_args, targets, engine)
     text = _json(reports, shown)
     write(targets, {"json": text, "html": document(reports) if "html" in targets else ""})
     status = _status(reports, failing)
@@ -154,6 +156,19 @@ def run_audit(options: Options, printing: Callable[[], AbstractContextManager[No
         else:
             terminal.show(reports, sys.stdout, shown)
     return status
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    """Tell whoever waits, in a line on stderr, what takes long in the block of the `with`, if stderr is a terminal."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    token = TOLD.set(lambda doing: print(doing, file=sys.stderr, flush=True))
+    try:
+        yield
+    finally:
+        TOLD.reset(token)
 
 
 def _read_args(options: Options) -> dict[str, Any]:

@@ -53,8 +53,8 @@ def _notes_on(issue: LogIssue) -> Iterator[str]:
         first, *later = zip(details["sizes"], details["from_steps"], strict=True)
         sizes = [f"{first[0]} responses at first", *(f"{n} from step {step} on" for n, step in later)]
         yield f"Groups hold {some(sizes)}."
-    elif issue.id in _REPAIRS:
-        yield _REPAIRS[issue.id](details)
+    elif issue.id in _NOTES:
+        yield _NOTES[issue.id](details)
     elif issue.id == "regrouped":
         yield from _regrouped(details)
     elif issue.id == "masked":
@@ -126,7 +126,17 @@ def _wide(details: Mapping[str, Any]) -> str:
     )
 
 
-_REPAIRS = {
+def _search_cut_short(details: Mapping[str, Any]) -> str:
+    """Return a note on a search that ended before all readings were tried.
+
+    details: the details of the issue `search-cut-short`: `tried` readings were tried, in `seconds` of computing.
+    """
+    tried = f"{count(details['tried'], 'way')} in {number(details['seconds'])} seconds of computing"
+    return f"Not every other way to read the log was tried: the search ended after {tried}."
+
+
+_NOTES = {
+    "search-cut-short": _search_cut_short,
     "header-again": _header_again,
     "decimal-comma": _decimal_comma,
     "empty-rows": _empty_rows,
