@@ -4,8 +4,8 @@ declares.
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from gdpo_audit.findings.examples import MOST
 from gdpo_audit.findings.finding import SEVERITIES
 from gdpo_audit.findings.findings import IDS
 from gdpo_audit.input_paths import name_in_errors, runs_of
+from gdpo_audit.logs.files.attempts import TOLD
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.output_files import Options, as_json, expect_spared, targets_of, write
 from gdpo_audit.report import comparison_document, document, terminal
@@ -145,7 +146,8 @@ def run_audit(options: Options, printing: Callable[[], AbstractContextManager[No
         expect(len(paths) == 1, "--watch", "one directory or file", f"{len(paths)}")
         reports = [follow(paths[0], sys.stderr if only_json else sys.stdout, audit_args, **read_args)]
     else:
-        reports = _audit_runs(runs_of(paths), audit_args, read_args, targets, engine)
+        with _telling():
+            reports = _audit_runs(runs_of(paths), audit_args, read_args, targets, engine)
     text = _json(reports, shown)
     write(targets, {"json": text, "html": document(reports) if "html" in targets else ""})
     status = _status(reports, failing)
@@ -187,6 +189,19 @@ def _show_readings(
             for path, claims in readings:
                 terminal.show_reading(claims, path, sys.stdout)
     return 0
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    """Tell whoever waits, in a line on stderr, what takes long in the block of the `with`, if stderr is a terminal."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    token = TOLD.set(lambda doing: print(doing, file=sys.stderr, flush=True))
+    try:
+        yield
+    finally:
+        TOLD.reset(token)
 
 
 def _read_args(options: Options) -> dict[str, Any]:

@@ -5,7 +5,6 @@ read.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -13,14 +12,17 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.logs.columns.behaviour import CLOCK, LABEL
+from gdpo_audit.logs.files.attempts import Search, attempt
 from gdpo_audit.logs.groups.clues import add_up, groupings_of, masks_of
 from gdpo_audit.logs.groups.grouping import regrouped
 from gdpo_audit.logs.groups.run import Run, spread
 from gdpo_audit.recipe.added import Added, added_column
 from gdpo_audit.recipe.recipe import TOLERANCE, Recipe, compare, tensors_of
 from gdpo_audit.records import Clues, LogIssue, Mask
-from gdpo_core._errors import InputError
 
+SECONDS = 20.0  # the time of the processor that the search for another reading may take
+SECONDS_PER_COLUMNS = 8.0  # the same for the search for a column that the advantages depend on
+DOING = "Looking for another way to read the log …"
 LEFT_OUT = 4  # the most columns that are tried as rewards, as each of them is another reading
 SAMPLE = 20_000  # the most responses on which a reading is judged
 # The share of the advantages of 0 in which a column has one value if it explains them. The others may be 0 because the
@@ -32,7 +34,7 @@ Reading = tuple[Run, list[pl.DataFrame], Recipe]  # a run, a sample of it, and t
 Solve = Callable[[Run, list[pl.DataFrame]], Recipe | None]  # returns the recipe that makes all advantages of a sample
 
 
-def another_reading(run: Run, solve: Solve) -> Reading | None:
+def another_reading(run: Run, solve: Solve, search: Search) -> Reading | None:
     """Read the log of a run in other ways until a known method makes all advantages of a sample. Return the run so
     read, the sample, and the recipe of the sample's advantages.
 
@@ -40,14 +42,15 @@ def another_reading(run: Run, solve: Solve) -> Reading | None:
     if no advantage among the log's first rows differs from 0, or if the log cannot be read again.
 
     solve: a function of a run and a sample of it, which returns the recipe that makes every advantage there, or None.
+    search: bounds the time; its member `cut` says afterwards whether some readings were not tried.
     """
     if run._read_with is None or run._source.clues is None:
         return None
     clues = run._source.clues()
     if not len(clues.advantage) or not clues.advantage.any():
         return None
-    for read in _readings(run, clues):
-        with suppress(InputError):
+    for read in search.among(_readings(run, clues), DOING):
+        with attempt():
             reread = read()
             sample = spread(reread.sample, SAMPLE)
             recipe = solve(reread, sample)
@@ -64,8 +67,8 @@ def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
 
     solve: a function of a run and a sample of it, which returns the recipe that makes every advantage there, or None.
     """
-    for name in _not_read(run) if run._read_with else ():
-        with suppress(InputError):
+    for name in Search(SECONDS_PER_COLUMNS).among(_not_read(run) if run._read_with else (), DOING):
+        with attempt():
             reread = _with_one_more(run, name)
             recipe = solve(reread, spread(reread.sample, SAMPLE))
             if recipe is not None and recipe.weights[-1] and not recipe.unknown:
@@ -81,8 +84,8 @@ def added(run: Run, solve: Solve) -> Added | None:
 
     solve: a function of a run and a sample of it, which returns the recipe that makes every advantage there, or None.
     """
-    for name in _not_read(run) if run._read_with else ():
-        with suppress(InputError):
+    for name in Search(SECONDS_PER_COLUMNS).among(_not_read(run) if run._read_with else (), DOING):
+        with attempt():
             sample = spread(_with_one_more(run, name).sample, SAMPLE)
             column = added_column(sample, run.rewards, name, partial(solve, run))
             if column is not None:

@@ -11,6 +11,7 @@ import polars as pl
 Blocks: TypeAlias = tuple[tuple[int, int], ...]
 # Functions that yield the start of each prompt (text), or the length of each completion (length).
 Extracts: TypeAlias = Mapping[str, Callable[[], Iterator[pl.DataFrame]]]
+ROUNDED_SUM = 6e-3  # how far bfloat16 may keep a group's sum of advantages from 0, as a share of the sum of their sizes
 CLUE_ROWS = 20_000  # the most rows of `Clues`
 
 

@@ -53,6 +53,8 @@ def _notes_on(issue: LogIssue) -> Iterator[str]:
         first, *later = zip(details["sizes"], details["from_steps"], strict=True)
         sizes = [f"{first[0]} responses at first", *(f"{n} from step {step} on" for n, step in later)]
         yield f"Groups hold {some(sizes)}."
+    elif issue.id in _NOTES:
+        yield _NOTES[issue.id](details)
     elif issue.id == "regrouped":
         yield from _regrouped(details)
     elif issue.id == "masked":
@@ -72,6 +74,76 @@ def _notes_on(issue: LogIssue) -> Iterator[str]:
     elif issue.id == "not-in-score":
         alone = f"The {details.get('score', 'score')} is a weighted sum of {some(details['rewards'])} alone"
         yield f"{alone}, so {some(details['columns'])} {does_or_do(len(details['columns']))} not count."
+
+
+def _header_again(details: Mapping[str, Any]) -> str:
+    """Return a note on a header that stands in the middle of a file.
+
+    details: the details of the issue `header-again`. `file` is the first file with such a header, `lines` are its
+        lines, and `later` says by column how many rows stand before the header that adds this column.
+    """
+    lines = f"line{'s' * (len(details['lines']) > 1)} {some(details['lines'])} of {details['file']}"
+    again = f"The header stands again in {lines}, as a run that was started again writes it, and was skipped."
+    lacks = some(f"{name} (the first {count(rows, 'row')})" for name, rows in details["later"].items())
+    return f"{again} Rows before a column was added have no value there: {lacks}." if details["later"] else again
+
+
+def _decimal_comma(details: Mapping[str, Any]) -> str:
+    """Return a note on columns with a decimal comma, whose names are `columns` in the details of the issue."""
+    return f"In {some(details['columns'])} the comma was read as the decimal sign."
+
+
+def _empty_rows(details: Mapping[str, Any]) -> str:
+    """Return a note on rows without any value, of which `rows` in the details is the number."""
+    rows = details["rows"]
+    return f"{count(rows, 'row')} without any value {was_or_were(rows)} left out."
+
+
+def _read_inside(details: Mapping[str, Any]) -> str:
+    """Return a note on rows that were read inside an object; `members` in the details are the names that lead there."""
+    return f"The responses were read inside {'.'.join(details['members'])}."
+
+
+def _copies(details: Mapping[str, Any]) -> str:
+    """Return a note on files that repeat others.
+
+    details: the details of the issue `copies`: `files` of `of` files do so, such as `file`, which repeats `first`.
+    """
+    files = count(details["files"], "file")
+    example = f"{details['file']} the rows of {details['first']}"
+    return f"{files} of {count(details['of'])} repeat the rows of another file ({example}); these rows count once."
+
+
+def _wide(details: Mapping[str, Any]) -> str:
+    """Return a note on a table with several responses in a row, each in columns of its own.
+
+    details: the details of the issue `wide`. `names` are the parts of names that all responses share, `size` is the
+        number of responses in a row, and `rows` the number of rows.
+    """
+    parts = f"for each of {some(details['names'])} there are {details['size']} columns"
+    return (
+        f"Each of {count(details['rows'], 'row')} was read as a group of {details['size']} responses, because {parts}."
+    )
+
+
+def _search_cut_short(details: Mapping[str, Any]) -> str:
+    """Return a note on a search that ended before all readings were tried.
+
+    details: the details of the issue `search-cut-short`: `tried` readings were tried, in `seconds` of computing.
+    """
+    tried = f"{count(details['tried'], 'way')} in {number(details['seconds'])} seconds of computing"
+    return f"Not every other way to read the log was tried: the search ended after {tried}."
+
+
+_NOTES = {
+    "search-cut-short": _search_cut_short,
+    "header-again": _header_again,
+    "decimal-comma": _decimal_comma,
+    "empty-rows": _empty_rows,
+    "read-inside": _read_inside,
+    "copies": _copies,
+    "wide": _wide,
+}
 
 
 def _total_of_parts(details: Mapping[str, Any]) -> str:

@@ -28,6 +28,7 @@ from gdpo_audit.logs.shapes.reshaping import shape_of
 from gdpo_audit.logs.tables import formats as tables
 from gdpo_audit.logs.tables import frames
 from gdpo_audit.logs.tables.formats import Table, tables_of
+from gdpo_audit.logs.tables.repairs import together
 from gdpo_audit.logs.tables.trackers import expect_one_run
 from gdpo_audit.logs.trainers.means import refuse_means
 from gdpo_audit.records import Grouping, LogIssue
@@ -269,7 +270,11 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         length_column=form.length,
         by=form.by,
         by_default=options.by is None,
-        issues=_issues(shape.framework, form, [*log.unfinished, *files.left_out, *shape.left_out], chosen, alone),
+        issues=(
+            *_issues(shape.framework, form, [*log.unfinished, *files.left_out, *shape.left_out], chosen, alone),
+            *(LogIssue(issue, details) for issue, details in together(t.repairs for t in log.tables).items()),
+            *shape.issues,
+        ),
         skipped_lines=log.broken_lines,
         skipped_files=log.skipped,
         left_out=(*columns.beside, *form.left_out),

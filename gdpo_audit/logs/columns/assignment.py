@@ -19,7 +19,7 @@ from gdpo_audit.logs.forms.options import ReadOptions, union_schema
 from gdpo_audit.logs.forms.roles import lost
 from gdpo_audit.logs.forms.standard_rows import as_text
 from gdpo_audit.logs.names import EVENT, FILE, ROW, reward_options
-from gdpo_audit.logs.refusals import refuse
+from gdpo_audit.logs.refusals import location, refuse
 from gdpo_audit.logs.shapes.shape import Shape
 from gdpo_audit.logs.trainers.frameworks import FORMS, PLACES
 from gdpo_core._words import listing
@@ -65,6 +65,9 @@ def columns_of(shape: Shape, files: LogFiles) -> ChosenColumns:
     logged = form.logged or [*union_schema(form.tables)]
     candidates = candidates_of(form, schema, options)
     cols.expect_columns([name for name in options.names if name not in schema], logged, form.tables[0].name)
+    nested = next((name for name in options.rewards or () if schema[name].is_nested()), None)
+    if nested is not None:
+        refuse(location(form.tables[0].name, column=nested), "numbers", f"{schema[nested]}")
     by_log = bool(form.rewards)
     form, chosen = _with_rewards(_with_grouping(form, options), candidates, schema, options)
     beside = _beside(form, chosen, {name: schema[name] for name in logged if name in schema}, options)

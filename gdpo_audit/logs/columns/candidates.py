@@ -4,13 +4,15 @@ It also says in which columns numbers that are written as text are an error.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from gdpo_audit.logs.columns.rewards import choose
-from gdpo_audit.logs.columns.totals import RewardChoice, beside_score
+from gdpo_audit.logs.columns.totals import RewardChoice, beside_score, with_left_out
 from gdpo_audit.logs.files.configuration import configured_weights
 from gdpo_audit.logs.forms import options as cols
 from gdpo_audit.logs.forms.form import Form
@@ -21,6 +23,7 @@ from gdpo_audit.logs.forms.standard_rows import hash_column
 from gdpo_audit.logs.names import FILE, GROUP_OF_ROW, MADE
 from gdpo_audit.logs.tables.formats import is_number_type
 
+SAME = 1e-5  # how far a column may lie from the advantages that it repeats, as a share of the largest of them
 SPREAD = 16  # the tables, spread over a log, of which a sample is taken
 SAMPLE = 20_000  # the rows of this sample
 # The names of columns that tell one task from another.
@@ -107,7 +110,37 @@ def choose_rewards(
     where = form.tables[0].name
     judged = form.advantage is not None
     known = partial(choose, where=where, flags=flags, length=form.length)
-    return known(candidates, sample, named=options.rewards, asks=form.asks, judged=judged)
+    again = _advantages_again(form, candidates, schema) if form.asks and judged and options.rewards is None else {}
+    chosen = known(
+        [n for n in candidates if n not in again], sample, named=options.rewards, asks=form.asks, judged=judged
+    )
+    return replace(chosen, issues=with_left_out(chosen.issues, again)) if again else chosen
+
+
+def _advantages_again(form: Form, candidates: Sequence[str], schema: Mapping[str, pl.DataType]) -> dict[str, str]:
+    """Return {column: why it is no reward} for columns that repeat the advantages, as rewards that were normalised do.
+
+    Such a column is equal to the advantage in each row of a sample, up to the rounding of its last digits, and its mean
+    is 0. There has to be another column that may be a reward.
+    form: says which column of the log holds what.
+    candidates: the columns that may be rewards.
+    schema: all columns with their types.
+    """
+    name = form.advantage or ""
+    kind = schema.get(name)
+    per_token = isinstance(kind, pl.List) and is_number_type(kind.inner)
+    if not per_token and not is_number_type(kind):
+        return {}
+    advantage = _sample(form, [name], pl.List(pl.Float64) if per_token else pl.Float64)[name]
+    if per_token:  # lists of one number and zeros as padding
+        advantage = advantage.list.eval(pl.element().filter(pl.element() != 0)).list.first().fill_null(0.0)
+    rows = _sample(form, candidates).filter(advantage.is_not_null())
+    logged = advantage.drop_nulls().to_numpy()
+    near = SAME * np.abs(logged).max(initial=0)
+    if not near or not abs(logged.mean()) <= near:
+        return {}
+    again = [column for column in candidates if np.abs(rows[column].to_numpy() - logged).max() <= near]
+    return dict.fromkeys(again, "it repeats the advantage") if len(again) < len(candidates) else {}
 
 
 def known_weights(

@@ -128,6 +128,18 @@ def left_out(reasons: Mapping[str, str]) -> tuple[LogIssue, ...]:
     return (LogIssue("no-reward", {"columns": dict(reasons)}),) if reasons else ()
 
 
+def with_left_out(issues: Sequence[LogIssue], reasons: Mapping[str, str]) -> tuple[LogIssue, ...]:
+    """Return the issues with more columns in the one that says why columns are no rewards.
+
+    issues: the issues, which may hold that one.
+    reasons: why each of these columns is no reward.
+    """
+    before = [issue for issue in issues if issue.id == "no-reward"]
+    for issue in before:
+        reasons = {**issue.details["columns"], **reasons}
+    return (*(issue for issue in issues if issue not in before), *left_out(reasons))
+
+
 def beside_score(
     table: pl.DataFrame, rewards: Sequence[str], score: str, flags: Collection[str], named: bool
 ) -> RewardChoice:

@@ -1,4 +1,6 @@
-"""Files of pickled Python objects, as torch.save and others write them, and the command that makes a log of one."""
+"""Files that only other programs read: pickled Python objects, with the command that makes a log of one, and
+spreadsheets.
+"""
 
 import json
 from shlex import quote
@@ -8,6 +10,10 @@ from gdpo_core._words import one_line
 PICKLES = (".pkl", ".pickle", ".joblib")
 TENSORS = (".pt", ".pth")  # files of torch
 BINARY = (*PICKLES, *TENSORS)
+# No library that we depend on reads spreadsheets, which may hold several tables, titles and formulas; to save one table
+# as CSV takes a moment, and shows what is in it.
+SHEETS = (".xlsx", ".xlsm", ".xls", ".ods")
+A_SHEET = "a spreadsheet; save its sheet with a row per response as CSV, and audit that file"
 ZIP, _PICKLED_MEMBER = b"PK\3\4", b"data.pkl"  # how a zip begins, and what torch puts into one first
 # The code that finds rows: a list of them, alone or under the name that slime gives it. Any other object is one row,
 # which may hold its columns as lists.

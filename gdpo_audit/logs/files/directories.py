@@ -13,7 +13,7 @@ from functools import partial
 from shlex import quote
 from typing import NoReturn, TypeAlias
 
-from gdpo_audit.logs.files.conversions import BINARY, TENSORS, advice
+from gdpo_audit.logs.files.conversions import A_SHEET, BINARY, SHEETS, TENSORS, advice
 from gdpo_audit.logs.files.unpack import format_suffix, unpacked_name
 from gdpo_audit.logs.refusals import refuse
 from gdpo_core._errors import InputError
@@ -346,4 +346,6 @@ def _refuse_no_log(names: Sequence[str], where: str) -> NoReturn:
     got = listing(sorted(names), most=5) if names else "no files"
     dumps = [name for name in names if name.lower().endswith(BINARY) and not _is_of_a_model(name)]
     got += f"; {advice(f'{where}/{dumps[0]}')}" if dumps else ""
+    sheet = next((name for name in names if name.lower().endswith(SHEETS)), None)
+    got += f"; {sheet} is {A_SHEET}" if sheet and not dumps else ""
     refuse(where, f"a log: files that end in {', '.join((*TABLES, *TENSORS))}", got, NoLog)

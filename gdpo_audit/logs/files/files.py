@@ -17,7 +17,7 @@ from typing import BinaryIO, TypeAlias
 
 import polars as pl
 
-from gdpo_audit.logs.files.conversions import PICKLES, ZIP, is_torch, pickled
+from gdpo_audit.logs.files.conversions import A_SHEET, PICKLES, SHEETS, ZIP, is_torch, pickled
 from gdpo_audit.logs.files.directories import NoLog, choose, is_table, natural
 from gdpo_audit.logs.files.unpack import ENDING, FREE, MAX_RATIO, REFUSED, unpack, unpacked_name
 from gdpo_audit.logs.refusals import location, refuse, refuse_unless
@@ -146,6 +146,8 @@ def format_of(file: LogFile) -> str:
     if refused is not None:
         refuse(file.name, "a log", refused)
     name = unpacked_name(file.name).lower()
+    if name.endswith(SHEETS):
+        refuse(file.name, "a log", A_SHEET)
     by_ending = _FORMATS.get(name.rpartition(".")[2])
     if start.startswith(b"PAR1"):
         return "parquet"
@@ -238,7 +240,8 @@ def _file(path: Path) -> LogFiles:
     """Return the log that is a single file; of a zip, the log inside it."""
     file, name = _on_disk(path), _spelt(path)
     start = file.start(4096)
-    if path.suffix.lower() == ".zip" or (start.startswith(ZIP) and not is_torch(name, start)):
+    sheet = name.lower().endswith(SHEETS)
+    if path.suffix.lower() == ".zip" or (not sheet and start.startswith(ZIP) and not is_torch(name, start)):
         return _inside({f"{name}:{member}": load for member, load in _members(name, path).items()}, name)
     return LogFiles((file,), name, _args_near(path.absolute().parent))
 

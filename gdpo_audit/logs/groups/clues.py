@@ -12,13 +12,12 @@ from itertools import combinations, islice
 import numpy as np
 
 from gdpo_audit.logs.groups.sizes import divisors
-from gdpo_audit.records import Clues, Grouping
+from gdpo_audit.records import ROUNDED_SUM, Clues, Grouping
 from gdpo_core._words import listing
 
 KEYS, PAIRED = 10, 7  # the most columns that are tried as keys, and the most of these that are tried in pairs
 LEAST = 4  # the fewest groups with an advantage other than 0; in fewer the advantages may add up to 0 by chance
 NEARLY_ALL = 0.9  # the share of the groups, or of the batches, that counts as nearly all
-ROUNDED = 6e-3  # how far bfloat16 may keep a group's sum of advantages from 0, as a share of the sum of their sizes
 MOST = 0.9  # the largest share of the rows that a mask may leave out
 TRIED = 6  # the most groupings that are worth solving for, the finest first
 
@@ -64,7 +63,7 @@ def add_up(group: np.ndarray, advantage: np.ndarray) -> float:
     sizes = np.bincount(group, np.abs(advantage))
     sums = np.abs(np.bincount(group, advantage))
     live = sizes > 0
-    return float((sums[live] <= ROUNDED * sizes[live]).mean()) if live.sum() >= LEAST else 0.0
+    return float((sums[live] <= ROUNDED_SUM * sizes[live]).mean()) if live.sum() >= LEAST else 0.0
 
 
 def _admitted(clues: Clues) -> Iterator[Grouping]:

@@ -14,7 +14,9 @@ from gdpo_audit.logs.files.directories import step_in
 from gdpo_audit.logs.forms.options import SAMPLE, ReadOptions, first_values, is_numeric_text, union_schema
 from gdpo_audit.logs.forms.roles import GROUPS, STEPS, role
 from gdpo_audit.logs.shapes import lists, objects
+from gdpo_audit.logs.shapes.rank_files import without_rank_copies
 from gdpo_audit.logs.shapes.shape import RESERVED, Shape, changed
+from gdpo_audit.logs.shapes.wide import with_a_row_per_response
 from gdpo_audit.logs.tables.formats import Schema, Table, is_number_type
 from gdpo_audit.logs.trainers import episodes
 from gdpo_audit.logs.trainers.frameworks import TOKENS, framework_of
@@ -40,10 +42,12 @@ def shape_of(tables: Sequence[Table], known: str | None, options: ReadOptions, w
     """
     framework = known or framework_of(tables, where)
     shape = Shape(tables, options, framework)
-    schema = union_schema(tables)
+    if framework == "generic":
+        shape = with_a_row_per_response(without_rank_copies(shape))
+    schema = union_schema(shape.tables)
     if not _takes_a_shape(framework, schema, known):
         return shape
-    trainer = episodes.trainer_of(tables)
+    trainer = episodes.trainer_of(shape.tables)
     if trainer is not None:
         shape = _of_episodes(shape, trainer)
     elif any(kind.is_nested() or kind == pl.String for kind in schema.values()):

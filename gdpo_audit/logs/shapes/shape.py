@@ -12,6 +12,7 @@ from gdpo_audit.logs.forms.options import ReadOptions, union_schema
 from gdpo_audit.logs.forms.roles import ADVANTAGES, GROUPS, LENGTHS, NOT_REWARDS, STEPS
 from gdpo_audit.logs.shapes import lists
 from gdpo_audit.logs.tables.formats import Table
+from gdpo_audit.records import LogIssue
 
 RESERVED = {*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS}  # names that mean something else than a reward
 
@@ -32,6 +33,7 @@ class Shape:
     texts: columns of numbers that were written as text in lists beside the rewards, so that they are not rewards.
     left_out: in words, the rows that were left out.
     method: the trainer's method, where it is known and none is logged.
+    issues: what of the change a reader of the report is told.
     """
 
     tables: Sequence[Table]
@@ -42,6 +44,7 @@ class Shape:
     texts: frozenset[str] = frozenset()
     left_out: tuple[str, ...] = ()
     method: str | None = None
+    issues: tuple[LogIssue, ...] = ()
 
     def applied_to(self, form: Form) -> Form:
         """Return a form of these tables, completed by what the shape tells.

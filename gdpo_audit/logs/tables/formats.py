@@ -8,11 +8,11 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import polars as pl
 
@@ -20,6 +20,7 @@ from gdpo_audit.logs.files.files import LogFile, format_of
 from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_audit.logs.tables import csv_files, torch_files
 from gdpo_audit.logs.tables.json_values import BOM, document, expect_names, is_number, records
+from gdpo_audit.logs.tables.repairs import Repairs
 from gdpo_audit.logs.tables.trackers import trackio, wandb
 from gdpo_core._errors import reason
 from gdpo_core._words import clip
@@ -49,6 +50,7 @@ class Table:
     path: the file on disk, if there is one.
     odd: the columns that are read as text although most of their values are numbers; the other values are errors.
     scanned: the path of the Parquet file whose rows these are, all of them and unchanged; None for any other table.
+    repairs: what was read otherwise than it stands in the file: details by the id of the issue that tells of it.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Table:
     path: Path | None = None
     odd: frozenset[str] = frozenset()
     scanned: Path | None = None
+    repairs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def fresh(self) -> pl.LazyFrame:
@@ -116,14 +119,14 @@ def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool =
     """Return the tables in a file; only a database of trackio may have several.
 
     file: the file.
-    broken: a dict to which the number of lines that are not JSON objects is added, by the name of the file. These lines
-        are left out. If it is None, they raise InputError.
+    broken: a dict to which the number of lines that are not JSON objects, or of records of a CSV with too many or too
+        few values, is added, by the name of the file. These lines are left out. If it is None, they raise InputError.
     texts: whether the texts of columns named in UNREAD are kept. If not, each is replaced by its number of characters,
         written as a text such as "1234". A Parquet file keeps its texts in either case.
 
     Raises InputError if the file cannot be read.
     """
-    kind, odd = format_of(file), {*file.odd}
+    kind, odd, repairs = format_of(file), {*file.odd}, Repairs()
     if file.run is not None and kind != "trackio":
         refuse(f"{file.name}::{file.run}", "a trackio database before ::", "another file")
     if kind == "parquet":
@@ -135,11 +138,13 @@ def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool =
     elif kind == "wandb":
         named = [(file.name, wandb(file, odd))]
     elif kind == "torch":
-        named = [(file.name, torch_files.table(file.name, file.path, odd))]
+        named = [(file.name, torch_files.table(file.name, file.path, odd, repairs))]
     elif kind == "jsonl":
         named = [(file.name, _json_lines(file, broken, odd, texts))]
+    elif kind == "json":
+        named = [(file.name, _json(file, odd))]
     else:
-        named = [(file.name, _json(file, odd) if kind == "json" else csv_files.table(file, kind, odd))]
+        named = [(file.name, csv_files.table(file, kind, odd, broken, repairs))]
 
     def again(number: int) -> pl.LazyFrame:
         """Return the rows of a table, read anew with their long texts.
@@ -149,8 +154,9 @@ def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool =
         return tables_of(file, broken, texts=True)[number].frame
 
     frames = [frame if kind == "jsonl" else _read(frame.lazy(), texts) for _, frame in named]
+    told = repairs.issues(file.name)
     return [
-        _checked(Table(name, frame.lazy(), kind, partial(again, number), file.path, frozenset(odd)))
+        _checked(Table(name, frame.lazy(), kind, partial(again, number), file.path, frozenset(odd), repairs=told))
         for number, ((name, _), frame) in enumerate(zip(named, frames, strict=True))
     ]
 

@@ -15,6 +15,7 @@ import polars as pl
 from gdpo_audit.logs.files.conversions import ZIP, advice
 from gdpo_audit.logs.refusals import refuse, refuse_unless
 from gdpo_audit.logs.tables.json_values import records
+from gdpo_audit.logs.tables.repairs import Repairs
 from gdpo_core._errors import reason
 from gdpo_core._words import clip, count
 
@@ -26,22 +27,27 @@ _ROWS = ("samples", "rows", "rollouts", "trajectories", "data")  # the names of 
 # Two columns whose lengths differ by less than this factor were meant to have one length, so that values are missing. A
 # column of prompts is half as long as the others, or shorter, because a group has two responses or more.
 _CLOSE = 3 / 4
+_CALLED = re.compile("reward|score|advantage", re.IGNORECASE)
+_LEVELS = 4  # the most objects inside each other in which rows are looked for
+# The names of a number beside the rows that is their step.
+_NUMBERS_STEPS = ("rollout_id", "step", "global_step", "training_step", "iteration", "iter")
 _NO_ROWS = "rows in a list, or tensors and lists with a value per response"
 
 
-def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
+def table(name: str, path: Path | None, odd: set[str], repairs: Repairs) -> pl.DataFrame:
     """Return the rows in a file that torch.save wrote, as a table.
 
     name: the name of the file, for errors.
     path: its path; None for a file that is not on this machine's disk.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.
+    repairs: takes note of the objects inside which the rows were found.
 
     Raises InputError if `path` is None, and for a file that cannot be read, is too large or holds no rows.
     """
     if path is None:
         refuse(name, "a file on this machine, as what torch.save writes is not taken from elsewhere", "")
     content = _loaded(name, path)
-    rows = _rows(content, name)
+    rows = _rows(content, name, repairs.inside)
     if rows is None:
         got = type(content).__name__
         if isinstance(content, Mapping):
@@ -119,14 +125,18 @@ def _dense(value: Any, name: str) -> Any:
     return value if value.ndim else value.item()
 
 
-def _rows(content: Any, where: str) -> list | None:
+def _rows(content: Any, where: str, inside: list[str], level: int = 0) -> list | None:
     """Return the rows, one object each, in what torch.load found in a file; None if it holds none.
 
     The content may be a list of objects, or hold such a list under a name of `_ROWS`: these are the rows. A number
-    rollout_id beside the list, which slime writes, is their step. In any other content, tensors and lists are columns
-    if they have the usual length (see `_usual`), and are left out if not. A single number or text stands in every row.
+    rollout_id beside the list, which slime writes, is their step, and so is one that is named like a step. In any other
+    content, tensors and lists are columns if they have the usual length (see `_usual`), and are left out if not. A
+    single number or text stands in every row. If no column is called a reward or an advantage, but one inside an object
+    is, the rows are those of that object.
     content: what torch.load found.
     where: the name of the file, for errors.
+    inside: a list to which the names are added that lead to the object in which the rows are.
+    level: how many objects the content stands in.
 
     Raises InputError if the length of a column without texts is close to the usual one but not equal. Leaving it out
     might hide a reward. It also raises InputError for tensors that `_dense` refuses.
@@ -135,12 +145,42 @@ def _rows(content: Any, where: str) -> list | None:
         return content
     if not isinstance(content, Mapping) or not all(isinstance(name, str) for name in content):
         return None
+    step = _step_of(content, where)
     for name in _ROWS:
         rows = content.get(name)
         if isinstance(rows, list) and rows and all(isinstance(row, Mapping) for row in rows):
-            number = _dense(content.get("rollout_id"), where)
-            step = {"step": number} if isinstance(number, int) else {}
             return [{**step, **row} for row in rows]
+    called = any(_CALLED.search(name) and _size(value) is not None for name, value in content.items())
+    for name, value in content.items() if not called and level < _LEVELS else ():
+        deeper = [name]
+        rows = _rows(value, where, deeper, level + 1) if isinstance(value, Mapping | list) else None
+        if rows and any(isinstance(key, str) and _CALLED.search(key) for key in rows[0]):
+            inside += [x for x in deeper if x not in inside]
+            return [{**step, **row} for row in rows]
+    return _rows_of_columns(content, where)
+
+
+def _step_of(content: Mapping[str, Any], where: str) -> dict[str, int]:
+    """Return {"step": a whole number that stands beside the rows and is named like a step}, or {} without one.
+
+    content: the object that holds the rows.
+    where: the name of the file, for errors.
+    """
+    for name in _NUMBERS_STEPS:
+        number = _dense(content.get(name), where)
+        if isinstance(number, int) and not isinstance(number, bool):
+            return {"step": number}
+    return {}
+
+
+def _rows_of_columns(content: Mapping[str, Any], where: str) -> list | None:
+    """Return the rows that tensors and lists with a value per row make; None if there are no such columns.
+
+    content: the columns by name, beside which other values may stand.
+    where: the name of the file, for errors.
+
+    Raises InputError as `_rows` does.
+    """
     content = {name: _dense(value, where) for name, value in content.items()}
     columns = {name: list(value) for name, value in content.items() if _size(value) is not None}
     usual = _usual({name: len(values) for name, values in columns.items()})
@@ -169,7 +209,7 @@ def _usual(sizes: Mapping[str, int]) -> int | None:
     It is the most usual length of the columns that are called a reward, score or advantage, or, without any, of all.
     sizes: the length of each column, by name.
     """
-    called = [size for name, size in sizes.items() if re.search("reward|score|advantage", name, re.IGNORECASE)]
+    called = [size for name, size in sizes.items() if _CALLED.search(name)]
     every = called or [*sizes.values()]
     return max(every, key=every.count) if every else None
 
