@@ -69,9 +69,26 @@ def _notes_on(issue: LogIssue) -> Iterator[str]:
         reasons = some(f"{name} ({why})" for name, why in details["columns"].items())
         option = f"The option --reward takes a column in, as in --reward {quote(names[0])}."
         yield f"{reasons} {was_or_were(len(names))} not read as rewards. {option}"
+    elif issue.id == "same-numbers":
+        yield _same_numbers(details)
     elif issue.id == "not-in-score":
         alone = f"The {details.get('score', 'score')} is a weighted sum of {some(details['rewards'])} alone"
         yield f"{alone}, so {some(details['columns'])} {does_or_do(len(details['columns']))} not count."
+
+
+def _same_numbers(details: Mapping[str, Any]) -> str:
+    """Return a note that one column was read in the place of another one that holds the same numbers.
+
+    details: the details of the issue `same-numbers`: the columns `taken` and `left`, with left = factor × taken +
+        constant.
+    """
+    taken, left, factor, constant = (details[name] for name in ("taken", "left", "factor", "constant"))
+    is_it = f"{left} is {taken}" if factor == 1 else f"{left} is {number(factor)} × {taken}"
+    plus = "" if not constant else f" {'+' if constant > 0 else '−'} {number(abs(constant))}"
+    return (
+        f"{is_it}{plus} in every row, so only {taken} was read, by its name. If both count, its weight is that of both "
+        "together."
+    )
 
 
 def _total_of_parts(details: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ as one, or its name or its numbers show it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import polars as pl
@@ -126,6 +126,18 @@ def not_a_sum(parts: Sequence[str], total: str, score: Score, alone: bool = Fals
 def left_out(reasons: Mapping[str, str]) -> tuple[LogIssue, ...]:
     """Return, in a tuple, the issue that says why columns are no rewards (`reasons`, by column); () for none."""
     return (LogIssue("no-reward", {"columns": dict(reasons)}),) if reasons else ()
+
+
+def with_left_out(choice: RewardChoice, reasons: Mapping[str, str]) -> RewardChoice:
+    """Return a choice whose issue about columns that are no rewards names some more.
+
+    choice: the choice.
+    reasons: the further columns, each with the reason why it is no reward.
+    """
+    before = [issue.details["columns"] for issue in choice.issues if issue.id == "no-reward"]
+    kept = tuple(issue for issue in choice.issues if issue.id != "no-reward")
+    together = {name: why for columns in (*before, reasons) for name, why in columns.items()}
+    return replace(choice, issues=(*kept, *left_out(together))) if reasons else choice
 
 
 def beside_score(
