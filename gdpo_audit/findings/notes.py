@@ -9,6 +9,12 @@ from gdpo_audit.findings.words import at_steps, does_or_do, is_or_are, some, was
 from gdpo_audit.logs.run import LogIssue
 from gdpo_core._words import count, number, percent
 
+# Why a column was taken for the number of the step, where that was seen before any advantage was.
+STEPS_BY = {
+    "name": "it is called so, and groups are whole in each of its steps",
+    "numbers": "it rises by one distance, and several whole groups share each of its numbers",
+}
+
 
 def notes(f: Facts) -> Iterator[str]:
     """Yield the notes of a report, each of one or two sentences.
@@ -60,8 +66,12 @@ def _notes_on(issue: LogIssue) -> Iterator[str]:
     elif issue.id == "total-of-parts":
         yield _total_of_parts(details)
     elif issue.id == "steps-found":
-        numbered = f"The column {details['column']} was taken for the number of the step"
-        yield f"{numbered}, because the logged advantages are reproduced in the steps that it numbers."
+        why = STEPS_BY.get(details.get("by", ""), "the logged advantages are reproduced in the steps that it numbers")
+        yield f"The column {details['column']} was taken for the number of the step, because {why}."
+    elif issue.id == "advantage-found":
+        name, groups = details["column"], details["grouped_by"]
+        why = f"it adds up to 0 in every group (by {groups}) and the rewards explain {percent(details['explained'])}"
+        yield f"The column {name} was taken for the advantage, because {why} of it there."
     elif issue.id == "reward-taken-in":
         yield f"{details['reward']} was taken for a reward, because the logged advantages depend on it."
     elif issue.id == "no-reward":

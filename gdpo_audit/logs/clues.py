@@ -173,6 +173,16 @@ def _partitions(clues: Clues) -> Iterator[tuple[Grouping, np.ndarray]]:
             yield Grouping(places=size), place % size
 
 
+def members_of(clues: Clues, grouping: Grouping) -> np.ndarray:
+    """Return the number of each row's group, if groups are told apart in one of the ways of `groupings_of`.
+
+    clues: the rows.
+    grouping: one of these ways; its `once` is not looked at.
+    """
+    plain = Grouping(grouping.columns, grouping.group_size, grouping.places)
+    return next(_numbered(clues.batch, group) for known, group in _partitions(clues) if known == plain)
+
+
 def _numbered(batch: np.ndarray, group: np.ndarray) -> np.ndarray:
     """Return for each row the number of its group: from 0, unique over all batches, in the order of first rows.
 

@@ -23,6 +23,7 @@ from gdpo_audit.logs.rows import in_batches, kinds_of
 from gdpo_audit.logs.shape import Shape
 from gdpo_audit.logs.standard_rows import as_text
 from gdpo_audit.logs.totals import RewardChoice
+from gdpo_audit.logs.unnamed import with_unnamed
 from gdpo_core._words import listing
 
 
@@ -64,6 +65,7 @@ def columns_of(shape: Shape, files: LogFiles) -> ChosenColumns:
     form = replace(form, not_rewards=form.not_rewards | PLACES)
     schema = {name: kind for name, kind in kinds_of(form).items() if name not in (FILE, ROW, EVENT)}
     logged = form.logged or [*union_schema(form.tables)]
+    form = with_unnamed(form, schema, options)
     candidates = candidates_of(form, schema, options)
     cols.expect_columns([name for name in options.names if name not in schema], logged, form.tables[0].name)
     by_log = bool(form.rewards)
