@@ -26,7 +26,7 @@ from gdpo_audit.findings.uncounted import counted
 from gdpo_audit.findings.what_if import compute_what_if, validate_setting, with_every_weighed_reward
 from gdpo_audit.log_details import lengths_in_characters, pays_of_total, texts_of_worst_prompts
 from gdpo_audit.logs.groups.run import Run
-from gdpo_audit.logs.groups.sizes import divisors
+from gdpo_audit.logs.numbers.sizes import divisors
 from gdpo_audit.readings import added, left_out_reward
 from gdpo_audit.recipe.changes import most_common, recipe_of_one_batch, recipes_by_batch
 from gdpo_audit.recipe.recipe import Recipe

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import gdpo_core as gc
 from gdpo_audit import audit
-from gdpo_audit.logs.columns.weighted_sums import weights_of
+from gdpo_audit.logs.numbers.weighted_sums import weights_of
 from gdpo_audit.logs.read import read_run
 
 NAMES = ("accuracy", "format", "length_penalty")

@@ -72,7 +72,19 @@ def test_imports_go_one_way(path):
 LOGS = ROOT / "gdpo_audit" / "logs"
 # The rooms of gdpo_audit/logs in the order in which a log passes through them. Before them stand the names of columns
 # and the refusals, and after them the reading, which walks through all.
-LOG_ROOMS = ("names", "refusals", "files", "tables", "forms", "trainers", "shapes", "columns", "groups", "read")
+LOG_ROOMS = (
+    "names",
+    "refusals",
+    "files",
+    "tables",
+    "numbers",
+    "forms",
+    "trainers",
+    "shapes",
+    "columns",
+    "groups",
+    "read",
+)
 IN_LOGS = re.compile(r"^ *from gdpo_audit\.logs(?:\.(\w+)[.\w]*)? import (.+)", re.MULTILINE)
 
 

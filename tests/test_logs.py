@@ -50,7 +50,7 @@ from logs import (
 
 import gdpo_audit as ga
 from gdpo_audit.logs.forms.standard_rows import batches
-from gdpo_audit.logs.groups.sizes import infer
+from gdpo_audit.logs.numbers.sizes import infer
 
 read_run = ga.read_run
 NAN = float("nan")

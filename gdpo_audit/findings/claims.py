@@ -18,7 +18,7 @@ from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.findings_weights import contradicted_weights
 from gdpo_audit.findings.sentences import whose
 from gdpo_audit.findings.words import some
-from gdpo_audit.logs.groups.clues import add_up
+from gdpo_audit.logs.numbers.clues import add_up
 from gdpo_core._words import count, listing, number
 from gdpo_core.conventions import NAMES
 

@@ -11,6 +11,7 @@ import polars as pl
 from gdpo_audit.logs.columns.candidates import candidates_of, choose_rewards, examined_always, few_texts, not_examined
 from gdpo_audit.logs.columns.identity import identity_of, in_batches
 from gdpo_audit.logs.columns.totals import RewardChoice
+from gdpo_audit.logs.columns.unnamed import with_unnamed
 from gdpo_audit.logs.files.configuration import arguments_in
 from gdpo_audit.logs.files.files import LogFiles
 from gdpo_audit.logs.forms import options as cols
@@ -63,6 +64,7 @@ def columns_of(shape: Shape, files: LogFiles) -> ChosenColumns:
     form = replace(form, not_rewards=form.not_rewards | PLACES)
     schema = {name: kind for name, kind in kinds_of(form).items() if name not in (FILE, ROW, EVENT)}
     logged = form.logged or [*union_schema(form.tables)]
+    form = with_unnamed(form, schema, options)
     candidates = candidates_of(form, schema, options)
     cols.expect_columns([name for name in options.names if name not in schema], logged, form.tables[0].name)
     nested = next((name for name in options.rewards or () if schema[name].is_nested()), None)

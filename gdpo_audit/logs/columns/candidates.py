@@ -4,24 +4,28 @@ It also says in which columns numbers that are written as text are an error.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from gdpo_audit.logs.columns.rewards import choose
+from gdpo_audit.logs.columns.constants import SETTING, settings_in
+from gdpo_audit.logs.columns.copies import Copy, copies_among, without
+from gdpo_audit.logs.columns.rewards import Sample, choose
 from gdpo_audit.logs.columns.totals import RewardChoice, beside_score, with_left_out
 from gdpo_audit.logs.files.configuration import configured_weights
 from gdpo_audit.logs.forms import options as cols
 from gdpo_audit.logs.forms.form import Form
 from gdpo_audit.logs.forms.options import ReadOptions
-from gdpo_audit.logs.forms.roles import ADVANTAGES, LENGTHS, role
+from gdpo_audit.logs.forms.roles import ADVANTAGES, LENGTHS, role, total_rank
 from gdpo_audit.logs.forms.scans import rows_in, value_of
 from gdpo_audit.logs.forms.standard_rows import hash_column
 from gdpo_audit.logs.names import FILE, GROUP_OF_ROW, MADE
+from gdpo_audit.logs.numbers.weighted_sums import weights_of
 from gdpo_audit.logs.tables.formats import is_number_type
+from gdpo_audit.records import LogIssue
 
 SAME = 1e-5  # how far a column may lie from the advantages that it repeats, as a share of the largest of them
 SPREAD = 16  # the tables, spread over a log, of which a sample is taken
@@ -96,9 +100,37 @@ def choose_rewards(
     schema: all columns with their types.
     options: the caller's options, which may name the rewards.
     """
-    sample, flags = partial(_sample, form), [name for name in candidates if schema[name] == pl.Boolean]
     if form.rewards:
         return RewardChoice(options.rewards or form.rewards)
+    sample = partial(_sample, form)
+    if options.rewards is not None:
+        return _chosen(form, candidates, sample, schema, options)
+    rows = sample(candidates)
+    settings = settings_in(form, candidates, schema, rows)
+    kept = [name for name in candidates if name not in settings]
+    copies = copies_among(rows, kept, functions=not form.asks and form.score is None)
+    kept = without(kept, copies)
+    judged, total = form.advantage is not None, _total_of_one(rows, kept, copies)
+    choice = _chosen(form, kept if judged or total is None else total.rewards, sample, schema, options)
+    if total is not None and not judged:
+        choice = replace(choice, weights=total.weights, total=total.total, issues=(*total.issues, *choice.issues))
+    told = tuple(LogIssue("same-numbers", asdict(copy)) for copy in copies)
+    return with_left_out(replace(choice, issues=(*told, *choice.issues)), dict.fromkeys(settings, SETTING))
+
+
+def _chosen(
+    form: Form, candidates: Sequence[str], sample: Sample, schema: Mapping[str, pl.DataType], options: ReadOptions
+) -> RewardChoice:
+    """Return which of the candidates are the rewards, as `choose_rewards` does, of columns that vary and that are no
+    copies of others.
+
+    form: says which column of the log holds what; it does not know its rewards.
+    candidates: the columns that may be rewards.
+    sample: reads some rows of columns.
+    schema: all columns with their types.
+    options: the caller's options, which may name the rewards.
+    """
+    flags = [name for name in candidates if schema[name] == pl.Boolean]
     if form.score and options.rewards != (form.score,) and (options.rewards or candidates):
         rewards = tuple(options.rewards or candidates)
         if form.score in rewards:
@@ -114,7 +146,7 @@ def choose_rewards(
     chosen = known(
         [n for n in candidates if n not in again], sample, named=options.rewards, asks=form.asks, judged=judged
     )
-    return replace(chosen, issues=with_left_out(chosen.issues, again)) if again else chosen
+    return with_left_out(chosen, again)
 
 
 def _advantages_again(form: Form, candidates: Sequence[str], schema: Mapping[str, pl.DataType]) -> dict[str, str]:
@@ -143,6 +175,27 @@ def _advantages_again(form: Form, candidates: Sequence[str], schema: Mapping[str
     return dict.fromkeys(again, "it repeats the advantage") if len(again) < len(candidates) else {}
 
 
+def _total_of_one(rows: pl.DataFrame, kept: Sequence[str], copies: Sequence[Copy]) -> RewardChoice | None:
+    """Return the choice of one reward alone, of which a total beside it is a multiple; None if there is none.
+
+    Such a total counts none of the other columns, as an issue says.
+    rows: a sample of the rows.
+    kept: the columns that may be rewards, without copies.
+    copies: the columns that hold the same numbers as another one.
+    """
+    for copy in copies:
+        parts = [name for name in kept if role(name) == "reward"]
+        if total_rank(copy.left) is None or copy.factor < 0 or copy.taken not in parts or len(parts) < 2:
+            continue
+        fit = weights_of(rows, parts, score=copy.left)
+        if fit is not None and fit.exact and fit.weights and [n for n, w in fit.weights.items() if w] == [copy.taken]:
+            beside = [name for name in parts if name != copy.taken]
+            details = {"score": copy.left, "columns": beside, "rewards": [copy.taken]}
+            weights = {copy.taken: copy.factor}
+            return RewardChoice((copy.taken,), weights, copy.left, (LogIssue("not-in-score", details),))
+    return None
+
+
 def known_weights(
     form: Form, chosen: RewardChoice, candidates: Sequence[str], alone: bool
 ) -> tuple[Mapping[str, float] | None, str | None]:
@@ -158,13 +211,21 @@ def known_weights(
         parts of the total.
     """
     functions = [name for name in candidates if name != chosen.total and role(name) != "metric"]
-    configured = None if alone else configured_weights(form.arguments, functions, form.rewards)
+    varying = [name for name in functions if name not in settings_left_out(chosen)]
+    given = (configured_weights(form.arguments, names, form.rewards) for names in (functions, varying))
+    configured = None if alone else next(filter(None, given), None)
     in_log = {name: weight for name, weight in (form.weights or {}).items() if name in form.rewards}
     if configured:
         return configured, "config"
     if in_log:
         return in_log, "log"
     return (chosen.weights, chosen.weights_by) if chosen.weights else (None, None)
+
+
+def settings_left_out(chosen: RewardChoice) -> list[str]:
+    """Return the columns that were not read as rewards because they have one value in the whole log."""
+    reasons = (issue.details["columns"] for issue in chosen.issues if issue.id == "no-reward")
+    return [name for columns in reasons for name, why in columns.items() if why == SETTING]
 
 
 def not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:

@@ -26,10 +26,10 @@ from gdpo_audit.logs.columns.totals import (
     total_in,
     totals_among,
 )
-from gdpo_audit.logs.columns.weighted_sums import weights_of
 from gdpo_audit.logs.forms.options import REWARDS
 from gdpo_audit.logs.forms.roles import HYPERPARAMETERS, REWARD_WORDS, role, total_rank, words_of
 from gdpo_audit.logs.names import reward_options
+from gdpo_audit.logs.numbers.weighted_sums import weights_of
 from gdpo_audit.logs.refusals import refuse
 from gdpo_audit.records import LogIssue
 from gdpo_core._words import listing

@@ -5,15 +5,15 @@ as one, or its name or its numbers show it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import polars as pl
 
 from gdpo_audit.logs.columns.behaviour import not_rewards
-from gdpo_audit.logs.columns.weighted_sums import ROWS, Score, sum_of_others, weights_of
 from gdpo_audit.logs.forms.roles import OVERLONG, SURE, role, total_rank
 from gdpo_audit.logs.names import reward_options
+from gdpo_audit.logs.numbers.weighted_sums import ROWS, Score, sum_of_others, weights_of
 from gdpo_audit.logs.refusals import refuse
 from gdpo_audit.records import LogIssue
 from gdpo_core._words import listing
@@ -128,16 +128,16 @@ def left_out(reasons: Mapping[str, str]) -> tuple[LogIssue, ...]:
     return (LogIssue("no-reward", {"columns": dict(reasons)}),) if reasons else ()
 
 
-def with_left_out(issues: Sequence[LogIssue], reasons: Mapping[str, str]) -> tuple[LogIssue, ...]:
-    """Return the issues with more columns in the one that says why columns are no rewards.
+def with_left_out(choice: RewardChoice, reasons: Mapping[str, str]) -> RewardChoice:
+    """Return a choice whose issue about columns that are no rewards names some more.
 
-    issues: the issues, which may hold that one.
-    reasons: why each of these columns is no reward.
+    choice: the choice.
+    reasons: the further columns, each with the reason why it is no reward.
     """
-    before = [issue for issue in issues if issue.id == "no-reward"]
-    for issue in before:
-        reasons = {**issue.details["columns"], **reasons}
-    return (*(issue for issue in issues if issue not in before), *left_out(reasons))
+    before = [issue.details["columns"] for issue in choice.issues if issue.id == "no-reward"]
+    kept = tuple(issue for issue in choice.issues if issue.id != "no-reward")
+    together = {name: why for columns in (*before, reasons) for name, why in columns.items()}
+    return replace(choice, issues=(*kept, *left_out(together))) if reasons else choice
 
 
 def beside_score(

@@ -14,9 +14,9 @@ import polars as pl
 
 from gdpo_audit.logs.forms.options import ReadOptions
 from gdpo_audit.logs.forms.window import select_steps, window_of
-from gdpo_audit.logs.groups.clues import in_words
 from gdpo_audit.logs.groups.run import SAMPLE, Run, size_at, spread
-from gdpo_audit.logs.groups.sizes import WHOLE, infer, runs_of, stretches
+from gdpo_audit.logs.numbers.clues import in_words
+from gdpo_audit.logs.numbers.sizes import WHOLE, infer, runs_of, stretches
 from gdpo_audit.logs.refusals import refuse, refuse_unless
 from gdpo_audit.records import Blocks, Grouping, LogIssue
 from gdpo_core import config_lines

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from gdpo_audit.logs.groups.sizes import WHOLE
+from gdpo_audit.logs.numbers.sizes import WHOLE
 from gdpo_audit.logs.refusals import refuse
 
 ROUNDED = 1e-3  # how far rounding may keep a group's sum of advantages from 0, as a share of the sum of their sizes

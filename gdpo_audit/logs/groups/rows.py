@@ -13,10 +13,10 @@ from gdpo_audit.logs.forms.options import Columns
 from gdpo_audit.logs.forms.roles import GROUPS
 from gdpo_audit.logs.forms.scans import frames_of
 from gdpo_audit.logs.forms.standard_rows import batches, hash_column, is_ordered, place, standard_rows
-from gdpo_audit.logs.groups.clues import key_names
 from gdpo_audit.logs.groups.restarts import in_order
 from gdpo_audit.logs.groups.run import PROMPTS, KeptFrames, Rows
 from gdpo_audit.logs.names import EVENT, FILE, MADE_PROMPT, ROW
+from gdpo_audit.logs.numbers.clues import key_names
 from gdpo_audit.logs.tables import formats as tables
 from gdpo_audit.logs.tables.formats import is_number_type
 from gdpo_audit.records import CLUE_ROWS, Clues, Extracts, Mask

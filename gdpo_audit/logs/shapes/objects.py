@@ -40,35 +40,39 @@ class Member:
         return pl.col(self.object).struct.field(self.name).alias(self.column)
 
 
-def objects_in(schema: Schema, named: Collection[str], alone: bool) -> dict[str, list[str]]:
+def objects_in(
+    schema: Schema, named: Collection[str], alone: bool, holders: Collection[str] = ()
+) -> dict[str, list[str]]:
     """Return, for each object that holds rewards, the names of its members that become columns of their own.
 
     The keys are the names of the objects' columns. The members that become columns are numbers, lists of numbers,
     texts, and members without any value.
     An object holds rewards only if it has a member of numbers. Its column also has to be named like rewards
     (`is_called_reward`), or the caller has to name the column or one of the members of numbers. If no object holds
-    rewards so, an object of numbers alone (`_may_judge`) does, but only if `alone` is true and the caller names no
+    rewards so, an object of numbers alone (`may_judge`) does, but only if `alone` is true and the caller names no
     rewards.
     schema: the columns of the log with their types.
     named: the rewards that the caller names.
     alone: whether no other column of the log may be a reward.
+    holders: columns that hold rewards though they are not called so.
     """
     numbers = {
         name: [member for member, member_kind in fields_of(kind).items() if is_numbers(member_kind)]
         for name, kind in schema.items()
     }
-    chosen = [name for name in schema if numbers[name] and (is_called_reward(name) or name in named)]
-    known = {name for object_name in chosen for name in _names(object_name, numbers[object_name])}
+    surely = {*named, *holders}
+    chosen = [name for name in schema if numbers[name] and (is_called_reward(name) or name in surely)]
+    known = {name for object_name in chosen for name in names_of_members(object_name, numbers[object_name])}
     wanted = {name for name in named if name not in schema and name not in known}
-    chosen += [name for name in schema if name not in chosen and wanted & _names(name, numbers[name])]
+    chosen += [name for name in schema if name not in chosen and wanted & names_of_members(name, numbers[name])]
     if not chosen and alone and not named:
-        chosen = [name for name in schema if numbers[name] and _may_judge(name, schema[name])]
+        chosen = [name for name in schema if numbers[name] and may_judge(name, schema[name])]
     return {
         name: [member for member, kind in fields_of(schema[name]).items() if _may_stand_alone(kind)] for name in chosen
     }
 
 
-def _names(object_: str, members: Sequence[str]) -> set[str]:
+def names_of_members(object_: str, members: Sequence[str]) -> set[str]:
     """Return all names by which a caller may name the members of an object: MEMBER and OBJECT.MEMBER.
 
     object_: the name of the object's column.
@@ -85,7 +89,7 @@ def _may_stand_alone(kind: pl.DataType) -> bool:
     return is_numbers(kind) or kind in (pl.Null, pl.String)
 
 
-def _may_judge(name: str, kind: pl.DataType) -> bool:
+def may_judge(name: str, kind: pl.DataType) -> bool:
     """Return whether an object may hold rewards although its name does not say so.
 
     All of its members must be numbers, lists of numbers, or null in all rows. Objects that are called usage, times,
@@ -160,16 +164,19 @@ def without_copies(tables: Sequence[Table], members: Sequence[Member]) -> list[M
 # --- objects that are text -------------------------------------------------------------------------------------------
 
 
-def texts_of_objects(table: Table) -> list[str]:
-    """Return the columns of text that are named like rewards and spell an object in each text, in JSON or Python.
+def texts_of_objects(table: Table, holders: Collection[str] = ()) -> list[str]:
+    """Return the columns of text that hold rewards and spell an object in each text, in JSON or Python.
 
-    The first texts of a column decide; a column without texts is left out.
+    They hold rewards if they are called so. The first texts of a column decide; a column without texts is left out.
+    table: the table.
+    holders: columns that hold rewards though they are not called so.
     """
-    names = [name for name, kind in table.schema.items() if kind == pl.String and is_called_reward(name)]
+    texts = [name for name, kind in table.schema.items() if kind == pl.String]
+    names = [name for name in texts if is_called_reward(name) or name in holders]
     return [
         name
         for name, texts in first_values(table, names, SAMPLE).items()
-        if texts and all(_object(text) is not None for text in texts)
+        if texts and all(object_in(text) is not None for text in texts)
     ]
 
 
@@ -185,7 +192,7 @@ def read_texts(table: Table, names: Sequence[str]) -> list[pl.Series]:
     for name in names:
         values = list[dict | None]()
         for row, text in enumerate(table.collected(table.fresh.select(name))[name].to_list()):
-            value = None if text is None else _object(text)
+            value = None if text is None else object_in(text)
             if value is None and text is not None:
                 refuse(location(table.name, row=row), f"an object in {name!r}", repr(clip(text)))
             values.append(value)
@@ -193,7 +200,7 @@ def read_texts(table: Table, names: Sequence[str]) -> list[pl.Series]:
     return columns
 
 
-def _object(text: str) -> dict | None:
+def object_in(text: str) -> dict | None:
     """Return the object that a text spells in JSON, or as a dict in Python whose names are all texts.
 
     None for any other text, and for one of more than `LONGEST` characters. White space around the text does not count.

@@ -13,7 +13,7 @@ import polars as pl
 from gdpo_audit.logs.files.directories import step_in
 from gdpo_audit.logs.forms.options import SAMPLE, ReadOptions, first_values, is_numeric_text, union_schema
 from gdpo_audit.logs.forms.roles import GROUPS, STEPS, role
-from gdpo_audit.logs.shapes import lists, objects
+from gdpo_audit.logs.shapes import lists, objects, parts_of_totals
 from gdpo_audit.logs.shapes.rank_files import without_rank_copies
 from gdpo_audit.logs.shapes.shape import RESERVED, Shape, changed
 from gdpo_audit.logs.shapes.wide import with_a_row_per_response
@@ -90,17 +90,20 @@ def _with_columns_and_rows(shape: Shape, schema: Schema) -> Shape:
     named = shape.options.rewards or ()
     if named and all(is_number_type(schema.get(name)) for name in named):
         return shape
-    shape = _unnested(_with_rollouts_apart(_with_texts_read(shape)))
+    holders = parts_of_totals.holders(shape.tables, schema, named, _alone(schema))
+    shape = _unnested(_with_rollouts_apart(_with_texts_read(shape, holders)), holders)
     shape = _exploded(shape) if shape.framework != "trl" else shape
     return _with_functions(_unnested(shape))
 
 
-def _with_texts_read(shape: Shape) -> Shape:
-    """Return the shape with columns of objects in place of columns of text that are named like rewards.
+def _with_texts_read(shape: Shape, holders: Sequence[str]) -> Shape:
+    """Return the shape with columns of objects in place of columns of text that hold rewards.
 
     A column of text is replaced if its texts spell objects, as '{"correct": 1}' does.
+    shape: the tables and the options.
+    holders: columns that hold rewards though they are not called so.
     """
-    texts = [objects.texts_of_objects(table) for table in shape.tables]
+    texts = [objects.texts_of_objects(table, holders) for table in shape.tables]
     if not any(texts):
         return shape
     columns = [objects.read_texts(table, names) for table, names in zip(shape.tables, texts, strict=True)]
@@ -152,17 +155,19 @@ def _with_rollouts_apart(shape: Shape) -> Shape:
     return replace(shape, tables=changed(shape.tables, change))
 
 
-def _unnested(shape: Shape) -> Shape:
+def _unnested(shape: Shape, holders: Sequence[str] = ()) -> Shape:
     """Return the shape with each object that holds rewards replaced by columns for its members.
 
     Rewards that the caller named get the names of these columns. If the caller named an object as a reward, the columns
     of all its numbers take its place.
+    shape: the tables and the options.
+    holders: columns that hold rewards though they are not called so.
     """
     schema, named = union_schema(shape.tables), shape.options.rewards or ()
-    holders = objects.objects_in(schema, named, _alone(schema))
-    if not holders:
+    chosen = objects.objects_in(schema, named, _alone(schema), holders)
+    if not chosen:
         return shape
-    members = objects.without_copies(shape.tables, objects.members_of(holders, schema, RESERVED))
+    members = objects.without_copies(shape.tables, objects.members_of(chosen, schema, RESERVED))
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
         """Return the rows of a table with columns in place of the objects that hold rewards.

@@ -11,7 +11,7 @@ from itertools import combinations, islice
 
 import numpy as np
 
-from gdpo_audit.logs.groups.sizes import divisors
+from gdpo_audit.logs.numbers.sizes import divisors
 from gdpo_audit.records import ROUNDED_SUM, Clues, Grouping
 from gdpo_core._words import listing
 
@@ -100,6 +100,16 @@ def _partitions(clues: Clues) -> Iterator[tuple[Grouping, np.ndarray]]:
         if (whole % size == 0).mean() >= NEARLY_ALL:
             yield Grouping(group_size=size), place // size
             yield Grouping(places=size), place % size
+
+
+def members_of(clues: Clues, grouping: Grouping) -> np.ndarray:
+    """Return the number of each row's group, if groups are told apart in one of the ways of `groupings_of`.
+
+    clues: the rows.
+    grouping: one of these ways; its `once` is not looked at.
+    """
+    plain = Grouping(grouping.columns, grouping.group_size, grouping.places)
+    return next(_numbered(clues.batch, group) for known, group in _partitions(clues) if known == plain)
 
 
 def _numbered(batch: np.ndarray, group: np.ndarray) -> np.ndarray:
