@@ -5,21 +5,25 @@ read.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import polars as pl
 
-from gdpo_audit.logs.behaviour import CLOCK, LABEL
-from gdpo_audit.logs.clues import Clues, Mask, add_up, groupings_of, masks_of
-from gdpo_audit.logs.grouping import regrouped
-from gdpo_audit.logs.run import LogIssue, Run, spread
+from gdpo_audit.logs.columns.behaviour import CLOCK, LABEL
+from gdpo_audit.logs.columns.constants import SETTING
+from gdpo_audit.logs.files.attempts import Search, attempt
+from gdpo_audit.logs.groups.grouping import regrouped
+from gdpo_audit.logs.groups.run import Run, spread
+from gdpo_audit.logs.numbers.clues import add_up, groupings_of, masks_of
 from gdpo_audit.recipe.added import Added, added_column
 from gdpo_audit.recipe.recipe import TOLERANCE, Recipe, compare, tensors_of
-from gdpo_core._errors import InputError
+from gdpo_audit.records import Clues, LogIssue, Mask
 
+SECONDS = 20.0  # the time of the processor that the search for another reading may take
+SECONDS_PER_COLUMNS = 8.0  # the same for the search for a column that the advantages depend on
+DOING = "Looking for another way to read the log …"
 LEFT_OUT = 4  # the most columns that are tried as rewards, as each of them is another reading
 SAMPLE = 20_000  # the most responses on which a reading is judged
 # The share of the advantages of 0 in which a column has one value if it explains them. The others may be 0 because the
@@ -31,7 +35,7 @@ Reading = tuple[Run, list[pl.DataFrame], Recipe]  # a run, a sample of it, and t
 Solve = Callable[[Run, list[pl.DataFrame]], Recipe | None]  # returns the recipe that makes all advantages of a sample
 
 
-def another_reading(run: Run, solve: Solve) -> Reading | None:
+def another_reading(run: Run, solve: Solve, search: Search) -> Reading | None:
     """Read the log of a run in other ways until a known method makes all advantages of a sample. Return the run so
     read, the sample, and the recipe of the sample's advantages.
 
@@ -39,14 +43,15 @@ def another_reading(run: Run, solve: Solve) -> Reading | None:
     if no advantage among the log's first rows differs from 0, or if the log cannot be read again.
 
     solve: a function of a run and a sample of it, which returns the recipe that makes every advantage there, or None.
+    search: bounds the time; its member `cut` says afterwards whether some readings were not tried.
     """
     if run._read_with is None or run._source.clues is None:
         return None
     clues = run._source.clues()
     if not len(clues.advantage) or not clues.advantage.any():
         return None
-    for read in _readings(run, clues):
-        with suppress(InputError):
+    for read in search.among(_readings(run, clues), DOING):
+        with attempt():
             reread = read()
             sample = spread(reread.sample, SAMPLE)
             recipe = solve(reread, sample)
@@ -63,8 +68,8 @@ def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
 
     solve: a function of a run and a sample of it, which returns the recipe that makes every advantage there, or None.
     """
-    for name in _not_read(run) if run._read_with else ():
-        with suppress(InputError):
+    for name in Search(SECONDS_PER_COLUMNS).among(_not_read(run) if run._read_with else (), DOING):
+        with attempt():
             reread = _with_one_more(run, name)
             recipe = solve(reread, spread(reread.sample, SAMPLE))
             if recipe is not None and recipe.weights[-1] and not recipe.unknown:
@@ -80,8 +85,8 @@ def added(run: Run, solve: Solve) -> Added | None:
 
     solve: a function of a run and a sample of it, which returns the recipe that makes every advantage there, or None.
     """
-    for name in _not_read(run) if run._read_with else ():
-        with suppress(InputError):
+    for name in Search(SECONDS_PER_COLUMNS).among(_not_read(run) if run._read_with else (), DOING):
+        with attempt():
             sample = spread(_with_one_more(run, name).sample, SAMPLE)
             column = added_column(sample, run.rewards, name, partial(solve, run))
             if column is not None:
@@ -125,9 +130,18 @@ def _readings(run: Run, clues: Clues) -> Iterator[Callable[[], Run]]:
 def _not_read(run: Run) -> tuple[str, ...]:
     """Return the columns that may be rewards though they were not read as rewards.
 
-    They are the first `LEFT_OUT` columns that were left out, and the column of the lengths, if there is one.
+    They are the first `LEFT_OUT` columns that were left out although they vary, and are no copies of others, and the
+    column of the lengths, if there is one.
     """
-    return (*run.left_out[:LEFT_OUT], *([run.length_column] if run.length_column else []))
+    same = {issue.details["left"] for issue in run.issues if issue.id == "same-numbers"}
+    names = [name for name in run.left_out if name not in same and _reasons(run).get(name) != SETTING]
+    return (*names[:LEFT_OUT], *([run.length_column] if run.length_column else []))
+
+
+def _reasons(run: Run) -> dict[str, str]:
+    """Return the columns that were not read as rewards because of their numbers, each with the reason."""
+    left_out = [issue.details["columns"] for issue in run.issues if issue.id == "no-reward"]
+    return left_out[0] if left_out else {}
 
 
 def _clocks(run: Run) -> list[str]:
@@ -138,9 +152,7 @@ def _clocks(run: Run) -> list[str]:
     """
     if run.has_steps:
         return []
-    left_out = [issue.details["columns"] for issue in run.issues if issue.id == "no-reward"]
-    reasons: dict[str, str] = left_out[0] if left_out else {}
-    return [name for name, why in reasons.items() if why in (CLOCK, LABEL)]
+    return [name for name, why in _reasons(run).items() if why in (CLOCK, LABEL)]
 
 
 def _in_steps_of(run: Run, name: str) -> Run:

@@ -10,13 +10,15 @@ from typing import NamedTuple
 import polars as pl
 
 from gdpo_audit.findings.impossible import impossible
-from gdpo_audit.logs.grouping import regroup
-from gdpo_audit.logs.run import Run, spread
-from gdpo_audit.readings import ADDS_UP, SAMPLE, another_reading, share_adding_up
+from gdpo_audit.logs.files.attempts import Search
+from gdpo_audit.logs.groups.grouping import regroup
+from gdpo_audit.logs.groups.run import Run, spread
+from gdpo_audit.readings import ADDS_UP, SAMPLE, SECONDS, another_reading, share_adding_up
 from gdpo_audit.recipe.after import solve_after
 from gdpo_audit.recipe.changes import recipe_of_one_batch
 from gdpo_audit.recipe.recipe import Recipe, compare, tensors_of
 from gdpo_audit.recipe.solve import solve
+from gdpo_audit.records import LogIssue
 from gdpo_core._errors import InputError
 
 
@@ -54,8 +56,12 @@ def solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | 
     if recipe is None and recipe_of_one_batch(run, sample) is not None:
         return run, sample, None
 
-    if (reading := another_reading(run, partial(recipe_of_all, wanted))) is not None:
+    search = Search(SECONDS)
+    if (reading := another_reading(run, partial(recipe_of_all, wanted), search)) is not None:
         return reading
+    if search.cut:
+        details = {"seconds": search.seconds, "tried": search.tried}
+        run = replace(run, issues=(*run.issues, LogIssue("search-cut-short", details)))
     if recipe is None or not _most_batches(recipe, sample, run.rewards):
         hint = [wanted.weights.get(name, 1.0) for name in run.rewards]
         if (changed := solve_after(spread(sample, SAMPLE), run.rewards, run.framework, hint)) is not None:

@@ -6,8 +6,14 @@ from typing import Any
 
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.words import at_steps, does_or_do, is_or_are, some, was_or_were
-from gdpo_audit.logs.run import LogIssue
+from gdpo_audit.records import LogIssue
 from gdpo_core._words import count, number, percent
+
+# Why a column was taken for the number of the step, where that was seen before any advantage was.
+STEPS_BY = {
+    "name": "it is called so, and groups are whole in each of its steps",
+    "numbers": "it rises by one distance, and several whole groups share each of its numbers",
+}
 
 
 def notes(f: Facts) -> Iterator[str]:
@@ -53,6 +59,8 @@ def _notes_on(issue: LogIssue) -> Iterator[str]:
         first, *later = zip(details["sizes"], details["from_steps"], strict=True)
         sizes = [f"{first[0]} responses at first", *(f"{n} from step {step} on" for n, step in later)]
         yield f"Groups hold {some(sizes)}."
+    elif issue.id in _NOTES:
+        yield _NOTES[issue.id](details)
     elif issue.id == "regrouped":
         yield from _regrouped(details)
     elif issue.id == "masked":
@@ -60,8 +68,12 @@ def _notes_on(issue: LogIssue) -> Iterator[str]:
     elif issue.id == "total-of-parts":
         yield _total_of_parts(details)
     elif issue.id == "steps-found":
-        numbered = f"The column {details['column']} was taken for the number of the step"
-        yield f"{numbered}, because the logged advantages are reproduced in the steps that it numbers."
+        why = STEPS_BY.get(details.get("by", ""), "the logged advantages are reproduced in the steps that it numbers")
+        yield f"The column {details['column']} was taken for the number of the step, because {why}."
+    elif issue.id == "advantage-found":
+        name, groups = details["column"], details["grouped_by"]
+        why = f"it adds up to 0 in every group (by {groups}) and the rewards explain {percent(details['explained'])}"
+        yield f"The column {name} was taken for the advantage, because {why} of it there."
     elif issue.id == "reward-taken-in":
         yield f"{details['reward']} was taken for a reward, because the logged advantages depend on it."
     elif issue.id == "no-reward":
@@ -69,9 +81,96 @@ def _notes_on(issue: LogIssue) -> Iterator[str]:
         reasons = some(f"{name} ({why})" for name, why in details["columns"].items())
         option = f"The option --reward takes a column in, as in --reward {quote(names[0])}."
         yield f"{reasons} {was_or_were(len(names))} not read as rewards. {option}"
+    elif issue.id == "same-numbers":
+        yield _same_numbers(details)
     elif issue.id == "not-in-score":
         alone = f"The {details.get('score', 'score')} is a weighted sum of {some(details['rewards'])} alone"
         yield f"{alone}, so {some(details['columns'])} {does_or_do(len(details['columns']))} not count."
+
+
+def _header_again(details: Mapping[str, Any]) -> str:
+    """Return a note on a header that stands in the middle of a file.
+
+    details: the details of the issue `header-again`. `file` is the first file with such a header, `lines` are its
+        lines, and `later` says by column how many rows stand before the header that adds this column.
+    """
+    lines = f"line{'s' * (len(details['lines']) > 1)} {some(details['lines'])} of {details['file']}"
+    again = f"The header stands again in {lines}, as a run that was started again writes it, and was skipped."
+    lacks = some(f"{name} (the first {count(rows, 'row')})" for name, rows in details["later"].items())
+    return f"{again} Rows before a column was added have no value there: {lacks}." if details["later"] else again
+
+
+def _decimal_comma(details: Mapping[str, Any]) -> str:
+    """Return a note on columns with a decimal comma, whose names are `columns` in the details of the issue."""
+    return f"In {some(details['columns'])} the comma was read as the decimal sign."
+
+
+def _empty_rows(details: Mapping[str, Any]) -> str:
+    """Return a note on rows without any value, of which `rows` in the details is the number."""
+    rows = details["rows"]
+    return f"{count(rows, 'row')} without any value {was_or_were(rows)} left out."
+
+
+def _read_inside(details: Mapping[str, Any]) -> str:
+    """Return a note on rows that were read inside an object; `members` in the details are the names that lead there."""
+    return f"The responses were read inside {'.'.join(details['members'])}."
+
+
+def _copies(details: Mapping[str, Any]) -> str:
+    """Return a note on files that repeat others.
+
+    details: the details of the issue `copies`: `files` of `of` files do so, such as `file`, which repeats `first`.
+    """
+    files = count(details["files"], "file")
+    example = f"{details['file']} the rows of {details['first']}"
+    return f"{files} of {count(details['of'])} repeat the rows of another file ({example}); these rows count once."
+
+
+def _wide(details: Mapping[str, Any]) -> str:
+    """Return a note on a table with several responses in a row, each in columns of its own.
+
+    details: the details of the issue `wide`. `names` are the parts of names that all responses share, `size` is the
+        number of responses in a row, and `rows` the number of rows.
+    """
+    parts = f"for each of {some(details['names'])} there are {details['size']} columns"
+    return (
+        f"Each of {count(details['rows'], 'row')} was read as a group of {details['size']} responses, because {parts}."
+    )
+
+
+def _search_cut_short(details: Mapping[str, Any]) -> str:
+    """Return a note on a search that ended before all readings were tried.
+
+    details: the details of the issue `search-cut-short`: `tried` readings were tried, in `seconds` of computing.
+    """
+    tried = f"{count(details['tried'], 'way')} in {number(details['seconds'])} seconds of computing"
+    return f"Not every other way to read the log was tried: the search ended after {tried}."
+
+
+_NOTES = {
+    "search-cut-short": _search_cut_short,
+    "header-again": _header_again,
+    "decimal-comma": _decimal_comma,
+    "empty-rows": _empty_rows,
+    "read-inside": _read_inside,
+    "copies": _copies,
+    "wide": _wide,
+}
+
+
+def _same_numbers(details: Mapping[str, Any]) -> str:
+    """Return a note that one column was read in the place of another one that holds the same numbers.
+
+    details: the details of the issue `same-numbers`: the columns `taken` and `left`, with left = factor × taken +
+        constant.
+    """
+    taken, left, factor, constant = (details[name] for name in ("taken", "left", "factor", "constant"))
+    is_it = f"{left} is {taken}" if factor == 1 else f"{left} is {number(factor)} × {taken}"
+    plus = "" if not constant else f" {'+' if constant > 0 else '−'} {number(abs(constant))}"
+    return (
+        f"{is_it}{plus} in every row, so only {taken} was read, by its name. If both count, its weight is that of both "
+        "together."
+    )
 
 
 def _total_of_parts(details: Mapping[str, Any]) -> str:
