@@ -52,29 +52,13 @@ DOUBT = (
 # What is wrong today, with the reason: for each transformation (or pair, joined by " + "), the trainers. This may only
 # shrink: a case that is listed here and passes fails the test.
 KNOWN: dict[str, dict[str, str]] = {
-    "rows of an evaluation count as responses of the training": {
-        "evaluation added": "trl table",
-        "single answers added": "trl table",
-        "split added": "trl verl table",
-    },
-    "a column with one value is a reward with a weight": {
-        "constant whole number": "trl verl ms_swift table",
-        "constant fraction": "trl verl ms_swift table",
-        "constant foreign number": "trl verl ms_swift table",
-    },
-    "advantages are a reward, and steps, groups and totals are not known, under foreign names": {
-        "all renamed": "trl verl ms_swift table",
-    },
-    "a table with a row per group is read as one response per group": {"wide": "trl verl table"},
-    "beside a score, rewards in an object or a list are not read": {
-        "object of rewards": "verl",
-        "list of rewards": "verl",
-        "json of rewards": "verl",
-    },
-    "masked rows of GDPO are said to show that a reward is missing": {"rows masked": "trl ms_swift"},
-    "that rows lack at random is not said without advantages": {"rows dropped": "verl"},
     "an episode that stands twice in a file counts twice": {"restart repeated": "verifiers"},
     "a group of one at the end ends the search for leave-one-out": {"best and worst kept": "trl"},
+    "a fraction that is the same in every row of a wide table is a reward": {"constant fraction + wide": "trl"},
+    "with a total, rows of an evaluation count as responses of the training": {"evaluation added + total": "trl"},
+    "in one shuffled table, what a restart repeats makes groups twice as large": {
+        "restart repeated + rows shuffled": "table",
+    },
 }
 
 

@@ -117,7 +117,7 @@ def prompts_mixed(log: Log, draw) -> Log:
 
 # --- what must change no figure: more rows ---------------------------------------------------------------------------
 
-EVALUATION = r"evaluat|validation|no advantage|without an advantage|left out"
+EVALUATION = r"evaluat|eval-overwrote|validation|no advantage|without an advantage|left out"
 
 
 def evaluated(log: Log, draw, size: int, **marks: tuple) -> pl.DataFrame:
