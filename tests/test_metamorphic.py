@@ -11,7 +11,7 @@ from tests import metamorphic
 from tests.metamorphic import CHANGES, FAULTS, cases, known, outcome, rotation
 from tests.metamorphic_logs import CLEAN, GROUPS, RAW, SIZE, STEPS, WEIGHTS, Log
 
-PAIRS = 160  # every so many pairs one is tried here
+PAIRS = 200  # every so many pairs one is tried here
 
 
 def params(some):
