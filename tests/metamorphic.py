@@ -56,6 +56,18 @@ KNOWN: dict[str, dict[str, str]] = {
     "a group of one at the end ends the search for leave-one-out": {"best and worst kept": "trl"},
     "a fraction that is the same in every row of a wide table is a reward": {"constant fraction + wide": "trl"},
     "with a total, rows of an evaluation count as responses of the training": {"evaluation added + total": "trl"},
+    "what the advantages lack under a mask is looked for in the rewards, where a total is logged": {
+        "rows masked + total": "trl ms_swift",
+        "long rows masked + total": "trl ms_swift",
+    },
+    "steps under a foreign name that fall again are a reward": {
+        "restart repeated + all renamed": "table",
+        "all renamed + ranks": "table",
+    },
+    "the search for an advantage under a foreign name breaks on a CSV": {
+        "all renamed + decimal comma": "table",
+        "all renamed + header again": "table",
+    },
     "in one shuffled table, what a restart repeats makes groups twice as large": {
         "restart repeated + rows shuffled": "table",
     },
@@ -213,7 +225,8 @@ def judged(log: Log, names: Sequence[str], files: Mapping[str, bytes], **options
     except gc.InputError as error:
         return refused(str(error), log, names, files, options)
     except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
+        places = traceback.extract_tb(error.__traceback__)
+        place = next((frame for frame in reversed(places) if "gdpo_" in frame.filename), places[-1])
         where = f"{os.path.basename(place.filename)}:{place.lineno}"
         return Judged("crash", f"{type(error).__name__}: {error} ({where})")
     return compared(log.trainer, names, figures(report, log), tuple(said(report)))
