@@ -11,9 +11,9 @@ from typing import Any
 import polars as pl
 
 from gdpo_audit.logs import frames, tables
-from gdpo_audit.logs.clues import Grouping, groupings_of
+from gdpo_audit.logs.clues import Grouping, equal_groups, groupings_of
 from gdpo_audit.logs.column_choice import known_weights
-from gdpo_audit.logs.columns import ReadOptions
+from gdpo_audit.logs.columns import ReadOptions, union_schema
 from gdpo_audit.logs.configuration import SWIFTS_METHODS
 from gdpo_audit.logs.files import LogFiles, Source, find_files
 from gdpo_audit.logs.form import Form
@@ -24,6 +24,7 @@ from gdpo_audit.logs.refusals import refuse, refuse_unless
 from gdpo_audit.logs.rows import rows_of
 from gdpo_audit.logs.run import LogIssue, Run, one_error
 from gdpo_audit.logs.scalars import refuse_means
+from gdpo_audit.logs.shape import Shape
 from gdpo_audit.logs.shapes import shape_of
 from gdpo_audit.logs.tables import Table, tables_of
 from gdpo_audit.logs.totals import RewardChoice
@@ -146,7 +147,8 @@ class _Reading:
 def _grouped_by_clues(run: Run) -> Run:
     """Return the run in the finest groups in which its advantages add up to 0, or in groups by its prompts.
 
-    Prompts count only if no advantages are logged, and if the rows of each prompt stand together.
+    Prompts count only if no advantages are logged, and if the rows of each prompt stand together. Without advantages a
+    column that cuts each batch into groups of one size counts as well.
 
     Raises NoGroups if neither the advantages nor the prompts show groups.
     """
@@ -155,6 +157,8 @@ def _grouped_by_clues(run: Run) -> Run:
     groupings = groupings_of(clues) if clues.advantage.any() else []
     if not groupings and not run.has_advantage and run.prompt_column and _in_whole_runs(run._source.prompts):
         groupings = [Grouping(columns=(run.prompt_column,))]
+    if not groupings and not run.has_advantage and (equal := equal_groups(clues)) is not None:
+        groupings = [equal]
     if not groupings:
         refuse_groups(run)
     return regrouped(run, groupings[0], "")
@@ -259,6 +263,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     run = Run(
         path=files.name,
         framework=shape.framework,
+        as_written=known is not None or _as_written(shape, log.tables, chosen.total),
         files=tuple(table.name for table in form.tables),
         rewards=form.rewards,
         total_only=alone or of_total,
@@ -282,6 +287,20 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         _rows=rows_of(form),
     )
     return run if options.parts is None else with_parts(run, options.parts, chosen.total)
+
+
+def _as_written(shape: Shape, tables: Sequence[Table], total: str | None) -> bool:
+    """Return whether a log has the columns that its framework itself writes; only TRL's are looked at.
+
+    TRL writes a step, a prompt, a completion and one column of numbers for each reward function, and never a total.
+    Any table with a step, prompts and advantages is read as TRL's are.
+    shape: the tables with a row per answer.
+    tables: the tables as they are in the files.
+    total: the column of the total, if there is one.
+    """
+    if shape.framework != "trl":
+        return True
+    return shape.tables is tables and total is None and {"step", "prompt", "completion"} <= {*union_schema(tables)}
 
 
 def _issues(
