@@ -18,6 +18,7 @@ from gdpo_audit.logs.constants import SETTING
 from gdpo_audit.logs.grouping import regrouped
 from gdpo_audit.logs.run import LogIssue, Run, spread
 from gdpo_audit.recipe.added import Added, added_column
+from gdpo_audit.recipe.changes import recipe_of_one_batch
 from gdpo_audit.recipe.recipe import TOLERANCE, Recipe, compare, tensors_of
 from gdpo_core._errors import InputError
 
@@ -53,6 +54,24 @@ def another_reading(run: Run, solve: Solve) -> Reading | None:
             recipe = solve(reread, sample)
             if recipe is not None and len(recipe.unknown) < max(len(reread.rewards), 2):
                 return _said_of_zeros(reread, clues, sample, recipe), sample, recipe
+    return None
+
+
+def with_changing_weights(run: Run) -> tuple[Run, list[pl.DataFrame]] | None:
+    """Read a column as one more reward if the advantages depend on it with weights that change during the run. Return
+    the run so read and a sample of it; None if there is no such column.
+
+    A column counts if one method makes each of some batches by itself, with a weight of the column that is not 0. None
+    if the caller names the rewards.
+    """
+    for name in _not_read(run) if run._read_with and not run.rewards_named else ():
+        with suppress(InputError):
+            reread = _with_one_more(run, name)
+            sample = reread.sample
+            recipe = recipe_of_one_batch(reread, sample)
+            last = len(reread.rewards) - 1
+            if recipe is not None and recipe.weights[last] and last not in recipe.unknown:
+                return reread, sample
     return None
 
 

@@ -13,7 +13,7 @@ import polars as pl
 from gdpo_audit.findings.impossible import impossible
 from gdpo_audit.logs.grouping import regroup
 from gdpo_audit.logs.run import Run, spread
-from gdpo_audit.readings import ADDS_UP, SAMPLE, another_reading, share_adding_up
+from gdpo_audit.readings import ADDS_UP, SAMPLE, another_reading, share_adding_up, with_changing_weights
 from gdpo_audit.recipe.after import solve_after
 from gdpo_audit.recipe.changes import recipe_of_one_batch
 from gdpo_audit.recipe.recipe import Recipe, compare, tensors_of
@@ -58,6 +58,8 @@ def solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | 
 
     if (reading := another_reading(run, partial(recipe_of_all, wanted))) is not None:
         return reading
+    if recipe is None and (reread := with_changing_weights(run)) is not None:
+        return *reread, None
     if recipe is None or not _most_batches(recipe, sample, run.rewards):
         hint = [wanted.weights.get(name, 1.0) for name in run.rewards]
         if (changed := solve_after(spread(sample, SAMPLE), run.rewards, run.framework, hint)) is not None:

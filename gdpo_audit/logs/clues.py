@@ -121,7 +121,8 @@ def equal_groups(clues: Clues) -> Grouping | None:
         groups = len(sizes)
         usual = int(np.median(sizes))
         apart = np.count_nonzero(np.diff(number)) + 1 > groups
-        shared = groups * ONE_BATCH > len(np.unique(key)) if batches > 1 else apart
+        # In a single batch, a number of the responses of each group makes few groups, and each of them is large.
+        shared = groups * ONE_BATCH > len(np.unique(key)) if batches > 1 else groups < 2 * usual
         even = usual > 1 and groups >= max(LEAST, batches + 1) and (sizes == usual).mean() >= EQUAL
         if even and not (apart and shared) and groups > best[0]:
             best = (groups, name)

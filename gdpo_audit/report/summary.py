@@ -95,9 +95,7 @@ def run_facts(report: AuditReport) -> dict[str, str]:
         rows["convention"] = f"{convention.name} ({convention.source})"
     if run["weights"] is None or run["weights"] != run["weights_used"]:
         constant = _constant(report)
-        used = listing(
-            (f"{x} {number(w)}" for x, w in run["weights_used"].items() if x not in constant), link=""
-        )
+        used = listing((f"{x} {number(w)}" for x, w in run["weights_used"].items() if x not in constant), link="")
         unknown = [f"{name} constant: its weight cannot be known" for name in constant]
         rows["weights used here"] = "; ".join([f"{used} ({WEIGHTS_FROM[run['weights_from']]})"] * bool(used) + unknown)
     if run["asked"]:
