@@ -71,7 +71,9 @@ def _with_advantage(form: Form, kinds: Mapping[str, pl.DataType], numbers: Seque
     keys = key_names([name for name, kind in kinds.items() if _names_groups(kind) and name not in (ROW, FILE)], GROUPS)
     rows = _head(form, [*numbers, *keys, *([form.step] if form.step else [])], ROWS)
     table = rows.select(pl.col(name).cast(pl.Float64, strict=False) for name in numbers)
-    explained = {name: _explained(rows, table, name, form, keys) for name in floats if _is_centred(table[name])}
+    zero = [name for name in floats if _is_centred(table[name])]
+    rewards = table.drop(zero)
+    explained = {name: _explained(rows, rewards.with_columns(table[name]), name, form, keys) for name in zero}
     centred = [name for name, (share, _) in explained.items() if share >= NEARLY]
     chosen = _sum_of(table, centred) if len(centred) > 1 else next(iter(centred), None)
     if chosen is None:

@@ -65,7 +65,7 @@ def _window(steps: Sequence[int] | None) -> str:
 def writer(report: AuditReport) -> str:
     """Return the name of the program that wrote the log, as far as its columns show it."""
     framework = FRAMEWORKS[report.source["framework"]]
-    if not report.source["as_written"]:
+    if not report.source.get("as_written", True):  # a report of an earlier version does not say it
         return f"a table with columns of {framework.title}’s"
     return framework.log_title or framework.title
 
