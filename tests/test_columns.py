@@ -85,7 +85,7 @@ ASKED = [
     # Two columns order every group alike where one is a copy of the other, or the other rescaled or squashed.
     (dict(tries=CORRECT, passes=2 * CORRECT), "got 'tries' and 'passes', .*squashed or rescaled"),
     (dict(raw=200 * BRIEF, shaped=np.tanh(3 * BRIEF)), "got 'raw' and 'shaped', .*--reward raw --reward shaped$"),
-    ({"Grade A": FMT, "num $x": BRIEF, "-n": BRIEF[::-1]}, r"out of --reward 'Grade A' --reward 'num \$x' --reward=-n$"),
+    ({"Grade A": FMT, "num $x": BRIEF, "-n": BRIEF[::-1]}, r"--reward 'Grade A' --reward 'num \$x' --reward=-n$"),
     ({"level": FMT, "loss": BRIEF}, r"got 'level' and 'loss', each of which may be .*out of --reward level --reward l"),
     ({"response_len": COUNT, "kl": BRIEF}, r"metrics: response_len and kl; .* of --reward response_len --reward kl"),
     (PAIR | {"reward": np.minimum(CORRECT + FMT, 1.2)},

@@ -1,5 +1,5 @@
-"""What a column is by what it holds: settings, copies, parts of a total, steps, advantages and groups that no usual
-name tells. Each advantage here is worked out in plain numpy.
+"""Columns that are known by what they hold: settings, copies, parts of a total, steps, advantages and groups that no
+usual name tells. Each advantage here is worked out in plain numpy.
 """
 
 import json
@@ -44,9 +44,9 @@ def figures(log, **options):
     return np.array(rewards), (report.run["method"], report.source["groups"], report.source["steps"])
 
 
-def same(one, two):
-    assert one[1] == two[1]
-    np.testing.assert_allclose(one[0], two[0], atol=1e-9)
+def same(got, expected):
+    assert got[1] == expected[1]
+    np.testing.assert_allclose(got[0], expected[0], atol=1e-9)
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ QUESTIONS = table(**USUAL).with_columns(group=pl.format("q{}", "group"))
 @pytest.mark.parametrize("left_out", [[], ["advantage"]])
 def test_names_do_not_matter(shuffled, left_out):
     log = QUESTIONS.drop(left_out)
-    renamed = log.rename({name: other for name, other in FOREIGN.items() if name in log.columns})
+    renamed = log.rename({name: foreign for name, foreign in FOREIGN.items() if name in log.columns})
     renamed = renamed.with_columns(秩=pl.lit(16), 时刻=1.7e9 + pl.int_range(pl.len()) * 1.7)
     same(figures(renamed.sample(fraction=1, shuffle=True, seed=3) if shuffled else renamed), figures(log))
 
