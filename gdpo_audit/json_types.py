@@ -21,6 +21,7 @@ class SourcePart(TypedDict):
 
     path: str
     framework: str
+    as_written: Annotated[bool, Meta(description="Whether the framework itself writes just such columns.")]
     files: int
     steps: int
     responses: int

@@ -18,6 +18,7 @@ from gdpo_audit.logs.groups.grouping import regrouped
 from gdpo_audit.logs.groups.run import Run, spread
 from gdpo_audit.logs.numbers.clues import add_up, groupings_of, masks_of
 from gdpo_audit.recipe.added import Added, added_column
+from gdpo_audit.recipe.changes import recipe_of_one_batch
 from gdpo_audit.recipe.recipe import TOLERANCE, Recipe, compare, tensors_of
 from gdpo_audit.records import Clues, LogIssue, Mask
 
@@ -57,6 +58,25 @@ def another_reading(run: Run, solve: Solve, search: Search) -> Reading | None:
             recipe = solve(reread, sample)
             if recipe is not None and len(recipe.unknown) < max(len(reread.rewards), 2):
                 return _said_of_zeros(reread, clues, sample, recipe), sample, recipe
+    return None
+
+
+def with_changing_weights(run: Run) -> tuple[Run, list[pl.DataFrame]] | None:
+    """Read a column as one more reward if the advantages depend on it with weights that change during the run. Return
+    the run so read and a sample of it; None if there is no such column.
+
+    A column counts if one method makes each of some batches by itself, with a weight of the column that is not 0. None
+    if the caller names the rewards.
+    """
+    ways = _not_read(run) if run._read_with and not run.rewards_named else ()
+    for name in Search(SECONDS_PER_COLUMNS).among(ways, DOING):
+        with attempt():
+            reread = _with_one_more(run, name)
+            sample = reread.sample
+            recipe = recipe_of_one_batch(reread, sample)
+            last = len(reread.rewards) - 1
+            if recipe is not None and recipe.weights[last] and last not in recipe.unknown:
+                return reread, sample
     return None
 
 

@@ -3,6 +3,7 @@ advantages, the log is read in other groups or in other ways.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -13,13 +14,21 @@ from gdpo_audit.findings.impossible import impossible
 from gdpo_audit.logs.files.attempts import Search
 from gdpo_audit.logs.groups.grouping import regroup
 from gdpo_audit.logs.groups.run import Run, spread
-from gdpo_audit.readings import ADDS_UP, SAMPLE, SECONDS, another_reading, share_adding_up
+from gdpo_audit.readings import (
+    ADDS_UP,
+    SAMPLE,
+    SECONDS,
+    another_reading,
+    share_adding_up,
+    with_changing_weights,
+)
 from gdpo_audit.recipe.after import solve_after
 from gdpo_audit.recipe.changes import recipe_of_one_batch
 from gdpo_audit.recipe.recipe import Recipe, compare, tensors_of
 from gdpo_audit.recipe.solve import solve
 from gdpo_audit.records import LogIssue
 from gdpo_core._errors import InputError
+from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
 
 
 class Wanted(NamedTuple):
@@ -62,6 +71,8 @@ def solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | 
     if search.cut:
         details = {"seconds": search.seconds, "tried": search.tried}
         run = replace(run, issues=(*run.issues, LogIssue("search-cut-short", details)))
+    if recipe is None and (reread := with_changing_weights(run)) is not None:
+        return *reread, None
     if recipe is None or not _most_batches(recipe, sample, run.rewards):
         hint = [wanted.weights.get(name, 1.0) for name in run.rewards]
         if (changed := solve_after(spread(sample, SAMPLE), run.rewards, run.framework, hint)) is not None:
@@ -111,7 +122,7 @@ def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | No
     """
     known = {**(run.weights or {}), **wanted.weights}
     hint = [known.get(name, 1.0) for name in run.rewards] if known.keys() & set(run.rewards) else None
-    recipe = solve(sample, run.rewards, run.framework, hint)
+    recipe = _with_weights_of_total(run, sample, solve(sample, run.rewards, run.framework, hint))
     if recipe is None or wanted.method in (None, recipe.method):
         return recipe
     intended = replace(recipe, method=wanted.method)
@@ -119,6 +130,40 @@ def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | No
         return intended if reproduces(intended, sample, run.rewards) else recipe
     except InputError:  # the method needs lengths that are not logged
         return recipe
+
+
+def _with_weights_of_total(run: Run, sample: list[pl.DataFrame], recipe: Recipe | None) -> Recipe | None:
+    """Return a recipe with the weights that a logged total shows, in place of a multiple of them.
+
+    The advantages leave a common factor of the weights nearly open, and the wrong factor may stand for another eps. So
+    the convention is sought under which the weights of the total make all advantages. Where none does, the convention
+    stays open. The recipe comes back as it is if the total does not show all weights, or shows others than a multiple.
+
+    recipe: the recipe of the advantages in the sample, or None.
+    """
+    shown = run.weights if run.weights_by == "score" else None
+    if recipe is None or shown is None:
+        return recipe
+    known = [(recipe.weights[k], shown.get(name)) for k, name in enumerate(run.rewards) if k not in recipe.unknown]
+    factors = [w / v for w, v in known if w and v]
+    fits = len(factors) > 0 and all((not w) == (not v) for w, v in known) and max(factors) <= min(factors) * (1 + 1e-3)
+    if not fits or min(factors) <= 0 or (not recipe.up_to_scale and abs(factors[0] - 1) <= 1e-3):
+        return recipe
+    weights = tuple(shown.get(name, w) for name, w in zip(run.rewards, recipe.weights, strict=True))
+    exact = replace(recipe, weights=weights, up_to_scale=False)
+    # Other code than the framework's own may have made the advantages, as its eps then shows.
+    in_order = (recipe.convention, *FRAMEWORKS[run.framework].conventions_to_try, *FRAMEWORKS["generic"].conventions)
+    errors = dict[Recipe, float]()
+    for convention in dict.fromkeys((*in_order, *ALL_CONVENTIONS)):
+        candidate = replace(exact, convention=convention, convention_open=False)
+        with suppress(InputError):  # a convention may need lengths that are not logged
+            if reproduces(candidate, sample, run.rewards):
+                logs = (tensors_of(table, run.rewards) for table in sample)
+                errors[candidate] = max(float(compare(log, candidate).error.nan_to_num().max()) for log in logs)
+    if not errors:
+        return replace(recipe, convention_open=True) if recipe.up_to_scale else recipe
+    best = min(errors, key=lambda candidate: errors[candidate])
+    return replace(best, convention_open=recipe.convention_open)
 
 
 def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:

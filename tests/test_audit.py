@@ -161,6 +161,7 @@ def test_the_source_the_rewards_and_the_steps():
     rewards[3, ..., 1] = 0.5
     report = audit(made_run(rewards, "gdpo", skipped_lines=3, left_out=("grade",)))
     source = {"path": "made", "framework": "trl", "files": STEPS, "steps": STEPS, "rewards": list(NAMES)}
+    source |= {"as_written": True}
     source |= {"responses": STEPS * PROMPTS * ROLLOUTS, "groups": STEPS * PROMPTS, "group_size": ROLLOUTS}
     source |= {"grouped_by": f"blocks of {ROLLOUTS} rows", "skipped_lines": 3, "skipped_files": []}
     assert report.source == source | {"left_out": ["grade"], "window": None, "notes": []}

@@ -54,7 +54,7 @@ CHOSEN = [
     # The rewards that the caller names stay, and the total beside them tells their weights.
     (REWARDS | {"reward": TOTAL}, {"rewards": [*REWARDS]}, {"rewards": tuple(REWARDS), "weights": WEIGHTS}),
     # A column is not taken for the total where the others are constant, or where another reward merely has such a name.
-    (dict(correct=1.0, fmt=0.0, reward=BRIEF), {}, {"rewards": ("correct", "fmt", "reward")}),
+    (dict(correct=1.0, format=0.0, reward=BRIEF), {}, {"rewards": ("correct", "format", "reward")}),
     (dict(correct=CORRECT, fmt=FMT, reward=BRIEF), {}, {"rewards": ("correct", "fmt", "reward")}),
     # Nor is it taken where correct = mark + 0.3 pen holds as well as mark = correct − 0.3 pen, or where it is a
     # subtotal.
@@ -80,13 +80,12 @@ def test_rewards_are_told_from_totals_and_settings(columns, options, expected):
 
 ASKED = [
     (REWARDS | {"num_sources": COUNT % 5}, r"got 'num_sources', which may be a reward or a metric: name"),
-    (REWARDS | {"is_correct": BRIEF}, r"got 'is_correct', which .* --reward brief --reward is_correct$"),
+    (REWARDS | {"is_correct": np.roll(BRIEF, 1)}, r"got 'is_correct', which .* --reward brief --reward is_correct$"),
     ({"right": FMT, "words": LENGTH * 3}, r"got 'words', which .*out of --reward right --reward words$"),
     # Two columns order every group alike where one is a copy of the other, or the other rescaled or squashed.
-    (dict(correct=CORRECT, fmt=FMT, reward=CORRECT), "got 'correct' and 'reward', each of which may be the other one"),
-    (dict(acc=CORRECT, score=2 * CORRECT), "got 'acc' and 'score', .*squashed or rescaled"),
+    (dict(tries=CORRECT, passes=2 * CORRECT), "got 'tries' and 'passes', .*squashed or rescaled"),
     (dict(raw=200 * BRIEF, shaped=np.tanh(3 * BRIEF)), "got 'raw' and 'shaped', .*--reward raw --reward shaped$"),
-    ({"Grade A": FMT, "num $x": BRIEF, "-n": BRIEF}, r"out of --reward 'Grade A' --reward 'num \$x' --reward=-n$"),
+    ({"Grade A": FMT, "num $x": BRIEF, "-n": BRIEF[::-1]}, r"--reward 'Grade A' --reward 'num \$x' --reward=-n$"),
     ({"level": FMT, "loss": BRIEF}, r"got 'level' and 'loss', each of which may be .*out of --reward level --reward l"),
     ({"response_len": COUNT, "kl": BRIEF}, r"metrics: response_len and kl; .* of --reward response_len --reward kl"),
     (PAIR | {"reward": np.minimum(CORRECT + FMT, 1.2)},

@@ -121,12 +121,13 @@ class Figures:
 
     def share_of_squares(self, k: int) -> float:
         """Return the squared weight of the reward with index k, as a share of the sum of the squared weights of all
-        rewards. Each square is first multiplied by the share of groups that hold its reward.
+        rewards. Each square is first multiplied by the share of groups that hold its reward. A reward that is constant
+        in every group counts as 0, because its weight cannot be known and does nothing.
 
         A reward has just this share of the update where all rewards differ equally and are not correlated. Where the
         weights change during the run, the result is the mean over all groups. NaN where each of these products is 0.
         """
-        return self._over_groups(self._by_weights(self.coverage)[k])
+        return self._over_groups(self._by_weights(lambda i: self.coverage(i) * (self.dead(i) < 1))[k])
 
     def due_share(self, k: int) -> float:
         """Return the share of the update that the reward with index k should have by its weight.

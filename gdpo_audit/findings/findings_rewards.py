@@ -38,7 +38,7 @@ def reward_dead(f: Facts) -> Iterator[Finding]:
             message=f"{name} is missing in every response, so it does nothing." if missing else message,
             to_do=f"Log {name}, or take it out." if missing else f"Grade {name} in finer steps, or take it out.",
             evidence=numbers | {"threshold": t.DEAD},
-            extent=f.share_of_squares(k),
+            extent=f.share_of_squares(k) if dead < 1 else f.coverage(k) / len(f.rewards),
         )
 
 

@@ -16,15 +16,16 @@ from gdpo_audit.logs.columns.totals import RewardChoice
 from gdpo_audit.logs.files.configuration import SWIFTS_METHODS
 from gdpo_audit.logs.files.files import LogFiles, Source, find_files
 from gdpo_audit.logs.forms.form import Form
-from gdpo_audit.logs.forms.options import ReadOptions
+from gdpo_audit.logs.forms.options import ReadOptions, union_schema
 from gdpo_audit.logs.forms.window import Steps
 from gdpo_audit.logs.groups.grouping import NoGroups, refuse_groups, regrouped, with_clues, with_groups
 from gdpo_audit.logs.groups.parts import with_parts
 from gdpo_audit.logs.groups.rows import rows_of
 from gdpo_audit.logs.groups.run import Run, one_error
-from gdpo_audit.logs.numbers.clues import groupings_of
+from gdpo_audit.logs.numbers.clues import equal_groups, groupings_of
 from gdpo_audit.logs.refusals import refuse, refuse_unless
 from gdpo_audit.logs.shapes.reshaping import shape_of
+from gdpo_audit.logs.shapes.shape import Shape
 from gdpo_audit.logs.tables import formats as tables
 from gdpo_audit.logs.tables import frames
 from gdpo_audit.logs.tables.formats import Table, tables_of
@@ -149,7 +150,8 @@ class _Reading:
 def _grouped_by_clues(run: Run) -> Run:
     """Return the run in the finest groups in which its advantages add up to 0, or in groups by its prompts.
 
-    Prompts count only if no advantages are logged, and if the rows of each prompt stand together.
+    Prompts count only if no advantages are logged, and if the rows of each prompt stand together. Without advantages a
+    column that cuts each batch into groups of one size counts as well.
 
     Raises NoGroups if neither the advantages nor the prompts show groups.
     """
@@ -158,6 +160,8 @@ def _grouped_by_clues(run: Run) -> Run:
     groupings = groupings_of(clues) if clues.advantage.any() else []
     if not groupings and not run.has_advantage and run.prompt_column and _in_whole_runs(run._source.prompts):
         groupings = [Grouping(columns=(run.prompt_column,))]
+    if not groupings and not run.has_advantage and (equal := equal_groups(clues)) is not None:
+        groupings = [equal]
     if not groupings:
         refuse_groups(run)
     return regrouped(run, groupings[0], "")
@@ -262,6 +266,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     run = Run(
         path=files.name,
         framework=shape.framework,
+        as_written=known is not None or _as_written(shape, log.tables, chosen.total),
         files=tuple(table.name for table in form.tables),
         rewards=form.rewards,
         total_only=alone or of_total,
@@ -290,6 +295,20 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         _rows=rows_of(form),
     )
     return run if options.parts is None else with_parts(run, options.parts, chosen.total)
+
+
+def _as_written(shape: Shape, tables: Sequence[Table], total: str | None) -> bool:
+    """Return whether a log has the columns that its framework itself writes; only TRL's are looked at.
+
+    TRL writes a step, a prompt, a completion and one column of numbers for each reward function, and never a total.
+    Any table with a step, prompts and advantages is read as TRL's are.
+    shape: the tables with a row per answer.
+    tables: the tables as they are in the files.
+    total: the column of the total, if there is one.
+    """
+    if shape.framework != "trl":
+        return True
+    return shape.tables is tables and total is None and {"step", "prompt", "completion"} <= {*union_schema(tables)}
 
 
 def _issues(

@@ -55,6 +55,7 @@ def _source(f: Facts) -> SourcePart:
     return {
         "path": f.run.path,
         "framework": f.run.framework,
+        "as_written": f.run.as_written,
         "files": len(f.run.files),
         "steps": len(f.steps),
         "responses": int(sum(batches.responses.sum() for batches in in_all)),

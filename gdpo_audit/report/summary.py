@@ -63,8 +63,10 @@ def _window(steps: Sequence[int] | None) -> str:
 
 
 def writer(report: AuditReport) -> str:
-    """Return the name of the program that wrote the log."""
+    """Return the name of the program that wrote the log, as far as its columns show it."""
     framework = FRAMEWORKS[report.source["framework"]]
+    if not report.source.get("as_written", True):  # a report of an earlier version does not say it
+        return f"a table with columns of {framework.title}’s"
     return framework.log_title or framework.title
 
 
@@ -92,11 +94,21 @@ def run_facts(report: AuditReport) -> dict[str, str]:
         convention = ALL_CONVENTIONS[run["convention"]]
         rows["convention"] = f"{convention.name} ({convention.source})"
     if run["weights"] is None or run["weights"] != run["weights_used"]:
-        used = listing((f"{name} {number(w)}" for name, w in run["weights_used"].items()), link="")
-        rows["weights used here"] = f"{used} ({WEIGHTS_FROM[run['weights_from']]})"
+        constant = _constant(report)
+        used = listing((f"{x} {number(w)}" for x, w in run["weights_used"].items() if x not in constant), link="")
+        unknown = [f"{name} constant: its weight cannot be known" for name in constant]
+        rows["weights used here"] = "; ".join([f"{used} ({WEIGHTS_FROM[run['weights_from']]})"] * bool(used) + unknown)
     if run["asked"]:
         rows["trainer's own" if run.get("trainers_own") else "asked for"] = NAMES[run["asked"]]
     return rows
+
+
+def _constant(report: AuditReport) -> list[str]:
+    """Return the rewards that are constant in every group and whose weight nothing but the log could tell."""
+    if report.run["weights_from"] in ("given", "config", "log", "parts"):
+        return []
+    known = report.run["weights"] or {}
+    return [r["name"] for r in report.rewards if r["dead_groups"] == 1 and known.get(r["name"]) is None]
 
 
 OPEN = "the log does not show which method ran"

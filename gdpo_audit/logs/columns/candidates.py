@@ -108,7 +108,9 @@ def choose_rewards(
     rows = sample(candidates)
     settings = settings_in(form, candidates, schema, rows)
     kept = [name for name in candidates if name not in settings]
-    copies = copies_among(rows, kept, functions=not form.asks and form.score is None)
+    # Beside the trainer's own score a flag that repeats a reward has weight 0 anyway.
+    numbers = [name for name in kept if form.score is None or schema[name] != pl.Boolean]
+    copies = copies_among(rows, numbers, functions=not form.asks and form.score is None)
     kept = without(kept, copies)
     judged, total = form.advantage is not None, _total_of_one(rows, kept, copies)
     choice = _chosen(form, kept if judged or total is None else total.rewards, sample, schema, options)
@@ -256,7 +258,8 @@ def examined_always(form: Form) -> set[str]:
 def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.DataFrame:
     """Return the values of these columns in a sample of the responses, cast to `kind`; a missing value is null.
 
-    The sample is the first rows of up to `SPREAD` tables, which lie evenly over the log. The result has the further
+    The sample is the first rows of up to `SPREAD` tables, which lie evenly over the log, in the order of the steps, so
+    that a clock rises along them even if the log was shuffled. The result has the further
     column GROUP_OF_ROW if the form has a column that names the group, or one that names the prompt. Its numbers are
     equal for responses of one table and one step with the same group, or with the same prompt if no column names the
     group.
@@ -272,9 +275,23 @@ def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.Data
         table = form.responses(number)
         there = table.collect_schema()
         values = [value_of(name, there).cast(kind, strict=False) for name in names]
-        wanted = table.select(*values, *[value_of(name, there).alias(f"{MADE}{name}") for name in keys])
+        beside = dict.fromkeys([*keys, *([form.step] if form.step else [])])
+        wanted = table.select(*values, *[value_of(name, there).alias(f"{MADE}{name}") for name in beside])
         rows = form.tables[number].collected(wanted.head(-(-SAMPLE // len(some))))
+        rows = _in_steps(rows, f"{MADE}{form.step}") if form.step else rows
         hashes = [hash_column(rows, f"{MADE}{name}") for name in keys]
         group = [pl.struct(hashes).hash().alias(GROUP_OF_ROW)] if hashes else []
         samples.append(rows.select(*names, *group))
     return pl.concat(samples)
+
+
+def _in_steps(rows: pl.DataFrame, step: str) -> pl.DataFrame:
+    """Return rows in the order of their steps, and those of one step in the order of the log.
+
+    step: the column of steps. Steps that are no numbers leave the rows as they are.
+    """
+    if rows.schema[step].is_nested():
+        return rows
+    steps = rows[step].cast(pl.String).cast(pl.Float64, strict=False)
+    in_order = steps.null_count() > 0 or steps.is_sorted()
+    return rows if in_order else rows.with_columns(steps).sort(step, maintain_order=True)

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.logs.forms.roles import REWARD_WORDS, role, total_rank, words_of
+from gdpo_audit.logs.numbers.weighted_sums import RANGE
 
 _EXACT = 1e-6  # the relative round-off of a column that was multiplied and logged in float32
 _LEAST = 30  # the fewest rows in which two columns have to agree
@@ -69,10 +70,12 @@ def _doubt(name: str, functions: bool) -> tuple[int, bool, bool]:
 def _pairs(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the pairs of columns whose correlation over all rows is 1 or −1, but for round-off."""
     columns = {name: rows[name].to_numpy() for name in names}
-    whole = [name for name, x in columns.items() if len(x) >= _LEAST and np.isfinite(x).all() and np.ptp(x) > 0]
+    whole = [name for name, x in columns.items() if len(x) >= _LEAST and np.isfinite(x).all()]
+    sizes = {name: np.abs(columns[name]).max() for name in whole}
+    whole = [name for name in whole if RANGE[0] <= sizes[name] <= RANGE[1] and np.ptp(columns[name]) > 0]
     if len(whole) < 2:
         return
-    correlation = np.abs(np.corrcoef([columns[name] / np.abs(columns[name]).max() for name in whole]))
+    correlation = np.abs(np.corrcoef([columns[name] / sizes[name] for name in whole]))
     for i, k in combinations(range(len(whole)), 2):
         if correlation[i, k] > 1 - 1e-9:
             yield whole[i], whole[k]

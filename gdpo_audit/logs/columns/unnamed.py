@@ -4,7 +4,7 @@ Advantages add up to 0 in every group, and the rewards explain most of them. A s
 the log, and its groups are whole.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +19,7 @@ from gdpo_audit.logs.forms.scans import frames_of
 from gdpo_audit.logs.forms.standard_rows import hash_column
 from gdpo_audit.logs.names import EVENT, FILE, ROW
 from gdpo_audit.logs.numbers.clues import NEARLY_ALL, add_up, groupings_of, in_words, key_names, members_of
-from gdpo_audit.logs.numbers.weighted_sums import weights_of
+from gdpo_audit.logs.numbers.weighted_sums import RANGE, weights_of
 from gdpo_audit.logs.tables.formats import is_number_type
 from gdpo_audit.records import Clues, LogIssue
 
@@ -29,6 +29,7 @@ _CENTRED = 0.02  # the largest mean of advantages, as a share of their mean size
 _FOLLOWS = 0.95  # the least correlation of a step with the place of its rows
 _EVEN = 0.8  # the share of the distances of steps, and of the sizes of groups, that have to be equal
 _WHOLE = 0.95  # the share of the groups that have to lie in one step
+_EXACT = 2**53  # the largest whole numbers that a float holds exactly
 _OF_STEPS = {"step", "update"}  # the last word of a name of steps
 
 
@@ -49,7 +50,7 @@ def with_unnamed(form: Form, kinds: Mapping[str, pl.DataType], options: ReadOpti
         if is_number_type(kind) and kind != pl.Boolean and name not in used and name.lower() not in form.not_rewards
     ]
     form = form if form.advantage else _with_advantage(form, kinds, numbers)
-    return form if form.step else _with_steps(form, [name for name in numbers if name != form.advantage])
+    return form if form.step else _with_steps(form, kinds, [name for name in numbers if name != form.advantage])
 
 
 # --- advantages ------------------------------------------------------------------------------------------------------
@@ -70,7 +71,9 @@ def _with_advantage(form: Form, kinds: Mapping[str, pl.DataType], numbers: Seque
     keys = key_names([name for name, kind in kinds.items() if _names_groups(kind) and name not in (ROW, FILE)], GROUPS)
     rows = _head(form, [*numbers, *keys, *([form.step] if form.step else [])], ROWS)
     table = rows.select(pl.col(name).cast(pl.Float64, strict=False) for name in numbers)
-    explained = {name: _explained(rows, table, name, form, keys) for name in floats if _is_centred(table[name])}
+    zero = [name for name in floats if _is_centred(table[name])]
+    rewards = table.drop(zero)
+    explained = {name: _explained(rows, rewards.with_columns(table[name]), name, form, keys) for name in zero}
     centred = [name for name, (share, _) in explained.items() if share >= NEARLY]
     chosen = _sum_of(table, centred) if len(centred) > 1 else next(iter(centred), None)
     if chosen is None:
@@ -105,7 +108,8 @@ def _head(form: Form, names: Sequence[str], most: int) -> pl.DataFrame:
 def _is_centred(values: pl.Series) -> bool:
     """Return whether a column has a number in every row, some of them below 0, and a mean of next to 0."""
     x = values.to_numpy()
-    size = float(np.abs(x).mean()) if len(x) and np.isfinite(x).all() else 0.0
+    in_range = len(x) > 0 and bool(np.isfinite(x).all()) and RANGE[0] <= np.abs(x).max() <= RANGE[1]
+    size = float(np.abs(x).mean()) if in_range else 0.0
     return size > 0 and bool(x.min() < 0 < x.max()) and abs(float(x.mean())) <= _CENTRED * size
 
 
@@ -127,7 +131,7 @@ def _explained(
     columns = {key: hashes[key].reinterpret(signed=True).to_numpy() for key in keys if key not in (name, form.step)}
     clues = Clues(batch[order].to_numpy(), table[name][order].to_numpy(), columns)
     groupings = groupings_of(clues)
-    parts = [n for n in table.columns if n != name and role(n) == "reward" and _varies(table[n]) and n != form.step]
+    parts = [n for n in table.columns if n != name and role(n) != "metric" and _varies(table[n]) and n != form.step]
     if not groupings or not parts or _in_a_total(table, name, parts):
         return 0.0, ""
     group = np.unique(members_of(clues, groupings[0]), return_inverse=True)[1]
@@ -139,7 +143,7 @@ def _explained(
 def _varies(values: pl.Series) -> bool:
     """Return whether a column has a finite number in every row, and two different ones."""
     x = values.to_numpy()
-    return bool(np.isfinite(x).all() and np.ptp(x) > 0)
+    return bool(np.isfinite(x).all() and RANGE[0] <= np.abs(x).max() <= RANGE[1] and np.ptp(x) > 0)
 
 
 def _centre(values: np.ndarray, group: np.ndarray) -> np.ndarray:
@@ -180,11 +184,12 @@ def _sum_of(table: pl.DataFrame, names: Sequence[str]) -> str | None:
 # --- steps -----------------------------------------------------------------------------------------------------------
 
 
-def _with_steps(form: Form, numbers: Sequence[str]) -> Form:
+def _with_steps(form: Form, kinds: Mapping[str, pl.DataType], numbers: Sequence[str]) -> Form:
     """Return the form with the column that numbers the steps, if one does.
 
     A column that is called so comes before others, and of several the one with the most steps.
     form: says which column of the log holds what.
+    kinds: the types of all columns.
     numbers: the columns that may hold steps.
     """
     few = _head(form, numbers, ROWS) if numbers else pl.DataFrame()
@@ -194,10 +199,10 @@ def _with_steps(form: Form, numbers: Sequence[str]) -> Form:
     beside = [name for name in (form.key, form.advantage) if name]
     rows = _head(form, [*likely, *beside], STEP_ROWS)
     key = None if form.key is None else rows.select(hash_column(rows, form.key).alias("key"))["key"].to_numpy()
-    advantage = None
-    if form.advantage and is_number_type(rows.schema[form.advantage]):
-        advantage = rows[form.advantage].cast(pl.Float64).fill_null(0.0).fill_nan(0.0).to_numpy()
-    fits = [name for name in likely if _numbers_steps(name, rows[name], key, advantage)]
+    clues = None
+    if form.advantage and is_number_type(kinds[form.advantage]):
+        clues = _clues(form, kinds, rows[form.advantage], likely)
+    fits = [name for name in likely if _numbers_steps(name, rows[name], key, clues)]
     if not fits:
         return form
     step = max(fits, key=lambda name: (_is_called_step(name), rows[name].n_unique()))
@@ -213,10 +218,27 @@ def _is_called_step(name: str) -> bool:
 def _are_whole(values: pl.Series) -> bool:
     """Return whether a column holds a whole number in every row."""
     x = values.cast(pl.Float64, strict=False).to_numpy()
-    return bool(len(x) and np.isfinite(x).all() and (x == np.floor(x)).all())
+    return bool(len(x) and (np.abs(x) <= _EXACT).all() and (x == np.floor(x)).all())
 
 
-def _numbers_steps(name: str, values: pl.Series, key: np.ndarray | None, advantage: np.ndarray | None) -> bool:
+def _clues(form: Form, kinds: Mapping[str, pl.DataType], advantage: pl.Series, likely: Collection[str]) -> Clues:
+    """Return the advantages of the first rows of the log in one batch, with the columns that may name groups.
+
+    form: says which column of the log holds what.
+    kinds: the types of all columns.
+    advantage: the column of the advantages, of more rows or as many.
+    likely: the columns that may hold steps.
+    """
+    names = [name for name, kind in kinds.items() if _names_groups(kind) and name not in (ROW, FILE, *likely)]
+    keys = key_names(names, GROUPS)
+    rows = _head(form, keys, ROWS)
+    hashes = rows.select(hash_column(rows, key).fill_null(0).alias(key) for key in keys)
+    values = advantage.head(len(rows)).cast(pl.Float64).fill_null(0.0).fill_nan(0.0).to_numpy()
+    columns = {key: hashes[key].reinterpret(signed=True).to_numpy() for key in keys}
+    return Clues(np.zeros(len(rows), dtype=np.int64), values, columns)
+
+
+def _numbers_steps(name: str, values: pl.Series, key: np.ndarray | None, clues: Clues | None) -> bool:
     """Return whether a column numbers the steps of a log: several rows share a number, which rises along the rows, and
     the groups are whole in it.
 
@@ -225,7 +247,7 @@ def _numbers_steps(name: str, values: pl.Series, key: np.ndarray | None, advanta
     name: the name of the column.
     values: its values.
     key: a number for each row that tells its group, as far as a column names it; None without such a column.
-    advantage: the logged advantages; None without them.
+    clues: the advantages of the first rows, with the columns that may name groups; None without advantages.
     """
     x, named = values.cast(pl.Float64).to_numpy(), _is_called_step(name)
     steps, number, rows = np.unique(x, return_inverse=True, return_counts=True)
@@ -237,38 +259,41 @@ def _numbers_steps(name: str, values: pl.Series, key: np.ndarray | None, advanta
     even = (gaps == np.median(gaps)).mean() >= _EVEN
     if not (rises or balanced) or not (named or even):
         return False
+    judged = clues if clues is not None and clues.advantage.any() else None
     if key is None:
-        return named or (rises and advantage is not None and _splits(number, advantage))
+        return named if judged is None else _splits(number[: len(judged.batch)], judged, rises)
     pair = np.unique(np.stack([number, np.unique(key, return_inverse=True)[1]], 1), axis=0, return_inverse=True)[1]
-    pair = pair.ravel()
     several = pair.max() + 1 >= 2 * len(steps)
-    return (named or (several and (rises or balanced))) and _whole_in(pair, key, advantage)
+    return (named or several) and _whole_in(pair.ravel(), key, judged)
 
 
-def _splits(number: np.ndarray, advantage: np.ndarray) -> bool:
-    """Return whether the rows that share a number hold several groups, so that the number is a step's and not a
-    group's.
+def _splits(number: np.ndarray, clues: Clues, rises: bool) -> bool:
+    """Return whether the rows that share a number hold several groups, so that the number is a step's, and neither a
+    group's nor that of the steps at which the rows of a group were used one by one.
 
     number: the number of each row.
-    advantage: the logged advantages.
+    clues: the advantages of these rows, and the columns that may name groups.
+    rises: whether the number rises along the rows. If it does not, a column has to name the groups.
     """
-    order = np.argsort(number, kind="stable")[:ROWS]
-    return add_up(number, advantage) >= NEARLY_ALL and bool(groupings_of(Clues(number[order], advantage[order])))
+    order = np.argsort(number, kind="stable")
+    in_steps = Clues(number[order], clues.advantage[order], {name: key[order] for name, key in clues.keys.items()})
+    groupings = groupings_of(in_steps)
+    return bool(groupings) and (rises or any(grouping.columns for grouping in groupings))
 
 
-def _whole_in(pair: np.ndarray, key: np.ndarray, advantage: np.ndarray | None) -> bool:
+def _whole_in(pair: np.ndarray, key: np.ndarray, clues: Clues | None) -> bool:
     """Return whether groups stay whole where a step ends them, too.
 
     They do if a key has one step, as nearly all have. If a prompt comes again, its advantages add up to 0 in each step,
     or, without advantages, as many rows of it stand in each.
     pair: the number of each row's pair of step and key.
     key: a number that tells the group of each row.
-    advantage: the logged advantages; None without them.
+    clues: the advantages of the first rows; None without advantages.
     """
     group = np.unique(key, return_inverse=True)[1]
     if (pair.max() + 1) * _WHOLE <= group.max() + 1:
         return True
-    if advantage is not None and advantage.any():
-        return add_up(pair, advantage) >= NEARLY_ALL
+    if clues is not None:
+        return add_up(pair[: len(clues.advantage)], clues.advantage) >= NEARLY_ALL
     sizes = np.bincount(pair)
     return bool((sizes == np.median(sizes)).mean() >= _EVEN and np.median(sizes) > 1)

@@ -88,6 +88,7 @@ class Run:
     group_size: int | None = None  # the responses per group; None if groups differ in size
     grouped_by: str = ""  # in words, what tells groups apart: "blocks of 8 rows", "the column uid"
     grouped_by_column: bool = False  # whether a column tells groups apart, and not the place of a row
+    as_written: bool = True  # whether its columns are those that the framework writes, with nothing else among them
     total_only: bool = False  # whether the log holds a total per response, not the rewards that it is made of
     has_advantage: bool
     has_length: bool

@@ -18,6 +18,7 @@ from gdpo_core._words import listing
 KEYS, PAIRED = 10, 7  # the most columns that are tried as keys, and the most of these that are tried in pairs
 LEAST = 4  # the fewest groups with an advantage other than 0; in fewer the advantages may add up to 0 by chance
 NEARLY_ALL = 0.9  # the share of the groups, or of the batches, that counts as nearly all
+EQUAL, ONE_BATCH = 0.95, 0.95  # the share of groups of one size, and of values in one batch, that show groups
 MOST = 0.9  # the largest share of the rows that a mask may leave out
 TRIED = 6  # the most groupings that are worth solving for, the finest first
 
@@ -33,6 +34,28 @@ def groupings_of(clues: Clues) -> list[Grouping]:
         last = _last_of_each(clues.batch, clues.keys[once])
         admitted += [Grouping(g.columns, g.group_size, g.places, once) for g in _admitted(clues.at_rows(last))]
     return admitted[:TRIED]
+
+
+def equal_groups(clues: Clues) -> Grouping | None:
+    """Return the column that cuts each batch into groups of one size, for a log without advantages; None without one.
+
+    Nearly all groups have the same number of rows, two or more. The rows of a group stand together, or a value comes in
+    one batch alone: a column that numbers the responses of each group does neither. The finest such column counts.
+    clues: the rows; their advantages are not looked at.
+    """
+    batches, best = len(np.unique(clues.batch)), (0, "")
+    for name, key in clues.keys.items():
+        number = _numbered(clues.batch, key)
+        sizes = np.bincount(number)
+        groups = len(sizes)
+        usual = int(np.median(sizes))
+        apart = np.count_nonzero(np.diff(number)) + 1 > groups
+        # In a single batch, a number of the responses of each group makes few groups, and each of them is large.
+        shared = groups * ONE_BATCH > len(np.unique(key)) if batches > 1 else groups < 2 * usual
+        even = usual > 1 and groups >= max(LEAST, batches + 1) and (sizes == usual).mean() >= EQUAL
+        if even and not (apart and shared) and groups > best[0]:
+            best = (groups, name)
+    return Grouping(columns=(best[1],)) if best[0] else None
 
 
 def masks_of(clues: Clues) -> Iterator[tuple[str, float]]:
