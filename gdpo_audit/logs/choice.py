@@ -15,7 +15,7 @@ import polars as pl
 from gdpo_audit.logs.behaviour import not_rewards, same_order
 from gdpo_audit.logs.columns import REWARDS
 from gdpo_audit.logs.names import reward_options
-from gdpo_audit.logs.refusals import refuse
+from gdpo_audit.logs.refusals import Lacking, refuse
 from gdpo_audit.logs.roles import HYPERPARAMETERS, REWARD_WORDS, role, total_rank, words_of
 from gdpo_audit.logs.run import LogIssue
 from gdpo_audit.logs.score import weights_of
@@ -112,7 +112,7 @@ def _refuse_no_reward(where: str, got: str, columns: Iterable[str]) -> NoReturn:
     columns: columns that may be rewards after all; the error says how to name them.
     """
     wanted = "at least one column of numbers that is a reward"
-    refuse(where, wanted, f"{got}; name those that are, of {reward_options(columns)}")
+    refuse(where, wanted, f"{got}; name those that are, of {reward_options(columns)}", Lacking)
 
 
 def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:

@@ -136,10 +136,10 @@ def _advantages_again(form: Form, candidates: Sequence[str], schema: Mapping[str
         advantage = advantage.list.eval(pl.element().filter(pl.element() != 0)).list.first().fill_null(0.0)
     rows = _sample(form, candidates).filter(advantage.is_not_null())
     logged = advantage.drop_nulls().to_numpy()
-    near = SAME * np.abs(logged).max(initial=0)
-    if not near or not abs(logged.mean()) <= near:
+    size = np.abs(logged).max(initial=0)
+    if not 0 < size < np.inf or not abs((logged / size).mean()) <= SAME:
         return {}
-    again = [column for column in candidates if np.abs(rows[column].to_numpy() - logged).max() <= near]
+    again = [column for column in candidates if np.abs(rows[column].to_numpy() / size - logged / size).max() <= SAME]
     return dict.fromkeys(again, "it repeats the advantage") if len(again) < len(candidates) else {}
 
 

@@ -24,7 +24,7 @@ from gdpo_audit.logs.form import (
 from gdpo_audit.logs.names import EVENT, ROW, reward_options
 from gdpo_audit.logs.nemo_rl import TOKENS, nemo_rl
 from gdpo_audit.logs.objects import is_called_reward, is_numbers
-from gdpo_audit.logs.refusals import location, refuse, refuse_unless
+from gdpo_audit.logs.refusals import Lacking, location, refuse, refuse_unless
 from gdpo_audit.logs.roles import ADVANTAGES, GROUPS, LENGTHS, NOT_REWARDS, STEPS
 from gdpo_audit.logs.run import LogIssue
 from gdpo_audit.logs.tables import Schema, Table, is_number_type, one_of_each
@@ -285,7 +285,7 @@ def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
         there = [table for table in tables if name in table.schema and not table.schema[name].is_nested()]
         if _all_differ(first_values(table, [name], 5_000)[name] for table in there):
             got = f"one per step ({name!r}), as of a tracker: these are means per step, not responses"
-            refuse(tables[0].name, "a row per response", f"{got}; log the completions, each with its rewards")
+            refuse(tables[0].name, "a row per response", f"{got}; log the completions, each with its rewards", Lacking)
 
 
 def _all_differ(lists: Iterable[Sequence]) -> bool:

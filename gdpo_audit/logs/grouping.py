@@ -14,19 +14,18 @@ import polars as pl
 
 from gdpo_audit.logs.clues import Grouping, in_words
 from gdpo_audit.logs.columns import ReadOptions
-from gdpo_audit.logs.refusals import refuse, refuse_unless
+from gdpo_audit.logs.refusals import Lacking, refuse, refuse_unless
 from gdpo_audit.logs.run import SAMPLE, Blocks, LogIssue, Run, size_at, spread
 from gdpo_audit.logs.sizes import WHOLE, infer, runs_of, stretches
 from gdpo_audit.logs.window import select_steps, window_of
 from gdpo_core import config_lines
-from gdpo_core._errors import InputError
 
 BATCHES = 200  # the number of batches whose advantages are examined
 MANY = 0.5  # the share of groups of an unusual size from which on groups simply differ in size, and have lost no rows
 OF_BLOCKS = ("ragged-batches", "prompts-merged", "group-size-changes")  # issues that only one way to group has
 
 
-class NoGroups(InputError):
+class NoGroups(Lacking):
     """Raised where nothing in a log shows which rows are a group."""
 
 

@@ -68,7 +68,7 @@ def columns_of(shape: Shape, files: LogFiles) -> ChosenColumns:
     cols.expect_columns([name for name in options.names if name not in schema], logged, form.tables[0].name)
     nested = next((name for name in options.rewards or () if schema[name].is_nested()), None)
     if nested is not None:
-        refuse(location(form.tables[0].name, column=nested), "numbers", f"{schema[nested]}")
+        refuse(location(form.tables[0].name, row=0), f"a number in {nested!r}", f"{schema[nested]}")
     by_log = bool(form.rewards)
     form, chosen = _with_rewards(_with_grouping(form, options), candidates, schema, options)
     beside = _beside(form, chosen, {name: schema[name] for name in logged if name in schema}, options)
