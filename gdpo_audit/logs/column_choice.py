@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.logs import columns as cols
+from gdpo_audit.logs.behaviour import not_rewards
 from gdpo_audit.logs.choice import choose
 from gdpo_audit.logs.columns import ReadOptions
 from gdpo_audit.logs.configuration import configured_weights
@@ -183,6 +184,18 @@ def not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOpt
     return [name for name in schema if name.lower() not in never]
 
 
+def nameable_rewards(form: Form) -> tuple[str, ...]:
+    """Return the rewards of a form that an error may tell the caller to name.
+
+    A single column of numbers was taken for the reward without a look at it. It is left out if it numbers the steps or
+    the responses, so that it cannot be one.
+    form: says which columns are rewards.
+    """
+    if len(form.rewards) != 1 or not form.asks:
+        return form.rewards
+    return () if not_rewards(_sample(form, form.rewards), form.rewards, labels=True) else form.rewards
+
+
 def examined_always(form: Form) -> set[str]:
     """Return the names of columns in which numbers written as text are an error even if the caller names the rewards.
 
@@ -205,7 +218,7 @@ def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.Data
     """
     some = range(0, len(form.tables), -(-len(form.tables) // SPREAD))
     grouped_by = form.key or form.prompt
-    keys = [FILE, *[name for name in (form.step, grouped_by) if name]] if grouped_by else []
+    keys = [*dict.fromkeys(name for name in (FILE, form.step, grouped_by) if name)] if grouped_by else []
     samples = list[pl.DataFrame]()
     for number in some:
         table = form.responses(number)

@@ -11,6 +11,7 @@ import polars as pl
 from gdpo_audit.logs.attempts import Search, attempt
 from gdpo_audit.logs.clues import add_up
 from gdpo_audit.logs.columns import ReadOptions, union_schema
+from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.logs.refusals import Lacking
 from gdpo_audit.logs.roles import ADVANTAGES, GROUPS, STEPS
 from gdpo_audit.logs.run import Run
@@ -71,7 +72,7 @@ def _ways(tables: Sequence[Table]) -> Iterator[dict[str, Any]]:
     schema = union_schema(tables)
     names = [name for name, kind in schema.items() if not kind.is_nested() and not name.startswith("-")]
     rows = _first_rows(tables[0], names)
-    steps = [name for name in names if _may_be_step(rows, name)][:1]
+    steps = [name for name in names if name.lower() not in GROUPS and _may_be_step(rows, name)][:1]
     if any(name.lower() in STEPS for name in schema):
         steps = []
     groups = [name for name in names if name not in steps and _may_be_group(rows, name, steps)]
@@ -123,7 +124,9 @@ def _may_be_group(rows: pl.DataFrame, name: str, steps: Sequence[str]) -> bool:
     if name not in rows.columns or rows[name].null_count() or not len(rows):
         return False
     kind = rows.schema[name]
-    if kind == pl.Boolean or (is_number_type(kind) and bool((rows[name].cast(pl.Float64) % 1 != 0).any())):
+    if rows[name].n_unique() < LEAST or kind == pl.Boolean:
+        return False
+    if is_number_type(kind) and bool((rows[name].cast(pl.Float64) % 1 != 0).any()):
         return False
     keys = rows.select(*steps, name)
     sizes = keys.group_by(pl.all()).len()["len"]
@@ -167,6 +170,9 @@ def _rank(name: str, schema: Schema, rows: pl.DataFrame) -> tuple[bool, bool, bo
 
 
 def _is_grouped(run: Run) -> bool:
-    """Return whether the groups of a run have several responses, and there are several of them."""
+    """Return whether a run has several groups with several responses, and a reward differs inside one of them."""
     table = next(run.tables())
-    return bool(2 * table["group"].n_unique() <= len(table))
+    rewards = reward_columns(run.rewards)
+    differs = table.group_by("group").agg((pl.col(rewards).max() > pl.col(rewards).min()).fill_null(False))
+    some = differs.select(pl.any_horizontal(pl.col(rewards).any())).item()
+    return bool(some and 2 * len(differs) <= len(table))

@@ -9,7 +9,14 @@ from functools import partial
 import polars as pl
 
 from gdpo_audit.logs import columns as cols
-from gdpo_audit.logs.column_choice import candidates_of, choose_rewards, examined_always, few_texts, not_examined
+from gdpo_audit.logs.column_choice import (
+    candidates_of,
+    choose_rewards,
+    examined_always,
+    few_texts,
+    nameable_rewards,
+    not_examined,
+)
 from gdpo_audit.logs.columns import ReadOptions, union_schema
 from gdpo_audit.logs.configuration import arguments_in
 from gdpo_audit.logs.files import LogFiles
@@ -119,7 +126,7 @@ def _beside(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType],
     """
     used = [*form.names, *([chosen.total] if chosen.total else [])]
     if form.examines:
-        nameable, clear = () if options.rewards else form.rewards, not_examined(form, schema, options)
+        nameable, clear = () if options.rewards else nameable_rewards(form), not_examined(form, schema, options)
         cols.refuse_numeric_texts(form.tables, [*used, *clear], nameable, examined_always(form))
     return [name for name in cols.left_out(schema, used) if name.lower() not in form.not_rewards]
 
