@@ -101,7 +101,7 @@ def test_a_header_in_the_middle_is_skipped_and_its_new_column_is_missing_before(
     assert run.table["safe"].is_nan().sum() == len(first)
     assert run.table["advantage"].to_list() == whole["advantage"].to_list()
     assert issues(run)["header-again"] == {
-        "tables": 1, "file": "a.csv", "lines": [len(first) + 2], "later": {"safe": len(first)}
+        "tables": 1, "file": "a.csv", "lines": [len(first) + 2], "later": {"safe": len(first)}, "gone": []
     }  # fmt: skip
     assert any("header stands again in line 66" in note for note in ga.audit(run).notes)
 
@@ -121,6 +121,9 @@ def test_records_with_too_few_values_are_left_out_where_the_caller_says_so():
         ga.read_run({"a.csv": text.encode()})
     run = ga.read_run({"a.csv": text.encode()}, skip_bad=True)
     assert run.skipped_lines == 1 and len(run.table) == 160
+    longer = csv(plain().head(80)) + "".join(f"11,s11p{k},1.0,0.5,0.1,0.9\n" for k in range(80))
+    with pytest.raises(gc.InputError, match=r"line 82: expected 5 values, .* got 6, as in 80 lines; write"):
+        ga.read_run({"a.csv": longer.encode()})
     with pytest.raises(gc.InputError) as refusal:  # leaving out the only record would leave nothing
         ga.read_run({"a.csv": b"group,acc\na\n"})
     assert "skip_bad" not in str(refusal.value)

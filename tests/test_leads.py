@@ -1,4 +1,4 @@
-"""What leads on from a refusal: options that were tried and work as typed, or where it stands what a log has to hold.
+"""Ends of refusals: options that were tried and work as typed, or where it stands what a log has to hold.
 Searches end, and a fault of one attempt does not end the audit.
 """
 

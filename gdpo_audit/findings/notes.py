@@ -80,12 +80,14 @@ def _header_again(details: Mapping[str, Any]) -> str:
     """Return a note on a header that stands in the middle of a file.
 
     details: the details of the issue `header-again`. `file` is the first file with such a header, `lines` are its
-        lines, and `later` says by column how many rows stand before the header that adds this column.
+        lines, and `later` says by column how many rows stand before the header that adds this column. `gone` are the
+        columns that such a header leaves out.
     """
     lines = f"line{'s' * (len(details['lines']) > 1)} {some(details['lines'])} of {details['file']}"
     again = f"The header stands again in {lines}, as a run that was started again writes it, and was skipped."
     lacks = some(f"{name} (the first {count(rows, 'row')})" for name, rows in details["later"].items())
-    return f"{again} Rows before a column was added have no value there: {lacks}." if details["later"] else again
+    again += f" Rows before a column was added have no value there: {lacks}." if details["later"] else ""
+    return f"{again} Rows behind it have no value of {some(details['gone'])}." if details["gone"] else again
 
 
 def _decimal_comma(details: Mapping[str, Any]) -> str:
@@ -120,7 +122,8 @@ def _wide(details: Mapping[str, Any]) -> str:
     details: the details of the issue `wide`. `names` are the parts of names that all responses share, `size` is the
         number of responses in a row, and `rows` the number of rows.
     """
-    parts = f"for each of {some(details['names'])} there are {details['size']} columns"
+    names = f"{'each of ' * (len(details['names']) > 1)}{some(details['names'])}"
+    parts = f"for {names} there are {details['size']} columns"
     return (
         f"Each of {count(details['rows'], 'row')} was read as a group of {details['size']} responses, because {parts}."
     )

@@ -14,6 +14,7 @@ from gdpo_audit.logs.files import LogFile
 from gdpo_audit.logs.json_values import BOM, expect_names, table_of
 from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_audit.logs.repairs import Repairs
+from gdpo_core._words import count
 
 _RECORDS = 10_000  # the records of a CSV that Python holds at a time
 _MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]  # values that are missing, in CSV
@@ -151,14 +152,19 @@ def _records(
                 names = tuple(_names(file, record))
                 yield names, []
             elif record and names[0] in record and _names_again(record, names):
-                repairs.headers.append((line, rows, [x for x in record if x not in names]))
+                added, gone = [x for x in record if x not in names], [x for x in names if x not in record]
+                repairs.headers.append((line, rows, added, gone))
                 names = tuple(_names(file, record))
                 yield names, []
             elif record and len(record) != len(names) and broken is not None:
                 bad += 1
             elif record:
                 if len(record) != len(names):
-                    refuse(location(file.name, line=line), f"{len(names)} values, one per column", len(record))
+                    alike = 1 + sum(len(later) == len(record) for later in reader)
+                    got = f"{len(record)}"
+                    if alike > 1 and len(record) > len(names):
+                        got += f", as in {count(alike, 'line')}; write the names of all columns into the first line"
+                    refuse(location(file.name, line=line), f"{len(names)} values, one per column", got)
                 if empty and len(names) == 1:
                     refuse(file.name, "a value in every line", "an empty line, which may be a missing one")
                 rows += 1

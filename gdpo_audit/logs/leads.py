@@ -1,5 +1,5 @@
-"""What leads on from a refusal: options with which the log is read after all, found by trying some, or where it stands
-what a log has to hold.
+"""Leads: what ends a refusal. It is options with which the log is read after all, found by trying some, or where it
+stands what a log has to hold.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -75,7 +75,7 @@ def _ways(tables: Sequence[Table]) -> Iterator[dict[str, Any]]:
     steps = [name for name in names if name.lower() not in GROUPS and _may_be_step(rows, name)][:1]
     if any(name.lower() in STEPS for name in schema):
         steps = []
-    groups = [name for name in names if name not in steps and _may_be_group(rows, name, steps)]
+    groups = [n for n in names if n not in steps and n.lower() not in STEPS and _may_be_group(rows, n, steps)]
     groups = sorted(groups, key=lambda name: _rank(name, schema, rows))[:COLUMNS]
     for step in (*steps, None):
         for group in groups:

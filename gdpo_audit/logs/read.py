@@ -36,6 +36,7 @@ from gdpo_core._errors import InputError
 from gdpo_core.frameworks import framework_named
 
 ENDS = (b"\n", b"}", b"]", b"PAR1")  # the last bytes of a file that is whole
+MOST_BROKEN = 0.1  # the most broken lines, as a share of the rows, of which it is proposed to leave them out
 MOST_BYTES = 50_000_000  # the largest log of which it is tried whether it can be read without what is bad
 LEAVES_OUT = "; with skip_bad (--skip-bad) it is left out"
 
@@ -117,7 +118,8 @@ def read_files(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
 def _with_skip_bad(error: InputError, files: LogFiles, known: str | None, options: ReadOptions) -> InputError:
     """Return the error of a file, which names the option to leave out what is bad if the log is read with it.
 
-    A log of more than `MOST_BYTES` is not tried; the option is then named if there are several files.
+    The option is not named if it leaves out more lines of a single file than the share `MOST_BROKEN` of its rows. A log
+    of more than `MOST_BYTES` is not tried; the option is then named if there are several files.
     error: the error.
     files: the files of the log.
     known: the id of the framework, if the caller named it.
@@ -134,7 +136,7 @@ def _with_skip_bad(error: InputError, files: LogFiles, known: str | None, option
             log = _tables(files, skipping)
             leads = len(files.files) > 1  # what else is wrong with the log is then said of files that can be read
             _Reading(files, log, known, skipping).run()
-            leads = True
+            leads = leads or log.broken_lines <= MOST_BROKEN * sum(table.height for table in log.tables)
     return type(error)(f"{error}{LEAVES_OUT}") if leads else error
 
 
