@@ -115,6 +115,17 @@ def test_a_header_that_only_repeats_changes_nothing():
     assert len(ga.read_run({"a.csv": csv(frame).encode()}).table) == 2 and values
 
 
+@pytest.mark.parametrize("title", ["Results of run 7\n\n", ";;;;\nResults;;;;\n"])
+def test_a_title_above_the_header_is_skipped(title):
+    separator = ";" if ";" in title else ","
+    source = {"a.csv": (title + csv(plain(), separator=separator)).encode()}
+    assert shows(source) == shows({"a.csv": csv(plain()).encode()})
+    assert any("was skipped: Results" in note for note in ga.audit(ga.read_run(source)).notes)
+    broken = {"a.csv": (title + csv(plain().head(4), separator=separator) + "1\n").encode()}
+    with pytest.raises(gc.InputError, match="line 8: expected 5 values"):
+        ga.read_run(broken)
+
+
 def test_records_with_too_few_values_are_left_out_where_the_caller_says_so():
     text = csv(plain()) + "11,s11p0,1.0\n"
     with pytest.raises(gc.InputError, match=r"line 162: expected 5 values, .* got 3; with skip_bad .* left out"):

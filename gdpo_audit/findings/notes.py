@@ -7,7 +7,7 @@ from typing import Any
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.words import at_steps, does_or_do, is_or_are, some, was_or_were
 from gdpo_audit.logs.run import LogIssue
-from gdpo_core._words import count, number, percent
+from gdpo_core._words import clip, count, number, percent
 
 
 def notes(f: Facts) -> Iterator[str]:
@@ -95,6 +95,11 @@ def _decimal_comma(details: Mapping[str, Any]) -> str:
     return f"In {some(details['columns'])} the comma was read as the decimal sign."
 
 
+def _titles_skipped(details: Mapping[str, Any]) -> str:
+    """Return a note on lines before the header of a file, which are `lines` in the details of the issue."""
+    return f"What stands before the names of the columns was skipped: {some(clip(x, 60) for x in details['lines'])}."
+
+
 def _empty_rows(details: Mapping[str, Any]) -> str:
     """Return a note on rows without any value, of which `rows` in the details is the number."""
     rows = details["rows"]
@@ -142,6 +147,7 @@ _NOTES = {
     "search-cut-short": _search_cut_short,
     "header-again": _header_again,
     "decimal-comma": _decimal_comma,
+    "titles-skipped": _titles_skipped,
     "empty-rows": _empty_rows,
     "read-inside": _read_inside,
     "copies": _copies,

@@ -132,11 +132,14 @@ def _advantages_again(form: Form, candidates: Sequence[str], schema: Mapping[str
     per_token = isinstance(kind, pl.List) and is_number_type(kind.inner)
     if not per_token and not is_number_type(kind):
         return {}
-    advantage = _sample(form, [name], pl.List(pl.Float64) if per_token else pl.Float64)[name]
     if per_token:  # lists of one number and zeros as padding
-        advantage = advantage.list.eval(pl.element().filter(pl.element() != 0)).list.first().fill_null(0.0)
-    rows = _sample(form, candidates).filter(advantage.is_not_null())
-    logged = advantage.drop_nulls().to_numpy()
+        lists = _sample(form, [name], pl.List(pl.Float64))[name]
+        advantage = lists.list.eval(pl.element().filter(pl.element() != 0)).list.first().fill_null(0.0)
+        rows = _sample(form, candidates)
+    else:
+        rows = _sample(form, [name, *candidates])
+        advantage = rows[name]
+    rows, logged = rows.filter(advantage.is_not_null()), advantage.drop_nulls().to_numpy()
     size = np.abs(logged).max(initial=0)
     if not 0 < size < np.inf or not abs((logged / size).mean()) <= SAME:
         return {}
