@@ -23,7 +23,7 @@ WORKERS = -n logical --maxprocesses 4 --dist worksteal
 PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV_PYTHON) -m pytest $(WORKERS)
 
 .PHONY: run edit lesson install check test static bench parity parity-trainer parity-ray jupyter documents faults engines fuzz \
-	image fresh lowest resolves check-cpu clean
+	image fresh lowest resolves metamorphic check-cpu clean
 
 run: $(VENV)/.installed-page
 	@exec $(VENV_PYTHON) serve.py --host '$(HOST)' --port '$(PORT)'
@@ -130,6 +130,12 @@ image:
 fresh:
 	@rm -rf .fresh
 	@$(MAKE) check VENV=.fresh CONSTRAINTS=
+
+# Transformed logs, alone, in all pairs, and in one of PARTS parts of all threes, another one each day.
+PARTS = 4
+metamorphic: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(VENV_PYTHON) -m tests.metamorphic --pairs --threes \
+		--part "$$(($$(date +%s) / 86400 % $(PARTS)))/$(PARTS)" --jobs "$$(nproc 2>/dev/null || echo 2)"
 
 # The other end: the library's tests with the lowest version of what the library asks for, and of the frames it takes.
 lowest:

@@ -10,8 +10,8 @@ import polars as pl
 from gdpo_audit.findings.facts import Facts, ValueFacts
 from gdpo_audit.findings.summarise import pieces, summarise
 from gdpo_audit.findings.sums import add_up, concat, select_batches
-from gdpo_audit.logs.choosing import natural
-from gdpo_audit.logs.run import Run
+from gdpo_audit.logs.files.directories import natural
+from gdpo_audit.logs.groups.run import Run
 from gdpo_core._errors import InputError
 from gdpo_core._words import clip, count
 

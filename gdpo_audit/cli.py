@@ -2,7 +2,6 @@
 declares.
 """
 
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,14 +13,14 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from gdpo_audit.auditing import audit
+from gdpo_audit.auditing import audit, reading
 from gdpo_audit.compare import changes
 from gdpo_audit.findings.examples import MOST
 from gdpo_audit.findings.finding import SEVERITIES
 from gdpo_audit.findings.findings import IDS
-from gdpo_audit.logs.attempts import TOLD
+from gdpo_audit.input_paths import name_in_errors, runs_of
+from gdpo_audit.logs.files.attempts import TOLD
 from gdpo_audit.logs.read import read_run
-from gdpo_audit.logs.unpack import format_suffix
 from gdpo_audit.output_files import Options, as_json, expect_spared, targets_of, write
 from gdpo_audit.report import comparison_document, document, terminal
 from gdpo_audit.report.audit_report import AuditReport
@@ -139,6 +138,8 @@ def run_audit(options: Options, printing: Callable[[], AbstractContextManager[No
     only_json = options["json_"] == Path("-")
     targets = targets_of(options)
     read_args, audit_args = _read_args(options), _audit_args(options)
+    if options["reading"]:
+        return _show_readings(paths, audit_args, read_args, only_json, printing)
     if options["watch"]:
         expect("what_if" not in audit_args, "--watch", "no --what-if beside it", "one")
         expect(engine == "local", "--watch", "the engine local", engine)
@@ -146,7 +147,7 @@ def run_audit(options: Options, printing: Callable[[], AbstractContextManager[No
         reports = [follow(paths[0], sys.stderr if only_json else sys.stdout, audit_args, **read_args)]
     else:
         with _telling():
-            reports = _audit_runs(_runs(paths), audit_args, read_args, targets, engine)
+            reports = _audit_runs(runs_of(paths), audit_args, read_args, targets, engine)
     text = _json(reports, shown)
     write(targets, {"json": text, "html": document(reports) if "html" in targets else ""})
     status = _status(reports, failing)
@@ -156,6 +157,38 @@ def run_audit(options: Options, printing: Callable[[], AbstractContextManager[No
         else:
             terminal.show(reports, sys.stdout, shown)
     return status
+
+
+def _show_readings(
+    paths: Sequence[str],
+    audit_args: Mapping[str, Any],
+    read_args: Mapping[str, Any],
+    only_json: bool,
+    printing: Callable[[], AbstractContextManager[None]],
+) -> int:
+    """Print how each log was read, without an audit, and return 0.
+
+    paths: the paths of the logs.
+    audit_args, read_args: the arguments of `audit` and of `read_run`, by name.
+    only_json: whether to print JSON in place of lines.
+    printing: returns the context in which to print.
+
+    Raises InputError.
+    """
+    wanted = {name: audit_args[name] for name in ("weights", "primary", "asked") if name in audit_args}
+    readings = []
+    for run_paths in runs_of(paths):
+        with name_in_errors(run_paths, len(paths) > 1):
+            run = read_run(run_paths if len(run_paths) > 1 else run_paths[0], **read_args)
+            readings.append((run.path, reading(run, **wanted)))
+    with printing():
+        if only_json:
+            runs = [{"path": path, "reading": jsonable(claims)} for path, claims in readings]
+            sys.stdout.write(as_json({"schema": 1, **(runs[0] if len(runs) == 1 else {"runs": runs})}))
+        else:
+            for path, claims in readings:
+                terminal.show_reading(claims, path, sys.stdout)
+    return 0
 
 
 @contextmanager
@@ -276,7 +309,7 @@ def _audit_runs(
     for paths in runs:
         path = paths if len(paths) > 1 else paths[0]
         with (
-            _name_in_errors(paths, len(runs) > 1),
+            name_in_errors(paths, len(runs) > 1),
             Console(stderr=True).status(Text(f"reading {one_line(paths[0])} …")),
         ):
             run = read_run(path, **read_args)
@@ -286,49 +319,6 @@ def _audit_runs(
             expect(not all_zero, "weight", "one that is not 0", "0 for every reward")
             reports.append(audit(run, engine=mapped, **audit_args))
     return reports
-
-
-def _runs(paths: Sequence[str]) -> list[list[str]]:
-    """Return the paths of each run: files of one format in one directory are one run together.
-
-    Any other path, such as a directory or a zip, is a run by itself. A path that is given twice counts once.
-
-    >>> import tempfile, pathlib
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     names = [f"{folder}/{name}" for name in ("1.parquet", "2.parquet", "a.csv")]
-    ...     for name in names: pathlib.Path(name).touch()
-    ...     [[pathlib.Path(path).name for path in run] for run in _runs([*names, "elsewhere"])]
-    [['1.parquet', '2.parquet'], ['a.csv'], ['elsewhere']]
-    """
-    runs: dict[object, dict[str, str]] = {}
-    for path in paths:
-        real = os.path.realpath(path)
-        # Each zip holds a whole run, so several of them are not parts of one.
-        shares_a_run = os.path.isfile(path) and not path.lower().endswith(".zip")
-        run = runs.setdefault((os.path.dirname(real), format_suffix(path)) if shares_a_run else real, {})
-        run.setdefault(real, path)
-    return [list(run.values()) for run in runs.values()]
-
-
-@contextmanager
-def _name_in_errors(paths: Sequence[str], several: bool) -> Iterator[None]:
-    """Make errors of bad input that are raised inside this context begin with the first of a run's paths.
-
-    An OSError, as of a path that a reader cannot open, becomes an InputError that begins with it too.
-
-    paths: the paths of the run.
-    several: whether there are other runs; if not, only errors about the log's rewards or lengths are changed.
-    """
-    try:
-        yield
-    except InputError as error:
-        # An error that begins so comes from a computation, which refuses numbers of the log without knowing its path.
-        if (several or str(error).startswith(("rewards:", "lengths:"))) and not str(error).startswith(paths[0]):
-            raise InputError(f"{paths[0]}: {error}") from None
-        raise
-    except OSError as error:
-        first = str(error).strip().split("\n")[0]
-        raise InputError(f"{paths[0]}: expected the log of a run, got {type(error).__name__}: {first}") from None
 
 
 def _json(reports: Sequence[AuditReport], groups: int) -> str:

@@ -10,9 +10,9 @@ from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.prompts import visited_prompts, worst_of
 from gdpo_audit.findings.summarise import summarise_all
 from gdpo_audit.findings.sums import Array, Basis, LengthSums
+from gdpo_audit.logs.groups.parts import possible_pays
+from gdpo_audit.logs.groups.run import Run
 from gdpo_audit.logs.names import reward_column
-from gdpo_audit.logs.parts import possible_pays
-from gdpo_audit.logs.run import Run
 
 # The most responses whose texts are read for their lengths: with more that takes longer than the audit itself.
 CHARACTERS_OF = 200_000

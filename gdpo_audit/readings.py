@@ -11,13 +11,15 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from gdpo_audit.logs.attempts import Search, attempt
-from gdpo_audit.logs.behaviour import CLOCK, LABEL
-from gdpo_audit.logs.clues import Clues, Mask, add_up, groupings_of, masks_of
-from gdpo_audit.logs.grouping import regrouped
-from gdpo_audit.logs.run import LogIssue, Run, spread
+from gdpo_audit.logs.columns.behaviour import CLOCK, LABEL
+from gdpo_audit.logs.columns.constants import SETTING
+from gdpo_audit.logs.files.attempts import Search, attempt
+from gdpo_audit.logs.groups.grouping import regrouped
+from gdpo_audit.logs.groups.run import Run, spread
+from gdpo_audit.logs.numbers.clues import add_up, groupings_of, masks_of
 from gdpo_audit.recipe.added import Added, added_column
 from gdpo_audit.recipe.recipe import TOLERANCE, Recipe, compare, tensors_of
+from gdpo_audit.records import Clues, LogIssue, Mask
 
 SECONDS = 20.0  # the time of the processor that the search for another reading may take
 SECONDS_PER_COLUMNS = 8.0  # the same for the search for a column that the advantages depend on
@@ -128,9 +130,18 @@ def _readings(run: Run, clues: Clues) -> Iterator[Callable[[], Run]]:
 def _not_read(run: Run) -> tuple[str, ...]:
     """Return the columns that may be rewards though they were not read as rewards.
 
-    They are the first `LEFT_OUT` columns that were left out, and the column of the lengths, if there is one.
+    They are the first `LEFT_OUT` columns that were left out although they vary, and are no copies of others, and the
+    column of the lengths, if there is one.
     """
-    return (*run.left_out[:LEFT_OUT], *([run.length_column] if run.length_column else []))
+    same = {issue.details["left"] for issue in run.issues if issue.id == "same-numbers"}
+    names = [name for name in run.left_out if name not in same and _reasons(run).get(name) != SETTING]
+    return (*names[:LEFT_OUT], *([run.length_column] if run.length_column else []))
+
+
+def _reasons(run: Run) -> dict[str, str]:
+    """Return the columns that were not read as rewards because of their numbers, each with the reason."""
+    left_out = [issue.details["columns"] for issue in run.issues if issue.id == "no-reward"]
+    return left_out[0] if left_out else {}
 
 
 def _clocks(run: Run) -> list[str]:
@@ -141,9 +152,7 @@ def _clocks(run: Run) -> list[str]:
     """
     if run.has_steps:
         return []
-    left_out = [issue.details["columns"] for issue in run.issues if issue.id == "no-reward"]
-    reasons: dict[str, str] = left_out[0] if left_out else {}
-    return [name for name, why in reasons.items() if why in (CLOCK, LABEL)]
+    return [name for name, why in _reasons(run).items() if why in (CLOCK, LABEL)]
 
 
 def _in_steps_of(run: Run, name: str) -> Run:

@@ -8,7 +8,7 @@ from math import isfinite
 import polars as pl
 from torch import Tensor
 
-from gdpo_audit.logs.run import Run
+from gdpo_audit.logs.groups.run import Run
 from gdpo_audit.recipe.recipe import tensors_of
 from gdpo_audit.report.sample_score import SampleScore
 from gdpo_core._errors import expect

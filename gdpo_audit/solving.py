@@ -10,14 +10,15 @@ from typing import NamedTuple
 import polars as pl
 
 from gdpo_audit.findings.impossible import impossible
-from gdpo_audit.logs.attempts import Search
-from gdpo_audit.logs.grouping import regroup
-from gdpo_audit.logs.run import LogIssue, Run, spread
+from gdpo_audit.logs.files.attempts import Search
+from gdpo_audit.logs.groups.grouping import regroup
+from gdpo_audit.logs.groups.run import Run, spread
 from gdpo_audit.readings import ADDS_UP, SAMPLE, SECONDS, another_reading, share_adding_up
 from gdpo_audit.recipe.after import solve_after
 from gdpo_audit.recipe.changes import recipe_of_one_batch
 from gdpo_audit.recipe.recipe import Recipe, compare, tensors_of
 from gdpo_audit.recipe.solve import solve
+from gdpo_audit.records import LogIssue
 from gdpo_core._errors import InputError
 
 MANY = 16  # the most rewards for which a recipe is solved on a whole sample

@@ -24,6 +24,7 @@ DOCUMENTS = [path.relative_to(ROOT).as_posix() for path in FOUND]
 LIMIT = 900  # seconds that a command may take
 SERVES = re.compile(r"make (run|edit|lesson)\b|\bserve\.py\b")
 NOT_TRIED = {
+    "make test": "`.ci/run` does it",
     ".venv/bin/python -m pip install -e '.[experiments]'": "asks an index for TRL and what it brings",
     ".venv/bin/python -m experiments.train --out runs": "needs TRL, which `make parity-trainer` has",
     ".venv/bin/python -m experiments.means --runs runs": "needs the logs of the one above",

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from contextlib import suppress
 from io import StringIO
 from pathlib import Path
@@ -16,12 +17,14 @@ from pathlib import Path
 import audited
 import pytest
 from logs import audit_cli as run
+from rich.console import Console
 
 import gdpo_audit as ga
 import gdpo_cli
 from gdpo_audit import cli
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.report import terminal
+from gdpo_audit.report.sections import above_and_below
 
 ROOT = Path(__file__).parent.parent
 TRL = str(ROOT / "data/samples/trl_gdpo")
@@ -128,6 +131,23 @@ def test_it_fits_a_narrow_terminal_but_for_what_is_to_be_copied(screen, columns)
     assert all(line in lines for line in fix)  # Each line of the fix stands there as a whole, with nothing around it.
     assert max(len(line) for line in lines if line not in fix) <= columns
     assert "Under GRPO, correctness accounts for" in text and "55 %" in text and "GDPO" in text
+
+
+@pytest.mark.parametrize("sample", sorted((ROOT / "data" / "samples").iterdir()), ids=lambda path: path.name)
+def test_no_number_of_a_table_is_cut_at_any_width(sample):
+    """Whoever reads "15." for 15.3 reads another number."""
+    run = ga.read_run(sample)
+    report = ga.audit(run, primary=run.rewards[0])
+    tables = [table for part in above_and_below(report) for section in part for table in section.tables]
+    for table in [table for table in tables if table and table.on_screen != 0]:
+        numbers = Counter(
+            re.findall(r"\S*\d\S*", " ".join(x for row in table.rows[: table.on_screen] for x in row[1:]))
+        )
+        for width in range(60, 201):
+            console = Console(file=StringIO(), width=width, force_terminal=True, color_system=None)
+            terminal._table(console, table)
+            printed = Counter(console.file.getvalue().split())
+            assert not numbers - printed, (width, table.title)
 
 
 # --- what it writes --------------------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import gdpo_core as gc
 from gdpo_audit import audit
+from gdpo_audit.logs.numbers.weighted_sums import weights_of
 from gdpo_audit.logs.read import read_run
-from gdpo_audit.logs.score import weights_of
 
 NAMES = ("accuracy", "format", "length_penalty")
 BY_NAME = dict(zip(NAMES, WEIGHTS, strict=True))

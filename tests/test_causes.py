@@ -10,7 +10,7 @@ from logs import found, frames_of, write_trackio, write_wandb
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit.logs.sizes import stretches
+from gdpo_audit.logs.numbers.sizes import stretches
 from gdpo_core._words import listing
 
 

@@ -11,8 +11,8 @@ from logs import audit_cli, gdpo, parquet, rows, table
 import gdpo_audit as ga
 import gdpo_core as gc
 from gdpo_audit import cli
-from gdpo_audit.logs import tables
-from gdpo_audit.logs.files import LogFile
+from gdpo_audit.logs.files.files import LogFile
+from gdpo_audit.logs.tables import formats as tables
 from gdpo_core._errors import fault_of
 
 SAYS = "a fault of gdpo, not of your input: "

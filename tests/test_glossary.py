@@ -66,12 +66,12 @@ def test_a_name_is_in_use(name):
 # In these files a name of the glossary may be bound, with the glossary's meaning; elsewhere a thing has another name.
 # No thing is called a take. The public `steps_to(level=…)`, and `level` in the JSON of a comparison, keep their names.
 HOMES = {
-    "take": r"$",  # in no file
+    "take": r"gdpo_audit/findings/claims\.py",  # what a claim took
     "level": r"gdpo_core/(_pairs|ties|training|board/\w+)|gdpo_audit/(cli|json_types|report/comparison)"
     r"|gdpo_audit/findings/(examples|sums)|views/(evidence/opened|lab/books)|benchmarks/toys/",
-    "part": r"gdpo_core/(means|ties|board/result)|gdpo_audit/(cli|logs/(choice|columns|parts|read|totals)\.py)|gdpo_cli"
-    r"|views/run/log",
-    "form": r"gdpo_audit/logs/(column_choice|forms?|log_columns|nemo_rl|read|rows|scans|shapes?|verifiers)\.py",
+    "part": r"gdpo_core/(means|ties|board/result)|gdpo_cli|views/run/log|gdpo_audit/cli"
+    r"|gdpo_audit/logs/(columns/(rewards|totals)|forms/options|groups/parts|read)\.py",
+    "form": r"gdpo_audit/logs/(columns/|forms/|groups/rows\.py|read\.py|shapes/|trainers/)",
     "setting": r"gdpo_core/_parse|gdpo_audit/(?!logs/)|views/(evidence/forecasts|results)",
     "entry": r"gdpo_core/checking/",
     "methods": r"gdpo_core/(methods|registry|__init__)\.py",

@@ -19,8 +19,8 @@ from logs import audit_cli, frames_of, lines, write_trackio, write_wandb
 import gdpo_audit as ga
 import gdpo_core as gc
 from gdpo_audit.findings.examples import FINDINGS, MOST, PUNISHED
+from gdpo_audit.logs.columns.texts import readable
 from gdpo_audit.logs.read import read_run
-from gdpo_audit.logs.texts import readable
 from gdpo_audit.report.groups import MARKS, group_tables
 from gdpo_core import _words
 from gdpo_core.frameworks import ALL_CONVENTIONS

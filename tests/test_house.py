@@ -64,9 +64,45 @@ def test_imports_go_one_way(path):
     assert not imported(path) & (above | KEPT_OUT.get(package, set()) - allowed)
     if package == "gdpo_audit" and folders[0] in ROOMS:
         # A room imports nothing that stands beside the rooms.
-        below = {*ROOMS[ROOMS.index(folders[0]) :], "json_types"}
+        below = {*ROOMS[ROOMS.index(folders[0]) :], "json_types", "records"}
         text = path.read_text(encoding="utf-8")
         assert {*re.findall(r"^ *(?:from|import) gdpo_audit(?:\.| import )(\w+)", text, re.MULTILINE)} <= below
+
+
+LOGS = ROOT / "gdpo_audit" / "logs"
+# The rooms of gdpo_audit/logs in the order in which a log passes through them. Before them stand the names of columns
+# and the refusals, and after them the reading, which walks through all.
+LOG_ROOMS = (
+    "names",
+    "refusals",
+    "files",
+    "tables",
+    "numbers",
+    "forms",
+    "trainers",
+    "shapes",
+    "columns",
+    "groups",
+    "read",
+)
+IN_LOGS = re.compile(r"^ *from gdpo_audit\.logs(?:\.(\w+)[.\w]*)? import (.+)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", sorted(LOGS.rglob("*.py")), ids=relative)
+def test_a_room_of_logs_imports_only_from_those_before_it(path):
+    room = path.relative_to(LOGS).parts[0].removesuffix(".py")
+    imports = {module or names for module, names in IN_LOGS.findall(path.read_text(encoding="utf-8"))}
+    assert room == "__init__" or imports <= {*LOG_ROOMS[: LOG_ROOMS.index(room) + 1]}
+
+
+def test_a_room_of_logs_holds_at_most_16_files_and_each_stands_in_a_room():
+    files = [path.relative_to(LOGS).parts for path in LOGS.rglob("*.py")]
+    assert {parts[0].removesuffix(".py") for parts in files} == {*LOG_ROOMS, "__init__"}
+    assert all(sum(parts[0] == room for parts in files) <= 16 for room in LOG_ROOMS)
+
+
+def test_records_import_nothing_that_reads_a_log():
+    assert "gdpo_audit" not in imported(ROOT / "gdpo_audit" / "records.py")
 
 
 TOOL_FOLDERS = {"benchmarks", "conformance", "experiments", "scripts", "tests"}

@@ -15,7 +15,8 @@ from test_file_shapes import csv, plain
 import gdpo_audit as ga
 import gdpo_core as gc
 from gdpo_audit import readings
-from gdpo_audit.logs import attempts, leads
+from gdpo_audit.logs import leads
+from gdpo_audit.logs.files import attempts
 from gdpo_core._errors import InputError
 
 FOREIGN = {"step": "Schritt", "prompt": "Aufgabe", "right": "richtig", "short": "kurz", "advantage": "Vorteil"}

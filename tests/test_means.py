@@ -13,7 +13,7 @@ import gdpo_audit as ga
 import gdpo_core as gc
 from experiments import means
 from experiments.setups import setup_named
-from gdpo_audit.logs.scalars import two_values
+from gdpo_audit.logs.trainers.means import two_values
 from gdpo_core.conventions import COMPARED
 from gdpo_core.means import Scalars, bound_shares
 

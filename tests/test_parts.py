@@ -16,8 +16,8 @@ from test_reports import BINARY, ROOT, made
 
 import gdpo_audit as ga
 from gdpo_audit import watch
-from gdpo_audit.logs import tables
-from gdpo_audit.logs.parts import possible_pays
+from gdpo_audit.logs.groups.parts import possible_pays
+from gdpo_audit.logs.tables import formats as tables
 from views.run import log as page
 from views.run.samples import SAMPLES
 

@@ -15,8 +15,8 @@ import torch
 from logs import episode, in_form, issues, lines, refused, reward, trace
 
 import gdpo_audit as ga
-from gdpo_audit.logs.choosing import choose
-from gdpo_audit.logs.conversions import conversion
+from gdpo_audit.logs.files.conversions import conversion
+from gdpo_audit.logs.files.directories import choose
 
 STEPS, GROUPS, SIZE = 6, 4, 8
 DRAW = np.random.default_rng(7)

@@ -10,7 +10,7 @@ import pytest
 from logs import LOGS, figures, frames_of, refused, write_trackio, write_wandb
 
 import gdpo_audit as ga
-from gdpo_audit.logs import trackers
+from gdpo_audit.logs.tables import trackers
 
 WANDB, TRACKIO = LOGS / "wandb/gdpo/table", LOGS / "trackio/project.db"
 PARQUET = LOGS / "trl/gdpo/completions/completions_00001.parquet"

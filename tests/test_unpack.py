@@ -8,7 +8,7 @@ import pytest
 from logs import in_form, refused, zip_of
 
 import gdpo_audit as ga
-from gdpo_audit.logs import unpack
+from gdpo_audit.logs.files import unpack
 
 read_run = ga.read_run
 ROWS = [(step, group, acc, length / 10) for step, group, acc, length in product((1, 2), "ab", (0, 1), (5, 9, 12))]

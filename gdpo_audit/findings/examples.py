@@ -16,7 +16,7 @@ from gdpo_audit.findings.facts import Examples, Facts
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.json_types import MaybeNaN
 from gdpo_audit.logs.names import reward_columns
-from gdpo_audit.logs.texts import Texts
+from gdpo_audit.records import Texts
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.steps import explain
 from gdpo_core.ties import collapse

@@ -16,7 +16,7 @@ from gdpo_audit.findings.shown import NOTHING_SHOWN, Shown
 from gdpo_audit.findings.summarise import Summary
 from gdpo_audit.findings.sums import Array, LengthSums, MethodSums, Sums
 from gdpo_audit.findings.thresholds import MERGED, SCALE_ONLY
-from gdpo_audit.logs.run import Run
+from gdpo_audit.logs.groups.run import Run
 from gdpo_audit.recipe.added import Added
 from gdpo_audit.recipe.recipe import Recipe
 from gdpo_audit.recipe.solve import same_weights

@@ -19,6 +19,7 @@ from gdpo_audit.findings import (
     findings_shares,
     findings_weights,
 )
+from gdpo_audit.findings.claims import claims_of, rests_on, taken_for_granted
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.finding import SEVERITIES, Finding, Link
 from gdpo_audit.findings.plan import Setting
@@ -39,6 +40,7 @@ class Kind:
     first: whether its findings come before all other findings of the same severity, however much of the run those are
         about.
     planned: whether another setting of the plan may be an answer to it.
+    weighed: whether it rests on the weights of the rewards, as every share and every push does.
     """
 
     look: Callable[[Facts], Iterator[Finding]]
@@ -48,6 +50,7 @@ class Kind:
     scenario: str = ""
     first: bool = False
     planned: bool = False
+    weighed: bool = False
 
 
 _TRAIN, _EVIDENCE, _LAB = "page, chapter Train", "page, chapter Evidence", "page, chapter Lab"
@@ -55,22 +58,24 @@ _USE, _LOG, _LIMITS = "page, chapter Use it", "docs/audit.md, Reading a log", "d
 _FORMULAS, _SHARE = "equations 4 to 7", ("update share", "scale", "weight")
 # Findings of one severity that are about as much of the run are shown in this order.
 _IN_ORDER = (
-    Kind(findings_primary.reward_falls, _TRAIN, "", ("update share",), first=True),
+    Kind(findings_primary.reward_falls, _TRAIN, "", ("update share",), first=True, weighed=True),
     Kind(findings_advantages.advantage_impossible, _LOG, "", ("advantage",)),
     Kind(findings_log.groups_sampled, _LOG, "", ("group",)),
     Kind(findings_advantages.advantages_upside_down, _USE, _FORMULAS, ("advantage",)),
     Kind(findings_advantages.method_not_as_asked, _USE, _FORMULAS, ("convention",)),
     Kind(findings_log.missing_rewards, _LOG),
-    Kind(findings_rewards.conflict, _TRAIN, scenario="conflict", planned=True),
-    Kind(findings_shares.reward_dominates, _TRAIN, _FORMULAS, _SHARE, "scales", planned=True),
-    Kind(findings_shares.reward_starved, _TRAIN, _FORMULAS, _SHARE, planned=True),
+    Kind(findings_rewards.conflict, _TRAIN, scenario="conflict", planned=True, weighed=True),
+    Kind(findings_shares.reward_dominates, _TRAIN, _FORMULAS, _SHARE, "scales", planned=True, weighed=True),
+    Kind(findings_shares.reward_starved, _TRAIN, _FORMULAS, _SHARE, planned=True, weighed=True),
     Kind(findings_rewards.reward_dead, _TRAIN, "", ("zero-variance group",), "live"),
     Kind(findings_rewards.reward_dead_in_part, _LOG, "", ("zero-variance group",)),
     Kind(findings_rewards.reward_fades, _TRAIN, "", ("zero-variance group", "update share")),
     Kind(findings_rewards.reward_noise, _TRAIN, _FORMULAS, ("normalise", "eps"), "noise"),
-    Kind(findings_methods.ties_hide_signal, _LAB, "section 3.1 and Fig. 2", ("tie", "level"), planned=True),
+    Kind(
+        findings_methods.ties_hide_signal, _LAB, "section 3.1 and Fig. 2", ("tie", "level"), planned=True, weighed=True
+    ),
     Kind(findings_methods.silent_groups, _LAB, "", ("silent group",)),
-    Kind(findings_methods.priority_inversion, _EVIDENCE, "equation 8", ("wrong order",), planned=True),
+    Kind(findings_methods.priority_inversion, _EVIDENCE, "equation 8", ("wrong order",), planned=True, weighed=True),
     Kind(findings_primary.no_right_answer, _EVIDENCE, "equation 8", ("update share", "zero-variance group")),
     Kind(findings_methods.blind_zero_std_metric, _LAB, "", ("zero-variance group",)),
     Kind(findings_methods.filter_drops_signal, _LAB, "", ("silent group", "zero-variance group")),
@@ -99,8 +104,9 @@ def findings(facts: Facts, plan: Sequence[Setting]) -> tuple[Finding, ...]:
     """Return all findings about a run, in the order in which they are shown: errors first, then warnings, then the
     rest.
 
-    Within a severity, findings whose kind is marked as `first` come first. After them come those that concern the
-    largest part of the run. `reward-dominates` counts as concerning at least as much of the run as any
+    A finding that rests on the weights, and is more than a remark, ends with what it takes for granted, if that is only
+    assumed. Within a severity, findings whose kind is marked as `first` come first. After them come those that concern
+    the largest part of the run. `reward-dominates` counts as concerning at least as much of the run as any
     `priority-inversion` or `reward-starved` does, since these follow from it.
 
     facts: the facts of the run.
@@ -112,10 +118,12 @@ def findings(facts: Facts, plan: Sequence[Setting]) -> tuple[Finding, ...]:
     gate = next((n for n, setting in enumerate(plan) if setting.gate), None)
     rows = dict.fromkeys((id_ for id_, kind in KINDS.items() if kind.planned), best)
     rows |= dict.fromkeys(("conflict", "priority-inversion"), gate if best is None else best)
+    condition = rests_on(taken_for_granted(claims_of(facts)))
     results = [
         replace(
             x,
             id=id_,
+            message=x.message + condition * (kind.weighed and x.severity != "info"),
             read_more=kind.place,
             row=rows.get(id_),
             extent=0.0 if isnan(x.extent) else x.extent,

@@ -101,7 +101,7 @@ def _divided_by_nothing(log: Tensors) -> Tensor:
     sizes = log.group_of_response.bincount().numpy()
     size, start = sizes.repeat(sizes), (sizes.cumsum() - sizes).repeat(sizes)
     divided = np.zeros(len(a), dtype=bool)
-    for i in np.flatnonzero(np.abs(a) > np.sqrt(size)):
+    for i in np.flatnonzero((np.abs(a) > np.sqrt(size)) & (size > 3)):
         group = slice(start[i], start[i] + size[i])
         # Looking at one neighbour first rules out most groups of other methods, which saves time.
         if _by_leave_one_out(a[i], a[start[i] + (i == start[i])], size[i]):

@@ -6,8 +6,14 @@ from typing import Any
 
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.words import at_steps, does_or_do, is_or_are, some, was_or_were
-from gdpo_audit.logs.run import LogIssue
+from gdpo_audit.records import LogIssue
 from gdpo_core._words import clip, count, number, percent
+
+# Why a column was taken for the number of the step, where that was seen before any advantage was.
+STEPS_BY = {
+    "name": "it is called so, and groups are whole in each of its steps",
+    "numbers": "it rises by one distance, and several whole groups share each of its numbers",
+}
 
 
 def notes(f: Facts) -> Iterator[str]:
@@ -62,8 +68,12 @@ def _notes_on(issue: LogIssue) -> Iterator[str]:
     elif issue.id == "total-of-parts":
         yield _total_of_parts(details)
     elif issue.id == "steps-found":
-        numbered = f"The column {details['column']} was taken for the number of the step"
-        yield f"{numbered}, because the logged advantages are reproduced in the steps that it numbers."
+        why = STEPS_BY.get(details.get("by", ""), "the logged advantages are reproduced in the steps that it numbers")
+        yield f"The column {details['column']} was taken for the number of the step, because {why}."
+    elif issue.id == "advantage-found":
+        name, groups = details["column"], details["grouped_by"]
+        why = f"it adds up to 0 in every group (by {groups}) and the rewards explain {percent(details['explained'])}"
+        yield f"The column {name} was taken for the advantage, because {why} of it there."
     elif issue.id == "reward-taken-in":
         yield f"{details['reward']} was taken for a reward, because the logged advantages depend on it."
     elif issue.id == "no-reward":
@@ -71,6 +81,8 @@ def _notes_on(issue: LogIssue) -> Iterator[str]:
         reasons = some(f"{name} ({why})" for name, why in details["columns"].items())
         option = f"The option --reward takes a column in, as in --reward {quote(names[0])}."
         yield f"{reasons} {was_or_were(len(names))} not read as rewards. {option}"
+    elif issue.id == "same-numbers":
+        yield _same_numbers(details)
     elif issue.id == "not-in-score":
         alone = f"The {details.get('score', 'score')} is a weighted sum of {some(details['rewards'])} alone"
         yield f"{alone}, so {some(details['columns'])} {does_or_do(len(details['columns']))} not count."
@@ -153,6 +165,21 @@ _NOTES = {
     "copies": _copies,
     "wide": _wide,
 }
+
+
+def _same_numbers(details: Mapping[str, Any]) -> str:
+    """Return a note that one column was read in the place of another one that holds the same numbers.
+
+    details: the details of the issue `same-numbers`: the columns `taken` and `left`, with left = factor × taken +
+        constant.
+    """
+    taken, left, factor, constant = (details[name] for name in ("taken", "left", "factor", "constant"))
+    is_it = f"{left} is {taken}" if factor == 1 else f"{left} is {number(factor)} × {taken}"
+    plus = "" if not constant else f" {'+' if constant > 0 else '−'} {number(abs(constant))}"
+    return (
+        f"{is_it}{plus} in every row, so only {taken} was read, by its name. If both count, its weight is that of both "
+        "together."
+    )
 
 
 def _total_of_parts(details: Mapping[str, Any]) -> str:

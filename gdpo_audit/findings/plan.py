@@ -105,10 +105,10 @@ def plan_of(f: Facts) -> tuple[Setting, ...]:
 def _settings(trials: Trials) -> Iterator[tuple[Setting, Trial]]:
     """Yield each setting without a gate that is tried, with the trial that it was computed from.
 
-    First comes the run's own setting. Then come GDPO and GRPO with the weights of the run; the method that ran is not
-    tried twice. Last come GDPO and GRPO with weights under which each reward gets the share of the update that the
-    run's weight for it asks for. These are left out if they are not found, or hardly differ from the weights of the
-    run.
+    First comes the run's own setting, and after it the weights that the caller gave, if other weights ran. Then come
+    GDPO and GRPO with the weights of the run; the method that ran is not tried twice. Last come GDPO and GRPO with
+    weights under which each reward gets the share of the update that the run's weight for it asks for. These are left
+    out if they are not found, or hardly differ from the weights of the run.
 
     If the method that ran is GRPO without std, or GRPO with the std of the batch, it takes the place of GRPO here.
     """
@@ -116,8 +116,12 @@ def _settings(trials: Trials) -> Iterator[tuple[Setting, Trial]]:
     weights_of_run, name = f.basis.weights, NAMES[f.method]
     asked = "the trainer's own" if f.trainers_own else "asked for"
     assumed = f"{name}, {asked if f.intended_method == f.method else 'assumed'}"
-    ran = "the weights given" if contradicted_weights(f) else "as it ran" if f.recipe else assumed
-    yield _tried(trials, ran, "", Trial(f.method, weights_of_run))
+    ran = "as it ran" if f.recipe else assumed
+    if f.recipe is not None and contradicted_weights(f):
+        yield _tried(trials, ran, "", Trial(f.method, f.recipe.weights))
+        yield _tried(trials, "the weights given", "Use the weights given", Trial(f.method, weights_of_run))
+    else:
+        yield _tried(trials, ran, "", Trial(f.method, weights_of_run))
     of_sums = f.method if f.method in ("grpo_no_std", "grpo_batch_std") else "grpo"
     for method in ("gdpo", of_sums):
         if method != f.method:

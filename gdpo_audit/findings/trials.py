@@ -11,8 +11,8 @@ from gdpo_audit.findings.selection import ungated_column
 from gdpo_audit.findings.summarise import summarise_all
 from gdpo_audit.findings.sums import Array, Basis, Sums
 from gdpo_audit.json_types import GatePart
+from gdpo_audit.logs.groups.run import spread
 from gdpo_audit.logs.names import reward_column
-from gdpo_audit.logs.run import spread
 
 MOST = 20_000  # responses on which a setting is tried: all of a smaller log, else whole batches from all over the run
 

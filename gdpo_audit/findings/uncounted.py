@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.findings_log import held_by_totals
-from gdpo_audit.logs.run import Run, Uncounted
+from gdpo_audit.logs.groups.run import Run
+from gdpo_audit.records import Uncounted
 from gdpo_core._words import number
 
 

@@ -16,7 +16,7 @@ from gdpo_audit.findings.sentences import WEIGHTS_FROM, lead_in, whose
 from gdpo_audit.findings.summarise import Mapped, summarise_all
 from gdpo_audit.findings.sums import Basis, select_batches
 from gdpo_audit.json_types import SettingPart
-from gdpo_audit.logs.run import Run
+from gdpo_audit.logs.groups.run import Run
 from gdpo_core import config_lines
 from gdpo_core._errors import expect
 from gdpo_core._html import Displayed

@@ -8,14 +8,14 @@ from typing import Any
 
 import polars as pl
 
-from gdpo_audit.logs.attempts import Search, attempt
-from gdpo_audit.logs.clues import add_up
-from gdpo_audit.logs.columns import ReadOptions, union_schema
+from gdpo_audit.logs.files.attempts import Search, attempt
+from gdpo_audit.logs.forms.options import ReadOptions, union_schema
+from gdpo_audit.logs.forms.roles import ADVANTAGES, GROUPS, STEPS
+from gdpo_audit.logs.groups.run import Run
 from gdpo_audit.logs.names import reward_columns
+from gdpo_audit.logs.numbers.clues import add_up
 from gdpo_audit.logs.refusals import Lacking
-from gdpo_audit.logs.roles import ADVANTAGES, GROUPS, STEPS
-from gdpo_audit.logs.run import Run
-from gdpo_audit.logs.tables import Schema, Table, is_number_type
+from gdpo_audit.logs.tables.formats import Schema, Table, is_number_type
 from gdpo_core._errors import InputError
 
 SECONDS = 2.0  # the time of the processor that trying may take

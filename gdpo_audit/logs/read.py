@@ -10,28 +10,30 @@ from typing import Any
 
 import polars as pl
 
-from gdpo_audit.logs import frames, tables
-from gdpo_audit.logs.attempts import attempt
-from gdpo_audit.logs.clues import Grouping, groupings_of
-from gdpo_audit.logs.column_choice import known_weights
-from gdpo_audit.logs.columns import ReadOptions
-from gdpo_audit.logs.configuration import SWIFTS_METHODS
-from gdpo_audit.logs.files import LogFiles, Source, find_files
-from gdpo_audit.logs.form import Form
-from gdpo_audit.logs.grouping import NoGroups, refuse_groups, regrouped, with_clues, with_groups
+from gdpo_audit.logs.columns.assignment import columns_of
+from gdpo_audit.logs.columns.candidates import known_weights
+from gdpo_audit.logs.columns.totals import RewardChoice
+from gdpo_audit.logs.files.attempts import attempt
+from gdpo_audit.logs.files.configuration import SWIFTS_METHODS
+from gdpo_audit.logs.files.files import LogFiles, Source, find_files
+from gdpo_audit.logs.forms.form import Form
+from gdpo_audit.logs.forms.options import ReadOptions
+from gdpo_audit.logs.forms.window import Steps
+from gdpo_audit.logs.groups.grouping import NoGroups, refuse_groups, regrouped, with_clues, with_groups
+from gdpo_audit.logs.groups.parts import with_parts
+from gdpo_audit.logs.groups.rows import rows_of
+from gdpo_audit.logs.groups.run import Run, one_error
 from gdpo_audit.logs.leads import led_on
-from gdpo_audit.logs.log_columns import columns_of
-from gdpo_audit.logs.parts import with_parts
+from gdpo_audit.logs.numbers.clues import groupings_of
 from gdpo_audit.logs.refusals import refuse, refuse_unless
-from gdpo_audit.logs.repairs import together
-from gdpo_audit.logs.rows import rows_of
-from gdpo_audit.logs.run import LogIssue, Run, one_error
-from gdpo_audit.logs.scalars import refuse_means
-from gdpo_audit.logs.shapes import shape_of
-from gdpo_audit.logs.tables import Table, tables_of
-from gdpo_audit.logs.totals import RewardChoice
-from gdpo_audit.logs.trackers import expect_one_run
-from gdpo_audit.logs.window import Steps
+from gdpo_audit.logs.shapes.reshaping import shape_of
+from gdpo_audit.logs.tables import formats as tables
+from gdpo_audit.logs.tables import frames
+from gdpo_audit.logs.tables.formats import Table, tables_of
+from gdpo_audit.logs.tables.repairs import together
+from gdpo_audit.logs.tables.trackers import expect_one_run
+from gdpo_audit.logs.trainers.means import refuse_means
+from gdpo_audit.records import Grouping, LogIssue
 from gdpo_core._errors import InputError
 from gdpo_core.frameworks import framework_named
 
@@ -317,6 +319,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         total=chosen.total,
         rewards_named=options.rewards is not None,
         has_steps=form.step is not None,
+        step_column=form.step,
         prompt_column=form.prompt,
         weights=weights,
         weights_by=weights_by,

@@ -8,7 +8,7 @@ from itertools import islice, takewhile
 
 import polars as pl
 
-from gdpo_audit.logs.run import Run
+from gdpo_audit.logs.groups.run import Run
 from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, tensors_of
 from gdpo_audit.recipe.solve import solve, solve_weights
 from gdpo_audit.recipe.weights import UNDIVIDED

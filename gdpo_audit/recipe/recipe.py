@@ -3,7 +3,7 @@ ones.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -54,6 +54,8 @@ class Recipe:
     after: str = ""  # a key of AFTER, the change that came after the method
     # The fewest and the most responses that its batch step ran over, where the log does not hold all of them.
     batch_rows: tuple[int, int] | None = None
+    # The methods that make the same advantages on these rewards, so that the log does not part them from `method`.
+    alike: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def known(self) -> tuple[float | None, ...]:

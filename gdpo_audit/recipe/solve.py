@@ -62,7 +62,7 @@ def solve(
     if attempt is None:
         return None
     is_given = attempt.recipe.weights == given
-    if not log.grid and (is_given or len(attempt.recipe.unknown) == len(rewards)):
+    if not log.grid and len(attempt.recipe.unknown) == len(rewards):
         return attempt.recipe
     comparison, index = compare(log, attempt.recipe), log.batch_of_response
     wrong = torch.zeros(log.batches).index_add_(0, index, (comparison.error > comparison.allowed).float())
@@ -70,7 +70,9 @@ def solve(
     first = good & ((size * good).cumsum(0) - size < _ENOUGH)
     log_of_good = replace(tensors_of(table.filter(pl.Series(first[index].numpy())), rewards), grid=log.grid)
     recipe = _agree(log, attempt, attempts_on(log_of_good, conventions, given, by_chance=True))
-    recipe = replace(attempt.recipe, convention_open=recipe.convention_open) if is_given else recipe
+    if is_given:
+        alike = {recipe.method, *recipe.alike} - {attempt.recipe.method}
+        recipe = replace(attempt.recipe, convention_open=recipe.convention_open, alike=tuple(sorted(alike)))
     return replace(recipe, convention_open=False) if recipe.convention in FRAMEWORKS[framework].conventions else recipe
 
 
@@ -167,7 +169,8 @@ def _agree(log: Tensors, chosen: Attempt, alternatives: Iterator[Attempt]) -> Re
     first, *alike = (replace(reading.recipe, up_to_scale=False) for reading in (best, *by_method))
     divides = recipe.method not in UNDIVIDED
     is_open = bool(log.grid) and divides and any(same_weights(first, second) for second in alike)
-    return replace(recipe, convention_open=is_open)
+    methods = {reading.recipe.method for reading in readings} - {recipe.method}
+    return replace(recipe, convention_open=is_open, alike=tuple(sorted(methods)))
 
 
 def _as_good(log: Tensors, alternative: Attempt, chosen: Attempt) -> bool:

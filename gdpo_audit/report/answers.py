@@ -15,8 +15,8 @@ from gdpo_audit.findings.group_sums import token_lengths
 from gdpo_audit.findings.summarise import DIGITS, in_float32
 from gdpo_audit.findings.sums import select_batches
 from gdpo_audit.findings.what_if import WhatIfSetting, figures_under, lines_and_notes
+from gdpo_audit.logs.groups.run import spread
 from gdpo_audit.logs.names import reward_column
-from gdpo_audit.logs.run import spread
 from gdpo_audit.recipe.recipe import starts_of
 from gdpo_core.conventions import COMPARED
 from gdpo_core.frameworks import ALL_CONVENTIONS

@@ -7,11 +7,12 @@ from typing import Any
 
 import polars as pl
 
+from gdpo_audit.findings.claims import condition
 from gdpo_audit.findings.examples import MOST, ExampleGroup, completed
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.forecast import Forecast, forecast_of, why_no_forecast
 from gdpo_audit.findings.what_if import WhatIf, compute_what_if, validate_setting, with_every_weighed_reward
-from gdpo_audit.logs.texts import Texts, no_texts
+from gdpo_audit.records import Texts, no_texts
 from gdpo_audit.report.answers import data_of
 from gdpo_audit.report.document import ReportMembers
 from gdpo_core._errors import InputError, expect, is_whole
@@ -192,6 +193,14 @@ class AuditReport(ReportMembers, Displayed):
         return {m: {reward["name"]: reward["punished"][m] for reward in self.rewards} for m in self.methods}
 
     @property
+    def condition(self) -> str:
+        """The words that stand before what rests on something that is only assumed; "" where nothing that decides is.
+
+        `first_step` and `further` hold them already, before the first sentence that rests on it.
+        """
+        return condition(self.reading)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Facts of the log that ask for nothing, such as what was left out of it, in short sentences."""
         return tuple(self.source["notes"])
@@ -218,6 +227,7 @@ class AuditReport(ReportMembers, Displayed):
         report |= {
             "methods": self.methods,
             "plan": self.plan,
+            "reading": self.reading,
             "findings": self.findings,
             "steps": self.steps.to_dicts(),
             "by": self.by,

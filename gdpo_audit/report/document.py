@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from gdpo_audit.findings.claims import Claim
 from gdpo_audit.findings.examples import GroupPart
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.plan import Setting
@@ -42,6 +43,9 @@ class ReportMembers:
     findings: Annotated[
         tuple[Finding, ...], Meta(description="Errors first, then warnings; then what is about most of the run.")
     ]
+    reading: Annotated[
+        tuple[Claim, ...], Meta(description="How the log was read: a claim for each decision, with its evidence.")
+    ] = ()
     by: Annotated[
         tuple[ByPart, ...],
         Meta(description="By the values of the column asked for, else of one that holds few texts; else empty."),

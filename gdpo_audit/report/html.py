@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 import gdpo_core
+from gdpo_audit.findings.claims import line_of
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.findings_methods import round_up
 from gdpo_audit.findings.what_if import WhatIf
@@ -22,6 +23,7 @@ from gdpo_audit.report.meanings import COMPARED_WITH, label
 from gdpo_audit.report.opening import meanings, opening
 from gdpo_audit.report.sections import (
     NOTES,
+    READING,
     RUN,
     TABLES,
     Section,
@@ -155,8 +157,24 @@ def _first(report: AuditReport, say: Say = str) -> Html:
     say: rewrites a sentence of the audit for the page.
     """
     further = f" {say(report.further)}" if report.further else ""
-    verdict = tag("p", report.caution, tag("b", say(report.first_step)), further, kind="verdict-line")
-    return join(verdict, tag("p", report.what_ran, kind="what-ran"), opening(report))
+    verdict = tag("p", say(report.caution), tag("b", say(report.first_step)), further, kind="verdict-line")
+    return join(verdict, tag("p", report.what_ran, kind="what-ran"), opening(report), _reading(report, say))
+
+
+def _reading(report: AuditReport, say: Say) -> Html:
+    """Return how the log was read: a line for each decision, with its evidence; empty for a report without claims.
+
+    say: rewrites a sentence of the audit for the page.
+    """
+    rows = [
+        tag(
+            "div",
+            tag("dt", c.what),
+            tag("dd", tag("b", c.evidence, kind=f"evidence {c.evidence}"), " ", say(line_of(c))),
+        )
+        for c in report.reading
+    ]
+    return join(tag("h3", READING), tag("dl", *rows, kind="reading")) if rows else Html()
 
 
 def _section(

@@ -9,6 +9,7 @@ from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.controls import reward_look
 from gdpo_audit.report.courses import DRAWN, course_picture, forecast_picture, no_forecast
 from gdpo_audit.report.summary import comparable, shown_method
+from gdpo_audit.report.tables import if_assumed
 from gdpo_core import _html
 from gdpo_core._html import Html, join, tag
 from gdpo_core._words import count, number, percent, signed
@@ -108,9 +109,10 @@ def _bars(report: AuditReport) -> Html:
     says = meanings(report)
     if len(report.rewards) > DRAWN:
         says.append(f"The first {DRAWN} of {count(len(report.rewards), 'reward')} are drawn.")
+    title = f"How hard the update pushes each reward, and each reward’s share of the update{if_assumed(report)}"
     return tag(
         "figure",
-        tag("figcaption", tag("b", "How hard the update pushes each reward, and each reward’s share of the update")),
+        tag("figcaption", tag("b", title)),
         tag("p", *(tag("span", entry) for entry in key), kind="key"),
         _html.table(["reward", f"push (axis {number(least)} to 1)", "share of the update"], rows, "bars"),
         tag("p", " ".join(says)),

@@ -6,6 +6,7 @@ from math import sqrt
 import numpy as np
 import polars as pl
 
+from gdpo_audit.findings.claims import claims_of, condition
 from gdpo_audit.findings.examples import example_groups
 from gdpo_audit.findings.facts import Facts, Phase
 from gdpo_audit.findings.figures import ratio
@@ -25,8 +26,8 @@ CORRELATED = 8  # the most rewards whose correlations a report holds
 
 def report_of(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> AuditReport:
     """Return the report that is put together from the facts of a run, its findings and its plan."""
-    steps = over_time(f.basis, f.batches, f.alike)
-    first_step, *further = what_to_do(f, findings, plan)
+    steps, reading = over_time(f.basis, f.batches, f.alike), claims_of(f)
+    first_step, *further = what_to_do(f, findings, plan, condition(reading))
     return AuditReport(
         source=_source(f),
         run=_run(f),
@@ -38,6 +39,7 @@ def report_of(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) ->
         first_step=first_step,
         further=" ".join(further),
         plan=tuple(plan),
+        reading=reading,
         caution=caution(f),
         by=tuple(of_value(f, value_facts) for value_facts in f.by),
         prompts=prompts_of(f),

@@ -13,6 +13,7 @@ from gdpo_core.conventions import exceptions, formulas
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
 # The titles of the folds in which the page shows sections.
+READING = "How the log was read"
 PLAN, RUN, TABLES, NOTES = "Plan", "What the run did", "Tables", "How it was computed, and what it cannot tell you"
 
 LIMITS = (

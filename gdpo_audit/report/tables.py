@@ -64,8 +64,9 @@ def rewards_table(report: AuditReport) -> Table:
     columns = {"reward": [r["name"] for r in rewards]}
     note, meanings = not_comparable(report), list[str]()
     if method and comparable(report):
-        columns["push"] = [signed(r["push"].get(method)) for r in rewards]
-        columns["share"] = [percent(r["update_share"].get(method)) for r in rewards]
+        granted = if_assumed(report)
+        columns[f"push{granted}"] = [signed(r["push"].get(method)) for r in rewards]
+        columns[f"share{granted}"] = [percent(r["update_share"].get(method)) for r in rewards]
         shares = (series_of(report.steps, column(SHARE, method, r["name"])) for r in rewards)
         columns[_SHARE_COURSE] = [sparkline(of_reward, between=(0, 1)) for of_reward in shares]
         columns["punished"] = [percent(r["punished"].get(method)) for r in rewards]
@@ -90,13 +91,18 @@ def rewards_table(report: AuditReport) -> Table:
     return Table("What each reward did", list(columns), rows, note.strip(), meanings, blocks=blocks, deep=True)
 
 
+def if_assumed(report: AuditReport) -> str:
+    """Return words behind the heading of a column of shares or pushes if the weights behind them are only assumed."""
+    return " (weights assumed)" if report.run["weights_from"] == "assumed" else ""
+
+
 def plan_table(report: AuditReport) -> Table | None:
     """Return a table of the settings that were tried, with what the log shows under each; None where none was tried."""
     if not report.plan:
         return None
     primary, rows = report.run["primary"], []
-    names = " / ".join(r["name"] for r in report.rewards)
-    head = ["setting", f"push: {names}", f"shares: {names}"]
+    names, granted = " / ".join(r["name"] for r in report.rewards), if_assumed(report)
+    head = ["setting", f"push{granted}: {names}", f"shares{granted}: {names}"]
     told = primary is not None and any(row.forecast for row in report.plan)
     of_primary = [*[f"{primary} forecast"] * told, f"{primary} punished", "wrong order", f"{primary} constant"]
     head += [*of_primary * (primary is not None), "tied pairs", "silent groups"]

@@ -10,13 +10,14 @@ from rich.table import Table as Drawn
 from rich.text import Text
 from torch import Tensor
 
+from gdpo_audit.findings.claims import Claim, line_of
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.report import summary
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.comparison import Changes, headline
 from gdpo_audit.report.groups import MEANING, PUNISHED_TITLE, group_tables, punished_tables
 from gdpo_audit.report.sample_score import SampleScore
-from gdpo_audit.report.sections import NOTES, Section, above_and_below, changes_sections
+from gdpo_audit.report.sections import NOTES, READING, Section, above_and_below, changes_sections
 from gdpo_audit.report.tables import Table
 from gdpo_core._words import count, listing, number, percent, printable, raw, raw_column, signed
 from gdpo_core.checking.check import ConfigCheck
@@ -27,6 +28,7 @@ from gdpo_core.steps import Explanation
 _WIDE = 240  # characters per line in a file or a pipe, where nothing is cut to a screen
 _TEXT = 100  # characters per line of a paragraph on a screen
 _NAME, _PROSE = 22, 24  # characters per line of a row's name, and of a cell that holds words
+_EVIDENCE = {"proved": "bold green", "agrees": "green", "assumed": "bold yellow"}
 _COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}  # the style of each severity
 
 
@@ -41,6 +43,33 @@ def show(reports: Sequence[AuditReport], file: TextIO, groups: int = 0) -> None:
             path = printable(report.source["path"])
             console.print(f"\n{path}\n{'─' * min(len(path), console.width)}", style="bold")
         print_report(console, report, groups)
+
+
+def show_reading(reading: Sequence[Claim], path: str, file: TextIO) -> None:
+    """Print how a log was read, and nothing else.
+
+    path: the path of the log.
+    file: where it is printed.
+    """
+    _reading(console_of(file), reading, f"{READING}: {path}")
+
+
+def _reading(console: Console, reading: Sequence[Claim], title: str) -> None:
+    """Print a line for each decision of reading a log, with its evidence; nothing without any.
+
+    title: the line above them.
+    """
+    if not reading:
+        return
+    console.print()
+    _paragraph(console, title, "bold")
+    grid = Drawn.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for claim in reading:
+        grid.add_row(claim.what, Text(claim.evidence, _EVIDENCE[claim.evidence]), printable(line_of(claim)))
+    console.print(grid)
 
 
 def show_changes(c: Changes, file: TextIO) -> None:
@@ -63,8 +92,8 @@ def console_of(file: TextIO) -> Console:
 def print_report(console: Console, report: AuditReport, groups: int = 0) -> None:
     """Print one report.
 
-    The parts come in this order: what to do; why there is no forecast, if there is none; what ran; the plan and the
-    rewards; the findings; and all other sections but the formulas and the limits.
+    The parts come in this order: what to do; why there is no forecast, if there is none; what ran; how the log was
+    read; the plan and the rewards; the findings; and all other sections but the formulas and the limits.
 
     groups: the most groups that are printed for each finding; 0 for none. If it is not 0, at most as many groups with
         punished answers follow the findings. These answers are above the group's mean of a reward, with an advantage of
@@ -73,6 +102,7 @@ def print_report(console: Console, report: AuditReport, groups: int = 0) -> None
     _paragraph(console, report.what_first, "bold")
     _paragraph(console, report.forecast_note)
     _paragraph(console, report.what_ran)
+    _reading(console, report.reading, READING)
     (plan, *above), below = above_and_below(report)
     shown = 1 if any(row.recommended for row in report.plan) else 0
     _section(console, replace(plan, lines=dict([*plan.lines.items()][:shown])))
@@ -165,17 +195,18 @@ def _table(console: Console, table: Table) -> None:
     """
     widths = [_width(table, k) for k in range(len(table.head))]
     for nth, columns in enumerate(_columns_that_fit(widths, console.width)):
+        wide = _widened(table, widths, columns, console.width)
         title = table.title if nth == 0 else None
         drawn = Drawn(
             title=title, title_justify="left", title_style="bold", box=SIMPLE, show_edge=False, padding=(0, 1, 0, 0)
         )
         for k in columns:
-            least = widths[k] if k and not table.prose else None  # a number stays whole
+            whole = wide[k] if k and not table.prose else None  # rich breaks the cells of any other column
             drawn.add_column(
                 printable(table.head[k]),
                 justify="right" if k and not table.prose else "left",
                 overflow="fold",
-                min_width=least,
+                width=whole,
             )
         for row in table.rows[: table.on_screen]:
             drawn.add_row(*(printable(row[k]) for k in columns))
@@ -194,6 +225,23 @@ def _width(table: Table, k: int) -> int:
     lines = [*table.head[k].split(), *(line for row in table.rows for line in row[k].split("\n"))]
     longest = max((len(printable(line)) for line in lines), default=0)
     return min(longest, _NAME) if k == 0 else min(longest, _PROSE) if table.prose else longest
+
+
+def _widened(table: Table, widths: Sequence[int], columns: Sequence[int], room: int) -> dict[int, int]:
+    """Return the width of each column of a part of a table, by its index: the least one, and more for a heading in one
+    line, as long as there is room.
+
+    widths: the least width of each column of the table.
+    columns: the indices of the columns in this part.
+    room: the width of the screen, in characters.
+    """
+    names = max((len(printable(row[0])) for row in table.rows), default=0)
+    left = room - max(names, widths[0]) - 2 - sum(widths[k] + 2 for k in columns[1:])
+    wide = {}
+    for k in columns:
+        more = max(min(len(printable(table.head[k])) - widths[k], left), 0)
+        wide[k], left = widths[k] + more, left - more
+    return wide
 
 
 def _columns_that_fit(widths: Sequence[int], room: int) -> Iterator[list[int]]:

@@ -79,18 +79,24 @@ def _off_by(f: Facts) -> str:
     return f"{off}, except in {count(residue, 'group')} in which no reward differs: there, {there} std"
 
 
-def what_to_do(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> list[str]:
+def what_to_do(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting], condition: str = "") -> list[str]:
     """Return what the owner of a run should do, as a list of texts of one or two sentences, the most important first.
 
     They say to mend the log, to follow the plan or to decide something. If nothing asks for a change, the texts say
     that.
+
+    condition: the words that stand before the first text that rests on the weights, where something that decides them
+        is only assumed; else "".
     """
-    errors = [x.to_do for x in findings if x.severity == "error"]
-    urgent = errors[:1] or [x.to_do for x in findings if x.severity == "warning" and KINDS[x.id].first][:1]
+    errors = [x for x in findings if x.severity == "error"]
+    urgent = errors[:1] or [x for x in findings if x.severity == "warning" and KINDS[x.id].first][:1]
     best = [sentence for row in plan if row.recommended for sentence in (f"{row.do}: {row.why}.", row.cost)]
-    says = [*urgent, *best] if errors or best else [*urgent, *_to_decide(f, plan)]
-    warned = [x.to_do for x in findings if x.severity != "info"]
-    return says or warned[:1] or _nothing_to_do(f, findings)
+    planned = best if errors or best else [*_to_decide(f, plan)]
+    warned = [x for x in findings if x.severity != "info"][:1]
+    asked = [(x.to_do, KINDS[x.id].weighed) for x in ([*urgent] if urgent or planned else warned)]
+    texts = [*asked, *((text, True) for text in planned)] or [(text, True) for text in _nothing_to_do(f, findings)]
+    first = next((n for n, (_, rests) in enumerate(texts) if rests), None)
+    return [condition * (n == first) + text for n, (text, _) in enumerate(texts)]
 
 
 def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
@@ -132,7 +138,20 @@ def _nothing_to_do(f: Facts, findings: Sequence[Finding]) -> list[str]:
         return [f"{none} yet.", NAME_PRIMARY]
     if f.contradicted:
         return [f"{none}, but the figures here are those of methods that did not make the logged advantages."]
+    if unseen := not_looked_for(f):
+        return [f"{none}, but {unseen}."]
     return [f"Nothing has to be changed: {'no finding asks for it' if findings else 'there is no finding'}."]
+
+
+def not_looked_for(f: Facts) -> str:
+    """Return the clause that says what no finding could show in this log; "" if what can be found was looked for."""
+    if not f.run.has_advantage:
+        return "the log holds no advantages, so the method and the weights could not be checked"
+    if f.reproduced is None:
+        return "its advantages do not show which method ran, so the method and the weights could not be checked"
+    if not f.reproduced:
+        return "not all logged advantages are explained"
+    return ""
 
 
 def caution(f: Facts) -> str:

@@ -16,6 +16,7 @@ from gdpo_core.bfcl import REWARDS
 from gdpo_core.board.state import State
 from views.html import Html, fold, prose, show, tag
 from views.onward import onward
+from views.run.words import on_page
 from views.use.configure import rewards
 from views.worker import elsewhere
 
@@ -57,7 +58,9 @@ def section(advice: Sequence[Answer], report: AuditReport | None, lab: State | N
         link = tag("a", "Your run", href="?at=run")
         none = tag("p", "No run is audited yet. Open ", link, " and come back.")
         return show(tag("section", heading, none, kind="should"))
-    sentence = verdict(advice, "" if lab else report.caution)  # the caution would only say that it is one group
+    sentence = verdict(
+        advice, "" if lab else on_page(report.caution + report.condition)
+    )  # the caution would only say that it is one group
     told = [answer for answer in advice if answer.effect != "nothing"]
     content = [tag("p", prose(sentence), kind="verdict-use"), tag("ul", *map(_row, told)), _unchanged(advice)]
     about = [tag("p", _of_paper(lab), kind="last")] if lab and lab.convention != "paper" else []

@@ -1,0 +1,284 @@
+"""Claims: a record of each decision that reading a log made, with its evidence. A report rests on these claims, and is
+never more certain than they are.
+
+A claim is *proved* if the logged advantages are reproduced under it, all of them, and not under the alternatives that
+were tried. It *agrees* if something in the log holds that need not hold: the rewards give the total in every row,
+advantages add up to 0 in every group, all groups are equally large, a configuration beside the log says so; or if the
+caller says so. Otherwise it is *assumed*: a name, a place or a default stands behind it.
+"""
+
+from collections.abc import Iterable
+from shlex import quote
+from typing import Annotated
+
+import polars as pl
+from msgspec import Meta, Struct
+
+from gdpo_audit.findings.facts import Facts
+from gdpo_audit.findings.findings_weights import contradicted_weights
+from gdpo_audit.findings.sentences import whose
+from gdpo_audit.findings.words import some
+from gdpo_audit.logs.numbers.clues import add_up
+from gdpo_core._words import count, listing, number
+from gdpo_core.conventions import NAMES
+
+EVIDENCE = PROVED, AGREES, ASSUMED = "proved", "agrees", "assumed"
+ALL_ADD_UP = 0.99  # the share of groups whose advantages add up to 0, from which on that holds "in every group"
+DECISIVE = ("groups", "rewards", "weights")  # every share, every push and every row of a plan rests on these
+
+
+class Claim(Struct, frozen=True, kw_only=True):
+    """One decision of reading a log, with what stands behind it.
+
+    what: the name of the decision, such as "weights".
+    taken: what was taken, in words.
+    evidence: "proved", "agrees" or "assumed".
+    because: the sentence that says why.
+    otherwise: the option that says otherwise; empty if there is none.
+    """
+
+    what: Annotated[
+        str, Meta(description="responses, steps, groups, rewards (or reward), total, weights, method or missing.")
+    ]
+    taken: Annotated[str, Meta(description="What was taken, in words.")]
+    evidence: Annotated[
+        str, Meta(description="What stands behind it.", extra_json_schema={"enum": ["proved", "agrees", "assumed"]})
+    ]
+    because: Annotated[str, Meta(description="The sentence that says why.")]
+    otherwise: Annotated[str, Meta(description="The option that says otherwise; empty: there is none.")] = ""
+
+
+def claims_of(f: Facts) -> tuple[Claim, ...]:
+    """Return a claim for each decision that reading a log made, at most eight, in the order in which they were made."""
+    groups = _groups(f)
+    each = (_responses(f, groups), _steps(f), groups, _rewards(f), _total(f), _weights(f), _method(f), _missing(f))
+    return tuple(claim for claim in each if claim is not None)
+
+
+def taken_for_granted(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """Return the claims that decide shares, pushes and advice, and that are only assumed."""
+    return tuple(claim for claim in claims if claim.what in DECISIVE and claim.evidence == ASSUMED)
+
+
+def condition(claims: Iterable[Claim]) -> str:
+    """Return the words that stand before a verdict that rests on something assumed, with how to settle it; "" where
+    nothing that decides is assumed.
+
+    >>> weights = Claim(what="weights", taken="1 each", evidence="assumed", because="", otherwise="--weight NAME=W")
+    >>> condition([weights])
+    'Taken for granted: the weights are 1 each. If not: --weight NAME=W. If so: '
+    """
+    granted = taken_for_granted(claims)
+    if not granted:
+        return ""
+    what = listing((f"the {claim.what} are {claim.taken}" for claim in granted), link="and")
+    ways = listing(filter(None, (claim.otherwise for claim in granted)), link="or")
+    return f"Taken for granted: {what}. {f'If not: {ways}. ' * bool(ways)}If so: "
+
+
+def rests_on(granted: Iterable[Claim]) -> str:
+    """Return the sentence that a finding ends with if it rests on claims that are only assumed; "" without any."""
+    what = [f"the {claim.what} are {claim.taken}" for claim in granted]
+    return f" This holds if {listing(what)}, which the log does not show." if what else ""
+
+
+# --- one decision each ------------------------------------------------------------------------------------------------
+
+
+def _responses(f: Facts, groups: Claim) -> Claim:
+    """Return the claim on which rows are responses of the training.
+
+    groups: the claim on the groups, without which nothing tells whether a row belongs to the training.
+    """
+    in_all = f.batches, f.repeated_batches, f.overwritten_batches
+    rows = int(sum(batches.responses.sum() for batches in in_all))
+    apart = int(f.repeated_batches.responses.sum() + f.overwritten_batches.responses.sum())
+    taken = f"all {count(rows)} rows" if not apart else f"{count(rows - apart)} of {count(rows)} rows"
+    taken += f" in {count(int(f.totals.groups), 'group')}"
+    without = int(f.totals.responses - f.totals.logged.count) if f.run.has_advantage else 0
+    if f.reproduced and without:
+        return _claim("responses", taken, ASSUMED, f"{count(without)} of them have no advantage and count all the same")
+    if f.reproduced:
+        return _claim("responses", taken, PROVED, "their logged advantages are reproduced from these rows alone")
+    if groups.evidence != ASSUMED and (f.run.group_size or 0) > 1:
+        return _claim("responses", taken, AGREES, f"every group holds {f.run.group_size}, as groups of a training do")
+    if groups.evidence == AGREES and f.run.has_advantage:
+        return _claim("responses", taken, AGREES, "the logged advantages add up to 0 in every group of them")
+    return _claim("responses", taken, ASSUMED, "nothing in the log tells rows of an evaluation, or lost rows, apart")
+
+
+def _steps(f: Facts) -> Claim:
+    """Return the claim on what numbers the steps."""
+    steps = count(len(f.steps), "step")
+    if not f.run.has_steps:
+        many = len(f.run.files) > 1
+        taken = f"{steps}, a step per file" if many else "1 step"
+        why = "the files stand in this order" if many else "no column of the log is read as the number of a step"
+        return _claim("steps", taken, ASSUMED, why, "--columns step=NAME")
+    name = f.run.step_column or "step"
+    taken = f"{steps}, from {name}"
+    if f.reproduced and f.method in ("gdpo", "grpo_batch_std") and len(f.steps) > 1:
+        return _claim("steps", taken, PROVED, f"the batch step of {NAMES[f.method]} is reproduced in each")
+    sizes = f.batches.responses
+    rising = bool((f.batches.step[1:] >= f.batches.step[:-1]).all())
+    if rising and len(sizes) > 1 and bool((sizes == sizes[0]).all()):
+        return _claim("steps", taken, AGREES, f"it rises along the log, and each holds {count(int(sizes[0]))} rows")
+    return _claim("steps", taken, ASSUMED, "its name says so", "--columns step=NAME")
+
+
+def _groups(f: Facts) -> Claim:
+    """Return the claim on which rows are a group."""
+    size = f"groups of {f.run.group_size}" if f.run.group_size else "groups of different sizes"
+    by, way = f"{size}, by {f.run.grouped_by}", "--group NAME" if f.run.grouped_by_column else "--group-size N"
+    if f.reproduced and not f.all_zero:
+        return _claim("groups", by, PROVED, "the logged advantages are reproduced in them")
+    if f.run.has_advantage and _advantages_add_up(f):
+        return _claim("groups", by, AGREES, "the logged advantages add up to 0 in every group", way)
+    if f.run.grouped_by_column and (f.run.group_size or 0) > 1:
+        return _claim("groups", by, AGREES, "all of these groups are equally large", way)
+    if any(issue.id == "prompts-merged" for issue in f.run.issues):
+        return _claim("groups", by, ASSUMED, "several of them share a prompt", way)
+    if (f.run.group_size or 0) > 1 and _one_prompt_a_group(f):
+        return _claim("groups", by, AGREES, "all rows of a group have one prompt", way)
+    return _claim("groups", by, ASSUMED, "nothing else in the log shows them", way)
+
+
+def _sample(f: Facts, *columns: str) -> pl.DataFrame:
+    """Return these columns of a sample of the responses."""
+    return pl.concat([table.select(columns) for table in f.tables])
+
+
+def _one_prompt_a_group(f: Facts) -> bool:
+    """Return whether each group of a sample has one prompt, and not all groups have the same one."""
+    if not f.tables or "_prompt_key" not in f.tables[0].columns:
+        return False
+    table = _sample(f, "group", "_prompt_key")
+    prompts = table.group_by("group").agg(pl.col("_prompt_key").n_unique())["_prompt_key"]
+    return prompts.max() == 1 and (len(prompts) == 1 or table["_prompt_key"].n_unique() > 1)
+
+
+def _advantages_add_up(f: Facts) -> bool:
+    """Return whether the logged advantages add up to 0 in (nearly) every group of a sample, but for round-off."""
+    table = _sample(f, "group", "advantage")
+    group = table["group"].rank("dense").to_numpy() - 1
+    return add_up(group.astype(int), table["advantage"].fill_nan(0).fill_null(0).to_numpy()) >= ALL_ADD_UP
+
+
+def _rewards(f: Facts) -> Claim:
+    """Return the claim on which columns are the rewards, or which column is the reward."""
+    names, way = some(f.run.rewards), "--reward NAME"
+    what = "rewards" if len(f.run.rewards) > 1 else "reward"
+    shown = f.recipe is not None and all(w for w in f.recipe.known if w is not None)
+    if f.reproduced and shown and f.recipe is not None and len(f.recipe.unknown) < len(f.rewards):
+        return _claim(what, names, PROVED, "the logged advantages are made of them")
+    if f.run.rewards_named:
+        return _claim(what, names, AGREES, "they were named for this audit")
+    if f.run.total is not None and f.run.weights_by == "score":
+        return _claim(what, names, AGREES, f"they give {f.run.total} in every row", way)
+    if f.run.weights_by in ("config", "log", "parts"):
+        where = "the log itself" if f.run.weights_by == "log" else "a configuration"
+        return _claim(what, names, AGREES, f"{where} names them", way)
+    return _claim(what, names, ASSUMED, "their names and numbers look like rewards", way)
+
+
+def _total(f: Facts) -> Claim | None:
+    """Return the claim on the column that the rewards add up to; None where there is none."""
+    total = f.run.total
+    if total is None or total in f.rewards:
+        return None
+    if f.run.weights_by == "score":
+        return _claim("total", total, AGREES, "the weighted rewards give it in every row")
+    return _claim("total", total, ASSUMED, "its name says so; the rewards do not give it in every row")
+
+
+def _weights(f: Facts) -> Claim | None:
+    """Return the claim on the weights of the rewards; None for a single reward, which needs none."""
+    if len(f.rewards) < 2:
+        return None
+    used = dict(zip(f.rewards, f.printed(f.basis.weights), strict=True))
+    unknown = [name for name in f.rewards if f.recipe is not None and name not in f.known_weights]
+    words = some(f"{name} {number(w)}" for name, w in used.items() if name not in unknown)
+    taken = f"1 each ({some(used)})" if {*used.values()} == {1.0} and not unknown else words
+    taken += f"; of {some(unknown)} not known" if unknown and words else ""
+    way = f"--weight {quote(f.rewards[0])}=W"
+    if len(f.phases) > 1:
+        return _claim("weights", f"changing {count(len(f.phases) - 1, 'time')}", PROVED, "each step shows its own")
+    if f.given_weights and contradicted_weights(f):
+        return _claim("weights", taken, ASSUMED, "they were given for this audit, but the log shows others")
+    if f.reproduced and f.known_weights and _matching(f):
+        ratio = "; the log shows only their ratio" if f.ratios_alone else ""
+        why = f"no other weights that were tried give all {count(int(f.totals.logged.count))} advantages{ratio}"
+        return _claim("weights", taken, PROVED, why)
+    source = f.weights_from
+    if source == "assumed" or (source == "solved" and not f.known_weights):
+        return _claim("weights", "1 each", ASSUMED, "the log does not show them", way)
+    if source == "fitted":
+        return _claim("weights", taken, ASSUMED, f"with them the rewards come near {f.run.total}, and no nearer", way)
+    return _claim("weights", taken, AGREES, _SOURCES[source].format(total=f.run.total), way)
+
+
+_SOURCES = {  # by `Facts.weights_from`: why weights that are not proved are taken
+    "given": "they were given for this audit",
+    "solved": "they give most of the logged advantages",
+    "score": "with them the rewards give {total} in every row",
+    "config": "a configuration beside the log holds them",
+    "log": "the log holds them",
+    "parts": "they were given as what a pass pays",
+    "nearest": "the logged advantages show them, though no known method makes these",
+}
+
+
+def _matching(f: Facts) -> bool:
+    """Return whether the weights of the figures are those that the recipe shows, as far as it shows them."""
+    used = dict(zip(f.rewards, f.basis.weights, strict=True))
+    known = f.known_weights
+    return all(abs(used[name] - w) <= 1e-9 * max(1.0, abs(w)) for name, w in known.items())
+
+
+def _method(f: Facts) -> Claim:
+    """Return the claim on the method and the convention that made the advantages."""
+    if f.recipe is None:
+        name = NAMES[f.method]
+        if f.run.has_advantage and f.contradicted:
+            taken = f"not known; figures are those of {name}"
+            return _claim("method", taken, ASSUMED, "no known method makes the logged advantages", "--asked METHOD")
+        why = "the log holds no advantages that show it"
+        if f.intended_method == f.method and not f.trainers_own and f.intended_method is not None:
+            return _claim("method", name, AGREES, f"it was asked for; {why}", "--asked METHOD")
+        return _claim("method", f"not known; figures are those of {name}", ASSUMED, why, "--asked METHOD")
+    taken = NAMES[f.recipe.method]
+    taken += "" if f.recipe.convention_open else f" as {whose(f.recipe.convention)} computes it"
+    if not f.reproduced:
+        wrong = int(f.totals.logged.wrong + f.overwritten_batches.logged.wrong.sum())
+        return _claim("method", taken, AGREES, f"it gives all logged advantages but {count(wrong)}", "--asked METHOD")
+    if f.recipe.alike:
+        same = listing((NAMES[method] for method in f.recipe.alike), link="and")
+        return _claim("method", taken, AGREES, f"it gives all logged advantages, and so does {same} on these rewards")
+    return _claim("method", taken, PROVED, "it gives all logged advantages, and no other method that was tried does")
+
+
+def _missing(f: Facts) -> Claim | None:
+    """Return the claim on what a missing reward means; None where none is missing."""
+    present = f.totals.rewards.present
+    missing = [name for k, name in enumerate(f.rewards) if int(f.totals.responses) > int(present[k])]
+    if not missing:
+        return None
+    taken = f"a missing {listing(missing, 'or', most=8)} is left out, and is no 0"
+    if f.reproduced:
+        return _claim("missing", taken, PROVED, "the logged advantages are reproduced so")
+    return _claim("missing", taken, ASSUMED, "the trainer's convention says so")
+
+
+def _claim(what: str, taken: str, evidence: str, because: str, otherwise: str = "") -> Claim:
+    """Return a claim; its option is left out where it is proved, as no option can change that."""
+    return Claim(what=what, taken=taken, evidence=evidence, because=because, otherwise=otherwise)
+
+
+def line_of(claim: Claim) -> str:
+    """Return what was taken and why; where it is only assumed, also the option that says otherwise.
+
+    >>> line_of(Claim(what="steps", taken="1 step", evidence="assumed", because="no column", otherwise="--columns"))
+    '1 step: no column (otherwise --columns)'
+    """
+    way = f" (otherwise {claim.otherwise})" if claim.otherwise and claim.evidence == ASSUMED else ""
+    return f"{claim.taken}: {claim.because}{way}"

@@ -1,0 +1,1 @@
+"""Columns: which columns of a log are rewards, weights, steps, advantages, prompts and texts."""

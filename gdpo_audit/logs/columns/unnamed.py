@@ -1,0 +1,274 @@
+"""Columns of a table of no known trainer that no usual name tells: its advantages and its steps, by what they hold.
+
+Advantages add up to 0 in every group, and the rewards explain most of them. A step is a whole number that rises along
+the log, and its groups are whole.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from gdpo_audit.logs.columns.constants import says_reward
+from gdpo_audit.logs.columns.totals import NEARLY
+from gdpo_audit.logs.forms.form import Form
+from gdpo_audit.logs.forms.options import ReadOptions
+from gdpo_audit.logs.forms.roles import GROUPS, role, words_of
+from gdpo_audit.logs.forms.scans import frames_of
+from gdpo_audit.logs.forms.standard_rows import hash_column
+from gdpo_audit.logs.names import EVENT, FILE, ROW
+from gdpo_audit.logs.numbers.clues import NEARLY_ALL, add_up, groupings_of, in_words, key_names, members_of
+from gdpo_audit.logs.numbers.weighted_sums import weights_of
+from gdpo_audit.logs.tables.formats import is_number_type
+from gdpo_audit.records import Clues, LogIssue
+
+ROWS = 20_000  # the rows in which advantages are looked for
+STEP_ROWS = 300_000  # the rows in which steps are looked for
+_CENTRED = 0.02  # the largest mean of advantages, as a share of their mean size
+_FOLLOWS = 0.95  # the least correlation of a step with the place of its rows
+_EVEN = 0.8  # the share of the distances of steps, and of the sizes of groups, that have to be equal
+_WHOLE = 0.95  # the share of the groups that have to lie in one step
+_OF_STEPS = {"step", "update"}  # the last word of a name of steps
+
+
+def with_unnamed(form: Form, kinds: Mapping[str, pl.DataType], options: ReadOptions) -> Form:
+    """Return the form of a table of no known trainer with the advantages and the steps that only their numbers tell.
+
+    An issue names each column that is taken so. Any other form comes back as it is, and so does one that knows both.
+    form: says which column of the log holds what, as far as names tell.
+    kinds: the types of all columns.
+    options: the caller's options. What they name is what the caller says.
+    """
+    if not form.asks:
+        return form
+    used = {form.step, form.advantage, form.length, form.key, FILE, ROW, EVENT, *options.names}
+    numbers = [
+        name
+        for name, kind in kinds.items()
+        if is_number_type(kind) and kind != pl.Boolean and name not in used and name.lower() not in form.not_rewards
+    ]
+    form = form if form.advantage else _with_advantage(form, kinds, numbers)
+    return form if form.step else _with_steps(form, [name for name in numbers if name != form.advantage])
+
+
+# --- advantages ------------------------------------------------------------------------------------------------------
+
+
+def _with_advantage(form: Form, kinds: Mapping[str, pl.DataType], numbers: Sequence[str]) -> Form:
+    """Return the form with the column that holds the advantages, if one does.
+
+    Such a column adds up to 0 in the groups of the log, rewards explain most of what it does there, and it is in no
+    total. If there are several, as where each reward has an advantage, the one counts that is the sum of the others.
+    form: says which column of the log holds what.
+    kinds: the types of all columns.
+    numbers: the columns that may hold advantages or rewards.
+    """
+    floats = [name for name in numbers if kinds[name].is_float() and not says_reward(name)]
+    if not floats:
+        return form
+    keys = key_names([name for name, kind in kinds.items() if _names_groups(kind) and name not in (ROW, FILE)], GROUPS)
+    rows = _head(form, [*numbers, *keys, *([form.step] if form.step else [])], ROWS)
+    table = rows.select(pl.col(name).cast(pl.Float64, strict=False) for name in numbers)
+    explained = {name: _explained(rows, table, name, form, keys) for name in floats if _is_centred(table[name])}
+    centred = [name for name, (share, _) in explained.items() if share >= NEARLY]
+    chosen = _sum_of(table, centred) if len(centred) > 1 else next(iter(centred), None)
+    if chosen is None:
+        return form
+    details = {"column": chosen, "explained": explained[chosen][0], "grouped_by": explained[chosen][1]}
+    beside = frozenset(name.lower() for name in centred if name != chosen)
+    issues = (*form.issues, LogIssue("advantage-found", details))
+    return replace(form, advantage=chosen, not_rewards=form.not_rewards | beside, issues=issues)
+
+
+def _names_groups(kind: pl.DataType) -> bool:
+    """Return whether a column of this type can name groups: whole numbers and texts can."""
+    return kind.is_integer() or kind in (pl.String, pl.Categorical, pl.Enum)
+
+
+def _head(form: Form, names: Sequence[str], most: int) -> pl.DataFrame:
+    """Return these columns of the first rows of the log, with FILE and ROW.
+
+    form: says how the log is read.
+    names: the columns.
+    most: the most rows.
+    """
+    frames, rows = list[pl.DataFrame](), 0
+    for frame in frames_of(form, [*dict.fromkeys(names)], most):
+        frames.append(frame)
+        rows += len(frame)
+        if rows >= most:
+            break
+    return pl.concat(frames, how="vertical_relaxed").head(most)
+
+
+def _is_centred(values: pl.Series) -> bool:
+    """Return whether a column has a number in every row, some of them below 0, and a mean of next to 0."""
+    x = values.to_numpy()
+    size = float(np.abs(x).mean()) if len(x) and np.isfinite(x).all() else 0.0
+    return size > 0 and bool(x.min() < 0 < x.max()) and abs(float(x.mean())) <= _CENTRED * size
+
+
+def _explained(
+    rows: pl.DataFrame, table: pl.DataFrame, name: str, form: Form, keys: Sequence[str]
+) -> tuple[float, str]:
+    """Return which share of a column the rewards explain inside the groups in which it adds up to 0, and in words how
+    these groups are told apart; 0 if there are no such groups, or if the column is part of a total.
+
+    rows: the first rows of the log.
+    table: the columns of numbers in these rows.
+    name: the column.
+    form: says which column holds the steps.
+    keys: the columns that may name groups.
+    """
+    batch = rows[form.step if form.step else FILE].rank("dense").cast(pl.Int64)
+    order = batch.arg_sort()
+    hashes = rows.select(hash_column(rows, key).fill_null(0).alias(key) for key in keys)[order]
+    columns = {key: hashes[key].reinterpret(signed=True).to_numpy() for key in keys if key not in (name, form.step)}
+    clues = Clues(batch[order].to_numpy(), table[name][order].to_numpy(), columns)
+    groupings = groupings_of(clues)
+    parts = [n for n in table.columns if n != name and role(n) == "reward" and _varies(table[n]) and n != form.step]
+    if not groupings or not parts or _in_a_total(table, name, parts):
+        return 0.0, ""
+    group = np.unique(members_of(clues, groupings[0]), return_inverse=True)[1]
+    y, x = _centre(clues.advantage, group), np.stack([_centre(table[n][order].to_numpy(), group) for n in parts], 1)
+    rest = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
+    return 1 - float(rest @ rest / (y @ y)), in_words(groupings[0])
+
+
+def _varies(values: pl.Series) -> bool:
+    """Return whether a column has a finite number in every row, and two different ones."""
+    x = values.to_numpy()
+    return bool(np.isfinite(x).all() and np.ptp(x) > 0)
+
+
+def _centre(values: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Return the values minus the mean of their group; both arguments have an item per row."""
+    return values - (np.bincount(group, values) / np.bincount(group))[group]
+
+
+def _in_a_total(table: pl.DataFrame, name: str, parts: Sequence[str]) -> bool:
+    """Return whether another column is exactly a weighted sum of this one and others, as a total is of its rewards.
+
+    An advantage is never in such a sum, because the mean of each group was taken away from it.
+    table: columns of numbers.
+    name: the column.
+    parts: the other columns.
+    """
+    for total in parts:
+        terms = [name, *(part for part in parts if part != total)]
+        score = weights_of(table, terms, score=total)
+        if score is not None and score.exact and score.spare > 0 and (score.weights or {}).get(name):
+            return True
+    return False
+
+
+def _sum_of(table: pl.DataFrame, names: Sequence[str]) -> str | None:
+    """Return the one of these columns that is exactly a sum of the others; None if there is none, or several.
+
+    table: columns of numbers.
+    names: the columns, each of which adds up to 0 in every group.
+    """
+    sums = []
+    for name in names:
+        score = weights_of(table, [term for term in names if term != name], score=name)
+        if score is not None and score.exact and all(w > 0 for w in (score.weights or {"": -1.0}).values()):
+            sums.append(name)
+    return sums[0] if len(sums) == 1 else None
+
+
+# --- steps -----------------------------------------------------------------------------------------------------------
+
+
+def _with_steps(form: Form, numbers: Sequence[str]) -> Form:
+    """Return the form with the column that numbers the steps, if one does.
+
+    A column that is called so comes before others, and of several the one with the most steps.
+    form: says which column of the log holds what.
+    numbers: the columns that may hold steps.
+    """
+    few = _head(form, numbers, ROWS) if numbers else pl.DataFrame()
+    likely = [name for name in numbers if _are_whole(few[name])]
+    if not likely:
+        return form
+    beside = [name for name in (form.key, form.advantage) if name]
+    rows = _head(form, [*likely, *beside], STEP_ROWS)
+    key = None if form.key is None else rows.select(hash_column(rows, form.key).alias("key"))["key"].to_numpy()
+    advantage = None
+    if form.advantage and is_number_type(rows.schema[form.advantage]):
+        advantage = rows[form.advantage].cast(pl.Float64).fill_null(0.0).fill_nan(0.0).to_numpy()
+    fits = [name for name in likely if _numbers_steps(name, rows[name], key, advantage)]
+    if not fits:
+        return form
+    step = max(fits, key=lambda name: (_is_called_step(name), rows[name].n_unique()))
+    issue = LogIssue("steps-found", {"column": step, "by": "name" if _is_called_step(step) else "numbers"})
+    return replace(form, step=step, batch=("step",), sorts=True, issues=(*form.issues, issue))
+
+
+def _is_called_step(name: str) -> bool:
+    """Return whether the last word of a name is one for steps, as in grpo_step and trainUpdate."""
+    return bool(_OF_STEPS & {*words_of(name)[-1:]})
+
+
+def _are_whole(values: pl.Series) -> bool:
+    """Return whether a column holds a whole number in every row."""
+    x = values.cast(pl.Float64, strict=False).to_numpy()
+    return bool(len(x) and np.isfinite(x).all() and (x == np.floor(x)).all())
+
+
+def _numbers_steps(name: str, values: pl.Series, key: np.ndarray | None, advantage: np.ndarray | None) -> bool:
+    """Return whether a column numbers the steps of a log: several rows share a number, which rises along the rows, and
+    the groups are whole in it.
+
+    In shuffled rows nothing rises. Then as many rows have each number. A column that is not called a step has to go up
+    by one distance, and several groups share each of its numbers.
+    name: the name of the column.
+    values: its values.
+    key: a number for each row that tells its group, as far as a column names it; None without such a column.
+    advantage: the logged advantages; None without them.
+    """
+    x, named = values.cast(pl.Float64).to_numpy(), _is_called_step(name)
+    steps, number, rows = np.unique(x, return_inverse=True, return_counts=True)
+    if len(steps) < (2 if named else 3) or len(x) < 2 * len(steps):
+        return False
+    rises = bool((np.diff(x) >= 0).all()) or np.corrcoef(x, np.arange(len(x)))[0, 1] >= _FOLLOWS
+    balanced = (rows == np.median(rows)).mean() >= _EVEN
+    gaps = np.diff(steps)
+    even = (gaps == np.median(gaps)).mean() >= _EVEN
+    if not (rises or balanced) or not (named or even):
+        return False
+    if key is None:
+        return named or (rises and advantage is not None and _splits(number, advantage))
+    pair = np.unique(np.stack([number, np.unique(key, return_inverse=True)[1]], 1), axis=0, return_inverse=True)[1]
+    pair = pair.ravel()
+    several = pair.max() + 1 >= 2 * len(steps)
+    return (named or (several and (rises or balanced))) and _whole_in(pair, key, advantage)
+
+
+def _splits(number: np.ndarray, advantage: np.ndarray) -> bool:
+    """Return whether the rows that share a number hold several groups, so that the number is a step's and not a
+    group's.
+
+    number: the number of each row.
+    advantage: the logged advantages.
+    """
+    order = np.argsort(number, kind="stable")[:ROWS]
+    return add_up(number, advantage) >= NEARLY_ALL and bool(groupings_of(Clues(number[order], advantage[order])))
+
+
+def _whole_in(pair: np.ndarray, key: np.ndarray, advantage: np.ndarray | None) -> bool:
+    """Return whether groups stay whole where a step ends them, too.
+
+    They do if a key has one step, as nearly all have. If a prompt comes again, its advantages add up to 0 in each step,
+    or, without advantages, as many rows of it stand in each.
+    pair: the number of each row's pair of step and key.
+    key: a number that tells the group of each row.
+    advantage: the logged advantages; None without them.
+    """
+    group = np.unique(key, return_inverse=True)[1]
+    if (pair.max() + 1) * _WHOLE <= group.max() + 1:
+        return True
+    if advantage is not None and advantage.any():
+        return add_up(pair, advantage) >= NEARLY_ALL
+    sizes = np.bincount(pair)
+    return bool((sizes == np.median(sizes)).mean() >= _EVEN and np.median(sizes) > 1)

@@ -1,0 +1,116 @@
+"""Restarts: a log is put in the order of its steps, and rows that a restarted run wrote again are told apart."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from gdpo_audit.logs.numbers.sizes import WHOLE
+from gdpo_audit.logs.refusals import refuse
+
+ROUNDED = 1e-3  # how far rounding may keep a group's sum of advantages from 0, as a share of the sum of their sizes
+
+
+def in_order(rows: pl.DataFrame, files: Sequence[str]) -> pl.DataFrame:
+    """Return all rows sorted by step, and within a step by `_pass`: rows that a restarted run wrote again come later.
+
+    `_pass` is a new column: how often the step has fallen in the file up to the row. It is 0 everywhere if these falls
+    show no restart. Rows of one step and one pass keep their order.
+    rows: the rows of all files, with the columns `step` and `_file`, the number of the file in `files`. Where the log
+        has them, there are also `_key`, which tells the groups of a step apart, and `advantage`.
+    files: the names of the files.
+
+    Raises InputError if the files look like separate runs.
+    """
+    falls = (pl.col("step") < pl.col("step").shift(1)).fill_null(False).cast(pl.Int64)
+    rows = rows.with_columns(falls.cum_sum().over("_file").alias("_pass"))
+    if "_key" in rows.columns and len(files) > 1:
+        _expect_one_run(rows, files)
+    if rows["_pass"].max() and not _restarted(rows):
+        rows = rows.with_columns(pl.lit(0, pl.Int64).alias("_pass"))
+    return rows if rows["step"].is_sorted() else rows.sort("step", "_pass", maintain_order=True)
+
+
+def _restarted(rows: pl.DataFrame) -> bool:
+    """Return whether the steps fall because the run went back to an earlier step, not because rows are in disorder.
+
+    A pass is the rows of a file between two falls of the step. The falls show a restart if all of these rules hold:
+    - No file has as many falls as the log has different steps.
+    - A later pass of a file does not begin at the smallest step of its earlier passes, or it goes on further than they
+      do.
+    - Between its first and its last step, a pass lacks no step that an earlier pass of its file has.
+    - Some steps stand in one pass and some in several. By the medians, a step that stands in several has about as many
+      rows in its last pass as a step that stands in one, or more.
+
+    A pass that breaks the second rule may still be a restart from the very beginning. If no rule is broken before it,
+    it decides alone. The falls then show a restart if the pass has exactly the steps of the earlier passes.
+    `_groups_again` also has to find groups that stand in several passes.
+    rows: all rows, with the columns `step`, `_file` and `_pass`.
+    """
+    passes = rows.group_by("_file", "_pass", "step", maintain_order=True).agg(pl.len().alias("rows"))
+    if passes["_pass"].max() >= passes["step"].n_unique():  # type: ignore[operator]
+        return False
+    once, again = list[int](), list[int]()
+    for of_file in passes.partition_by("_file"):
+        sizes: dict[int, list[int]] = {}
+        for rows_of_pass in of_file.partition_by("_pass"):
+            held = dict(rows_of_pass.select("step", "rows").iter_rows())
+            first, last = rows_of_pass["step"][0], rows_of_pass["step"][-1]
+            if sizes and first == min(sizes) and last <= max(sizes):
+                return sizes.keys() == held.keys() and "_key" in rows.columns and len(_groups_again(rows, "_pass")) > 0
+            if any(first <= step <= last and step not in held for step in sizes):
+                return False
+            for step, size in held.items():
+                sizes.setdefault(step, []).append(size)
+        once += [counts[-1] for counts in sizes.values() if len(counts) == 1]
+        again += [counts[-1] for counts in sizes.values() if len(counts) > 1]
+    return bool(once and again) and float(np.median(again)) >= WHOLE * float(np.median(once))
+
+
+def _groups_again(rows: pl.DataFrame, numbered_by: str) -> pl.DataFrame:
+    """Return a table of the groups whose rows stand in several files (or passes), with a row per group and file (or
+    pass).
+
+    Its column `rows` says how many rows the group has in that file. If advantages are logged, two columns are about the
+    group's advantages there: `sum` is their sum, and `size` the sum of their absolute values.
+    The table is empty if the groups do not seem to be whole in each file. They seem to be whole if at least the share
+    `WHOLE` of the table's rows have the same number in `rows`, above 1. Advantages that add up to 0 in each group over
+    all files together also have to do so in each file.
+    rows: the rows of all files.
+    numbered_by: the column with the number of the file or the pass.
+    """
+    figures = [pl.len().alias("rows")]
+    if "advantage" in rows.columns:  # the advantages of a whole group add up to 0
+        figures += [pl.col("advantage").sum().alias("sum"), pl.col("advantage").abs().sum().alias("size")]
+    groups = rows.group_by(numbered_by, "step", "_key", maintain_order=True).agg(figures)
+    shared = groups.filter(pl.len().over("step", "_key") > 1)
+    usual = min(shared["rows"].mode(), default=0)
+    whole = usual > 1 and shared["rows"].to_list().count(usual) / len(shared) >= WHOLE
+    if whole and "sum" in shared.columns:
+        joined = shared.group_by("step", "_key").agg(pl.col("sum", "size").sum())
+        whole = not _add_up(joined) or _add_up(shared)
+    return shared if whole else shared.clear()
+
+
+def _add_up(groups: pl.DataFrame) -> bool:
+    """Return whether in at least the share `WHOLE` of groups the advantages add up to 0.
+
+    Groups in which all advantages are 0 do not count. If no group counts, the result is False.
+    groups: for each group the sum of its advantages (`sum`), and the sum of their absolute values (`size`).
+    """
+    live = groups.filter(pl.col("size") > 0)
+    return bool((live["sum"].abs() <= ROUNDED * live["size"]).sum() >= WHOLE * max(len(live), 1))
+
+
+def _expect_one_run(rows: pl.DataFrame, files: Sequence[str]) -> None:
+    """Raise InputError if the files look like separate runs, because they share steps and whole groups.
+
+    rows: the rows of all files.
+    files: the names of the files.
+    """
+    again = _groups_again(rows, "_file")
+    if len(again):
+        a, b = (files[i] for i in again.filter(pl.struct("step", "_key").rank("dense") == 1)["_file"][:2])
+        got = f"step {again['step'][0]} with the same groups of {min(again['rows'].mode())} rows as in {a}"
+        hint = "give one run's files, or join files that hold parts of one group, in the order of their steps"
+        refuse(b, "the log of one run", f"{got}: {hint}")

@@ -1,0 +1,190 @@
+"""Ways to tell the groups of a log apart under which its advantages add up to 0 in each group.
+
+Nearly every method subtracts a group's mean from its advantages. So the advantages show which rows are one group. These
+may be the rows that share the value of one column, or the values of two columns. They may also be blocks of rows, or
+rows a fixed number of places apart. The advantages also show which rows repeat another one, and which rows a mask left
+out.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations, islice
+
+import numpy as np
+
+from gdpo_audit.logs.numbers.sizes import divisors
+from gdpo_audit.records import ROUNDED_SUM, Clues, Grouping
+from gdpo_core._words import listing
+
+KEYS, PAIRED = 10, 7  # the most columns that are tried as keys, and the most of these that are tried in pairs
+LEAST = 4  # the fewest groups with an advantage other than 0; in fewer the advantages may add up to 0 by chance
+NEARLY_ALL = 0.9  # the share of the groups, or of the batches, that counts as nearly all
+MOST = 0.9  # the largest share of the rows that a mask may leave out
+TRIED = 6  # the most groupings that are worth solving for, the finest first
+
+
+def groupings_of(clues: Clues) -> list[Grouping]:
+    """Return up to `TRIED` ways to tell groups apart under which the advantages add up to 0, the finest first.
+
+    It is enough if they add up to 0 in nearly all groups. If no way is found, the search begins anew without the rows
+    that seem to be copies of others. It does so once for each column that may mark copies (`Grouping.once`).
+    """
+    admitted = [*_admitted(clues)]
+    for once in _copied(clues) if not admitted else ():
+        last = _last_of_each(clues.batch, clues.keys[once])
+        admitted += [Grouping(g.columns, g.group_size, g.places, once) for g in _admitted(clues.at_rows(last))]
+    return admitted[:TRIED]
+
+
+def masks_of(clues: Clues) -> Iterator[tuple[str, float]]:
+    """Yield the columns of 0 and 1 that may be masks, each with the value of the rows that the mask leaves out.
+
+    The advantage is 0 in all rows that are left out. It is not 0 in more than half of the rows that are kept. At most
+    the share `MOST` of all rows is left out.
+    """
+    for name, flag in clues.flags.items():
+        for value in (0.0, 1.0):
+            out = flag == value
+            kept = clues.advantage[~out]
+            if 0 < out.sum() <= MOST * len(out) and not clues.advantage[out].any() and (kept != 0).mean() > 0.5:
+                yield name, value
+
+
+def add_up(group: np.ndarray, advantage: np.ndarray) -> float:
+    """Return the share of groups whose advantages add up to 0, among the groups with an advantage other than 0.
+
+    A sum that rounding may make counts as 0. The share is 0 if fewer than `LEAST` groups have an advantage other than
+    0.
+    group: the number of each row's group.
+    advantage: the advantage of each row.
+
+    >>> add_up(np.repeat(np.arange(4), 2), np.array([1, -1, 2, -2, 3, -3, 1, 1.0]))
+    0.75
+    """
+    sizes = np.bincount(group, np.abs(advantage))
+    sums = np.abs(np.bincount(group, advantage))
+    live = sizes > 0
+    return float((sums[live] <= ROUNDED_SUM * sizes[live]).mean()) if live.sum() >= LEAST else 0.0
+
+
+def _admitted(clues: Clues) -> Iterator[Grouping]:
+    """Yield each way to tell groups apart under which the advantages add up to 0 in nearly all groups.
+
+    The ways are sorted by the number of groups that they make, the largest first. Of ways that make the same groups
+    only one comes. A way has to make more groups than there are batches, of two rows or more on average.
+    """
+    by_partition: dict[bytes, tuple[int, Grouping]] = {}
+    batches = len(np.unique(clues.batch))
+    for grouping, group in _partitions(clues):
+        numbers = _numbered(clues.batch, group)
+        groups = int(numbers.max()) + 1
+        if batches < groups <= len(numbers) / 2 and add_up(numbers, clues.advantage) >= NEARLY_ALL:
+            by_partition.setdefault(numbers.tobytes(), (groups, grouping))
+    yield from (grouping for _, grouping in sorted(by_partition.values(), key=lambda pair: -pair[0]))
+
+
+def _partitions(clues: Clues) -> Iterator[tuple[Grouping, np.ndarray]]:
+    """Yield ways to tell groups apart, each with a number per row; rows of a batch with equal numbers are a group.
+
+    The ways are single columns, pairs of columns, blocks of rows, and rows a fixed number of places apart.
+    """
+    for name, key in clues.keys.items():
+        yield Grouping(columns=(name,)), key
+    for first, second in combinations(islice(clues.keys, PAIRED), 2):
+        pair = np.stack([clues.keys[first], clues.keys[second]], 1)
+        yield Grouping(columns=(first, second)), np.unique(pair, axis=0, return_inverse=True)[1].ravel()
+    starts = np.flatnonzero(np.append(True, clues.batch[1:] != clues.batch[:-1]))
+    sizes = np.diff(np.append(starts, len(clues.batch)))
+    place = np.arange(len(clues.batch)) - starts.repeat(sizes)
+    whole = sizes[:-1] if len(sizes) > 1 else sizes  # the last batch may be cut
+    for size in divisors(int(whole.max())):
+        if (whole % size == 0).mean() >= NEARLY_ALL:
+            yield Grouping(group_size=size), place // size
+            yield Grouping(places=size), place % size
+
+
+def members_of(clues: Clues, grouping: Grouping) -> np.ndarray:
+    """Return the number of each row's group, if groups are told apart in one of the ways of `groupings_of`.
+
+    clues: the rows.
+    grouping: one of these ways; its `once` is not looked at.
+    """
+    plain = Grouping(grouping.columns, grouping.group_size, grouping.places)
+    return next(_numbered(clues.batch, group) for known, group in _partitions(clues) if known == plain)
+
+
+def _numbered(batch: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Return for each row the number of its group: from 0, unique over all batches, in the order of first rows.
+
+    batch: the number of each row's batch.
+    group: for each row a number that tells the groups of its batch apart.
+    """
+    _, first, number = np.unique(np.stack([batch, group], 1), axis=0, return_index=True, return_inverse=True)
+    return first.argsort().argsort()[number.ravel()]
+
+
+def _copied(clues: Clues) -> Iterator[str]:
+    """Yield each column that may mark copies: the rows of a batch that share a value there also share their advantage.
+
+    There have to be at least `LEAST` values that several rows of a batch share, and the shared advantage must not be 0
+    in all of them. Some batch must hold more than one value.
+    """
+    for name, key in clues.keys.items():
+        number = _numbered(clues.batch, key)
+        count, groups = np.bincount(number), int(number.max()) + 1
+        high, low = np.full(groups, -np.inf), np.full(groups, np.inf)
+        np.maximum.at(high, number, clues.advantage)
+        np.minimum.at(low, number, clues.advantage)
+        several = count > 1
+        batches = len(np.unique(clues.batch))
+        if several.sum() >= LEAST and (high == low).all() and high[several].any() and groups > batches:
+            yield name
+
+
+def _last_of_each(batch: np.ndarray, key: np.ndarray) -> np.ndarray:
+    """Return the numbers of the rows that are the last with their key in their batch, ascending.
+
+    batch: the number of each row's batch.
+    key: the value of each row in the column that marks copies, as a number.
+    """
+    number = _numbered(batch, key)
+    last = np.zeros(int(number.max()) + 1, dtype=np.int64)
+    np.maximum.at(last, number, np.arange(len(number)))
+    return np.sort(last)
+
+
+def in_words(grouping: Grouping) -> str:
+    """Return words for how groups are told apart.
+
+    >>> in_words(Grouping(columns=("prompt_id", "turn"))), in_words(Grouping(places=8))
+    ('the columns prompt_id and turn', 'rows of a batch that stand 8 apart')
+    """
+    if grouping.columns:
+        return f"the column{'s' * (len(grouping.columns) > 1)} {listing(grouping.columns)}"
+    if grouping.group_size:
+        return f"blocks of {grouping.group_size} rows"
+    return f"rows of a batch that stand {grouping.places} apart"
+
+
+def key_names(names: Sequence[str], usual: Sequence[str]) -> list[str]:
+    """Return the columns to try as keys of groups: usual names first, then names with "id" or the like, then others.
+
+    There are at most `KEYS` of them.
+    names: the columns to choose from.
+    usual: the usual names, in small letters, the likeliest first.
+
+    >>> key_names(["note", "turn_id", "prompt"], ["prompt"])
+    ['prompt', 'turn_id', 'note']
+    """
+
+    def rank(name: str) -> int:
+        """Return where a column stands in the order in which columns are tried; the smallest number comes first.
+
+        Usual names stand in the order of `usual` of the outer function.
+        """
+        lower = name.lower()
+        if lower in usual:
+            return usual.index(lower)
+        called = any(word in lower for word in ("id", "idx", "index", "key", "group", "prompt", "turn", "task", "seed"))
+        return len(usual) + (not called)
+
+    return sorted(names, key=rank)[:KEYS]

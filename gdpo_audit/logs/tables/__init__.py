@@ -1,0 +1,1 @@
+"""Tables: files of any format as tables of polars."""

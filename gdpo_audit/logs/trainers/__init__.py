@@ -1,0 +1,1 @@
+"""Trainers: what each trainer writes, as the form of its log."""

@@ -1,0 +1,132 @@
+"""Records that pass between the rooms: issues of a log, groups, masks and texts. None of them reads a log."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import polars as pl
+
+# The first batch of each stretch of batches with one group size, and this size.
+Blocks: TypeAlias = tuple[tuple[int, int], ...]
+# Functions that yield the start of each prompt (text), or the length of each completion (length).
+Extracts: TypeAlias = Mapping[str, Callable[[], Iterator[pl.DataFrame]]]
+ROUNDED_SUM = 6e-3  # how far bfloat16 may keep a group's sum of advantages from 0, as a share of the sum of their sizes
+CLUE_ROWS = 20_000  # the most rows of `Clues`
+
+
+# --- what reading says of a log ---
+
+
+@dataclass(frozen=True)
+class LogIssue:
+    """A property of the log that may mislead a reader: the id of the finding that reports it, and its details."""
+
+    id: str
+    details: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Uncounted:
+    """A column that looks like a reward but does not count, and why.
+
+    name: the name of the column.
+    function: whether it is a reward function of the trainer, so that it has a place among the weights.
+    """
+
+    name: str
+    why: str  # in words: "weight 0", or of which reward it is a copy
+    function: bool = False
+
+
+# --- groups and masks ---
+
+
+class Mask(NamedTuple):
+    """The rows that a mask leaves out: the rows in which `column` has the value `value`, or all rows of advantage 0.
+
+    column: the name of the column; None if the rows of advantage 0 are meant.
+    value: the value of the rows that are left out; it has no meaning if `column` is None.
+    counts: whether the rows that are left out still count in the statistics of their group, so that only their
+        advantage is left out.
+    """
+
+    column: str | None
+    value: float
+    counts: bool
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """A way to tell the groups of a batch apart: by columns, by blocks of rows, or by rows that are `places` apart.
+
+    columns: the columns whose values together name a group.
+    group_size: the number of rows in a block.
+    places: the distance between neighbouring rows of a group.
+    once: a column that marks copies. Of the rows of a batch with one value in it only the last one counts.
+    """
+
+    columns: tuple[str, ...] = ()
+    group_size: int | None = None
+    places: int | None = None
+    once: str | None = None
+
+    @property
+    def options(self) -> dict[str, object]:
+        """The options for reading the log in these groups: fields of `ReadOptions`, by name."""
+        given = {"group": self.columns, "group_size": self.group_size, "places": self.places}
+        named: dict[str, object] = {name: value for name, value in given.items() if value}
+        if named:  # one way to tell groups apart takes the place of another
+            named = {"group": None, "group_size": None, "places": None, "unkeyed": not self.columns} | named
+        return named | {"once": self.once}
+
+
+@dataclass(frozen=True)
+class Clues:
+    """Some rows of a log, sorted by batch, with columns that may tell groups apart, and columns that may be masks.
+
+    batch: the number of each row's batch.
+    advantage: the advantage of each row.
+    keys: the columns that may tell groups apart, by name. Their values are numbers, which are equal where the values in
+        the log are equal.
+    flags: the columns of 0 and 1, which may be masks, by name.
+    """
+
+    batch: np.ndarray
+    advantage: np.ndarray
+    keys: dict[str, np.ndarray] = field(default_factory=dict)
+    flags: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def at_rows(self, rows: np.ndarray) -> "Clues":
+        """Return some of the rows.
+
+        rows: their numbers, from 0.
+        """
+        return Clues(
+            self.batch[rows],
+            self.advantage[rows],
+            {name: key[rows] for name, key in self.keys.items()},
+            {name: flag[rows] for name, flag in self.flags.items()},
+        )
+
+
+# --- texts ---
+
+
+class PromptAndCompletion(NamedTuple):
+    """The prompt and the completion of a response, each cut if it is long; None for one that the log does not have."""
+
+    prompt: str | None
+    completion: str | None
+
+
+# Returns the prompts and completions of the responses at these places, by place.
+Texts: TypeAlias = Callable[[Collection[int]], Mapping[int, PromptAndCompletion]]
+
+
+def no_texts(places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
+    """Return an empty mapping, for a log without texts.
+
+    places: the responses whose texts are asked for.
+    """
+    return {}

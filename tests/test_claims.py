@@ -1,0 +1,141 @@
+"""Claims on how a log was read: what is proved, what agrees and what is assumed, and what a verdict may rest on."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from logs import audit_cli as run_cli
+
+import gdpo_audit as ga
+from gdpo_audit.auditing import reading
+from gdpo_audit.report import html
+
+STEPS, PROMPTS, SIZE = 6, 5, 4
+REWARDS = ("correct", "form")
+
+
+def rewards(seed=0, steps=STEPS):
+    """Return (steps, prompts, answers, rewards) of 0 and 1."""
+    return np.random.default_rng(seed).integers(0, 2, (steps, PROMPTS, SIZE, 2)).astype(float)
+
+
+def rows(r, advantage=None, **more):
+    """Return the rows of a log that no trainer of ours writes."""
+    where = [(s, p, i) for s in range(r.shape[0]) for p in range(PROMPTS) for i in range(SIZE)]
+    for s, p, i in where:
+        row = {"step": s, "prompt": f"q{s}.{p}", **dict(zip(REWARDS, r[s, p, i].tolist(), strict=True))}
+        row |= {} if advantage is None else {"advantage": float(advantage[s, p, i])}
+        yield row | {name: values(s, p, i) for name, values in more.items()}
+
+
+def grpo(r, weights=(1.0, 0.5)):
+    """Return GRPO's advantages by its equation alone."""
+    total = r @ np.array(weights)
+    return (total - total.mean(2, keepdims=True)) / (total.std(2, ddof=1, keepdims=True) + 1e-4)
+
+
+def audited(log, **options):
+    given = {name: options.pop(name) for name in ("weights", "primary") if name in options}
+    report = ga.audit(ga.read_run(list(log), **options), **given)
+    return report, {claim.what: claim for claim in report.reading}
+
+
+def evidence(claims):
+    return {what: claim.evidence for what, claim in claims.items()}
+
+
+def test_advantages_prove_groups_rewards_weights_and_method():
+    r = rewards()
+    report, claims = audited(rows(r, grpo(r)))
+    assert evidence(claims) == {
+        "responses": "proved",
+        "steps": "agrees",  # GRPO has no step over the batch that would prove the steps
+        "groups": "proved",
+        "rewards": "proved",
+        "weights": "proved",
+        "method": "proved",
+    }
+    assert claims["weights"].taken == "correct 1 and form 0.5"
+    assert "Taken for granted" not in report.what_first
+
+
+def test_without_advantages_rewards_and_weights_are_assumed_and_the_first_line_says_so():
+    report, claims = audited(rows(rewards()), primary="correct")
+    wanted = {
+        "responses": "agrees",
+        "groups": "agrees",
+        "rewards": "assumed",
+        "weights": "assumed",
+        "method": "assumed",
+    }
+    assert evidence(claims).items() >= wanted.items()
+    assert report.what_first.startswith(
+        "Taken for granted: the rewards are correct and form and the weights are 1 each. "
+        "If not: --reward NAME or --weight correct=W. If so: "
+    )
+    assert "Nothing has to be changed" not in report.verdict
+    assert "push (weights assumed)" in html.body(report) and "How the log was read" in html.body(report)
+
+
+def test_what_is_given_is_not_taken_for_granted():
+    report, claims = audited(rows(rewards()), weights={"correct": 1, "form": 2}, rewards=["correct", "form"])
+    assert {claims[what].evidence for what in ("rewards", "weights", "groups")} == {"agrees"}
+    assert "Taken for granted" not in report.what_first
+
+
+def test_a_total_in_every_row_gives_the_weights_and_one_row_off_takes_that_away():
+    r = rewards()
+    sums = r @ np.array([1.0, 0.25])
+    _, claims = audited(rows(r, reward=lambda s, p, i: float(sums[s, p, i])))
+    assert {claims[what].evidence for what in ("rewards", "weights", "total")} == {"agrees"}
+    assert claims["weights"].because == "with them the rewards give reward in every row"
+    sums[2, 3, 1] += 0.5
+    _, claims = audited(rows(r, reward=lambda s, p, i: float(sums[s, p, i])))
+    assert {claims[what].evidence for what in ("weights", "total")} == {"assumed"}
+
+
+def test_weights_against_the_log_are_not_what_ran():
+    r = rewards()
+    report, claims = audited(rows(r, grpo(r)), weights={"form": 4})
+    assert claims["weights"].evidence == "assumed" and "the log shows others" in claims["weights"].because
+    assert report.plan[0].weights == pytest.approx({"correct": 1, "form": 0.5}, rel=1e-3)
+    assert report.plan[1].weights == pytest.approx({"correct": 1, "form": 4}, rel=1e-3)
+
+
+def test_a_method_that_the_rewards_do_not_part_from_another_is_not_proved():
+    """In groups of two whose rewards are 0 and √2 the std is 1, so that dividing by it changes nothing."""
+    log = [{"step": s, "prompt": f"{s}.{p}", "reward": x, "advantage": x - 2**-0.5} for s in range(6) for p in range(4)
+           for x in (0.0, 2**0.5)]  # fmt: skip
+    _, claims = audited(log)
+    assert claims["method"].evidence == "agrees" and "and so does" in claims["method"].because
+
+
+def test_groups_that_nothing_shows_are_assumed():
+    log = [row | {"prompt": "the same"} for row in rows(rewards())]
+    report, claims = audited(log, group_size=SIZE)
+    assert claims["groups"].evidence == "assumed" and "the groups are groups of 4" in report.what_first
+
+
+def test_finding_of_shares_says_what_it_rests_on():
+    r = rewards()
+    r[..., 1] *= 20
+    report, _ = audited(rows(r))
+    dominates = next(finding for finding in report.findings if finding.id == "reward-dominates")
+    assert dominates.message.endswith("which the log does not show.")
+    report, _ = audited(rows(r, grpo(r, (1, 1))))
+    assert all("This holds if" not in finding.message for finding in report.findings)
+
+
+def test_reading_alone_is_what_the_audit_says(tmp_path, capsys):
+    r, log = rewards(), tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows(r, grpo(r))))
+    run = ga.read_run(log)
+    assert reading(run) == ga.audit(run).reading
+    code, out, _ = run_cli(capsys, str(log), "--reading")
+    lines = out.strip().splitlines()
+    assert code == 0 and len(lines) == 7 and re.match(r"weights +proved +correct \d", lines[5])
+    code, out, _ = run_cli(capsys, str(log), "--reading", "--json", "-")
+    assert [claim["what"] for claim in json.loads(out)["reading"]] == [claim.what for claim in reading(run)]
+    _, out, _ = run_cli(capsys, str(log))
+    assert out.index("How the log was read") < out.index("Plan")

@@ -1,0 +1,92 @@
+"""Reports on transformed logs: every transformation alone, and some pairs. `make metamorphic` tries all."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from report_cases import gdpo, grpo, shares
+
+import gdpo_audit as ga
+from tests import metamorphic
+from tests.metamorphic import CHANGES, FAULTS, cases, known, outcome, rotation
+from tests.metamorphic_logs import CLEAN, GROUPS, RAW, SIZE, STEPS, WEIGHTS, Log
+
+PAIRS = 200  # every so many pairs one is tried here
+
+
+def params(some):
+    """Return cases as parameters; those that are known to be wrong have to fail."""
+    marks = {reason: pytest.mark.xfail(reason=reason, strict=True) for reason in metamorphic.KNOWN}
+    ids = (f"{trainer}: {' + '.join(names)}" for trainer, names in some)
+    return [
+        pytest.param(case, id=name, marks=[marks[why]] if (why := known(case)) else [])
+        for case, name in zip(some, ids, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("trainer", CLEAN)
+def test_a_clean_log_is_read_right(trainer):
+    log = CLEAN[trainer]()
+    report = ga.audit(ga.read_run(log.files))
+    assert (report.source["groups"], report.source["responses"]) == (STEPS * GROUPS, STEPS * GROUPS * SIZE)
+    assert (report.source["group_size"], report.run["method"]) == (SIZE, log.method)
+    assert {name: w for name, w in zip(log.rewards, log.weights, strict=True)} == pytest.approx(
+        {name: w / report.run["weights_used"]["correct"] for name, w in report.run["weights_used"].items()}
+        if "correct" in log.rewards
+        else report.run["weights_used"]
+    )
+    if {*RAW} == {*log.rewards}:
+        r, keys, step = log.frame.select(RAW).to_numpy(), log.frame[log.names["group"]].to_list(), log.frame["step"]
+        made = gdpo(r, np.array(WEIGHTS), keys, step.to_list()) if log.method == "gdpo" else None
+        made = made or grpo(r, np.array(WEIGHTS), keys, scale=log.method != "grpo_no_std")
+        got = [reward["update_share"][log.method or "grpo"] for reward in report.rewards]
+        assert got == pytest.approx(list(shares(*made)), abs=1e-3)
+        silent = [report.methods[log.method or "grpo"]["silent_groups"]]
+        assert silent == pytest.approx([1 / (STEPS * GROUPS)])
+
+
+@pytest.mark.parametrize("case", params([*cases(1)]))
+def test_a_transformation_changes_no_figure_or_is_told(case):
+    came = outcome(case)
+    assert came.verdict not in FAULTS, f"{came.verdict}: {came.why}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", params([case for case in rotation(0, PAIRS) if not metamorphic.known_alone(case)]))
+def test_a_pair_of_transformations_changes_no_figure_or_is_told(case):
+    came = outcome(case)
+    assert came.verdict not in FAULTS, f"{came.verdict}: {came.why}"
+
+
+def test_what_is_known_to_be_wrong_can_be_tried():
+    listed = {case for of_reason in metamorphic.KNOWN.values() for case in metamorphic.listed(of_reason)}
+    assert listed <= {*cases(1), *cases(2)}
+
+
+# --- the judge -------------------------------------------------------------------------------------------------------
+
+
+def judged_after(monkeypatch, make) -> str:
+    """Return the verdict on verl's log after a transformation."""
+    monkeypatch.setitem(metamorphic.CHANGES, "invented", replace(CHANGES["constant text"], make=make))
+    log = metamorphic.transformed("verl", ("invented",))
+    return metamorphic.judged(log, ("invented",), log.files).verdict
+
+
+def without_rewards(log: Log, draw) -> Log:
+    """Leave out whatever may be a reward."""
+    return log.with_frame(log.frame.drop("score", *log.rewards.values()))
+
+
+def test_the_judge_finds_a_wrong_figure(monkeypatch):
+    assert judged_after(monkeypatch, lambda log, draw: log) == "right"
+    assert judged_after(monkeypatch, lambda log, draw: log.with_frame(log.frame.head(-SIZE))) == "WRONG"
+
+
+def test_the_judge_knows_a_refusal_without_a_way_on(monkeypatch):
+    assert judged_after(monkeypatch, without_rewards) == "dead end"
+
+
+def test_the_judge_calls_an_error_of_ours_a_crash(monkeypatch):
+    monkeypatch.setattr(metamorphic.ga, "audit", lambda run: 1 / 0)
+    assert judged_after(monkeypatch, lambda log, draw: log) == "crash"
