@@ -15,8 +15,8 @@ from test_file_shapes import csv, plain
 import gdpo_audit as ga
 import gdpo_core as gc
 from gdpo_audit import readings
-from gdpo_audit.logs import leads
 from gdpo_audit.logs.files import attempts
+from gdpo_audit.logs.groups import leads
 from gdpo_core._errors import InputError
 
 FOREIGN = {"step": "Schritt", "prompt": "Aufgabe", "right": "richtig", "short": "kurz", "advantage": "Vorteil"}
@@ -34,7 +34,6 @@ def uneven() -> pl.DataFrame:
 
 
 LED = {
-    "foreign names": (foreign, "--group Aufgabe --columns step=Schritt,advantage=Vorteil"),
     "without advantages": (lambda: foreign("Vorteil"), "--group Aufgabe --columns step=Schritt"),
     "without steps": (lambda: foreign("Schritt", "Vorteil"), "--group Aufgabe"),
     "groups of many sizes": (uneven, "--group example"),

@@ -20,10 +20,10 @@ from gdpo_audit.logs.forms.form import Form
 from gdpo_audit.logs.forms.options import ReadOptions
 from gdpo_audit.logs.forms.window import Steps
 from gdpo_audit.logs.groups.grouping import NoGroups, refuse_groups, regrouped, with_clues, with_groups
+from gdpo_audit.logs.groups.leads import led_on
 from gdpo_audit.logs.groups.parts import with_parts
 from gdpo_audit.logs.groups.rows import rows_of
 from gdpo_audit.logs.groups.run import Run, one_error
-from gdpo_audit.logs.leads import led_on
 from gdpo_audit.logs.numbers.clues import groupings_of
 from gdpo_audit.logs.refusals import refuse, refuse_unless
 from gdpo_audit.logs.shapes.reshaping import shape_of
