@@ -30,6 +30,9 @@ from gdpo_audit.records import LogIssue
 from gdpo_core._errors import InputError
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
 
+MANY = 16  # the most rewards for which a recipe is solved on a whole sample
+FEWEST = 3_000  # the fewest responses on which it is solved for more rewards
+
 
 class Wanted(NamedTuple):
     """Hold what the caller of an audit asks for.
@@ -75,7 +78,9 @@ def solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | 
         return *reread, None
     if recipe is None or not _most_batches(recipe, sample, run.rewards):
         hint = [wanted.weights.get(name, 1.0) for name in run.rewards]
-        if (changed := solve_after(spread(sample, SAMPLE), run.rewards, run.framework, hint)) is not None:
+        if (
+            changed := solve_after(_of_many(spread(sample, SAMPLE), len(run.rewards)), run.rewards, run.framework, hint)
+        ) is not None:
             return run, sample, changed
     return run, sample, recipe or _recipe_without_impossible_groups(run, sample, wanted)
 
@@ -122,7 +127,8 @@ def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | No
     """
     known = {**(run.weights or {}), **wanted.weights}
     hint = [known.get(name, 1.0) for name in run.rewards] if known.keys() & set(run.rewards) else None
-    recipe = _with_weights_of_total(run, sample, solve(sample, run.rewards, run.framework, hint))
+    recipe = solve(_of_many(sample, len(run.rewards)), run.rewards, run.framework, hint)
+    recipe = _with_weights_of_total(run, sample, recipe)
     if recipe is None or wanted.method in (None, recipe.method):
         return recipe
     intended = replace(recipe, method=wanted.method)
@@ -130,6 +136,15 @@ def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | No
         return intended if reproduces(intended, sample, run.rewards) else recipe
     except InputError:  # the method needs lengths that are not logged
         return recipe
+
+
+def _of_many(sample: list[pl.DataFrame], rewards: int) -> list[pl.DataFrame]:
+    """Return fewer responses of a sample if there are more than `MANY` rewards, as solving takes the square of their
+    number.
+
+    rewards: the number of the rewards.
+    """
+    return sample if rewards <= MANY else spread(sample, max(FEWEST, round(SAMPLE * (MANY / rewards) ** 2)))
 
 
 def _with_weights_of_total(run: Run, sample: list[pl.DataFrame], recipe: Recipe | None) -> Recipe | None:

@@ -7,7 +7,7 @@ from typing import Any
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.words import at_steps, does_or_do, is_or_are, some, was_or_were
 from gdpo_audit.records import LogIssue
-from gdpo_core._words import count, number, percent
+from gdpo_core._words import clip, count, number, percent
 
 # Why a column was taken for the number of the step, where that was seen before any advantage was.
 STEPS_BY = {
@@ -92,17 +92,24 @@ def _header_again(details: Mapping[str, Any]) -> str:
     """Return a note on a header that stands in the middle of a file.
 
     details: the details of the issue `header-again`. `file` is the first file with such a header, `lines` are its
-        lines, and `later` says by column how many rows stand before the header that adds this column.
+        lines, and `later` says by column how many rows stand before the header that adds this column. `gone` are the
+        columns that such a header leaves out.
     """
     lines = f"line{'s' * (len(details['lines']) > 1)} {some(details['lines'])} of {details['file']}"
     again = f"The header stands again in {lines}, as a run that was started again writes it, and was skipped."
     lacks = some(f"{name} (the first {count(rows, 'row')})" for name, rows in details["later"].items())
-    return f"{again} Rows before a column was added have no value there: {lacks}." if details["later"] else again
+    again += f" Rows before a column was added have no value there: {lacks}." if details["later"] else ""
+    return f"{again} Rows behind it have no value of {some(details['gone'])}." if details["gone"] else again
 
 
 def _decimal_comma(details: Mapping[str, Any]) -> str:
     """Return a note on columns with a decimal comma, whose names are `columns` in the details of the issue."""
     return f"In {some(details['columns'])} the comma was read as the decimal sign."
+
+
+def _titles_skipped(details: Mapping[str, Any]) -> str:
+    """Return a note on lines before the header of a file, which are `lines` in the details of the issue."""
+    return f"What stands before the names of the columns was skipped: {some(clip(x, 60) for x in details['lines'])}."
 
 
 def _empty_rows(details: Mapping[str, Any]) -> str:
@@ -132,7 +139,8 @@ def _wide(details: Mapping[str, Any]) -> str:
     details: the details of the issue `wide`. `names` are the parts of names that all responses share, `size` is the
         number of responses in a row, and `rows` the number of rows.
     """
-    parts = f"for each of {some(details['names'])} there are {details['size']} columns"
+    names = f"{'each of ' * (len(details['names']) > 1)}{some(details['names'])}"
+    parts = f"for {names} there are {details['size']} columns"
     return (
         f"Each of {count(details['rows'], 'row')} was read as a group of {details['size']} responses, because {parts}."
     )
@@ -151,6 +159,7 @@ _NOTES = {
     "search-cut-short": _search_cut_short,
     "header-again": _header_again,
     "decimal-comma": _decimal_comma,
+    "titles-skipped": _titles_skipped,
     "empty-rows": _empty_rows,
     "read-inside": _read_inside,
     "copies": _copies,

@@ -13,12 +13,14 @@ import polars as pl
 from gdpo_audit.logs.columns.assignment import columns_of
 from gdpo_audit.logs.columns.candidates import known_weights
 from gdpo_audit.logs.columns.totals import RewardChoice
+from gdpo_audit.logs.files.attempts import attempt
 from gdpo_audit.logs.files.configuration import SWIFTS_METHODS
 from gdpo_audit.logs.files.files import LogFiles, Source, find_files
 from gdpo_audit.logs.forms.form import Form
 from gdpo_audit.logs.forms.options import ReadOptions, union_schema
 from gdpo_audit.logs.forms.window import Steps
 from gdpo_audit.logs.groups.grouping import NoGroups, refuse_groups, regrouped, with_clues, with_groups
+from gdpo_audit.logs.groups.leads import led_on
 from gdpo_audit.logs.groups.parts import with_parts
 from gdpo_audit.logs.groups.rows import rows_of
 from gdpo_audit.logs.groups.run import Run, one_error
@@ -37,6 +39,8 @@ from gdpo_core._errors import InputError
 from gdpo_core.frameworks import framework_named
 
 ENDS = (b"\n", b"}", b"]", b"PAR1")  # the last bytes of a file that is whole
+MOST_BROKEN = 0.1  # the most broken lines, as a share of the rows, of which it is proposed to leave them out
+MOST_BYTES = 50_000_000  # the largest log of which it is tried whether it can be read without what is bad
 LEAVES_OUT = "; with skip_bad (--skip-bad) it is left out"
 
 
@@ -102,9 +106,41 @@ def read_files(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
     Raises InputError if the log cannot be read or is empty.
     """
     with one_error(files.name):
-        log = _tables(files, options)
+        try:
+            log = _tables(files, options)
+        except InputError as error:
+            raise _with_skip_bad(error, files, known, options) from None
         refuse_unless(any(table.height for table in log.tables), log.tables[0].name, "at least one response", "0 rows")
-    return _Reading(files, log, known, options).run()
+    reading = _Reading(files, log, known, options)
+    try:
+        return reading.run()
+    except InputError as error:
+        raise led_on(error, log.tables, options, reading.run_with) from None
+
+
+def _with_skip_bad(error: InputError, files: LogFiles, known: str | None, options: ReadOptions) -> InputError:
+    """Return the error of a file, which names the option to leave out what is bad if the log is read with it.
+
+    The option is not named if it leaves out more lines of a single file than the share `MOST_BROKEN` of its rows. A log
+    of more than `MOST_BYTES` is not tried; the option is then named if there are several files.
+    error: the error.
+    files: the files of the log.
+    known: the id of the framework, if the caller named it.
+    options: the options with which reading failed.
+    """
+    paths = [file.path for file in files.files if file.path is not None]
+    leads = len(files.files) > 1
+    if options.skip_bad:
+        return error
+    if sum(path.stat().st_size for path in paths if path.exists()) <= MOST_BYTES:
+        leads = False
+        with attempt():
+            skipping = replace(options, skip_bad=True)
+            log = _tables(files, skipping)
+            leads = len(files.files) > 1  # what else is wrong with the log is then said of files that can be read
+            _Reading(files, log, known, skipping).run()
+            leads = leads or log.broken_lines <= MOST_BROKEN * sum(table.height for table in log.tables)
+    return type(error)(f"{error}{LEAVES_OUT}") if leads else error
 
 
 @dataclass(frozen=True)
@@ -226,7 +262,7 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
             if not options.skip_bad and last and not file.content().endswith(ENDS):
                 unfinished, bad = (f"{file.name} (empty or without its end)",), {}
             elif not options.skip_bad:
-                raise InputError(f"{error}{LEAVES_OUT * (len(files.files) > 1)}") from None
+                raise
     if not kept:
         raise next(iter(bad.values()))
     if len(databases) > 1:

@@ -8,6 +8,10 @@ from typing import NoReturn
 from gdpo_core._errors import InputError
 
 
+class Lacking(InputError):
+    """Raised where a log can be read but lacks what an audit needs: responses in rows, their groups, or rewards."""
+
+
 def location(
     name: str,
     *,

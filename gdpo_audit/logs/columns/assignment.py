@@ -8,7 +8,14 @@ from functools import partial
 
 import polars as pl
 
-from gdpo_audit.logs.columns.candidates import candidates_of, choose_rewards, examined_always, few_texts, not_examined
+from gdpo_audit.logs.columns.candidates import (
+    candidates_of,
+    choose_rewards,
+    examined_always,
+    few_texts,
+    nameable_rewards,
+    not_examined,
+)
 from gdpo_audit.logs.columns.identity import identity_of, in_batches
 from gdpo_audit.logs.columns.totals import RewardChoice
 from gdpo_audit.logs.columns.unnamed import with_unnamed
@@ -69,7 +76,7 @@ def columns_of(shape: Shape, files: LogFiles) -> ChosenColumns:
     cols.expect_columns([name for name in options.names if name not in schema], logged, form.tables[0].name)
     nested = next((name for name in options.rewards or () if schema[name].is_nested()), None)
     if nested is not None:
-        refuse(location(form.tables[0].name, column=nested), "numbers", f"{schema[nested]}")
+        refuse(location(form.tables[0].name, row=0), f"a number in {nested!r}", f"{schema[nested]}")
     by_log = bool(form.rewards)
     form, chosen = _with_rewards(_with_grouping(form, options), candidates, schema, options)
     beside = _beside(form, chosen, {name: schema[name] for name in logged if name in schema}, options)
@@ -120,7 +127,7 @@ def _beside(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType],
     """
     used = [*form.names, *([chosen.total] if chosen.total else [])]
     if form.examines:
-        nameable, clear = () if options.rewards else form.rewards, not_examined(form, schema, options)
+        nameable, clear = () if options.rewards else nameable_rewards(form), not_examined(form, schema, options)
         cols.refuse_numeric_texts(form.tables, [*used, *clear], nameable, examined_always(form))
     return [name for name in cols.left_out(schema, used) if name.lower() not in form.not_rewards]
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gdpo_audit.logs.columns.behaviour import not_rewards
 from gdpo_audit.logs.columns.constants import SETTING, settings_in
 from gdpo_audit.logs.columns.copies import Copy, copies_among, without
 from gdpo_audit.logs.columns.rewards import Sample, choose
@@ -165,15 +166,18 @@ def _advantages_again(form: Form, candidates: Sequence[str], schema: Mapping[str
     per_token = isinstance(kind, pl.List) and is_number_type(kind.inner)
     if not per_token and not is_number_type(kind):
         return {}
-    advantage = _sample(form, [name], pl.List(pl.Float64) if per_token else pl.Float64)[name]
     if per_token:  # lists of one number and zeros as padding
-        advantage = advantage.list.eval(pl.element().filter(pl.element() != 0)).list.first().fill_null(0.0)
-    rows = _sample(form, candidates).filter(advantage.is_not_null())
-    logged = advantage.drop_nulls().to_numpy()
-    near = SAME * np.abs(logged).max(initial=0)
-    if not near or not abs(logged.mean()) <= near:
+        lists = _sample(form, [name], pl.List(pl.Float64))[name]
+        advantage = lists.list.eval(pl.element().filter(pl.element() != 0)).list.first().fill_null(0.0)
+        rows = _sample(form, candidates)
+    else:
+        rows = _sample(form, [name, *candidates])
+        advantage = rows[name]
+    rows, logged = rows.filter(advantage.is_not_null()), advantage.drop_nulls().to_numpy()
+    size = np.abs(logged).max(initial=0)
+    if not 0 < size < np.inf or not abs((logged / size).mean()) <= SAME:
         return {}
-    again = [column for column in candidates if np.abs(rows[column].to_numpy() - logged).max() <= near]
+    again = [column for column in candidates if np.abs(rows[column].to_numpy() / size - logged / size).max() <= SAME]
     return dict.fromkeys(again, "it repeats the advantage") if len(again) < len(candidates) else {}
 
 
@@ -246,6 +250,18 @@ def not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOpt
     return [name for name in schema if name.lower() not in never]
 
 
+def nameable_rewards(form: Form) -> tuple[str, ...]:
+    """Return the rewards of a form that an error may tell the caller to name.
+
+    A single column of numbers was taken for the reward without a look at it. It is left out if it numbers the steps or
+    the responses, so that it cannot be one.
+    form: says which columns are rewards.
+    """
+    if len(form.rewards) != 1 or not form.asks:
+        return form.rewards
+    return () if not_rewards(_sample(form, form.rewards), form.rewards, labels=True) else form.rewards
+
+
 def examined_always(form: Form) -> set[str]:
     """Return the names of columns in which numbers written as text are an error even if the caller names the rewards.
 
@@ -269,7 +285,7 @@ def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.Data
     """
     some = range(0, len(form.tables), -(-len(form.tables) // SPREAD))
     grouped_by = form.key or form.prompt
-    keys = [FILE, *[name for name in (form.step, grouped_by) if name]] if grouped_by else []
+    keys = [*dict.fromkeys(name for name in (FILE, form.step, grouped_by) if name)] if grouped_by else []
     samples = list[pl.DataFrame]()
     for number in some:
         table = form.responses(number)

@@ -30,7 +30,7 @@ from gdpo_audit.logs.forms.options import REWARDS
 from gdpo_audit.logs.forms.roles import HYPERPARAMETERS, REWARD_WORDS, role, total_rank, words_of
 from gdpo_audit.logs.names import reward_options
 from gdpo_audit.logs.numbers.weighted_sums import weights_of
-from gdpo_audit.logs.refusals import refuse
+from gdpo_audit.logs.refusals import Lacking, refuse
 from gdpo_audit.records import LogIssue
 from gdpo_core._words import listing
 
@@ -112,7 +112,7 @@ def _refuse_no_reward(where: str, got: str, columns: Iterable[str]) -> NoReturn:
     columns: columns that may be rewards after all; the error says how to name them.
     """
     wanted = "at least one column of numbers that is a reward"
-    refuse(where, wanted, f"{got}; name those that are, of {reward_options(columns)}")
+    refuse(where, wanted, f"{got}; name those that are, of {reward_options(columns)}", Lacking)
 
 
 def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:

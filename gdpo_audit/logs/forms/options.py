@@ -9,7 +9,7 @@ import polars as pl
 
 from gdpo_audit.logs.forms.window import Steps, validate_window
 from gdpo_audit.logs.names import reward_options
-from gdpo_audit.logs.refusals import location, refuse, refuse_unless
+from gdpo_audit.logs.refusals import Lacking, location, refuse, refuse_unless
 from gdpo_audit.logs.tables import formats as of_files
 from gdpo_audit.logs.tables.formats import Table, is_number_type
 from gdpo_audit.records import Mask
@@ -202,7 +202,8 @@ def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> O
 
     Raises InputError if no column is a reward, or more than `REWARDS` are.
     """
-    refuse_unless(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", _listing(logged))
+    if not columns.rewards:
+        refuse(where, "at least one column of numbers that is a reward", _listing(logged), Lacking)
     got = f"{len(columns.rewards)} columns of numbers: {_listing(columns.rewards[:3])}, …"
     wanted = f"at most {REWARDS} rewards; name those that are, as {reward_options(columns.rewards[:1])}"
     refuse_unless(len(columns.rewards) <= REWARDS, where, wanted, got)

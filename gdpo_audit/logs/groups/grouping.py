@@ -17,17 +17,16 @@ from gdpo_audit.logs.forms.window import select_steps, window_of
 from gdpo_audit.logs.groups.run import SAMPLE, Run, size_at, spread
 from gdpo_audit.logs.numbers.clues import in_words
 from gdpo_audit.logs.numbers.sizes import WHOLE, infer, runs_of, stretches
-from gdpo_audit.logs.refusals import refuse, refuse_unless
+from gdpo_audit.logs.refusals import Lacking, refuse, refuse_unless
 from gdpo_audit.records import Blocks, Grouping, LogIssue
 from gdpo_core import config_lines
-from gdpo_core._errors import InputError
 
 BATCHES = 200  # the number of batches whose advantages are examined
 MANY = 0.5  # the share of groups of an unusual size from which on groups simply differ in size, and have lost no rows
 OF_BLOCKS = ("ragged-batches", "prompts-merged", "group-size-changes")  # issues that only one way to group has
 
 
-class NoGroups(InputError):
+class NoGroups(Lacking):
     """Raised where nothing in a log shows which rows are a group."""
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from gdpo_audit.logs.forms.options import TEXTS, union_schema
+from gdpo_audit.logs.forms.options import union_schema
 from gdpo_audit.logs.forms.roles import ADVANTAGES, GROUPS, STEPS, is_called_reward
 from gdpo_audit.logs.names import ROWS_OF_A_FILE
 from gdpo_audit.logs.shapes.lists import LINE
@@ -18,6 +18,8 @@ from gdpo_audit.logs.shapes.shape import Shape, changed
 from gdpo_audit.logs.tables.formats import Schema, Table, is_number_type, is_unread
 from gdpo_audit.records import ROUNDED_SUM, LogIssue
 
+# The usual names of what a policy answered.
+ANSWERS = {"completion", "completions", "response", "responses", "output", "outputs", "generation"}
 MOSTLY = 0.9  # the share of rows in which a prompt has to be one of its own in its step
 # The number of a response at the end of a name (correct_0, correct.0, correct[0]), and at its start (r1_correct).
 _AT_THE_END = re.compile(r"(?P<name>.*[^\d\W_])[ _.\-/]*\[?(?P<number>\d{1,4})\]?")
@@ -57,8 +59,9 @@ def wide_columns(tables: Sequence[Table], schema: Schema, named: Sequence[str]) 
     """Return the columns of a wide table; None if the rows of the log are no groups of responses.
 
     Two parts or more have to have as many columns as there are responses, numbered from 0 or from 1; one part does if
-    it is called a reward. Besides, a row has to be a group. It is one if its responses have a text each, if their
-    advantages add up to 0 in every row, or if the prompt of a row is one of its own in its step.
+    it is called a reward. Besides, a row has to be a group: it has no single advantage or answer, and one of these is
+    true. The prompt of a row is its own in its step. Or, if no column is named like a prompt, each response has an
+    answer, some part adds up to 0 in every row, as advantages do, or some column has a text of its own in every row.
     tables: the tables of the log.
     schema: the columns of all tables.
     named: the rewards that the caller names; one that is a column of the log as it is shows that it is not wide.
@@ -135,23 +138,40 @@ def _rows_are_groups(tables: Sequence[Table], schema: Schema, parts: Mapping[str
     schema: the columns of all tables.
     parts: the columns of each part of a response.
     """
-    texts = [n for n, columns in parts.items() if all(schema[x] == pl.String for x in columns) and n.lower() in TEXTS]
     used = {column for columns in parts.values() for column in columns}
     beside = {name.lower(): name for name in schema if name not in used}
+    if beside.keys() & {*ADVANTAGES, *ANSWERS}:  # a row with one advantage or one answer is a response
+        return False
     prompts = [beside[name] for name in GROUPS if name in beside and not schema[beside[name]].is_nested()]
     if prompts:
-        steps = [beside[name] for name in STEPS if name in beside][:1]
-        keys = [[*steps, *(name for name in prompts if name in table.schema)] for table in tables]
-        rows = [
-            t.collected(t.fresh.select(pl.struct(key).n_unique())).item() for t, key in zip(tables, keys, strict=True)
-        ]
-        return sum(rows) >= MOSTLY * sum(table.height for table in tables)
-    if any(name.lower() not in ("prompt", "input", "question") for name in texts):
+        return _are_distinct(tables, [beside[name] for name in STEPS if name in beside][:1], prompts)
+    texts = [n for n, columns in parts.items() if all(schema[x] == pl.String for x in columns)]
+    if any(name.lower() in {*ANSWERS, "answer"} for name in texts):
         return True
-    advantage = next((columns for name, columns in parts.items() if name.lower() in ADVANTAGES), None)
-    if advantage is None or not _are_numbers(schema, advantage):
-        return False
-    total, size = pl.sum_horizontal(advantage).abs(), pl.sum_horizontal(pl.col(x).abs() for x in advantage)
+    numbers = [columns for columns in parts.values() if _are_numbers(schema, columns)]
+    if any(_add_up(tables, columns) for columns in numbers):
+        return True
+    names = [name for name in beside.values() if schema[name] == pl.String]
+    return len(parts) > 1 and any(_are_distinct(tables, (), [name]) for name in names)
+
+
+def _are_distinct(tables: Sequence[Table], steps: Sequence[str], prompts: Sequence[str]) -> bool:
+    """Return whether the prompts of nearly all rows are their own in their step.
+
+    tables: the tables of the log.
+    steps: the column of steps, if there is one.
+    prompts: the columns that together tell the prompt.
+    """
+    rows = 0
+    for table in tables:
+        key = [name for name in (*steps, *prompts) if name in table.schema]
+        rows += table.collected(table.fresh.select(pl.struct(key).n_unique())).item() if key else 0
+    return rows >= MOSTLY * sum(table.height for table in tables)
+
+
+def _add_up(tables: Sequence[Table], columns: Sequence[str]) -> bool:
+    """Return whether the numbers in these columns add up to 0 in every row, as advantages do, and are not all 0."""
+    total, size = pl.sum_horizontal(columns).abs(), pl.sum_horizontal(pl.col(x).abs() for x in columns)
     sums = [t.collected(t.fresh.select(fit=(total <= ROUNDED_SUM * size).all(), any=(size > 0).any())) for t in tables]
     return all(row["fit"].item() for row in sums) and any(row["any"].item() for row in sums)
 

@@ -14,8 +14,10 @@ from gdpo_audit.logs.files.files import LogFile
 from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_audit.logs.tables.json_values import BOM, expect_names, table_of
 from gdpo_audit.logs.tables.repairs import Repairs
+from gdpo_core._words import count
 
 _RECORDS = 10_000  # the records of a CSV that Python holds at a time
+MOST_TITLES = 5  # the most lines before the header of a CSV that are skipped
 _MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]  # values that are missing, in CSV
 _SEPARATORS = (",", ";", "\t", "|")
 # A number with a decimal comma, also with dots between thousands, and one that a comma between thousands cannot have.
@@ -50,7 +52,13 @@ def table(file: LogFile, kind: str, odd: set[str], broken: dict[str, int] | None
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         refuse(location(file.name, line=line), "UTF-8 text", "other bytes")
-    separator = _separator(text, kind)
+    titles, separator = _titles(text)
+    if titles:  # their lines stay, so that an error names the line that an editor shows
+        above = (line.strip(f" \t{separator}") for line in text.splitlines()[:titles])
+        repairs.titles += [line for line in above if line]
+        content = b"\n" * titles + content.split(b"\n", titles)[titles]
+    else:
+        separator = _separator(text, kind)
     del text
     frames = list[pl.DataFrame]()
     for names, records in groupby(_records(file, kind, content, separator, broken, repairs), itemgetter(0)):
@@ -108,6 +116,27 @@ def _are_with_commas(texts: pl.Series) -> bool:
     return bool(values.str.contains(",", literal=True).any() and values.str.contains(_COMMA).all())
 
 
+def _titles(text: str) -> tuple[int, str]:
+    """Return how many lines stand before the header of a CSV, such as a title, and its separator; 0 and "" for none.
+
+    A title fills at most one cell. The header behind it has three names or more, none of them a number, and the record
+    behind the header has as many values.
+    text: the content of the file.
+    """
+    start = text[: 1 << 16].splitlines()[: 2 * MOST_TITLES]
+    for separator in _SEPARATORS:
+        with suppress(csv.Error):
+            rows = [*csv.reader(start, delimiter=separator)]
+            cells = [[cell for cell in row if cell.strip()] for row in rows]
+            first = next((k for k, row in enumerate(cells) if len(row) > 1), 0)
+            names = cells[first] if cells else []
+            wide = len({*names}) == len(names) > 2 and not any(map(_NUMBER.fullmatch, names))
+            titled = any(cells[:first]) and first <= MOST_TITLES and len(rows) == len(start) > first + 1
+            if wide and titled and len(rows[first + 1]) == len(rows[first]) == len(names):
+                return first, separator
+    return 0, ""
+
+
 def _separator(text: str, kind: str) -> str:
     """Return the separator of a CSV or TSV: the first of the usual ones that makes the first line several columns.
 
@@ -151,14 +180,19 @@ def _records(
                 names = tuple(_names(file, record))
                 yield names, []
             elif record and names[0] in record and _names_again(record, names):
-                repairs.headers.append((line, rows, [x for x in record if x not in names]))
+                added, gone = [x for x in record if x not in names], [x for x in names if x not in record]
+                repairs.headers.append((line, rows, added, gone))
                 names = tuple(_names(file, record))
                 yield names, []
             elif record and len(record) != len(names) and broken is not None:
                 bad += 1
             elif record:
                 if len(record) != len(names):
-                    refuse(location(file.name, line=line), f"{len(names)} values, one per column", len(record))
+                    alike = 1 + sum(len(later) == len(record) for later in reader)
+                    got = f"{len(record)}"
+                    if alike > 1 and len(record) > len(names):
+                        got += f", as in {count(alike, 'line')}; write the names of all columns into the first line"
+                    refuse(location(file.name, line=line), f"{len(names)} values, one per column", got)
                 if empty and len(names) == 1:
                     refuse(file.name, "a value in every line", "an empty line, which may be a missing one")
                 rows += 1

@@ -10,13 +10,15 @@ class Repairs:
     """A note of what was read otherwise than it stands in a file, which the readers of files complete.
 
     headers: for each header in the middle of a CSV its line, the number of rows before it, and the columns that it
-        adds.
+        adds and leaves out.
+    titles: the lines before the header of a CSV that were skipped.
     empty_rows: how many rows without any value were left out.
     decimal_commas: the columns in which a comma was read as the decimal sign.
     inside: the names of the objects inside which the columns of a file of torch were found.
     """
 
-    headers: list[tuple[int, int, list[str]]] = field(default_factory=list)
+    headers: list[tuple[int, int, list[str], list[str]]] = field(default_factory=list)
+    titles: list[str] = field(default_factory=list)
     empty_rows: int = 0
     decimal_commas: list[str] = field(default_factory=list)
     inside: list[str] = field(default_factory=list)
@@ -28,9 +30,12 @@ class Repairs:
         """
         made: dict[str, Mapping[str, Any]] = {}
         if self.headers:
-            lines = [line for line, _, _ in self.headers]
-            later = {column: rows for _, rows, columns in self.headers for column in columns}
-            made["header-again"] = {"file": name, "lines": lines, "later": later}
+            lines = [line for line, *_ in self.headers]
+            later = {column: rows for _, rows, columns, _ in self.headers for column in columns}
+            gone = [column for *_, columns in self.headers for column in columns]
+            made["header-again"] = {"file": name, "lines": lines, "later": later, "gone": gone}
+        if self.titles:
+            made["titles-skipped"] = {"lines": self.titles}
         if self.empty_rows:
             made["empty-rows"] = {"rows": self.empty_rows}
         if self.decimal_commas:

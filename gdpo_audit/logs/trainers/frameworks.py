@@ -15,7 +15,7 @@ from gdpo_audit.logs.forms.form import Form, advantage_in, as_it_is, expect_one_
 from gdpo_audit.logs.forms.options import ReadOptions, first_values
 from gdpo_audit.logs.forms.roles import ADVANTAGES, GROUPS, LENGTHS, NOT_REWARDS, STEPS, is_called_reward, is_numbers
 from gdpo_audit.logs.names import EVENT, ROW, reward_options
-from gdpo_audit.logs.refusals import location, refuse, refuse_unless
+from gdpo_audit.logs.refusals import Lacking, location, refuse, refuse_unless
 from gdpo_audit.logs.tables.formats import Schema, Table, is_number_type, one_of_each
 from gdpo_audit.logs.trainers.nemo_rl import TOKENS, nemo_rl
 from gdpo_audit.logs.trainers.verifiers import verifiers
@@ -276,7 +276,7 @@ def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
         there = [table for table in tables if name in table.schema and not table.schema[name].is_nested()]
         if _all_differ(first_values(table, [name], 5_000)[name] for table in there):
             got = f"one per step ({name!r}), as of a tracker: these are means per step, not responses"
-            refuse(tables[0].name, "a row per response", f"{got}; log the completions, each with its rewards")
+            refuse(tables[0].name, "a row per response", f"{got}; log the completions, each with its rewards", Lacking)
 
 
 def _all_differ(lists: Iterable[Sequence]) -> bool:
