@@ -49,6 +49,8 @@ def _notes_on(issue: LogIssue) -> Iterator[str]:
         steps = details["eval_steps"]
         tables = f"{count(len(steps), 'table')} ({at_steps(steps)}) {was_or_were(len(steps))} left out, because"
         yield f"{tables} {'it holds an evaluation' if len(steps) == 1 else 'they hold evaluations'}."
+    elif issue.id == "not-trained":
+        yield _not_trained(details)
     elif issue.id == "group-size-changes":
         first, *later = zip(details["sizes"], details["from_steps"], strict=True)
         sizes = [f"{first[0]} responses at first", *(f"{n} from step {step} on" for n, step in later)]
@@ -72,6 +74,27 @@ def _notes_on(issue: LogIssue) -> Iterator[str]:
     elif issue.id == "not-in-score":
         alone = f"The {details.get('score', 'score')} is a weighted sum of {some(details['rewards'])} alone"
         yield f"{alone}, so {some(details['columns'])} {does_or_do(len(details['columns']))} not count."
+
+
+def _not_trained(details: Mapping[str, Any]) -> str:
+    """Return a note on rows that were left out because no training was made of them.
+
+    details: the details of the issue `not-trained`. `rows` rows in `groups` groups were left out, and `of` rows stayed.
+        `why` names the rule that tells them. `column` and `value`, if they are there, say which value of a column these
+        rows have, and no other row.
+    """
+    rows, groups = details["rows"], details["groups"]
+    few = rows == 1
+    marked = f"{details['column']} is {details['value']} there, and in no other row" if "column" in details else ""
+    why = {
+        "empty": f"{'its group has' if few else 'their groups have'} no reward at all",
+        "evaluation": f"{'it is' if few else 'they are'} of an evaluation: {marked}",
+        "advantage": f"no row of {'its group' if few else 'their groups'} has an advantage, and other rows have one",
+        "alone": f"each of them is a group of its own, in which nothing is compared, and {marked}",
+    }[details["why"]]
+    also = f" ({marked})" if marked and details["why"] == "advantage" else ""
+    left = f"{count(rows, 'row')} in {count(groups, 'group')} {was_or_were(rows)} left out as no part of the training"
+    return f"{left}, because {why}{also}."
 
 
 def _total_of_parts(details: Mapping[str, Any]) -> str:

@@ -14,11 +14,11 @@ from gdpo_audit.logs import frames, tables
 from gdpo_audit.logs.clues import Grouping, groupings_of
 from gdpo_audit.logs.column_choice import known_weights
 from gdpo_audit.logs.columns import ReadOptions
-from gdpo_audit.logs.configuration import SWIFTS_METHODS
+from gdpo_audit.logs.configuration import SWIFTS_METHODS, evaluated_steps
 from gdpo_audit.logs.files import LogFiles, Source, find_files
 from gdpo_audit.logs.form import Form
 from gdpo_audit.logs.grouping import NoGroups, refuse_groups, regrouped, with_clues, with_groups
-from gdpo_audit.logs.log_columns import columns_of
+from gdpo_audit.logs.log_columns import columns_of, trained_on
 from gdpo_audit.logs.parts import with_parts
 from gdpo_audit.logs.refusals import refuse, refuse_unless
 from gdpo_audit.logs.rows import rows_of
@@ -250,7 +250,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     Raises InputError if the log holds means of rewards in place of responses, or if its columns cannot be chosen.
     """
     refuse_means(log.tables, options.group_size)
-    shape = shape_of(log.tables, known, options, files.name)
+    shape, untrained = trained_on(shape_of(log.tables, known, options, files.name), files)
     columns, options = columns_of(shape, files), shape.options
     form, chosen, alone = columns.form, columns.chosen, columns.total_alone
     weights, weights_by = known_weights(form, chosen, columns.candidates, alone)
@@ -267,7 +267,10 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         length_column=form.length,
         by=form.by,
         by_default=options.by is None,
-        issues=_issues(shape.framework, form, [*log.unfinished, *files.left_out, *shape.left_out], chosen, alone),
+        issues=(
+            *_issues(shape.framework, form, [*log.unfinished, *files.left_out, *shape.left_out], chosen, alone),
+            *untrained,
+        ),
         skipped_lines=log.broken_lines,
         skipped_files=log.skipped,
         left_out=(*columns.beside, *form.left_out),
@@ -276,6 +279,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         total=chosen.total,
         rewards_named=options.rewards is not None,
         has_steps=form.step is not None,
+        evaluated=evaluated_steps(files.files[0]) if files.files else (),
         prompt_column=form.prompt,
         weights=weights,
         weights_by=weights_by,
