@@ -122,11 +122,15 @@ def _regrouped(details: Mapping[str, Any]) -> Iterator[str]:
     advantage in common and only the last of them counts; it is left out if there are no such rows.
 
     details: the details of the issue `regrouped`. `by` says in words how the groups are told apart now, and `not_by`
-        how they were before. `once` names what rows with one advantage have in common; it is empty without such rows.
+        how they were before. `ids` is true if only the values of a column show the groups. `once` names what rows with one advantage have in common; it is empty without such rows.
         `judged` is true if advantages are logged.
     """
     named = bool(details["not_by"]) and details["not_by"] != details["by"]
     why = "because nothing else in the log shows the groups"
+    if details.get("ids"):
+        why = "whose values repeat inside a step as ids of prompts do; nothing else in the log shows the groups"
+        yield f"Responses were grouped by {details['by']}, {why}."
+        return
     if details["judged"]:
         does = "are reproduced" if named else "add up to 0"
         why = f"because the logged advantages {does} in these groups"

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from gdpo_audit.logs import frames, tables
-from gdpo_audit.logs.clues import Grouping, groupings_of
+from gdpo_audit.logs.clues import Grouping, groupings_of, ids_of
 from gdpo_audit.logs.column_choice import known_weights
 from gdpo_audit.logs.columns import ReadOptions
 from gdpo_audit.logs.configuration import SWIFTS_METHODS, evaluated_steps
@@ -144,20 +144,24 @@ class _Reading:
 
 
 def _grouped_by_clues(run: Run) -> Run:
-    """Return the run in the finest groups in which its advantages add up to 0, or in groups by its prompts.
+    """Return the run in the finest groups in which its advantages add up to 0, or in groups by its prompts or ids.
 
-    Prompts count only if no advantages are logged, and if the rows of each prompt stand together.
+    Prompts count only if no advantages are logged, and if the rows of each prompt stand together. Where neither shows
+    groups, a column counts whose values repeat inside a step as ids of prompts do, although the groups differ in size.
 
-    Raises NoGroups if neither the advantages nor the prompts show groups.
+    Raises NoGroups if nothing shows groups.
     """
     assert run._read_with is not None and run._source.clues is not None, "a run that was read can be read again"
     clues = run._source.clues()
     groupings = groupings_of(clues) if clues.advantage.any() else []
     if not groupings and not run.has_advantage and run.prompt_column and _in_whole_runs(run._source.prompts):
         groupings = [Grouping(columns=(run.prompt_column,))]
-    if not groupings:
+    if groupings:
+        return regrouped(run, groupings[0], "")
+    ids = ids_of(clues, run.prompt_column, run.rewards)
+    if not ids:
         refuse_groups(run)
-    return regrouped(run, groupings[0], "")
+    return regrouped(run, ids[0], "", ids=True)
 
 
 def _in_whole_runs(prompts: pl.DataFrame | None) -> bool:

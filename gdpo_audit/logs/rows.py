@@ -152,7 +152,7 @@ def _clues(form: Form) -> Clues:
     """Return clues to the groups and the masks of a log: the batch and the advantage of some of its first rows.
 
     The clues also hold, for the same rows, the columns that may tell groups apart, and the columns of 0 and 1, which
-    may be masks. Rows without a finite advantage are left out. If no advantages are logged, there are no rows.
+    may be masks. Rows without a finite advantage are left out. If no advantages are logged, all are 0.
     form: says which column of the log holds what.
     """
     kinds = kinds_of(form)
@@ -174,11 +174,11 @@ def _clues(form: Form) -> Clues:
     rows = pl.concat(frames).head(CLUE_ROWS)
     by = [name for name in ("_file", "step") if name in form.batch and (name == "_file" or form.step)] or ["_file"]
     rows = rows.with_columns(pl.struct(by).rank("dense").alias("batch")).sort("batch", maintain_order=True)
-    rows = rows.filter(pl.col("advantage").is_finite()) if form.advantage else rows.head(0)
+    rows = rows.filter(pl.col("advantage").is_finite()) if form.advantage else rows
     binary = [name for name in flags if rows[f"flag {name}"].drop_nulls().is_in([0.0, 1.0]).all()]
     return Clues(
         rows["batch"].cast(pl.Int64).to_numpy(),
-        rows["advantage"].to_numpy() if form.advantage else np.zeros(0),
+        rows["advantage"].to_numpy() if form.advantage else np.zeros(len(rows)),
         {name: rows[f"key {name}"].reinterpret(signed=True).to_numpy() for name in keys},
         {name: rows[f"flag {name}"].to_numpy() for name in binary},
     )
