@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from math import gcd
+from math import comb, gcd
 
 import numpy as np
 
@@ -12,7 +12,7 @@ USUAL = 0.6  # the share of the batches that a size must divide; an evaluation m
 CHANCE = 0.01  # the largest probability that a smaller size fits by chance
 DRAWS = 400  # the shuffles that estimate this probability
 ALONE = 0.02  # the share of groups of a single row from which on sizes are those of a sample
-DRAWN = 40  # of fewer groups the spread of the sizes says little
+DRAWN = 60  # of fewer groups the spread of the sizes says little
 WHOLE = 0.8  # the share of a batch's groups that must have its usual size for this to be the run's size at the time
 FEW_PROMPTS = 0.1  # the chance that two groups share a prompt, from which on prompts alone show no change of size
 LEAST = 3  # the fewest batches in a row that show another size; fewer may be an evaluation's
@@ -180,9 +180,10 @@ def drawn_at_random(sizes: np.ndarray) -> bool:
 
     That is so in either of two cases. At least the share `ALONE` of the groups has a single row, in which nothing is
     compared, and the others have several sizes. Or there are at least `DRAWN` groups of at least four sizes, the most
-    common one is not the largest, and the sizes spread as much as those of random draws from groups of the largest one.
+    common one is not the largest, and each size is as frequent as where every row of groups of the largest size stays
+    with one chance (by a chi-square test).
 
-    >>> drawn_at_random(np.array([1, 2, 2, 3, 3, 3, 4, 1, 2])), drawn_at_random(np.array([3, 4, 5, 6, 7, 8] * 20))
+    >>> drawn_at_random(np.array([1, 2, 2, 3, 3, 3, 4, 1, 2])), drawn_at_random(np.array([3, 4, 5, 6] * 20))
     (True, False)
     """
     values, times = np.unique(sizes, return_counts=True)
@@ -192,8 +193,13 @@ def drawn_at_random(sizes: np.ndarray) -> bool:
         return True
     if len(sizes) < DRAWN or len(values) < 4 or times.argmax() == len(values) - 1:
         return False
-    spread = sizes.mean() * (1 - sizes.mean() / values[-1])
-    return bool(abs(sizes.var() / spread - 1) <= 2 * np.sqrt(2 / len(sizes)))
+    whole = int(values[-1])
+    stays = sizes.mean() / whole
+    every = np.arange(whole + 1)
+    expected = len(sizes) * np.array([comb(whole, int(n)) for n in every]) * stays**every * (1 - stays) ** every[::-1]
+    misses = (np.bincount(sizes, minlength=whole + 1) - expected) ** 2 / np.maximum(expected, 0.5)
+    free = int((expected >= 1).sum()) - 2
+    return free > 0 and bool(misses.sum() <= free + 2 * np.sqrt(2 * free))
 
 
 def _whole(ids: np.ndarray) -> int | None:

@@ -26,7 +26,7 @@ EVALUATIONS |= {"held_out", "held-out", "holdout", "evals", "validate"}
 TRAININGS = {"train", "training", "trained", "trn", "rollout", "rollouts"}
 SPLITS = {"split", "phase", "partition", "fold"}  # words in names of columns that tell evaluations from the training
 BESIDE = {"is", "for", "in", "mode", "set", "phase", "step", "rollout", "row", "sample", "flag", "held", "out"}
-YES, NO = {"true", "1", "1.0", "yes"}, {"false", "0", "0.0", "no"}
+YES, NO = {"true", "1", "yes"}, {"false", "0", "no"}
 FEW = 12  # the most values of a column that may tell evaluations from the training
 FIRST = 5_000  # the first rows of a log, in which such a column has few values
 # Rows without an advantage stand together where their stretches are so many times as long as chance would make them.
@@ -154,7 +154,7 @@ def _rows(tables: Sequence[Table], form: Form, options: ReadOptions) -> _Rows | 
         group.hash_rows().alias("_group"),
     )
     flags = frozenset(name for name in names if is_number_type(schema[name]))
-    texts = [pl.col(name).cast(pl.String).str.to_lowercase().str.strip_chars() for name in names]
+    texts = [pl.col(name).cast(pl.String).str.to_lowercase().str.strip_chars().str.strip_suffix(".0") for name in names]
     columns = [FILE, ROW, "_none", "_lacks", "_empty", "_group", *(n for n in rewards if n not in names)]
     return _Rows(rows.select(*columns, *texts), names, [n for n in rewards if n not in names], flags, bool(keys))
 
