@@ -97,10 +97,16 @@ def read_files(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
 
     Raises InputError if the log cannot be read or is empty.
     """
-    with one_error(files.name):
-        log = _tables(files, options)
-        refuse_unless(any(table.height for table in log.tables), log.tables[0].name, "at least one response", "0 rows")
-    return _Reading(files, log, known, options).run()
+    try:
+        with one_error(files.name):
+            log = _tables(files, options)
+            rows = any(table.height for table in log.tables)
+            refuse_unless(rows, log.tables[0].name, "at least one response", "0 rows")
+        return _Reading(files, log, known, options).run()
+    except InputError:
+        if files.several:
+            raise InputError(files.several) from None
+        raise
 
 
 @dataclass(frozen=True)
@@ -256,7 +262,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     refuse_means(log.tables, options.group_size)
     shape, untrained = trained_on(shape_of(log.tables, known, options, files.name), files)
     columns, options = columns_of(shape, files), shape.options
-    form, chosen, alone = columns.form, columns.chosen, columns.total_alone
+    form, chosen, alone = replace(columns.form, parts=bool(files.several)), columns.chosen, columns.total_alone
     weights, weights_by = known_weights(form, chosen, columns.candidates, alone)
     of_total = chosen.total_only and form.examines and (form.asks or form.advantage is None)
     of_total &= not any(issue.id == "total-of-parts" for issue in chosen.issues)

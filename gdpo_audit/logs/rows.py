@@ -13,6 +13,7 @@ from gdpo_audit.logs.clues import Clues, Mask, key_names
 from gdpo_audit.logs.columns import Columns, union_schema
 from gdpo_audit.logs.form import Form, with_numbers
 from gdpo_audit.logs.names import EVENT, FILE, MADE_PROMPT, ROW
+from gdpo_audit.logs.refusals import refuse
 from gdpo_audit.logs.restarts import in_order
 from gdpo_audit.logs.roles import GROUPS
 from gdpo_audit.logs.run import PROMPTS, Extracts, KeptFrames, Rows
@@ -53,6 +54,8 @@ def rows_of(form: Form) -> Rows:
     reader = _RowReader(form, ordered=True)
     if form.sorts and not is_ordered(reader.frames(Columns(step=form.step))):
         reader = _RowReader(form, ordered=False)
+    elif form.parts and not form.sorts:
+        refuse(form.tables[0].name, "steps that tell whether folders are parts of one run", "none")
     told = form.key or form.prompt is None or form.once or form.mask
     return Rows(
         read=KeptFrames(reader.read),
@@ -118,8 +121,8 @@ class _RowReader:
         if self.ordered:
             return batches(self.frames(self.form), self.by)
         rows = pl.concat(self.frames(self.form))
-        if self.form.asks:
-            return batches(_slices(in_order(rows, self.files)), [*self.by, "_pass"])
+        if self.form.asks or self.form.parts:
+            return batches(_slices(in_order(rows, self.files, self.form.parts)), [*self.by, "_pass"])
         return batches(_slices(rows.sort(self.by, maintain_order=True)), self.by)
 
     def read(self) -> Iterator[pl.DataFrame]:
