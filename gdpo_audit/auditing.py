@@ -17,6 +17,7 @@ from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.findings import findings
 from gdpo_audit.findings.plan import plan_of
 from gdpo_audit.findings.residual import residual
+from gdpo_audit.findings.sentinels import sentinels_of
 from gdpo_audit.findings.shown import shown
 from gdpo_audit.findings.summarise import Mapped, Summary, summarise_all
 from gdpo_audit.findings.sums import Array, Basis, Made, Sums, scaled_share, select_batches
@@ -119,6 +120,7 @@ def gather(
         pays=pays_of_total(facts.run),
         prompt_texts=texts_of_worst_prompts(facts),
         characters=lengths_in_characters(facts),
+        sentinels=sentinels_of(facts.tables, facts.rewards),
     )
 
 

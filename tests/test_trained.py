@@ -186,3 +186,48 @@ def test_a_column_of_ids_tells_groups_that_lack_rows(advantage):
     run = ga.read_run(written(rows, "jsonl"), rewards=list(NAMES))
     assert run.grouped_by == "the column aufgabe" and issues(run)["regrouped"]["ids"]
     assert pl.concat(run.tables())["group"].n_unique() == 40
+
+
+def judged(sentinel, share, seed=0, low=5, high=9):
+    """Return rows with a judge's grades, normal around the middle, and a value in its place in some rows, and the two
+    shares by plain numpy: of the rows, and of the sum of squares inside groups.
+    """
+    draw, rows = np.random.default_rng(seed), []
+    middle = (low + high) / 2
+    for n in range(100):
+        grades = np.clip(draw.normal(middle, 1, 8).round(), low, high)
+        grades[draw.random(8) < share] = sentinel
+        rows += [{"step": n // 4 + 1, "uid": f"q{n}", "judge_score": g, "valid": float(draw.random() < 0.5)} for g in grades]
+    values = np.array([row["judge"] for row in rows]).reshape(100, 8)
+    squares = (values - values.mean(1, keepdims=True)) ** 2
+    return rows, (values == sentinel).mean(), squares[values == sentinel].sum() / squares.sum()
+
+
+@pytest.mark.parametrize(
+    ("sentinel", "low", "severity"), [(-1, 5, "warning"), (-100, 1, "warning"), (0, 2, "info"), (999, 1, "warning")]
+)
+def test_a_value_far_from_all_others_is_told_with_what_it_makes(sentinel, low, severity):
+    rows, share, variance = judged(sentinel, 0.06, low=low, high=10 if low < 5 else 9)
+    [finding] = [f for f in ga.audit(ga.read_run(written(rows, "csv"))).findings if f.id == "reward-sentinel"]
+    e = finding.evidence
+    assert (e["reward"], e["value"], finding.severity) == ("judge_score", sentinel, severity)
+    assert (e["share_of_responses"], e["share_of_variance"]) == (pytest.approx(share), pytest.approx(variance))
+    assert f"{variance:.0%}".replace("%", " %") in finding.title
+
+
+@pytest.mark.parametrize(
+    ("sentinel", "share"),
+    [
+        (-1, 0.004),  # too few responses to be more than an accident
+        (-1, 0.3),  # too many to be an exception
+        (4, 0.06),  # next to the others
+    ],
+)
+def test_values_that_belong_to_a_reward_are_no_sentinels(sentinel, share):
+    rows, _, _ = judged(sentinel, share)
+    assert "reward-sentinel" not in [f.id for f in ga.audit(ga.read_run(written(rows, "csv"))).findings]
+
+
+def test_rewards_of_two_values_have_no_sentinel():
+    rows = [row | {"valid": float(i % 16 == 0)} for i, row in enumerate(judged(7, 0.0)[0])]
+    assert "reward-sentinel" not in [f.id for f in ga.audit(ga.read_run(written(rows, "csv"))).findings]
