@@ -138,12 +138,14 @@ def kept_whole(rows: list[dict], **options) -> ga.Run:
 
 def test_masked_rows_and_filtered_groups_and_missing_rewards_stay():
     rows = trained()
-    masked = [row | {"long": i % 7 == 0, "advantage": None if i % 7 == 0 else row["advantage"]} for i, row in enumerate(rows)]
-    kept_whole(masked)
+    masked = [row | {"long": i % 7 == 0} for i, row in enumerate(rows)]
+    kept_whole([row | ({"advantage": None} if row["long"] else {}) for row in masked])
     silent = [row | {"solved": 1.0, "tidy": 1.0, "advantage": None} if row["uid"][-1] == "2" else row for row in rows]
     kept_whole(silent)  # a filter took out groups in which nothing differs
-    spoilt = [row | {"advantage": None, "tidy": None if i % 6 == 0 else row["tidy"]} if row["uid"][-1] == "2" else row
-              for i, row in enumerate(rows)]
+    spoilt = [
+        row | {"advantage": None, "tidy": None if i % 6 == 0 else row["tidy"]} if row["uid"][-1] == "2" else row
+        for i, row in enumerate(rows)
+    ]
     kept_whole(spoilt)  # a missing reward spoils the advantages of its group
     kept_whole([row | {"advantage": None} for row in rows])
 
@@ -180,7 +182,8 @@ def test_sizes_of_random_draws_are_a_sample_and_others_are_not():
 @pytest.mark.parametrize("advantage", [True, False])
 def test_a_column_of_ids_tells_groups_that_lack_rows(advantage):
     draw = np.random.default_rng(1)
-    rows = [row | {"worker": i % 3, "turns": int(draw.integers(1, 4))} for i, row in enumerate(trained(group="aufgabe"))]
+    rows = trained(group="aufgabe")
+    rows = [row | {"worker": i % 3, "turns": int(draw.integers(1, 4))} for i, row in enumerate(rows)]
     rows = shuffled([row for row in rows if draw.random() < 0.8])
     rows = [{k: v for k, v in row.items() if advantage or k != "advantage"} for row in rows]
     run = ga.read_run(written(rows, "jsonl"), rewards=list(NAMES))
@@ -197,8 +200,9 @@ def judged(sentinel, share, seed=0, low=5, high=9):
     for n in range(100):
         grades = np.clip(draw.normal(middle, 1, 8).round(), low, high)
         grades[draw.random(8) < share] = sentinel
-        rows += [{"step": n // 4 + 1, "uid": f"q{n}", "judge_score": g, "valid": float(draw.random() < 0.5)} for g in grades]
-    values = np.array([row["judge"] for row in rows]).reshape(100, 8)
+        where = {"step": n // 4 + 1, "uid": f"q{n}"}
+        rows += [where | {"judge_score": g, "valid": float(draw.random() < 0.5)} for g in grades]
+    values = np.array([row["judge_score"] for row in rows]).reshape(100, 8)
     squares = (values - values.mean(1, keepdims=True)) ** 2
     return rows, (values == sentinel).mean(), squares[values == sentinel].sum() / squares.sum()
 

@@ -122,8 +122,8 @@ def _regrouped(details: Mapping[str, Any]) -> Iterator[str]:
     advantage in common and only the last of them counts; it is left out if there are no such rows.
 
     details: the details of the issue `regrouped`. `by` says in words how the groups are told apart now, and `not_by`
-        how they were before. `ids` is true if only the values of a column show the groups. `once` names what rows with one advantage have in common; it is empty without such rows.
-        `judged` is true if advantages are logged.
+        how they were before. `ids` is true if only the values of a column show the groups. `once` names what rows with
+        one advantage have in common; it is empty without such rows. `judged` is true if the advantages show the groups.
     """
     named = bool(details["not_by"]) and details["not_by"] != details["by"]
     why = "because nothing else in the log shows the groups"

@@ -69,21 +69,21 @@ def _at_end(rows: pl.DataFrame, values: pl.DataFrame, end: int) -> Sentinel | No
     apart = far if end else far or (times >= t.SENTINEL_SPIKE * beside and gap >= np.median(np.diff(others["value"])))
     if not few or not apart:
         return None
-    of_value = rows["value"] == value
-    rest, squares = _squares(rows.filter(~of_value)), _squares(rows)
-    spread = np.sqrt(rest.mean())  # type: ignore[arg-type]
-    mixed = rows.filter((pl.col("value") == value).any().over("group") & (pl.col("value") != value))
-    distance = abs(mixed["value"].mean() - value) if len(mixed) else 0.0  # type: ignore[operator, arg-type]
+    of_value = (rows["value"] == value).to_numpy()
+    rest, squares = _squares(rows.filter(pl.col("value") != value)), _squares(rows)
+    spread = np.sqrt(rest.mean())
+    mixed = rows.filter((pl.col("value") == value).any().over("group") & (pl.col("value") != value))["value"].to_numpy()
+    distance = abs(mixed.mean() - value) if len(mixed) else 0.0
     if not spread or distance < t.SENTINEL_STDS * spread:
         return None
-    variance = squares.filter(of_value).sum() / squares.sum()
+    variance = float(squares[of_value].sum() / squares.sum())
     return Sentinel(value, low, high, times / len(rows), variance, far) if variance >= t.SENTINEL_VARIANCE else None
 
 
-def _squares(rows: pl.DataFrame) -> pl.Series:
+def _squares(rows: pl.DataFrame) -> np.ndarray:
     """Return the squared distance of each value from the mean of its group.
 
     rows: the responses, with the columns `group` and `value`.
     """
     centred = pl.col("value") - pl.col("value").mean().over("group")
-    return rows.select(centred**2).to_series()
+    return rows.select(centred**2).to_series().to_numpy()

@@ -35,7 +35,7 @@ FAINT = 0.5
 FADES_DEAD = 0.25
 # At this part of the update share of the first quarter, a reward has lost three quarters of what it did.
 FADES_SHARE = 0.25
-# A sentinel is a value far from all others, as of a judge that failed. Few responses have it, and more than by accident.
+# A sentinel is a value far from all others, as of a judge that failed. Few responses have it, but no single one.
 SENTINEL_ROWS, SENTINEL_LEAST = 0.15, 5
 # A reward with fewer other values, such as 0 and 1, has no scale that one of its values could stand outside of.
 SENTINEL_VALUES = 3

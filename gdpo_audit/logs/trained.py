@@ -1,5 +1,5 @@
-"""Which rows of a log are responses of the training: rows of an evaluation, and groups that nothing trained on, are left
-out.
+"""Which rows of a log are responses of the training. Rows of an evaluation, and groups that nothing trained on, are
+left out.
 
 The advantages tell it first: where no row of a group has one, beside groups that have, nothing trained on that group.
 Then columns tell it that are called split, is_validation and the like, or that set groups of one row apart.
@@ -29,6 +29,7 @@ BESIDE = {"is", "for", "in", "mode", "set", "phase", "step", "rollout", "row", "
 YES, NO = {"true", "1", "yes"}, {"false", "0", "no"}
 FEW = 12  # the most values of a column that may tell evaluations from the training
 FIRST = 5_000  # the first rows of a log, in which such a column has few values
+LEAST = 3  # groups of one row that a column sets apart; fewer may be an accident
 # Rows without an advantage stand together where their stretches are so many times as long as chance would make them.
 LONGER = 3
 
@@ -44,6 +45,7 @@ class _Rows:
     rewards: the columns that may be rewards.
     flags: those of `names` that hold only yes and no, and whose type is one of numbers, so that they may be rewards.
     grouped: whether the log shows the groups.
+    judged: whether advantages are logged.
     """
 
     frame: pl.DataFrame
@@ -51,6 +53,7 @@ class _Rows:
     rewards: Sequence[str]
     flags: frozenset[str]
     grouped: bool
+    judged: bool
 
 
 def of_training(shape: Shape, form: Form) -> tuple[Shape, tuple[LogIssue, ...]]:
@@ -156,7 +159,14 @@ def _rows(tables: Sequence[Table], form: Form, options: ReadOptions) -> _Rows | 
     flags = frozenset(name for name in names if is_number_type(schema[name]))
     texts = [pl.col(name).cast(pl.String).str.to_lowercase().str.strip_chars().str.strip_suffix(".0") for name in names]
     columns = [FILE, ROW, "_none", "_lacks", "_empty", "_group", *(n for n in rewards if n not in names)]
-    return _Rows(rows.select(*columns, *texts), names, [n for n in rewards if n not in names], flags, bool(keys))
+    return _Rows(
+        rows.select(*columns, *texts),
+        names,
+        [n for n in rewards if n not in names],
+        flags,
+        bool(keys),
+        advantage is not None,
+    )
 
 
 def _missing(name: str, kind: pl.DataType) -> pl.Expr:
@@ -252,7 +262,7 @@ def _by_column(rows: _Rows, kept: pl.Series) -> pl.Series:
 
 
 def _is_of_groups(rows: _Rows, name: str) -> bool:
-    """Return whether the log shows its groups, and a column has one value in each group, of which some are not alone."""
+    """Return whether the log shows its groups, and a column is constant in each group, not all of one row."""
     values = rows.frame.group_by("_group").agg(pl.col(name).n_unique().alias("values"), pl.len().alias("rows"))
     return rows.grouped and bool((values["values"] == 1).all()) and bool((values["rows"] > 1).any())
 
@@ -260,10 +270,14 @@ def _is_of_groups(rows: _Rows, name: str) -> bool:
 def _without_reward(rows: _Rows, kept: pl.Series) -> pl.Series:
     """Return whether each row belongs to a group in which no row has any reward, beside groups that have some.
 
+    In a log with advantages, no row of the group may have one either.
     rows: the rows of the log.
     kept: whether a row was not left out before.
     """
-    return rows.frame.select(pl.col("_empty").all().over("_group")).to_series() & rows.grouped
+    empty = pl.col("_empty").all().over("_group")
+    if rows.judged:  # a logged advantage shows that the training used the group
+        empty &= pl.col("_none").all().over("_group")
+    return rows.frame.select(empty).to_series() & rows.grouped
 
 
 def _without_advantage(rows: _Rows, kept: pl.Series) -> pl.Series:
@@ -303,14 +317,15 @@ def _stand_together(none: pl.Series) -> bool:
     none: whether each row lacks an advantage, in the order of the log.
     """
     stretches = int((none & ~none.shift(1, fill_value=False)).sum())
-    return none.sum() / stretches >= LONGER / (1 - none.mean())  # type: ignore[operator]
+    rows = int(none.sum())
+    return stretches > 0 and rows / stretches >= LONGER / (1 - rows / len(none))
 
 
 def _alone(rows: _Rows, kept: pl.Series) -> pl.Series:
     """Return whether each row is a group of its own, and a column sets these groups apart from groups of several rows.
 
-    All rows with one value of the column are such groups, and no other row is. Such rows have no advantage, or the
-    column is called split or the like.
+    All rows with one value of the column are such groups, at least `LEAST` of them, and they are less than half of the
+    log.
     rows: the rows of the log.
     kept: whether a row was not left out before.
     """
@@ -321,7 +336,7 @@ def _alone(rows: _Rows, kept: pl.Series) -> pl.Series:
     for name in rows.names:
         values = frame.filter(kept & (size == 1))[name].drop_nulls().unique()
         told = frame[name].is_in(values.implode()).fill_null(False) & kept
-        if len(values) == 1 and (size.filter(told) == 1).all() and told.sum() < kept.sum() / 2:
+        if len(values) == 1 and (size.filter(told) == 1).all() and LEAST <= told.sum() < kept.sum() / 2:
             return told
     return nothing
 
