@@ -315,9 +315,9 @@ def _size_of_evaluations(f: Facts, tables: Sequence[pl.DataFrame]) -> int | None
     sizes = [*smaller, *(n for n in divisors(rows)[::-1] if n > 1 and n != size and n not in smaller)]
     whole = [(n, None) for n in sizes]
     parts = [(n, part) for part in divisors(rows)[-2::-1] for n in (*sizes, size) if part % n == 0 and n > 1]
-    for other, part in (*whole, *parts):
-        if all(reproduces(recipe, [_in_blocks(table, other, part)], f.rewards) for table in tables):
-            return other
+    for of_group, part in (*whole, *parts):
+        if all(reproduces(recipe, [_in_blocks(table, of_group, part)], f.rewards) for table in tables):
+            return of_group
     return None
 
 

@@ -33,8 +33,8 @@ class Sentinel:
 
 
 def sentinels_of(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> dict[str, Sentinel]:
-    """Return, by reward, the value that stands far from all others and makes most of the reward's spread inside groups;
-    rewards without such a value are left out.
+    """Return the value that stands far from all others and makes most of a reward's spread inside groups, by
+    reward. Rewards without such a value are left out.
 
     tables: whole batches of the run.
     rewards: the names of the rewards.
@@ -60,13 +60,13 @@ def _at_end(rows: pl.DataFrame, values: pl.DataFrame, end: int) -> Sentinel | No
     end: 0 for the smallest value, -1 for the largest.
     """
     value, times = values["value"][end], values["len"][end]
-    others = values[1:] if end == 0 else values[:-1]
-    low, high, beside = others["value"][0], others["value"][-1], others["len"][end]
+    usual = values[1:] if end == 0 else values[:-1]
+    low, high, beside = usual["value"][0], usual["value"][-1], usual["len"][end]
     gap = low - value if end == 0 else value - high
     far = gap > high - low
     few = t.SENTINEL_LEAST <= times <= t.SENTINEL_ROWS * len(rows)
     # Other values lie between natural extremes and the rest; a sentinel is more common than its neighbour.
-    apart = far if end else far or (times >= t.SENTINEL_SPIKE * beside and gap >= np.median(np.diff(others["value"])))
+    apart = far if end else far or (times >= t.SENTINEL_SPIKE * beside and gap >= np.median(np.diff(usual["value"])))
     if not few or not apart:
         return None
     of_value = (rows["value"] == value).to_numpy()

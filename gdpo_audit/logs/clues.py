@@ -107,7 +107,7 @@ def groupings_of(clues: Clues) -> list[Grouping]:
     return admitted[:TRIED]
 
 
-def ids_of(clues: Clues, prompt: str | None = None, others: Collection[str] = ()) -> list[Grouping]:
+def ids_of(clues: Clues, prompt: str | None = None, barred: Collection[str] = ()) -> list[Grouping]:
     """Return the column whose values repeat inside a batch as ids of prompts do, as the one way to tell groups apart.
 
     Inside a batch there are several values, and two rows or more have each of them on average. Over the run there are
@@ -115,7 +115,7 @@ def ids_of(clues: Clues, prompt: str | None = None, others: Collection[str] = ()
     counts. The list is empty if there is none.
     clues: some rows of the log.
     prompt: the column that is known to name prompts, which may stand in every batch; None if there is none.
-    others: columns that are known to hold something else.
+    barred: columns that are known to hold something else.
 
     >>> ids = np.array([7, 7, 8, 8, 3, 3, 4, 4])
     >>> worker = np.array([0, 0, 1, 1, 0, 0, 1, 1])
@@ -130,7 +130,7 @@ def ids_of(clues: Clues, prompt: str | None = None, others: Collection[str] = ()
         groups, values = pairs.shape[1], len(np.unique(key))
         several = groups >= 2 * batches and 2 * groups <= len(key)
         few = name == prompt or groups / values <= max(1, batches * ALWAYS)  # the batches in which a value stands
-        if several and few and name not in others and groups > finest:
+        if several and few and name not in barred and groups > finest:
             best, finest = [Grouping(columns=(name,))], groups
     return best
 

@@ -1,4 +1,4 @@
-"""What lies beside the log of a run: its method and weights in ms-swift's args.json, and the steps at which it was
+"""Files that lie beside the log of a run: its method and weights in ms-swift's args.json, and the steps at which it was
 evaluated in trainer_state.json.
 """
 

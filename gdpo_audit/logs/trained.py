@@ -1,4 +1,4 @@
-"""Which rows of a log are responses of the training. Rows of an evaluation, and groups that nothing trained on, are
+"""Responses of the training among the rows of a log. Rows of an evaluation, and groups that nothing trained on, are
 left out.
 
 The advantages tell it first: where no row of a group has one, beside groups that have, nothing trained on that group.
@@ -190,29 +190,29 @@ def _lacks_values(form: Form, names: Sequence[str]) -> bool:
     )
 
 
-def _may_be_a_reward(name: str, schema: Schema, options: ReadOptions, others: set[str | None]) -> bool:
+def _may_be_a_reward(name: str, schema: Schema, options: ReadOptions, barred: set[str | None]) -> bool:
     """Return whether a column may be a reward: numbers whose name does not say that they are something else.
 
     name: the column.
     schema: all columns with their types.
     options: the caller's options, which may name the rewards.
-    others: columns that are known to hold something else.
+    barred: columns that are known to hold something else.
     """
     if options.rewards:
         return name in options.rewards and is_number_type(schema[name])
-    other = name in others or name.lower() in RESERVED or name.startswith("__")
-    return is_number_type(schema[name]) and not other and role(name) == "reward"
+    known = name in barred or name.lower() in RESERVED or name.startswith("__")
+    return is_number_type(schema[name]) and not known and role(name) == "reward"
 
 
-def _of_few_values(form: Form, schema: Schema, others: set[str | None]) -> list[str]:
+def _of_few_values(form: Form, schema: Schema, barred: set[str | None]) -> list[str]:
     """Return the columns that may tell an evaluation from the training: they have few values, and texts or yes and no.
 
     form: holds the tables of the log.
     schema: all columns with their types.
-    others: columns that are known to hold something else.
+    barred: columns that are known to hold something else.
     """
     kinds = (pl.String, pl.Boolean, pl.Categorical, pl.Enum)
-    names = [n for n, kind in schema.items() if n not in others and n.lower() not in UNREAD]
+    names = [n for n, kind in schema.items() if n not in barred and n.lower() not in UNREAD]
     names = [n for n in names if schema[n] in kinds or (is_number_type(schema[n]) and _says_evaluation(n) is not None)]
     if not names:
         return []
