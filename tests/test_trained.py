@@ -6,7 +6,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from logs import figures, issues, lines, parquet
+from logs import figures, found, issues, lines, parquet, refused
 
 import gdpo_audit as ga
 
@@ -235,3 +235,49 @@ def test_values_that_belong_to_a_reward_are_no_sentinels(sentinel, share):
 def test_rewards_of_two_values_have_no_sentinel():
     rows = [row | {"valid": float(i % 16 == 0)} for i, row in enumerate(judged(7, 0.0)[0])]
     assert "reward-sentinel" not in [f.id for f in ga.audit(ga.read_run(written(rows, "csv"))).findings]
+
+
+def restarted(folders=("a", "b"), second=(6, 15), advantage=True) -> dict[str, bytes]:
+    """Return the log of a run in two folders, each with two files of half of every group; the steps of the second begin
+    before the first ends.
+    """
+    log = {}
+    for folder, (first, last), seed in zip(folders, ((1, 8), second), (0, 1), strict=True):
+        rows = [r for r in trained(steps=15, seed=seed, advantage=advantage) if first <= r["step"] <= last]
+        for rank in (0, 1):
+            log[f"{folder}/rank{rank}.jsonl"] = lines(*(r for i, r in enumerate(rows) if i // 3 % 2 == rank))
+    return log
+
+
+def test_a_restart_in_another_folder_is_batches_of_its_own(tmp_path):
+    for name, content in restarted().items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    for source in (tmp_path, str(tmp_path / "*" / "*.jsonl")):
+        run = ga.read_run(source)
+        assert (run.group_size, pl.concat(run.tables())["batch"].n_unique()) == (6, 8 + 10)
+        assert "advantages-not-reproduced" not in found(ga.audit(run)) and sum(map(len, run.tables())) == 4 * 6 * 18
+
+
+def test_two_runs_side_by_side_are_refused_as_before(tmp_path):
+    for name, content in restarted(second=(1, 8)).items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    refused(tmp_path, r"expected the log of one run, got several, name one of them: ")
+
+
+@pytest.mark.parametrize(("size", "part"), [(3, 12), (2, 24)])
+def test_an_evaluation_of_another_group_size_in_the_file_of_a_step(tmp_path, size, part):
+    draw = np.random.default_rng(5)
+    for step in range(1, 13):
+        n, rows = (size, part) if step in (5, 10) else (6, 24)
+        r = np.stack([draw.random(24) < 0.5, draw.random(24).round(2)], axis=1).astype(float)
+        sums = r @ [1, 0.5]
+        centred = sums - sums.reshape(-1, n).mean(1).repeat(n)
+        a = centred / (sums.reshape(-1, rows).std(1, ddof=1).repeat(rows) + 1e-4)
+        prompts = [f"{step} question {k // n}" for k in range(24)]
+        columns = {"step": [step] * 24, "prompt": prompts, "completion": ["x"] * 24, "advantage": a}
+        frame = pl.DataFrame(columns | dict(zip(NAMES, r.T, strict=True)))
+        frame.write_parquet(tmp_path / f"completions_{step:05d}.parquet")
+    [finding] = [f for f in ga.audit(ga.read_run(tmp_path)).findings if f.id == "eval-overwrote"]
+    assert finding.evidence["steps"] == [5, 10] and f"groups of {size}, not of 6" in finding.message
