@@ -140,7 +140,10 @@ def _rows(tables: Sequence[Table], form: Form, options: ReadOptions) -> _Rows | 
     keys = keys if options.groups else keys[:1]
     rewards = [name for name in schema if _may_be_a_reward(name, schema, options, {advantage, form.length, *keys})]
     names = _of_few_values(form, schema, {*keys, advantage, form.step, options.by, *(options.rewards or ())})
-    if not names and not _lacks_values(form, [*([advantage] if advantage else []), *rewards]):
+    lacks = _lacks_values(form, [*([advantage] if advantage else []), *rewards])
+    if advantage and not lacks:  # only names and values can then tell evaluations, which takes no groups
+        names = [name for name in names if _says_evaluation(name) is not None or _holds_evaluations(form, name)]
+    if not names and not lacks:
         return None
     step = [form.step] if form.step in schema else []
     wanted = dict.fromkeys([*([advantage] if advantage else []), *keys, *step, *names, *rewards])
@@ -218,6 +221,16 @@ def _of_few_values(form: Form, schema: Schema, barred: set[str | None]) -> list[
         return []
     first = next(frames_of(form, names, FIRST)).head(FIRST)
     return [name for name in names if first[name].n_unique() <= FEW]
+
+
+def _holds_evaluations(form: Form, name: str) -> bool:
+    """Return whether a column has a value that means an evaluation, such as val.
+
+    form: holds the tables of the log.
+    name: the column.
+    """
+    values = (frame[name].unique().cast(pl.String).str.to_lowercase() for frame in frames_of(form, [name]))
+    return any(not EVALUATIONS.isdisjoint(some.to_list()) for some in values)
 
 
 def _says_evaluation(name: str) -> bool | None:
