@@ -5,6 +5,7 @@ them a report.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.findings import findings
 from gdpo_audit.findings.plan import plan_of
 from gdpo_audit.findings.residual import residual
+from gdpo_audit.findings.sentinels import sentinels_of
 from gdpo_audit.findings.shown import shown
 from gdpo_audit.findings.summarise import Mapped, Summary, summarise_all
 from gdpo_audit.findings.sums import Array, Basis, Made, Sums, scaled_share, select_batches
@@ -163,6 +165,7 @@ def _with_details_of_the_log(f: Facts) -> Facts:
         pays=pays_of_total(f.run),
         prompt_texts=texts_of_worst_prompts(f),
         characters=lengths_in_characters(f),
+        sentinels=sentinels_of(f.tables, f.rewards),
     )
 
 
@@ -340,7 +343,8 @@ def _without_foreign_batches(f: Facts, wanted: Wanted, engine: Mapped) -> Facts:
     - there is no recipe;
     - the log lacks a reward;
     - the recipe makes every batch of which all rows are logged;
-    - no cause is found for the batches that the recipe does not make.
+    - no cause is found for the batches that the recipe does not make, and no file beside the log says that the run was
+      evaluated at their steps.
 
     wanted, engine: not used.
     """
@@ -358,33 +362,52 @@ def _without_foreign_batches(f: Facts, wanted: Wanted, engine: Mapped) -> Facts:
     few = bad.batch[bad.responses.cumsum() - bad.responses < _SAMPLE_OF_THE_REST].tolist()
     tables = [table.filter(pl.col("batch").is_in(bad.batch.tolist())) for table in f.run.tables()]
     sample = [table.filter(pl.col("batch").is_in(few)) for table in tables]
-    if (size := _smaller_groups(f, tables)) is not None:
+    if (size := _size_of_evaluations(f, tables)) is not None:
         return replace(kept, size_of_evaluations=size)
+    if f.framework.evaluation_overwrites and {*bad.step.tolist()} <= {*f.run.evaluated}:
+        return kept
     recipe = solve(sample, f.rewards, f.run.framework)
     if recipe is None or not reproduces(recipe, (table for table in tables if len(table)), f.rewards):
         return f
     return replace(kept, recipe_of_the_rest=recipe)
 
 
-def _smaller_groups(f: Facts, tables: Sequence[pl.DataFrame]) -> int | None:
-    """Return the largest group size below the run's own with which the recipe makes all advantages in `tables`.
+def _size_of_evaluations(f: Facts, tables: Sequence[pl.DataFrame]) -> int | None:
+    """Return the group size other than the run's own with which the recipe makes all advantages in `tables`.
 
-    Only sizes that divide the run's own are tried. None where no size fits, and where there is no recipe. None also
-    where the groups of the run have no fixed size, and where a column names them.
+    An evaluation may also have normalised fewer rows at once than a training step does, so that a batch holds several
+    of its batches. Sizes that divide the run's own are tried first, the largest one first. None where no size fits, and
+    where there is no recipe. None also where the groups of the run have no fixed size, and where a column names them.
 
-    tables: the rows of batches that may come from an evaluation, whose groups may be smaller than the groups of the
+    tables: the rows of batches that may come from an evaluation, whose groups may have another size than those of the
         run.
     """
     size, recipe = f.run.group_size, f.recipe
     if size is None or recipe is None or f.run.grouped_by_column:
         return None
     tables = [table for table in tables if len(table)]
-    for smaller in divisors(size)[-2::-1]:
-        block = pl.int_range(pl.len()).over("batch") // smaller
-        in_blocks = [table.with_columns(pl.struct("batch", block).rle_id().alias("group")) for table in tables]
-        if reproduces(recipe, in_blocks, f.rewards):
-            return smaller
+    rows = gcd(*(n for table in tables for n in table.group_by("batch").len()["len"]))
+    smaller = divisors(size)[-2::-1]
+    sizes = [*smaller, *(n for n in divisors(rows)[::-1] if n > 1 and n != size and n not in smaller)]
+    whole = [(n, None) for n in sizes]
+    parts = [(n, part) for part in divisors(rows)[-2::-1] for n in (*sizes, size) if part % n == 0 and n > 1]
+    for of_group, part in (*whole, *parts):
+        if all(reproduces(recipe, [_in_blocks(table, of_group, part)], f.rewards) for table in tables):
+            return of_group
     return None
+
+
+def _in_blocks(table: pl.DataFrame, size: int, part: int | None) -> pl.DataFrame:
+    """Return rows in groups that are blocks of `size` rows, in batches that are `part` rows of those in the table.
+
+    table: whole batches.
+    size: the number of rows in a group.
+    part: the number of rows in a batch; None if the batches of the table stay as they are.
+    """
+    place = pl.int_range(pl.len()).over("batch")
+    batch = pl.struct("batch", place // (part or len(table))).rle_id().cast(pl.Int64)
+    group = pl.struct("batch", place // size).rle_id().cast(pl.Int64)
+    return table.with_columns(group.alias("group"), batch.alias("batch"))
 
 
 # The passes over the facts of a run that is summed up under its recipe, in order.

@@ -126,19 +126,23 @@ def test_a_few_prompts_in_groups_side_by_side_are_no_larger_groups():
 
 @pytest.mark.parametrize("one_file", [False, True])
 @pytest.mark.parametrize("drop", [(), ("advantage",)])
-def test_shuffled_rows_are_grouped_by_their_prompt_as_advantages_show_or_on_request(tmp_path, one_file, drop):
+def test_shuffled_rows_are_grouped_by_their_prompt_with_and_without_advantages(tmp_path, one_file, drop):
     write_trl(tmp_path, steps=6, one_file=one_file, drop=drop)
     expected = ga.audit(ga.read_run(tmp_path))
     for path in files(tmp_path):
         pl.read_parquet(path).sample(fraction=1, shuffle=True, seed=3).write_parquet(path)
-    if drop:
-        with pytest.raises(
-            gc.InputError, match=r"a sample or shuffled; log all rows, with .* give group_size, .* --group prompt"
-        ):
-            ga.read_run(tmp_path)
-    # The advantages tell the groups by themselves.
-    report = ga.audit(ga.read_run(tmp_path, group="prompt" if drop else None))
+    # The advantages tell the groups by themselves; without them the prompts, which repeat inside a step, do.
+    report = ga.audit(ga.read_run(tmp_path))
+    assert not drop or "as ids of prompts do" in report.notes[0]
     assert report.source["groups"] == 24 and report.run["method"] == expected.run["method"]
     for one, other in zip(report.rewards, expected.rewards, strict=True):
         assert one["mean"] == pytest.approx(other["mean"])
         assert one["update_share"] == pytest.approx(other["update_share"])
+
+
+def test_rows_of_which_no_prompt_repeats_are_refused(tmp_path):
+    write_trl(tmp_path, steps=2, drop=("advantage",))
+    for path in files(tmp_path):
+        pl.read_parquet(path).drop("prompt").sample(fraction=1, shuffle=True, seed=3).write_parquet(path)
+    with pytest.raises(gc.InputError, match=r"(a sample or shuffled|TRL's columns)"):
+        ga.read_run(tmp_path)

@@ -344,7 +344,7 @@ def test_rewards_of_few_bits_tie_in_the_list_as_in_the_log(tmp_path):
 
 def test_groups_of_missing_rewards_and_of_huge_ones_are_shown():
     nan = float("nan")
-    rewards = [(nan, nan), (nan, nan), (1e50, 1.0), (-1e50, nan), (5.0, 5.0), (5.0, 5.0)]
+    rewards = [(nan, nan), (0.0, nan), (1e50, 1.0), (-1e50, nan), (5.0, 5.0), (5.0, 5.0)]
     rows = [{"group": i // 2, "a": a, "b": b} for i, (a, b) in enumerate(rewards)]
     groups = ga.audit(read_run(rows)).groups
     assert {g.group for g in groups if g.finding == "silent-groups"} == {0, 2}

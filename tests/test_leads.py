@@ -15,7 +15,7 @@ from test_file_shapes import csv, plain
 import gdpo_audit as ga
 import gdpo_core as gc
 from gdpo_audit import readings
-from gdpo_audit.logs.files import attempts
+from gdpo_audit.logs.files.files import attempts
 from gdpo_audit.logs.groups import leads
 from gdpo_core._errors import InputError
 

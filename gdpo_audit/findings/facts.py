@@ -3,7 +3,7 @@ advantages.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ import polars as pl
 
 from gdpo_audit.findings.figures import Figures
 from gdpo_audit.findings.residual import Residual
+from gdpo_audit.findings.sentinels import Sentinel
 from gdpo_audit.findings.shown import NOTHING_SHOWN, Shown
 from gdpo_audit.findings.summarise import Summary
 from gdpo_audit.findings.sums import Array, LengthSums, MethodSums, Sums
@@ -61,6 +62,7 @@ class Facts(Figures):
     tables: Sequence[pl.DataFrame] = ()  # whole batches from all over the run
     summary: Summary | None = None  # of the whole run
     examples: Examples | None = None
+    sentinels: Mapping[str, Sentinel] = field(default_factory=dict)  # by reward, a value far from all its others
     # A column that was not read as a reward, and the recipe that makes the advantages if the column is read as one.
     left_out_reward: tuple[str, Recipe] | None = None
     added: Added | None = None  # a column of which a multiple was added to the advantages

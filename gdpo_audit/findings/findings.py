@@ -69,6 +69,7 @@ _IN_ORDER = (
     Kind(findings_shares.reward_starved, _TRAIN, _FORMULAS, _SHARE, planned=True, weighed=True),
     Kind(findings_rewards.reward_dead, _TRAIN, "", ("zero-variance group",), "live"),
     Kind(findings_rewards.reward_dead_in_part, _LOG, "", ("zero-variance group",)),
+    Kind(findings_rewards.reward_sentinel, _LOG, "", ("update share",)),
     Kind(findings_rewards.reward_fades, _TRAIN, "", ("zero-variance group", "update share")),
     Kind(findings_rewards.reward_noise, _TRAIN, _FORMULAS, ("normalise", "eps"), "noise"),
     Kind(

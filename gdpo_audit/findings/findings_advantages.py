@@ -36,7 +36,8 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
     at, error = at_steps(f.overwritten_batches.step.tolist()), _error(f.overwritten_batches)
     how = f"they are off by up to {error}, in most groups only by a factor"
     if f.size_of_evaluations is not None:
-        how = f"they are those of groups of {f.size_of_evaluations}, not of {f.run.group_size}"
+        how = f"they are those of groups of {f.size_of_evaluations}"
+        how += f", not of {f.run.group_size}" if f.size_of_evaluations != f.run.group_size else " in smaller batches"
     yield Finding(
         title=f"An evaluation overwrote {at}",
         message=f"Of all logged advantages, only those of {at} are not reproduced: {how}, as happens where an "

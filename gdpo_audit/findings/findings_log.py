@@ -175,7 +175,8 @@ def ragged_batches(f: Facts) -> Iterator[Finding]:
 
 def groups_sampled(f: Facts) -> Iterator[Finding]:
     """Yield a finding if the log holds only a sample of the responses. Either it holds one response of each group, or
-    its tables have as many rows as W&B allows, so that W&B probably cut them.
+    its groups have the sizes of random draws, or its tables have as many rows as W&B allows, so that W&B probably cut
+    them.
     """
     for details in issues(f, "groups-sampled"):
         if "tables" in details:
@@ -190,6 +191,19 @@ def groups_sampled(f: Facts) -> Iterator[Finding]:
             )
             continue
         fix = config_lines.log_whole_groups(f.run.framework)
+        if "largest" in details:
+            alone = f", {count(details['alone'])} of {count(details['groups'])} a single one" * (details["alone"] > 0)
+            yield Finding(
+                title="The log holds a sample of the responses",
+                message=f"Groups hold up to {details['largest']} responses{alone}, in the numbers that are left where "
+                "responses are drawn or dropped at random, while a trainer samples about equally many for each "
+                "prompt. The shares, the pushes and the silent groups in this report are those of the rows in the "
+                "log, and not those of the training.",
+                to_do="Log every response; the line below does that." if fix else "Log every response.",
+                evidence=details,
+                fix=fix,
+            )
+            continue
         why = (
             " The option log_unique_prompts=True, in older versions wandb_log_unique_prompts=True, leaves one response "
         )

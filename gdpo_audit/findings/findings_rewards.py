@@ -42,6 +42,39 @@ def reward_dead(f: Facts) -> Iterator[Finding]:
         )
 
 
+def reward_sentinel(f: Facts) -> Iterator[Finding]:
+    """Yield a finding for each reward in which few responses have a value far from all others, and these responses make
+    most of its variance inside groups.
+
+    It is a warning if the value is farther from the others than they are from each other. Otherwise it may be a penalty
+    that is meant.
+    """
+    for name, sentinel in f.sentinels.items():
+        k, value = f.rewards.index(name), number(sentinel.value)
+        if not f.basis.weights[k]:
+            continue
+        rows, variance = percent(sentinel.rows, 1), percent(sentinel.variance)
+        yield Finding(
+            severity="warning" if sentinel.far else "info",
+            title=f"{rows} of the responses make {variance} of the variance of {name}",
+            message=f"{rows} of the responses have {value} in {name}, and all others have {number(sentinel.low)} to "
+            f"{number(sentinel.high)}. These responses make {variance} of the variance of {name} inside groups. So "
+            f"{name} mostly says which responses have {value}, and differences between the others count for little.",
+            to_do=f"If {value} stands for a grade that is missing, as where a judge failed, log it as missing or grade "
+            f"these responses again; if it is meant as a penalty, make it a reward beside {name}.",
+            evidence={
+                "reward": name,
+                "value": sentinel.value,
+                "lowest_of_others": sentinel.low,
+                "highest_of_others": sentinel.high,
+                "share_of_responses": sentinel.rows,
+                "share_of_variance": sentinel.variance,
+                "threshold": t.SENTINEL_VARIANCE,
+            },
+            extent=f.share_of_squares(k) * sentinel.variance,
+        )
+
+
 def reward_fades(f: Facts) -> Iterator[Finding]:
     """Yield a finding for each reward that teaches less at the end of the run.
 

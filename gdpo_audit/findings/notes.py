@@ -55,6 +55,8 @@ def _notes_on(issue: LogIssue) -> Iterator[str]:
         steps = details["eval_steps"]
         tables = f"{count(len(steps), 'table')} ({at_steps(steps)}) {was_or_were(len(steps))} left out, because"
         yield f"{tables} {'it holds an evaluation' if len(steps) == 1 else 'they hold evaluations'}."
+    elif issue.id == "not-trained":
+        yield _not_trained(details)
     elif issue.id == "group-size-changes":
         first, *later = zip(details["sizes"], details["from_steps"], strict=True)
         sizes = [f"{first[0]} responses at first", *(f"{n} from step {step} on" for n, step in later)]
@@ -182,6 +184,27 @@ def _same_numbers(details: Mapping[str, Any]) -> str:
     )
 
 
+def _not_trained(details: Mapping[str, Any]) -> str:
+    """Return a note on rows that were left out because no training was made of them.
+
+    details: the details of the issue `not-trained`. `rows` rows in `groups` groups were left out, and `of` rows stayed.
+        `why` names the rule that tells them. `column` and `value`, if they are there, say which value of a column these
+        rows have, and no other row.
+    """
+    rows, groups = details["rows"], details["groups"]
+    few = rows == 1
+    marked = f"{details['column']} is {details['value']} there, and in no other row" if "column" in details else ""
+    why = {
+        "empty": f"{'its group has' if few else 'their groups have'} no reward at all",
+        "evaluation": f"{'it is' if few else 'they are'} of an evaluation: {marked}",
+        "advantage": f"no row of {'its group' if few else 'their groups'} has an advantage, and other rows have one",
+        "alone": f"each of them is a group of its own, in which nothing is compared, and {marked}",
+    }[details["why"]]
+    also = f" ({marked})" if marked and details["why"] == "advantage" else ""
+    left = f"{count(rows, 'row')} in {count(groups, 'group')} {was_or_were(rows)} left out as no part of the training"
+    return f"{left}, because {why}{also}."
+
+
 def _total_of_parts(details: Mapping[str, Any]) -> str:
     """Return a note that only a total was read as a reward, with the share of its variance that the columns beside it
     explain.
@@ -207,11 +230,15 @@ def _regrouped(details: Mapping[str, Any]) -> Iterator[str]:
     advantage in common and only the last of them counts; it is left out if there are no such rows.
 
     details: the details of the issue `regrouped`. `by` says in words how the groups are told apart now, and `not_by`
-        how they were before. `once` names what rows with one advantage have in common; it is empty without such rows.
-        `judged` is true if advantages are logged.
+        how they were before. `ids` is true if only the values of a column show the groups. `once` names what rows with
+        one advantage have in common; it is empty without such rows. `judged` is true if the advantages show the groups.
     """
     named = bool(details["not_by"]) and details["not_by"] != details["by"]
     why = "because nothing else in the log shows the groups"
+    if details.get("ids"):
+        why = "whose values repeat inside a step as ids of prompts do; nothing else in the log shows the groups"
+        yield f"Responses were grouped by {details['by']}, {why}."
+        return
     if details["judged"]:
         does = "are reproduced" if named else "add up to 0"
         why = f"because the logged advantages {does} in these groups"

@@ -35,6 +35,15 @@ FAINT = 0.5
 FADES_DEAD = 0.25
 # At this part of the update share of the first quarter, a reward has lost three quarters of what it did.
 FADES_SHARE = 0.25
+# A sentinel is a value far from all others, as of a judge that failed. Few responses have it, but no single one.
+SENTINEL_ROWS, SENTINEL_LEAST = 0.15, 5
+# A reward with fewer other values, such as 0 and 1, has no scale that one of its values could stand outside of.
+SENTINEL_VALUES = 3
+# These responses make at least half of the variance inside groups, so that they decide what the reward does.
+SENTINEL_VARIANCE = 0.5
+SENTINEL_STDS = 3.0  # It stands so many standard deviations inside groups from the others: more than normal noise does.
+# A value next to the others is one of them unless it is so many times as common as its neighbour: a scale thins out.
+SENTINEL_SPIKE = 3
 BY_GROUPS = 16  # Of fewer groups with one value of a column, all may be constant by chance.
 BY_RISE = 0.25  # If a reward is constant more often by less than this than elsewhere, the value is not why.
 # A run needs so many batches, and a quarter of it so many groups, before a quarter says much.

@@ -10,11 +10,11 @@ from typing import Any
 
 import polars as pl
 
-from gdpo_audit.logs.columns.assignment import columns_of
+from gdpo_audit.logs.columns.assignment import columns_of, trained_on
 from gdpo_audit.logs.columns.candidates import known_weights
 from gdpo_audit.logs.columns.totals import RewardChoice
 from gdpo_audit.logs.files.attempts import attempt
-from gdpo_audit.logs.files.configuration import SWIFTS_METHODS
+from gdpo_audit.logs.files.configuration import SWIFTS_METHODS, evaluated_steps
 from gdpo_audit.logs.files.files import LogFiles, Source, find_files
 from gdpo_audit.logs.forms.form import Form
 from gdpo_audit.logs.forms.options import ReadOptions, union_schema
@@ -24,7 +24,7 @@ from gdpo_audit.logs.groups.leads import led_on
 from gdpo_audit.logs.groups.parts import with_parts
 from gdpo_audit.logs.groups.rows import rows_of
 from gdpo_audit.logs.groups.run import Run, one_error
-from gdpo_audit.logs.numbers.clues import equal_groups, groupings_of
+from gdpo_audit.logs.numbers.clues import equal_groups, groupings_of, ids_of
 from gdpo_audit.logs.refusals import refuse, refuse_unless
 from gdpo_audit.logs.shapes.reshaping import shape_of
 from gdpo_audit.logs.shapes.shape import Shape
@@ -105,6 +105,16 @@ def read_files(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
 
     Raises InputError if the log cannot be read or is empty.
     """
+    try:
+        return _read_one(files, known, options)
+    except InputError:
+        if files.several:
+            raise InputError(files.several) from None
+        raise
+
+
+def _read_one(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
+    """Return the run in files that are the log of one run; the arguments and errors are those of `read_files`."""
     with one_error(files.name):
         try:
             log = _tables(files, options)
@@ -184,12 +194,13 @@ class _Reading:
 
 
 def _grouped_by_clues(run: Run) -> Run:
-    """Return the run in the finest groups in which its advantages add up to 0, or in groups by its prompts.
+    """Return the run in the finest groups in which its advantages add up to 0, or in groups by its prompts or ids.
 
     Prompts count only if no advantages are logged, and if the rows of each prompt stand together. Without advantages a
-    column that cuts each batch into groups of one size counts as well.
+    column that cuts each batch into groups of one size counts as well. Where none of these shows groups, a column
+    counts whose values repeat inside a step as ids of prompts do, although the groups differ in size.
 
-    Raises NoGroups if neither the advantages nor the prompts show groups.
+    Raises NoGroups if nothing shows groups.
     """
     assert run._read_with is not None and run._source.clues is not None, "a run that was read can be read again"
     clues = run._source.clues()
@@ -198,9 +209,12 @@ def _grouped_by_clues(run: Run) -> Run:
         groupings = [Grouping(columns=(run.prompt_column,))]
     if not groupings and not run.has_advantage and (equal := equal_groups(clues)) is not None:
         groupings = [equal]
-    if not groupings:
+    if groupings:
+        return regrouped(run, groupings[0], "")
+    ids = ids_of(clues, run.prompt_column, run.rewards)
+    if not ids:
         refuse_groups(run)
-    return regrouped(run, groupings[0], "")
+    return regrouped(run, ids[0], "", ids=True)
 
 
 def _in_whole_runs(prompts: pl.DataFrame | None) -> bool:
@@ -293,9 +307,9 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     Raises InputError if the log holds means of rewards in place of responses, or if its columns cannot be chosen.
     """
     refuse_means(log.tables, options.group_size)
-    shape = shape_of(log.tables, known, options, files.name)
+    shape, untrained = trained_on(shape_of(log.tables, known, options, files.name), files)
     columns, options = columns_of(shape, files), shape.options
-    form, chosen, alone = columns.form, columns.chosen, columns.total_alone
+    form, chosen, alone = replace(columns.form, parts=bool(files.several)), columns.chosen, columns.total_alone
     weights, weights_by = known_weights(form, chosen, columns.candidates, alone)
     of_total = chosen.total_only and form.examines and (form.asks or form.advantage is None)
     of_total &= not any(issue.id == "total-of-parts" for issue in chosen.issues)
@@ -315,6 +329,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
             *_issues(shape.framework, form, [*log.unfinished, *files.left_out, *shape.left_out], chosen, alone),
             *(LogIssue(issue, details) for issue, details in together(t.repairs for t in log.tables).items()),
             *shape.issues,
+            *untrained,
         ),
         skipped_lines=log.broken_lines,
         skipped_files=log.skipped,
@@ -325,6 +340,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         rewards_named=options.rewards is not None,
         has_steps=form.step is not None,
         step_column=form.step,
+        evaluated=evaluated_steps(files.files[0]) if files.files else (),
         prompt_column=form.prompt,
         weights=weights,
         weights_by=weights_by,

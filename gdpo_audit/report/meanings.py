@@ -30,6 +30,7 @@ COMPARED_WITH = {
     "reward-dead-in-part": "constant groups",
     "reward-fades": "constant groups in the last quarter",
     "reward-noise": "nearly constant groups",
+    "reward-sentinel": "the share of variance",
     "reward-dominates": "the update share",
     "no-right-answer": "the update share",
     "reward-falls": "the fall",

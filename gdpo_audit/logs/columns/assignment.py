@@ -29,7 +29,9 @@ from gdpo_audit.logs.forms.standard_rows import as_text
 from gdpo_audit.logs.names import EVENT, FILE, ROW, reward_options
 from gdpo_audit.logs.refusals import location, refuse
 from gdpo_audit.logs.shapes.shape import Shape
+from gdpo_audit.logs.shapes.trained import of_training
 from gdpo_audit.logs.trainers.frameworks import FORMS, PLACES
+from gdpo_audit.records import LogIssue
 from gdpo_core._words import listing
 
 
@@ -84,6 +86,18 @@ def columns_of(shape: Shape, files: LogFiles) -> ChosenColumns:
     if options.by is None and (by := few_texts(form, schema, [n for n in beside if n not in gone])):
         form, beside = replace(form, by=by), [name for name in beside if name != by]
     return ChosenColumns(form, candidates, chosen, beside, gone)
+
+
+def trained_on(shape: Shape, files: LogFiles) -> tuple[Shape, tuple[LogIssue, ...]]:
+    """Return two things: a log without the rows that no training was made of, and an issue for each kind of them.
+
+    shape: the tables of the log, and the options.
+    files: the files of the log, beside which an args.json may lie.
+
+    Raises InputError if the tables lack columns that the framework always logs.
+    """
+    form = FORMS[shape.framework](shape.tables, union_schema(shape.tables), shape.options, arguments_in(files.args))
+    return of_training(shape, shape.applied_to(form))
 
 
 def _with_rewards(

@@ -1,8 +1,11 @@
-"""The configuration of a run that ms-swift writes beside its log, args.json: its method and its weights."""
+"""Files that lie beside the log of a run: its method and weights in ms-swift's args.json, and the steps at which it was
+evaluated in trainer_state.json.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
 
+from gdpo_audit.logs.files.directories import STATE
 from gdpo_audit.logs.files.files import LogFile
 from gdpo_core._errors import InputError
 
@@ -42,3 +45,20 @@ def configured_weights(arguments: Mapping, logged: Sequence[str], rewards: Seque
         return None
     by_name = dict(zip(logged, weights, strict=True))
     return {name: float(by_name[name]) for name in rewards}
+
+
+def evaluated_steps(file: LogFile) -> tuple[int, ...]:
+    """Return the steps at which a run was evaluated, in order, from the trainer_state.json in the folder of its log or
+    in one of the two folders above; () if there is no such file, or if it names none.
+
+    file: a file of the log.
+    """
+    folders = [] if file.path is None else file.path.absolute().parents[:3]
+    for folder in folders:
+        try:
+            history = json.loads((folder / STATE).read_bytes())["log_history"]
+            named = {int(entry["step"]) for entry in history if any(name.startswith("eval_") for name in entry)}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue
+        return tuple(sorted(named))
+    return ()

@@ -58,12 +58,25 @@ class NoLog(InputError):
     """Raised where there is no file of a log, perhaps because the program that writes the log has not begun yet."""
 
 
+class SeveralLogs(InputError):
+    """Raised where several logs lie side by side.
+
+    files: the files of all of them, if they are of one kind; they may be parts of one run that was started again.
+    """
+
+    files: Sequence[str] = ()
+
+
 @dataclass(frozen=True)
 class Chosen:
-    """The files of a log in their order, and in words which files beside them were left out."""
+    """The files of a log in their order, and in words which files beside them were left out.
+
+    several: why these are no log of one run, unless their steps continue each other; empty for the files of one log.
+    """
 
     files: Sequence[str]
     left_out: tuple[str, ...] = ()
+    several: str = ""
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
@@ -87,8 +100,8 @@ def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
     inside: what a user has to write before one of these paths to name the file, for errors. It is empty if single files
         cannot be named.
 
-    Raises NoLog if there is no log. Raises InputError if there are several logs, or if a file is there both packed and
-    unpacked.
+    Raises NoLog if there is no log, and SeveralLogs if there are several. Raises InputError if a file is there both
+    packed and unpacked.
 
     >>> choose(["run/completions.jsonl", "run/args.json", "run/logging.jsonl"], "run").files
     ['run/completions.jsonl']
@@ -120,6 +133,22 @@ def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
     if twice:
         refuse(where, "each file of a log once", f"{listing(twice, most=3)} both packed and not")
     return Chosen(files, left_out)
+
+
+def choose_one_or_parts(names: Sequence[str], where: str, inside: str = "") -> Chosen:
+    """Return what `choose` returns, or the files of several logs of one kind, with the reason why they are several.
+
+    Such logs may be parts of one run that was started again in another folder, as only their steps tell. The arguments
+    are those of `choose`.
+
+    Raises InputError as `choose` does, but not for several logs of one kind.
+    """
+    try:
+        return choose(names, where, inside)
+    except SeveralLogs as error:
+        if not error.files:
+            raise
+        return Chosen(error.files, several=str(error))
 
 
 def step_in(name: str) -> int | None:
@@ -304,7 +333,7 @@ def _replaced(name: str, word: str) -> str:
 
 
 def _refuse_several(logs: Logs, where: str, inside: str) -> NoReturn:
-    """Raise InputError for several logs that lie side by side; the error names up to four of them.
+    """Raise SeveralLogs for several logs that lie side by side; the error names up to four of them.
 
     logs: the files of each log, by folder and kind.
     where: the name of the directory.
@@ -316,7 +345,12 @@ def _refuse_several(logs: Logs, where: str, inside: str) -> NoReturn:
     if inside:
         listed, way = [quote(inside + _path_of(key, logs)) for key in sorted(logs)], "name one of them"
     which = "; ".join(listed[:4]) + ("; …" if len(listed) > 4 else "")
-    refuse(where, "the log of one run", f"several, {way}: {which}")
+    try:
+        refuse(where, "the log of one run", f"several, {way}: {which}", SeveralLogs)
+    except SeveralLogs as error:
+        if len({kind for _, kind in logs}) == 1:
+            error.files = [name for files in logs.values() for name in files]
+        raise
 
 
 def _path_of(log: tuple[str, str], logs: Mapping[tuple[str, str], Sequence[str]]) -> str:

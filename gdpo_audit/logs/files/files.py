@@ -18,7 +18,7 @@ from typing import BinaryIO, TypeAlias
 import polars as pl
 
 from gdpo_audit.logs.files.conversions import A_SHEET, PICKLES, SHEETS, ZIP, is_torch, pickled
-from gdpo_audit.logs.files.directories import NoLog, choose, is_table, natural
+from gdpo_audit.logs.files.directories import NoLog, choose, choose_one_or_parts, is_table, natural
 from gdpo_audit.logs.files.unpack import ENDING, FREE, MAX_RATIO, REFUSED, unpack, unpacked_name
 from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_core._errors import reason
@@ -95,12 +95,14 @@ class LogFiles:
     name: a name for the whole log, for messages.
     args: the args.json near the files, if there is one.
     left_out: in words, the files beside them that are not part of the log.
+    several: why they are no log of one run, unless their steps continue each other; empty for the files of one folder.
     """
 
     files: tuple[LogFile, ...]
     name: str
     args: LogFile | None
     left_out: tuple[str, ...] = ()
+    several: str = ""
 
 
 def find_files(path: object) -> LogFiles:
@@ -124,7 +126,8 @@ def find_files(path: object) -> LogFiles:
     name = logs[0].name if len(logs) == 1 else f"{logs[0].name} and {len(logs) - 1} more"
     args = next((log.args for log in logs if log.args), None)
     left_out = tuple(dict.fromkeys(words for log in logs for words in log.left_out))
-    return LogFiles(tuple(sorted(files.values(), key=lambda file: natural(file.name))), name, args, left_out)
+    in_order = tuple(sorted(files.values(), key=lambda file: natural(file.name)))
+    return LogFiles(in_order, name, args, left_out, next((log.several for log in logs if log.several), ""))
 
 
 def format_of(file: LogFile) -> str:
@@ -219,7 +222,7 @@ def _directory(folder: Path, within: Sequence[str] = (".",)) -> LogFiles:
     folder: the path of the directory.
     within: the folders of the directory that are searched, as paths inside it; by default all of it is.
 
-    Raises InputError unless the directory holds exactly one log.
+    Raises InputError unless the directory holds exactly one log, or several of one kind (`LogFiles.several`).
     """
     names: list[str] = []
     errors: list[OSError] = []
@@ -231,9 +234,10 @@ def _directory(folder: Path, within: Sequence[str] = (".",)) -> LogFiles:
     if errors and not names:
         got = f"{_spelt(errors[0].filename)!r} ({errors[0].strerror})"
         refuse(_spelt(folder), "a directory that can be read", got)
-    chosen = choose(names, _spelt(folder), f"{_spelt(folder).rstrip('/')}/")
+    chosen = choose_one_or_parts(names, _spelt(folder), f"{_spelt(folder).rstrip('/')}/")
     log_files = tuple(_on_disk(folder / name) for name in chosen.files)
-    return LogFiles(log_files, _spelt(folder), _args_near((folder / chosen.files[0]).parent), chosen.left_out)
+    args = _args_near((folder / chosen.files[0]).parent)
+    return LogFiles(log_files, _spelt(folder), args, chosen.left_out, chosen.several)
 
 
 def _file(path: Path) -> LogFiles:

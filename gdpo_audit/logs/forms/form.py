@@ -44,6 +44,9 @@ class Form(Columns):
     logged: tuple[str, ...] | None = None  # all columns by their names in the log, if `tables` has others
     left_out: tuple[str, ...] = ()  # in words, what is left out of the log besides columns
     weights: Mapping[str, float] | None = None  # the weights that the log holds
+    parts: bool = (
+        False  # whether the tables are those of several folders, so that their steps have to continue each other
+    )
     group_size: int | None = None  # the group size of the configuration
     arguments: Mapping = field(default_factory=dict)  # those of the run in its args.json, by name
     method: str | None = None  # the method that the trainer always has, if the log names none

@@ -16,7 +16,7 @@ from gdpo_audit.logs.forms.options import ReadOptions
 from gdpo_audit.logs.forms.window import select_steps, window_of
 from gdpo_audit.logs.groups.run import SAMPLE, Run, size_at, spread
 from gdpo_audit.logs.numbers.clues import in_words
-from gdpo_audit.logs.numbers.sizes import WHOLE, infer, runs_of, stretches
+from gdpo_audit.logs.numbers.sizes import WHOLE, drawn_at_random, infer, runs_of, stretches
 from gdpo_audit.logs.refusals import Lacking, refuse, refuse_unless
 from gdpo_audit.records import Blocks, Grouping, LogIssue
 from gdpo_core import config_lines
@@ -30,19 +30,21 @@ class NoGroups(Lacking):
     """Raised where nothing in a log shows which rows are a group."""
 
 
-def regrouped(run: Run, grouping: Grouping, before: str) -> Run:
+def regrouped(run: Run, grouping: Grouping, before: str, ids: bool = False) -> Run:
     """Return the run read again in other groups, with an issue that says so.
 
     A column that now tells groups apart is not a reward any more.
     run: the run to read again.
     grouping: how the groups are told apart from now on.
     before: in words, how the groups were told apart until now; empty if they were not.
+    ids: whether only the values of a column, which repeat inside a step, show these groups.
     """
     assert run._read_with is not None, "a run that was read can be read again"
     rewards = tuple(name for name in run.rewards if name not in grouping.columns)
     fewer = {"rewards": rewards} if rewards != run.rewards else {}
     reread = run._read_with(**grouping.options, **fewer)
-    details = {"by": in_words(grouping), "not_by": before, "once": grouping.once, "judged": run.has_advantage}
+    details = {"by": in_words(grouping), "not_by": before, "once": grouping.once, "ids": ids}
+    details["judged"] = run.has_advantage and not ids
     return replace(reread, issues=(*reread.issues, LogIssue("regrouped", details)))
 
 
@@ -211,6 +213,7 @@ def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
 
     - the groups have another size from some step on;
     - every group has a single row, though there are more groups than batches;
+    - the sizes of groups are those of rows drawn at random, in a log without advantages;
     - groups hold a multiple of the usual size, so that they are several groups;
     - groups have lost rows, in a log in which all should have one size and few do not.
 
@@ -230,6 +233,9 @@ def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
     issues = list(run.issues)
     if (sizes["rows"] == 1).all() and len(sizes) > sizes["batch"].n_unique():
         issues.append(LogIssue("groups-sampled", _steps(sizes) | {"rows": len(sizes)}))
+    elif not group_size and not run.has_advantage and drawn_at_random(sizes["rows"].to_numpy()):
+        drawn = {"groups": len(sizes), "alone": int((sizes["rows"] == 1).sum()), "largest": sizes["rows"].max()}
+        issues.append(LogIssue("groups-sampled", _steps(sizes) | {"rows": sizes["rows"].sum()} | drawn))
     several = (pl.col("rows") > pl.col("usual")) & (pl.col("rows") % pl.col("usual") == 0)
     merged = sizes.filter(several & (pl.col("usual") > 1))
     if len(merged):

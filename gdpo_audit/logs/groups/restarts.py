@@ -11,24 +11,61 @@ from gdpo_audit.logs.refusals import refuse
 ROUNDED = 1e-3  # how far rounding may keep a group's sum of advantages from 0, as a share of the sum of their sizes
 
 
-def in_order(rows: pl.DataFrame, files: Sequence[str]) -> pl.DataFrame:
+def in_order(rows: pl.DataFrame, files: Sequence[str], parts: bool = False) -> pl.DataFrame:
     """Return all rows sorted by step, and within a step by `_pass`: rows that a restarted run wrote again come later.
 
     `_pass` is a new column: how often the step has fallen in the file up to the row. It is 0 everywhere if these falls
-    show no restart. Rows of one step and one pass keep their order.
+    show no restart. Where the run was started again in other files, their rows come in later passes than those of the
+    files before. Rows of one step and one pass keep their order.
     rows: the rows of all files, with the columns `step` and `_file`, the number of the file in `files`. Where the log
         has them, there are also `_key`, which tells the groups of a step apart, and `advantage`.
     files: the names of the files.
+    parts: whether the files are those of several folders, which are no log of one run unless they continue each other.
 
     Raises InputError if the files look like separate runs.
     """
     falls = (pl.col("step") < pl.col("step").shift(1)).fill_null(False).cast(pl.Int64)
     rows = rows.with_columns(falls.cum_sum().over("_file").alias("_pass"))
-    if "_key" in rows.columns and len(files) > 1:
+    starts = _starts(rows, files)
+    if starts is None and parts:
+        refuse(files[-1], "the log of one run", "steps that do not continue those of another folder")
+    if starts is None and "_key" in rows.columns and len(files) > 1:
         _expect_one_run(rows, files)
     if rows["_pass"].max() and not _restarted(rows):
         rows = rows.with_columns(pl.lit(0, pl.Int64).alias("_pass"))
+    if starts is not None:
+        later = pl.col("_file").replace_strict(starts, return_dtype=pl.Int64) * (rows["_pass"].max() + 1)  # type: ignore
+        rows = rows.with_columns(pl.col("_pass") + later)
     return rows if rows["step"].is_sorted() else rows.sort("step", "_pass", maintain_order=True)
+
+
+def _starts(rows: pl.DataFrame, files: Sequence[str]) -> dict[int, int] | None:
+    """Return, by the number of a file, how often the run had been started again before it; None if it never was.
+
+    The files of a start lie in one folder, or, if all files lie in one folder, have the same first and last step. Each
+    start begins later than the one before and goes on further. If some of their steps overlap, whole groups have to
+    stand in both there, as the run drew the same prompts again.
+    rows: the rows of all files, with the columns `step`, `_file` and, where a column tells groups apart, `_key`.
+    files: the names of the files.
+    """
+    spans = rows.group_by("_file").agg(pl.col("step").min().alias("first"), pl.col("step").max().alias("last"))
+    folders = [name.replace("\\", "/").rpartition("/")[0] for name in files]
+    by_folder = len({*folders}) > 1
+    starts: dict[object, list[int]] = {}
+    for file, first, last in spans.sort("_file").iter_rows():
+        starts.setdefault(folders[file] if by_folder else (first, last), []).append(file)
+    of_files = {file: number for number, members in enumerate(starts.values()) for file in members}
+    rows = rows.with_columns(pl.col("_file").replace_strict(of_files, return_dtype=pl.Int64).alias("_start"))
+    spans = rows.group_by("_start").agg(pl.col("step").min().alias("first"), pl.col("step").max().alias("last"))
+    spans = spans.sort("first", "last")
+    continues = (spans["first"].diff().drop_nulls() > 0).all() and (spans["last"].diff().drop_nulls() > 0).all()
+    if len(spans) < 2 or not continues:
+        return None
+    overlap = (spans["first"].shift(-1) <= spans["last"]).any()
+    if overlap and ("_key" not in rows.columns or not len(_groups_again(rows, "_start"))):
+        return None
+    order = {start: number for number, start in enumerate(spans["_start"].to_list())}
+    return {file: order[start] for file, start in of_files.items()}
 
 
 def _restarted(rows: pl.DataFrame) -> bool:

@@ -17,6 +17,7 @@ from gdpo_audit.logs.groups.restarts import in_order
 from gdpo_audit.logs.groups.run import PROMPTS, KeptFrames, Rows
 from gdpo_audit.logs.names import EVENT, FILE, MADE_PROMPT, ROW
 from gdpo_audit.logs.numbers.clues import key_names
+from gdpo_audit.logs.refusals import refuse
 from gdpo_audit.logs.tables import formats as tables
 from gdpo_audit.logs.tables.formats import is_number_type
 from gdpo_audit.records import CLUE_ROWS, Clues, Extracts, Mask
@@ -43,6 +44,8 @@ def rows_of(form: Form) -> Rows:
     reader = _RowReader(form, ordered=True)
     if form.sorts and not is_ordered(reader.frames(Columns(step=form.step))):
         reader = _RowReader(form, ordered=False)
+    elif form.parts and not form.sorts:
+        refuse(form.tables[0].name, "steps that tell whether folders are parts of one run", "none")
     told = form.key or form.prompt is None or form.once or form.mask
     return Rows(
         read=KeptFrames(reader.read),
@@ -108,8 +111,8 @@ class _RowReader:
         if self.ordered:
             return batches(self.frames(self.form), self.by)
         rows = pl.concat(self.frames(self.form))
-        if self.form.asks:
-            return batches(_slices(in_order(rows, self.files)), [*self.by, "_pass"])
+        if self.form.asks or self.form.parts:
+            return batches(_slices(in_order(rows, self.files, self.form.parts)), [*self.by, "_pass"])
         return batches(_slices(rows.sort(self.by, maintain_order=True)), self.by)
 
     def read(self) -> Iterator[pl.DataFrame]:
@@ -142,7 +145,7 @@ def _clues(form: Form) -> Clues:
     """Return clues to the groups and the masks of a log: the batch and the advantage of some of its first rows.
 
     The clues also hold, for the same rows, the columns that may tell groups apart, and the columns of 0 and 1, which
-    may be masks. Rows without a finite advantage are left out. If no advantages are logged, each counts as 0.
+    may be masks. Rows without a finite advantage are left out. If no advantages are logged, all are 0.
     form: says which column of the log holds what.
     """
     kinds = kinds_of(form)

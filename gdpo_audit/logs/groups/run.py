@@ -107,6 +107,7 @@ class Run:
     in_order: tuple[str, ...] = ()  # rewards and uncounted columns in the log's order; empty if every one counts
     rewards_named: bool = False  # whether the caller named the rewards, so that no audit changes them
     has_steps: bool = True  # whether a column numbers the steps; else each file is one step
+    evaluated: tuple[int, ...] = ()  # the steps at which it was evaluated, where a file beside the log names them
     prompt_column: str | None = None  # the column of prompts, whose changes may show where a group ends
     step_column: str | None = None  # the column that numbers the steps
     length_column: str | None = None  # the column that is read as the length, though it may be a reward as well

@@ -6,7 +6,7 @@ rows a fixed number of places apart. The advantages also show which rows repeat 
 out.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations, islice
 
 import numpy as np
@@ -19,6 +19,7 @@ KEYS, PAIRED = 10, 7  # the most columns that are tried as keys, and the most of
 LEAST = 4  # the fewest groups with an advantage other than 0; in fewer the advantages may add up to 0 by chance
 NEARLY_ALL = 0.9  # the share of the groups, or of the batches, that counts as nearly all
 EQUAL, ONE_BATCH = 0.95, 0.95  # the share of groups of one size, and of values in one batch, that show groups
+ALWAYS = 0.5  # ids of prompts stand in at most this share of the batches, on average; workers and flags in nearly all
 MOST = 0.9  # the largest share of the rows that a mask may leave out
 TRIED = 6  # the most groupings that are worth solving for, the finest first
 
@@ -56,6 +57,34 @@ def equal_groups(clues: Clues) -> Grouping | None:
         if even and not (apart and shared) and groups > best[0]:
             best = (groups, name)
     return Grouping(columns=(best[1],)) if best[0] else None
+
+
+def ids_of(clues: Clues, prompt: str | None = None, barred: Collection[str] = ()) -> list[Grouping]:
+    """Return the column whose values repeat inside a batch as ids of prompts do, as the one way to tell groups apart.
+
+    Inside a batch there are several values, and two rows or more have each of them on average. Over the run there are
+    many values: most stand in few of the batches, unless there are few batches. Of several such columns the finest
+    counts. The list is empty if there is none.
+    clues: some rows of the log.
+    prompt: the column that is known to name prompts, which may stand in every batch; None if there is none.
+    barred: columns that are known to hold something else.
+
+    >>> ids = np.array([7, 7, 8, 8, 3, 3, 4, 4])
+    >>> worker = np.array([0, 0, 1, 1, 0, 0, 1, 1])
+    >>> batch = np.repeat([0, 1], 4)
+    >>> ids_of(Clues(batch, np.zeros(8), {"worker": worker, "ids": ids}))[0].columns
+    ('ids',)
+    """
+    best, finest = list[Grouping](), 0
+    batches = len(np.unique(clues.batch))
+    for name, key in clues.keys.items():
+        pairs = np.unique(np.stack([clues.batch, key]), axis=1)
+        groups, values = pairs.shape[1], len(np.unique(key))
+        several = groups >= 2 * batches and 2 * groups <= len(key)
+        few = name == prompt or groups / values <= max(1, batches * ALWAYS)  # the batches in which a value stands
+        if several and few and name not in barred and groups > finest:
+            best, finest = [Grouping(columns=(name,))], groups
+    return best
 
 
 def masks_of(clues: Clues) -> Iterator[tuple[str, float]]:

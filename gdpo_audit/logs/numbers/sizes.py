@@ -4,13 +4,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from math import gcd
+from math import comb, gcd
 
 import numpy as np
 
 USUAL = 0.6  # the share of the batches that a size must divide; an evaluation may have written the others
 CHANCE = 0.01  # the largest probability that a smaller size fits by chance
 DRAWS = 400  # the shuffles that estimate this probability
+ALONE = 0.02  # the share of groups of a single row from which on sizes are those of a sample
+DRAWN = 60  # of fewer groups the spread of the sizes says little
 WHOLE = 0.8  # the share of a batch's groups that must have its usual size for this to be the run's size at the time
 FEW_PROMPTS = 0.1  # the chance that two groups share a prompt, from which on prompts alone show no change of size
 LEAST = 3  # the fewest batches in a row that show another size; fewer may be an evaluation's
@@ -171,6 +173,33 @@ def _from_prompts(prompts: Sequence[np.ndarray]) -> int | None:
     sizes = {size for length in batches for size in divisors(length)}
     usual = [g for g in sizes if sum(n for length, n in batches.items() if length % g == 0) >= USUAL * batches.total()]
     return max(usual, default=None)
+
+
+def drawn_at_random(sizes: np.ndarray) -> bool:
+    """Return whether groups have the sizes that are left where rows of equal groups were drawn or dropped at random.
+
+    That is so in either of two cases. At least the share `ALONE` of the groups has a single row, in which nothing is
+    compared, and the others have several sizes. Or there are at least `DRAWN` groups of at least four sizes, the most
+    common one is not the largest, and each size is as frequent as where every row of groups of the largest size stays
+    with one chance (by a chi-square test).
+
+    >>> drawn_at_random(np.array([1, 2, 2, 3, 3, 3, 4, 1, 2])), drawn_at_random(np.array([3, 4, 5, 6] * 20))
+    (True, False)
+    """
+    values, times = np.unique(sizes, return_counts=True)
+    if len(values) < 3:
+        return False
+    if values[0] == 1 and times[0] >= max(ALONE * len(sizes), 2):
+        return True
+    if len(sizes) < DRAWN or len(values) < 4 or times.argmax() == len(values) - 1:
+        return False
+    whole = int(values[-1])
+    stays = sizes.mean() / whole
+    every = np.arange(whole + 1)
+    expected = len(sizes) * np.array([comb(whole, int(n)) for n in every]) * stays**every * (1 - stays) ** every[::-1]
+    misses = (np.bincount(sizes, minlength=whole + 1) - expected) ** 2 / np.maximum(expected, 0.5)
+    free = int((expected >= 1).sum()) - 2
+    return free > 0 and bool(misses.sum() <= free + 2 * np.sqrt(2 * free))
 
 
 def _whole(ids: np.ndarray) -> int | None:
