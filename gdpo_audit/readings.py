@@ -27,6 +27,9 @@ SAMPLE = 20_000  # the most responses on which a reading is judged
 MOSTLY = 0.8
 ADDS_UP = 0.99  # the share of groups with a sum of 0 from which on the groups are taken to be those of the trainer
 
+# The faults that end one way to read a log, but not the search: a column that was no reward may hold lists, or too little.
+FAULTS = (InputError, pl.exceptions.PolarsError)
+
 Reading = tuple[Run, list[pl.DataFrame], Recipe]  # a run, a sample of it, and the recipe of the sample's advantages
 Solve = Callable[[Run, list[pl.DataFrame]], Recipe | None]  # returns the recipe that makes all advantages of a sample
 
@@ -46,7 +49,7 @@ def another_reading(run: Run, solve: Solve) -> Reading | None:
     if not len(clues.advantage) or not clues.advantage.any():
         return None
     for read in _readings(run, clues):
-        with suppress(InputError):
+        with suppress(*FAULTS):
             reread = read()
             sample = spread(reread.sample, SAMPLE)
             recipe = solve(reread, sample)
@@ -64,7 +67,7 @@ def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
     solve: a function of a run and a sample of it, which returns the recipe that makes every advantage there, or None.
     """
     for name in _not_read(run) if run._read_with else ():
-        with suppress(InputError):
+        with suppress(*FAULTS):
             reread = _with_one_more(run, name)
             recipe = solve(reread, spread(reread.sample, SAMPLE))
             if recipe is not None and recipe.weights[-1] and not recipe.unknown:
@@ -81,7 +84,7 @@ def added(run: Run, solve: Solve) -> Added | None:
     solve: a function of a run and a sample of it, which returns the recipe that makes every advantage there, or None.
     """
     for name in _not_read(run) if run._read_with else ():
-        with suppress(InputError):
+        with suppress(*FAULTS):
             sample = spread(_with_one_more(run, name).sample, SAMPLE)
             column = added_column(sample, run.rewards, name, partial(solve, run))
             if column is not None:
