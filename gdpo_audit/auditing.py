@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.by_column import by_value
+from gdpo_audit.changing_total import in_steps_of_total, made_by_total
 from gdpo_audit.findings.examples import best_groups
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.findings import findings
@@ -132,6 +133,9 @@ def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
     wanted: what the caller asks for.
     engine: applies a function to each part of the log, as `map` does.
     """
+    run = in_steps_of_total(run)
+    if (by_total := made_by_total(run, run.sample)) is not None:
+        return _facts_by_total(run, wanted, by_total, engine)
     run, sample, recipe = solved(run, wanted)
 
     def under(basis: Basis) -> Facts:
@@ -153,6 +157,22 @@ def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
             shown_by, added_to, pattern = facts.by_themselves, facts.added, facts.pattern
             facts = under(basis.with_weights(wanted.weights))
             facts = replace(facts, by_themselves=shown_by, added=added_to, pattern=pattern)
+    return _without_foreign_batches(facts)
+
+
+def _facts_by_total(run: Run, wanted: Wanted, made: Mapping[int, Made], engine: Mapped) -> Facts:
+    """Return the facts of a run whose logged total shows other weights in different steps. Each batch is summed up with
+    its own weights and recipe.
+
+    wanted: what the caller asks for.
+    made: the weights and the recipe of each batch, by its number.
+    engine: applies a function to each part of the log, as `map` does.
+    """
+    weights, recipe = [*made.values()][-1]
+    basis = replace(_basis_of(run, wanted, recipe), weights=weights)
+    changes = {batch: of_batch for batch, of_batch in made.items() if of_batch != (weights, recipe)}
+    basis = replace(basis, changes=changes).with_weights(wanted.weights)
+    facts = _facts_of_summary(run, summarise_all(run.tables(), basis, engine), basis, wanted, run.sample)
     return _without_foreign_batches(facts)
 
 
@@ -203,7 +223,8 @@ def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
         rewards=run.rewards,
         weights=tuple(wanted.weights.get(name, made.get(name, 1.0)) for name in run.rewards),
         convention=FRAMEWORKS[run.framework].convention if recipe is None else recipe.convention,
-        primary=None if wanted.primary is None else run.rewards.index(wanted.primary),
+        # A reading that leaves the primary reward out has none.
+        primary=run.rewards.index(wanted.primary) if wanted.primary in run.rewards else None,
         recipe=recipe,
         examples_of=method if recipe is None else recipe.method,
     )

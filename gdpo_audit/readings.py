@@ -4,7 +4,7 @@ A way counts if a known method makes all advantages of a sample that is read so.
 read.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,11 @@ import polars as pl
 from gdpo_audit.logs.behaviour import CLOCK, LABEL
 from gdpo_audit.logs.clues import Clues, Mask, add_up, groupings_of, masks_of
 from gdpo_audit.logs.grouping import regrouped
+from gdpo_audit.logs.names import reward_columns
+from gdpo_audit.logs.roles import total_rank
 from gdpo_audit.logs.run import LogIssue, Run, spread
+from gdpo_audit.logs.score import weights_of
+from gdpo_audit.logs.totals import NEARLY
 from gdpo_audit.recipe.added import Added, added_column
 from gdpo_audit.recipe.recipe import TOLERANCE, Recipe, compare, tensors_of
 from gdpo_core._errors import InputError
@@ -27,7 +31,7 @@ SAMPLE = 20_000  # the most responses on which a reading is judged
 MOSTLY = 0.8
 ADDS_UP = 0.99  # the share of groups with a sum of 0 from which on the groups are taken to be those of the trainer
 
-# The faults that end one way to read a log, but not the search: a column that was no reward may hold lists, or too little.
+# The faults that end one way to read a log, but not the search: a column that was not a reward may hold lists.
 FAULTS = (InputError, pl.exceptions.PolarsError)
 
 Reading = tuple[Run, list[pl.DataFrame], Recipe]  # a run, a sample of it, and the recipe of the sample's advantages
@@ -92,6 +96,30 @@ def added(run: Run, solve: Solve) -> Added | None:
     return None
 
 
+def total_alone(run: Run, recipe: Recipe, sample: list[pl.DataFrame]) -> Run | None:
+    """Return the run read with a total as its only reward, if the advantages are those of this total alone; else None.
+
+    The total is among the rewards, as no weighted sum of the others makes it. Only its name says that it is a total, so
+    the others also have to explain much of it. They are then its parts, and no rewards of weight 0.
+
+    recipe: the recipe of the advantages.
+    sample: tables of the run.
+    """
+    counted = [name for name, w in zip(run.rewards, recipe.known, strict=True) if w != 0]
+    parts = [name for name in run.rewards if name not in counted]
+    named = run.rewards_named or run._read_with is None or run.total is not None
+    if named or len(counted) != 1 or len(parts) < 2 or total_rank(counted[0]) is None:
+        return None
+    table = pl.concat(sample).head(SAMPLE).select(reward_columns(run.rewards))
+    columns = dict(zip(table.columns, run.rewards, strict=True))
+    score = weights_of(table.rename(columns), parts, (), counted[0])
+    if score is None or score.explained < NEARLY:
+        return None
+    with suppress(*FAULTS):
+        return _of_total_alone(run, counted[0], parts, score.explained)
+    return None
+
+
 def share_adding_up(sample: list[pl.DataFrame]) -> float:
     """Return the share of groups in a sample whose logged advantages add up to 0, but for round-off.
 
@@ -120,7 +148,8 @@ def _readings(run: Run, clues: Clues) -> Iterator[Callable[[], Run]]:
     for counts in (False, True):
         yield partial(_without_zeros, run, counts)
     if run.total is not None and run.total not in run.rewards:
-        yield partial(_of_total_alone, run)
+        near = next((issue.details for issue in run.issues if issue.id == "score-not-a-sum"), {})
+        yield partial(_of_total_alone, run, run.total, run.rewards, 1 - near.get("missing", 1.0))
     for name in () if run.rewards_named else _not_read(run):
         yield partial(_with_one_more, run, name)
 
@@ -233,14 +262,17 @@ def _mask_details(run: Run, reread: Run, mask: Mask) -> dict[str, object]:
     return {"column": mask.column, "value": mask.value, "rows": left, "of": rows, "counts": mask.counts}
 
 
-def _of_total_alone(run: Run) -> Run:
+def _of_total_alone(run: Run, total: str, parts: Sequence[str], explained: float) -> Run:
     """Return the run read with its logged total as the only reward, and with an issue that names the parts of the
     total.
+
+    total: the column of the total.
+    parts: its parts.
+    explained: the share of its variance that a weighted sum of them explains.
     """
-    reread = _read_with(run, rewards=(run.total,))
+    reread = _read_with(run, rewards=(total,))
     kept = tuple(issue for issue in reread.issues if issue.id not in ("no-components", "total-of-parts"))
-    near = next((issue.details for issue in run.issues if issue.id == "score-not-a-sum"), {})
-    details = {"total": run.total, "parts": list(run.rewards), "explained": 1 - near.get("missing", 1.0)}
+    details = {"total": total, "parts": [*parts], "explained": explained}
     return replace(reread, total_only=False, issues=(*kept, LogIssue("total-of-parts", details)))
 
 

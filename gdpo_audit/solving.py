@@ -12,7 +12,7 @@ import polars as pl
 from gdpo_audit.findings.impossible import impossible
 from gdpo_audit.logs.grouping import regroup
 from gdpo_audit.logs.run import Run, spread
-from gdpo_audit.readings import ADDS_UP, SAMPLE, another_reading, share_adding_up
+from gdpo_audit.readings import ADDS_UP, SAMPLE, another_reading, share_adding_up, total_alone
 from gdpo_audit.recipe.after import solve_after
 from gdpo_audit.recipe.changes import recipe_of_one_batch
 from gdpo_audit.recipe.recipe import Recipe, compare, tensors_of
@@ -44,6 +44,9 @@ def solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | 
     """
     sample = run.sample
     recipe = _recipe(run, sample, wanted)
+    if recipe is not None and (alone := total_alone(run, recipe, sample)) is not None:
+        run, sample = alone, alone.sample
+        recipe = _recipe(run, sample, wanted)
     if not run.has_advantage or (recipe is not None and not _groups_are_others(run, sample, recipe)):
         return run, sample, recipe
     for regrouped_run in (regroup(run, size) for size in run.other_sizes if recipe is None):

@@ -176,17 +176,22 @@ class Facts(Figures):
     @cached_property
     def phases(self) -> "Sequence[Phase]":
         """The stretches of the run with constant weights, in order. A new one begins at each step at which the weights
-        that make the advantages change. Empty where no recipe was found.
+        that make the advantages change. Empty where no recipe was found, except where a total shows the weights of each
+        step.
         """
-        turns, last = list[Phase](), self.recipe
-        if last is None:
+        turns, last = list[Phase](), self.basis.of_batch(-1)
+        if self.recipe is None and not (self.basis.recipe is None and self.basis.changes):
             return turns
         for batch, step in zip(self.batches.batch.tolist(), self.batches.step.tolist(), strict=True):
-            recipe = self.basis.of_batch(batch).recipe
-            assert recipe is not None, "there is one of the run"
-            if not turns or (recipe is not last and not same_weights(last, recipe)):
-                turns.append(Phase(step, dict(zip(self.rewards, recipe.known, strict=True)), recipe.up_to_scale))
-                last = recipe
+            weights, recipe = made = self.basis.of_batch(batch)
+            same = made.weights == last.weights if recipe is None or last.recipe is None else recipe is last.recipe
+            if turns and not same and recipe is not None and last.recipe is not None:
+                same = same_weights(last.recipe, recipe)
+            if not turns or not same:
+                known = weights if recipe is None else recipe.known
+                up_to_scale = recipe is not None and recipe.up_to_scale
+                turns.append(Phase(step, dict(zip(self.rewards, known, strict=True)), up_to_scale))
+                last = made
         return turns
 
     @cached_property

@@ -59,9 +59,14 @@ def _notes_on(issue: LogIssue) -> Iterator[str]:
         yield _masked(details)
     elif issue.id == "total-of-parts":
         yield _total_of_parts(details)
+    elif issue.id == "total-by-step":
+        sums = f"In each step {details['total']} is a weighted sum of {some(details['rewards'])}"
+        yield f"{sums}. The weights change between steps, and where one set of weights is named, it is the last one."
     elif issue.id == "steps-found":
         numbered = f"The column {details['column']} was taken for the number of the step"
-        yield f"{numbered}, because the logged advantages are reproduced in the steps that it numbers."
+        total = details.get("by")
+        why = f"{total} is a weighted sum in each of" if total else "the logged advantages are reproduced in"
+        yield f"{numbered}, because {why} the steps that it numbers."
     elif issue.id == "reward-taken-in":
         yield f"{details['reward']} was taken for a reward, because the logged advantages depend on it."
     elif issue.id == "no-reward":

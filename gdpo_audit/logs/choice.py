@@ -24,11 +24,13 @@ from gdpo_audit.logs.totals import (
     NEARLY,
     RewardChoice,
     ask,
+    changing_total,
     holds_one,
     left_out,
     near_total,
     not_a_sum,
     of_total,
+    total_by_step,
     total_in,
     totals_among,
 )
@@ -90,6 +92,9 @@ def choose(
     total_and_parts = total_in(table, clear, beside, totals_among(clear), flags)
     if total_and_parts is not None:
         return of_total([*numbers, *([length] if length else [])], *total_and_parts)
+    by_step = changing_total(table, clear, beside)
+    if by_step is not None:
+        return by_step
     reasons = not_rewards(table, clear, labels=asks)
     clear = [name for name in clear if name not in reasons]
     if not clear:
@@ -131,6 +136,9 @@ def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, f
         score = weights_of(table, named, flags, total)
         if score is not None and score.exact and score.weights and len(named) > 1:
             return RewardChoice(tuple(named), score.weights, total)
+        by_step = None if score is None or score.exact else total_by_step(table, total, [named], named=True)
+        if by_step is not None:
+            return by_step
         if score is not None and not score.exact and score.explained >= NEAR and near is None and len(named) > 1:
             near = RewardChoice(tuple(named), score.fitted, total, (not_a_sum(named, total, score),))
     return near or RewardChoice(tuple(named))

@@ -14,7 +14,7 @@ from gdpo_audit.logs.choice import choose
 from gdpo_audit.logs.columns import ReadOptions
 from gdpo_audit.logs.configuration import configured_weights
 from gdpo_audit.logs.form import Form
-from gdpo_audit.logs.names import FILE, GROUP_OF_ROW, MADE
+from gdpo_audit.logs.names import FILE, GROUP_OF_ROW, MADE, ROW, STEP_OF_ROW
 from gdpo_audit.logs.roles import ADVANTAGES, LENGTHS, role
 from gdpo_audit.logs.scans import rows_in, value_of
 from gdpo_audit.logs.standard_rows import hash_column
@@ -166,13 +166,14 @@ def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.Data
     column GROUP_OF_ROW if the form has a column that names the group, or one that names the prompt. Its numbers are
     equal for responses of one table and one step with the same group, or with the same prompt if no column names the
     group.
+    The column STEP_OF_ROW holds a number that is equal for responses of one step, or of one table without steps.
     form: says how responses are read, and which column holds what.
     names: the columns to read.
     kind: the type of the result's columns.
     """
     some = range(0, len(form.tables), -(-len(form.tables) // SPREAD))
     grouped_by = form.key or form.prompt
-    keys = [FILE, *[name for name in (form.step, grouped_by) if name]] if grouped_by else []
+    keys = [*dict.fromkeys([FILE, *[name for name in (form.step, grouped_by) if name]])]
     samples = list[pl.DataFrame]()
     for number in some:
         table = form.responses(number)
@@ -180,7 +181,10 @@ def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.Data
         values = [value_of(name, there).cast(kind, strict=False) for name in names]
         wanted = table.select(*values, *[value_of(name, there).alias(f"{MADE}{name}") for name in keys])
         rows = form.tables[number].collected(wanted.head(-(-SAMPLE // len(some))))
-        hashes = [hash_column(rows, f"{MADE}{name}") for name in keys]
-        group = [pl.struct(hashes).hash().alias(GROUP_OF_ROW)] if hashes else []
+        hashes = {name: hash_column(rows, f"{MADE}{name}") for name in keys}
+        step = pl.struct(hashes[form.step or FILE]).hash().alias(STEP_OF_ROW)
+        group = [step, *([pl.struct(*hashes.values()).hash().alias(GROUP_OF_ROW)] if grouped_by else [])]
         samples.append(rows.select(*names, *group))
-    return pl.concat(samples)
+    # Steps are numbered in the order of the log.
+    rows = pl.concat(samples).with_row_index(ROW)
+    return rows.with_columns(pl.col(ROW).min().over(STEP_OF_ROW).cast(pl.Int64).alias(STEP_OF_ROW)).drop(ROW)
