@@ -12,6 +12,7 @@ import polars as pl
 
 from gdpo_audit.by_column import by_value
 from gdpo_audit.changing_total import in_steps_of_total, made_by_total
+from gdpo_audit.edited import recipes_of_column
 from gdpo_audit.findings.examples import best_groups
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.findings import findings
@@ -144,7 +145,7 @@ def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
     # Where the weights change at every step, no recipe explains many steps: the search begins with that of one batch.
     start = recipe or (recipe_of_one_batch(run, sample) if run.has_advantage else None)
     facts = under(_basis_of(run, wanted, start))
-    if recipes := _recipes_of(facts):
+    if recipes := recipes_of_column(run) or _recipes_of(facts):
         basis = _basis_of(run, wanted, most_common([*recipes.values()]))
         changes = {batch: Made(recipe.weights, recipe) for batch, recipe in recipes.items() if recipe != basis.recipe}
         facts = under(replace(basis, changes=changes).with_weights(wanted.weights))

@@ -4,7 +4,7 @@ A way counts if a known method makes all advantages of a sample that is read so.
 read.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -13,8 +13,7 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.logs.behaviour import CLOCK, LABEL
-from gdpo_audit.logs.clues import Clues, Mask, add_up, groupings_of, masks_of
-from gdpo_audit.logs.grouping import regrouped
+from gdpo_audit.logs.clues import Clues, Mask, add_up
 from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.logs.roles import total_rank
 from gdpo_audit.logs.run import LogIssue, Run, spread
@@ -38,30 +37,6 @@ Reading = tuple[Run, list[pl.DataFrame], Recipe]  # a run, a sample of it, and t
 Solve = Callable[[Run, list[pl.DataFrame]], Recipe | None]  # returns the recipe that makes all advantages of a sample
 
 
-def another_reading(run: Run, solve: Solve) -> Reading | None:
-    """Read the log of a run in other ways until a known method makes all advantages of a sample. Return the run so
-    read, the sample, and the recipe of the sample's advantages.
-
-    A reading with several rewards does not count if its recipe shows none of their weights. None if no reading counts,
-    if no advantage among the log's first rows differs from 0, or if the log cannot be read again.
-
-    solve: a function of a run and a sample of it, which returns the recipe that makes every advantage there, or None.
-    """
-    if run._read_with is None or run._source.clues is None:
-        return None
-    clues = run._source.clues()
-    if not len(clues.advantage) or not clues.advantage.any():
-        return None
-    for read in _readings(run, clues):
-        with suppress(*FAULTS):
-            reread = read()
-            sample = spread(reread.sample, SAMPLE)
-            recipe = solve(reread, sample)
-            if recipe is not None and len(recipe.unknown) < max(len(reread.rewards), 2):
-                return _said_of_zeros(reread, clues, sample, recipe), sample, recipe
-    return None
-
-
 def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
     """Return the first column that has to be a reward although it was not read as one, with a recipe; or None.
 
@@ -70,9 +45,9 @@ def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
 
     solve: a function of a run and a sample of it, which returns the recipe that makes every advantage there, or None.
     """
-    for name in _not_read(run) if run._read_with else ():
+    for name in not_read(run) if run._read_with else ():
         with suppress(*FAULTS):
-            reread = _with_one_more(run, name)
+            reread = with_one_more(run, name)
             recipe = solve(reread, spread(reread.sample, SAMPLE))
             if recipe is not None and recipe.weights[-1] and not recipe.unknown:
                 return name, recipe
@@ -87,9 +62,9 @@ def added(run: Run, solve: Solve) -> Added | None:
 
     solve: a function of a run and a sample of it, which returns the recipe that makes every advantage there, or None.
     """
-    for name in _not_read(run) if run._read_with else ():
+    for name in not_read(run) if run._read_with else ():
         with suppress(*FAULTS):
-            sample = spread(_with_one_more(run, name).sample, SAMPLE)
+            sample = spread(with_one_more(run, name).sample, SAMPLE)
             column = added_column(sample, run.rewards, name, partial(solve, run))
             if column is not None:
                 return column
@@ -116,7 +91,7 @@ def total_alone(run: Run, recipe: Recipe, sample: list[pl.DataFrame]) -> Run | N
     if score is None or score.explained < NEARLY:
         return None
     with suppress(*FAULTS):
-        return _of_total_alone(run, counted[0], parts, score.explained)
+        return of_total_alone(run, counted[0], parts, score.explained)
     return None
 
 
@@ -131,30 +106,7 @@ def share_adding_up(sample: list[pl.DataFrame]) -> float:
     return add_up(group, table["advantage"].fill_nan(0).fill_null(0).to_numpy())
 
 
-def _readings(run: Run, clues: Clues) -> Iterator[Callable[[], Run]]:
-    """Yield functions, each of which reads the log in another way and returns the run so read; the likeliest come
-    first.
-
-    clues: some rows of the log, with two kinds of columns. Columns of the first kind may tell groups apart. Columns of
-        the second kind may be masks, which say what rows to leave out.
-    """
-    for name in _clocks(run):
-        yield partial(_in_steps_of, run, name)
-    for grouping in groupings_of(clues):
-        yield partial(regrouped, run, grouping, run.grouped_by)
-    for column, value in masks_of(clues):
-        for counts in (False, True):
-            yield partial(_masked, run, Mask(column, value, counts), clues)
-    for counts in (False, True):
-        yield partial(_without_zeros, run, counts)
-    if run.total is not None and run.total not in run.rewards:
-        near = next((issue.details for issue in run.issues if issue.id == "score-not-a-sum"), {})
-        yield partial(_of_total_alone, run, run.total, run.rewards, 1 - near.get("missing", 1.0))
-    for name in () if run.rewards_named else _not_read(run):
-        yield partial(_with_one_more, run, name)
-
-
-def _not_read(run: Run) -> tuple[str, ...]:
+def not_read(run: Run) -> tuple[str, ...]:
     """Return the columns that may be rewards though they were not read as rewards.
 
     They are the first `LEFT_OUT` columns that were left out, and the column of the lengths, if there is one.
@@ -162,7 +114,7 @@ def _not_read(run: Run) -> tuple[str, ...]:
     return (*run.left_out[:LEFT_OUT], *([run.length_column] if run.length_column else []))
 
 
-def _clocks(run: Run) -> list[str]:
+def clocks(run: Run) -> list[str]:
     """Return the columns that may number the steps of a log; [] where the log has steps already.
 
     They are the columns that were not read as rewards because they rise along the log, or because they are the same for
@@ -175,13 +127,13 @@ def _clocks(run: Run) -> list[str]:
     return [name for name, why in reasons.items() if why in (CLOCK, LABEL)]
 
 
-def _in_steps_of(run: Run, name: str) -> Run:
+def in_steps_of(run: Run, name: str) -> Run:
     """Return the run read with the steps that the column `name` numbers, and with an issue that says so."""
     reread = _read_with(run, columns={"step": name})
     return replace(reread, issues=(*reread.issues, LogIssue("steps-found", {"column": name})))
 
 
-def _masked(run: Run, mask: Mask, clues: Clues) -> Run:
+def masked(run: Run, mask: Mask, clues: Clues) -> Run:
     """Return the run as it is read with a mask, and with an issue that tells of the mask.
 
     A mask leaves out some rows of the log: the whole rows, or only their advantages. A reward is left out too if it
@@ -203,7 +155,7 @@ def _same_or_opposite(flag: np.ndarray, masking: np.ndarray) -> bool:
     return bool((flag == masking).all() or (flag == 1 - masking).all())
 
 
-def _without_zeros(run: Run, counts: bool) -> Run:
+def without_zeros(run: Run, counts: bool) -> Run:
     """Return the run without its rows of advantage 0, with an issue that says so.
 
     counts: whether the rewards of these rows still count in the mean and the std of their groups, so that their
@@ -214,7 +166,7 @@ def _without_zeros(run: Run, counts: bool) -> Run:
     return replace(reread, issues=(*reread.issues, LogIssue("masked", _mask_details(run, reread, mask))))
 
 
-def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: Recipe) -> Run:
+def said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: Recipe) -> Run:
     """Return the run with more details in its issue "masked": what the rows that a mask leaves out have in common.
 
     Only an issue whose "column" is None gets them, as where rows are left out because their advantage is 0. A run
@@ -228,21 +180,21 @@ def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: R
     sample: tables of the run.
     recipe: the recipe of the advantages in the sample.
     """
-    masked = next((issue for issue in run.issues if issue.id == "masked" and issue.details["column"] is None), None)
-    if masked is None:
+    mask_issue = next((issue for issue in run.issues if issue.id == "masked" and issue.details["column"] is None), None)
+    if mask_issue is None:
         return run
     zero, more = clues.advantage == 0, dict[str, object]()
     for name, flag in clues.flags.items():
         for value in (0.0, 1.0):
             if zero[flag == value].all() and (flag[zero] == value).mean() >= MOSTLY:
                 more = {"column": name, "value": value}
-    if not more and masked.details["counts"]:
+    if not more and mask_issue.details["counts"]:
         logs = [tensors_of(table, run.rewards) for table in sample]
         left = [(compare(log, recipe).computed, log.advantages.isnan()) for log in logs]
         above = bool((clues.advantage >= 0).all()) and all(bool((made[out] <= TOLERANCE).all()) for made, out in left)
         more = {"below": True} if above else {}
-    issues = [replace(masked, details={**masked.details, **more}) if issue is masked else issue for issue in run.issues]
-    return replace(run, issues=tuple(issues))
+    told = replace(mask_issue, details={**mask_issue.details, **more})
+    return replace(run, issues=tuple(told if issue is mask_issue else issue for issue in run.issues))
 
 
 def _mask_details(run: Run, reread: Run, mask: Mask) -> dict[str, object]:
@@ -262,7 +214,7 @@ def _mask_details(run: Run, reread: Run, mask: Mask) -> dict[str, object]:
     return {"column": mask.column, "value": mask.value, "rows": left, "of": rows, "counts": mask.counts}
 
 
-def _of_total_alone(run: Run, total: str, parts: Sequence[str], explained: float) -> Run:
+def of_total_alone(run: Run, total: str, parts: Sequence[str], explained: float) -> Run:
     """Return the run read with its logged total as the only reward, and with an issue that names the parts of the
     total.
 
@@ -276,7 +228,7 @@ def _of_total_alone(run: Run, total: str, parts: Sequence[str], explained: float
     return replace(reread, total_only=False, issues=(*kept, LogIssue("total-of-parts", details)))
 
 
-def _with_one_more(run: Run, name: str) -> Run:
+def with_one_more(run: Run, name: str) -> Run:
     """Return the run read with one more reward, and with an issue that names it.
 
     name: the column of the reward, which was left out before.

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import polars as pl
 
+from gdpo_audit.combining import another_reading
 from gdpo_audit.findings.impossible import impossible
 from gdpo_audit.logs.grouping import regroup
 from gdpo_audit.logs.run import Run, spread
-from gdpo_audit.readings import ADDS_UP, SAMPLE, another_reading, share_adding_up, total_alone
+from gdpo_audit.readings import ADDS_UP, SAMPLE, share_adding_up, total_alone
 from gdpo_audit.recipe.after import solve_after
 from gdpo_audit.recipe.changes import recipe_of_one_batch
 from gdpo_audit.recipe.recipe import Recipe, compare, tensors_of

@@ -16,6 +16,7 @@ from gdpo_audit.findings.shown import NOTHING_SHOWN, Shown
 from gdpo_audit.findings.summarise import Summary
 from gdpo_audit.findings.sums import Array, LengthSums, MethodSums, Sums
 from gdpo_audit.findings.thresholds import MERGED, SCALE_ONLY
+from gdpo_audit.findings.words import reading_remarks
 from gdpo_audit.logs.run import Run
 from gdpo_audit.recipe.added import Added
 from gdpo_audit.recipe.recipe import Recipe
@@ -108,6 +109,19 @@ class Facts(Figures):
             return self.recipe.method
         intended = self.intended_method
         return intended if intended is not None and intended in self.methods else "grpo"
+
+    @cached_property
+    def remarks(self) -> tuple[str, ...]:
+        """Phrases on the advantages that can follow the name of the method in a sentence: those of the recipe, and
+        those that follow from how the log was read.
+        """
+        of_recipe = () if self.recipe is None else self.recipe.remarks
+        return (*of_recipe, *(remark for x in self.run.issues for remark in reading_remarks(x.id, x.details)))
+
+    @property
+    def weights_by_column(self) -> str | None:
+        """The column on whose value the weights of the advantages depend; None where there is none."""
+        return next((x.details["column"] for x in self.run.issues if x.id == "weights-by-column"), None)
 
     @property
     def known_weights(self) -> "Mapping[str, float]":

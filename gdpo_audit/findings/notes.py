@@ -5,9 +5,9 @@ from shlex import quote
 from typing import Any
 
 from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.words import at_steps, does_or_do, is_or_are, some, was_or_were
+from gdpo_audit.findings.words import at_steps, bounds_in_words, does_or_do, is_or_are, some, was_or_were
 from gdpo_audit.logs.run import LogIssue
-from gdpo_core._words import count, number, percent
+from gdpo_core._words import count, listing, number, percent
 
 
 def notes(f: Facts) -> Iterator[str]:
@@ -59,6 +59,8 @@ def _notes_on(issue: LogIssue) -> Iterator[str]:
         yield _masked(details)
     elif issue.id == "total-of-parts":
         yield _total_of_parts(details)
+    elif issue.id in ("clipped", "groups-incomplete", "weights-by-column"):
+        yield _of_edited(issue)
     elif issue.id == "total-by-step":
         sums = f"In each step {details['total']} is a weighted sum of {some(details['rewards'])}"
         yield f"{sums}. The weights change between steps, and where one set of weights is named, it is the last one."
@@ -77,6 +79,39 @@ def _notes_on(issue: LogIssue) -> Iterator[str]:
     elif issue.id == "not-in-score":
         alone = f"The {details.get('score', 'score')} is a weighted sum of {some(details['rewards'])} alone"
         yield f"{alone}, so {some(details['columns'])} {does_or_do(len(details['columns']))} not count."
+
+
+def _of_edited(issue: LogIssue) -> str:
+    """Return a note on advantages that are a method's but for what the issue tells: a clip, means over rows that are
+    not logged, or weights that depend on a column.
+    """
+    details = issue.details
+    if issue.id == "clipped":
+        rows = (
+            f"{count(details['rows'])} of {count(details['of'], 'advantage')} {is_or_are(details['rows'])} on a bound"
+        )
+        return (
+            f"The advantages were clipped at {bounds_in_words(details)}: {rows}, where the method makes larger ones. "
+            "The figures here are computed without the clip."
+        )
+    if issue.id == "groups-incomplete":
+        groups = (
+            f"In {count(details['groups'])} of {count(details['of'], 'group')} the logged advantages do not add up to 0"
+        )
+        why = "in every group they are the weighted sum of the rewards, less a number of the group"
+        if details["whole"]:
+            why = "there they are the weighted sum of the rewards, less a number of the group and divided by another "
+            why += "one. The method was checked in the groups that are whole"
+        return (
+            f"{groups}: {why}. So the mean was taken over rows that are not all in the log. The weights are certain, "
+            "but shares, pushes and silent groups are those of the logged rows."
+        )
+    recipes, rewards = details["recipes"], details["rewards"]
+    each = (
+        f"{listing(f'{name} {number(w)}' for name, w in zip(rewards, recipe.weights, strict=True))} where it is {value}"
+        for value, recipe in recipes.items()
+    )
+    return f"The weights depend on {details['column']}: {'; '.join(each)}. The figures are computed with these."
 
 
 def _total_of_parts(details: Mapping[str, Any]) -> str:
