@@ -107,10 +107,11 @@ def _of_edited(issue: LogIssue) -> str:
             "but shares, pushes and silent groups are those of the logged rows."
         )
     recipes, rewards = details["recipes"], details["rewards"]
-    each = (
-        f"{listing(f'{name} {number(w)}' for name, w in zip(rewards, recipe.weights, strict=True))} where it is {value}"
-        for value, recipe in recipes.items()
-    )
+    by_weights = dict[str, list[str]]()
+    for value, recipe in recipes.items():
+        words = listing(f"{name} {number(w)}" for name, w in zip(rewards, recipe.weights, strict=True))
+        by_weights.setdefault(words, []).append(value)
+    each = (f"{words} where it is {listing(values, 'or')}" for words, values in by_weights.items())
     return f"The weights depend on {details['column']}: {'; '.join(each)}. The figures are computed with these."
 
 
@@ -146,6 +147,7 @@ def _regrouped(details: Mapping[str, Any]) -> Iterator[str]:
     why = "because nothing else in the log shows the groups"
     if details["judged"]:
         does = "are reproduced" if named else "add up to 0"
+        does = "follow the rewards" if details.get("follows") else does
         why = f"because the logged advantages {does} in these groups"
     contrast = f"; in groups by {details['not_by']} they are not reproduced" if details["judged"] and named else ""
     yield f"Responses were grouped by {details['by']}, {why}{contrast}."

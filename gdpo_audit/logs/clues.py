@@ -7,7 +7,7 @@ out.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, islice
 from typing import NamedTuple
 
@@ -22,6 +22,8 @@ LEAST = 4  # the fewest groups with an advantage other than 0; in fewer the adva
 NEARLY_ALL = 0.9  # the share of the groups, or of the batches, that counts as nearly all
 ROUNDED = 6e-3  # how far bfloat16 may keep a group's sum of advantages from 0, as a share of the sum of their sizes
 MOST = 0.9  # the largest share of the rows that a mask may leave out
+FOLLOWS = 1e-4  # how far advantages may be from a weighted sum of rewards, relative to the largest of the group
+FEWEST, SHOWING = 8, 200  # the fewest and the most groups in which advantages are compared with weighted sums
 TRIED = 6  # the most groupings that are worth solving for, the finest first
 
 
@@ -47,12 +49,14 @@ class Grouping:
     group_size: the number of rows in a block.
     places: the distance between neighbouring rows of a group.
     once: a column that marks copies. Of the rows of a batch with one value in it only the last one counts.
+    follows: whether advantages tell these groups that follow the rewards in each of them, without adding up to 0.
     """
 
     columns: tuple[str, ...] = ()
     group_size: int | None = None
     places: int | None = None
     once: str | None = None
+    follows: bool = False
 
     @property
     def options(self) -> dict[str, object]:
@@ -73,12 +77,14 @@ class Clues:
     keys: the columns that may tell groups apart, by name. Their values are numbers, which are equal where the values in
         the log are equal.
     flags: the columns of 0 and 1, which may be masks, by name.
+    rewards: (rows, rewards) the values of the rewards, NaN where one is missing.
     """
 
     batch: np.ndarray
     advantage: np.ndarray
     keys: dict[str, np.ndarray] = field(default_factory=dict)
     flags: dict[str, np.ndarray] = field(default_factory=dict)
+    rewards: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
     def at_rows(self, rows: np.ndarray) -> "Clues":
         """Return some of the rows.
@@ -90,6 +96,7 @@ class Clues:
             self.advantage[rows],
             {name: key[rows] for name, key in self.keys.items()},
             {name: flag[rows] for name, flag in self.flags.items()},
+            self.rewards[rows] if len(self.rewards) else self.rewards,
         )
 
 
@@ -104,6 +111,45 @@ def groupings_of(clues: Clues) -> list[Grouping]:
         last = _last_of_each(clues.batch, clues.keys[once])
         admitted += [Grouping(g.columns, g.group_size, g.places, once) for g in _admitted(clues.at_rows(last))]
     return admitted[:TRIED]
+
+
+def following_of(clues: Clues) -> list[Grouping]:
+    """Return the columns in whose groups the advantages follow the rewards: in each group they are a weighted sum of
+    them plus a constant, though they need not add up to 0. That is so if a mean was taken over rows of which the log
+    lacks some.
+
+    The coarsest way comes first. There is none if too few groups have enough rows to show it, or if the advantages of
+    whole batches follow the rewards.
+    """
+    if not len(clues.rewards) or not np.isfinite(clues.rewards).all() or _follows(clues.batch, clues):
+        return []
+    ways, batches = list[tuple[int, Grouping]](), len(np.unique(clues.batch))
+    for grouping, key in _partitions(clues):
+        group = _numbered(clues.batch, key)
+        groups = int(group.max()) + 1
+        if grouping.columns and batches < groups <= len(group) / 2 and _follows(group, clues):
+            ways.append((groups, replace(grouping, follows=True)))
+    return [grouping for _, grouping in sorted(ways, key=lambda way: way[0])][:TRIED]
+
+
+def _follows(group: np.ndarray, clues: Clues) -> bool:
+    """Return whether the advantages are a weighted sum of the rewards plus a constant in nearly all groups that have
+    more different rows than such a sum has numbers. Only the first `SHOWING` of these groups are looked at.
+
+    group: the number of each row's group.
+    """
+    order = np.argsort(group, kind="stable")
+    good = shown = 0
+    for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
+        x, a = clues.rewards[rows], clues.advantage[rows]
+        with_one = np.column_stack([x, np.ones(len(x))])
+        if len(rows) <= with_one.shape[1] + 1 or len(np.unique(x, axis=0)) <= np.linalg.matrix_rank(with_one):
+            continue
+        w = np.linalg.lstsq(with_one, a, rcond=None)[0]
+        good, shown = good + int(np.abs(a - with_one @ w).max() <= FOLLOWS * max(np.abs(a).max(), 1.0)), shown + 1
+        if shown >= SHOWING:
+            break
+    return shown >= FEWEST and good >= NEARLY_ALL * shown
 
 
 def masks_of(clues: Clues) -> Iterator[tuple[str, float]]:

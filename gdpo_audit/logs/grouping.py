@@ -43,6 +43,7 @@ def regrouped(run: Run, grouping: Grouping, before: str) -> Run:
     fewer = {"rewards": rewards} if rewards != run.rewards else {}
     reread = run._read_with(**grouping.options, **fewer)
     details = {"by": in_words(grouping), "not_by": before, "once": grouping.once, "judged": run.has_advantage}
+    details |= {"follows": True} if grouping.follows else {}
     return replace(reread, issues=(*reread.issues, LogIssue("regrouped", details)))
 
 

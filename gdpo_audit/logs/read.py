@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from gdpo_audit.logs import frames, tables
-from gdpo_audit.logs.clues import Grouping, groupings_of
+from gdpo_audit.logs.clues import Grouping, following_of, groupings_of
 from gdpo_audit.logs.column_choice import known_weights
 from gdpo_audit.logs.columns import ReadOptions
 from gdpo_audit.logs.configuration import SWIFTS_METHODS
@@ -152,7 +152,7 @@ def _grouped_by_clues(run: Run) -> Run:
     """
     assert run._read_with is not None and run._source.clues is not None, "a run that was read can be read again"
     clues = run._source.clues()
-    groupings = groupings_of(clues) if clues.advantage.any() else []
+    groupings = groupings_of(clues) or following_of(clues) if clues.advantage.any() else []
     if not groupings and not run.has_advantage and run.prompt_column and _in_whole_runs(run._source.prompts):
         groupings = [Grouping(columns=(run.prompt_column,))]
     if not groupings:
