@@ -191,8 +191,13 @@ def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
     if by_themselves.weights is not None:
         return replace(f, by_themselves=by_themselves)
     column_added = added(f.run, partial(recipe_of_all, wanted))
-    pattern = residual(sample_of(f), f.rewards) if column_added is None else None
+    pattern = residual(sample_of(f), f.rewards, _known_weights(f)) if column_added is None else None
     return replace(f, by_themselves=by_themselves, added=column_added, pattern=pattern)
+
+
+def _known_weights(f: Facts) -> tuple[float, ...] | None:
+    """Return the weights of the run if the log, a configuration or the caller tells them; None if they are assumed."""
+    return None if f.weights_from == "assumed" or not any(f.basis.weights) else f.basis.weights
 
 
 def _recipes_of(f: Facts) -> dict[int, Recipe]:

@@ -14,7 +14,7 @@ _SPARE = 20
 _SHOWING = 200  # the most groups that are solved one by one
 _NOTHING = 3.0  # the standard errors up to which a fitted weight is taken to be 0
 _RANK = 1e-9  # the share of a column's size up to which what others leave of it is round-off
-_RANGE = (1e-100, 1e100)  # the sizes of numbers whose squares, and products of squares and counts, are numbers too
+RANGE = (1e-100, 1e100)  # the sizes of numbers whose squares, and products of squares and counts, are numbers too
 _DIGITS = (1, 2, 3, 4, 5, 6, 8)  # the numbers of digits to which weights are rounded, until one fits
 ROWS = 30  # the fewest rows that show a total which is not named like one
 # The share of a variance that float32's round-off makes, and the size of a weight, relative to the largest, that is 0.
@@ -43,7 +43,7 @@ def weights_of(
     """Fit `score` as a weighted sum of the rewards; return the fit, or None where nothing can be fitted.
 
     Nothing can be fitted where too few rows are complete, where no reward varies, or where `score` does not vary. Nor
-    can it if the largest number of a column that varies is outside `_RANGE`, so that an audit refuses it.
+    can it if the largest number of a column that varies is outside `RANGE`, so that an audit refuses it.
 
     The fit holds weights only if the sum is exact and no other weights make it. Weights have as few digits as still
     make the total. Rewards that do not vary have none.
@@ -67,7 +67,7 @@ def weights_of(
     values = {name: x for name, x in values.items() if len(x) and x.min() < x.max()}
     if len(total) < len(values) + 2 or not values or total.min() == total.max():
         return None
-    if not all(_RANGE[0] <= np.abs(x).max() <= _RANGE[1] for x in (total, *values.values())):
+    if not all(RANGE[0] <= np.abs(x).max() <= RANGE[1] for x in (total, *values.values())):
         return None
     independent, dependent = independent_of(values)
     x = np.stack([values[name] for name in independent], 1)  # (responses, rewards)

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.logs.names import STEP_OF_ROW
-from gdpo_audit.logs.score import independent_of, sum_of_others
+from gdpo_audit.logs.score import RANGE, independent_of, sum_of_others
 
 _ROUND_OFF = 1e-6  # the relative round-off of a total that was added up and logged in float32
 _SPARE = 20  # how many more equations than unknowns all steps together must have, so that the sums are no chance
@@ -68,6 +68,9 @@ def weights_by_step(table: pl.DataFrame, rewards: Sequence[str], score: str) -> 
     if rows[STEP_OF_ROW].n_unique() < _STEPS:
         return None
     total, x = rows[score].to_numpy(), rows.select(rewards).to_numpy()
+    largest = np.abs(np.column_stack([x, total])).max(0)
+    if not ((largest == 0) | (largest >= RANGE[0]) & (largest <= RANGE[1])).all():
+        return None
     allowed = _allowed(total)
     step, at = np.unique(rows[STEP_OF_ROW].to_numpy(), return_inverse=True)
     order = np.argsort(at, kind="stable")
