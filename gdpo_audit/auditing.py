@@ -135,7 +135,7 @@ def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
     engine: applies a function to each part of the log, as `map` does.
     """
     run = in_steps_of_total(run)
-    if (by_total := made_by_total(run, run.sample)) is not None:
+    if (by_total := made_by_total(run)) is not None:
         return _facts_by_total(run, wanted, by_total, engine)
     run, sample, recipe = solved(run, wanted)
 

@@ -19,14 +19,13 @@ _TRIED = 6  # the batches from each of which a method is looked for
 _MOST = 0.98  # the share of the batches that one method has to make with the weights of the total
 
 
-def made_by_total(run: Run, sample: Sequence[pl.DataFrame]) -> dict[int, Made] | None:
+def made_by_total(run: Run) -> dict[int, Made] | None:
     """Return the weights and the recipe of each batch, by its number, as the logged total shows them step by step.
 
     The recipes are None where no advantages are logged. The result is None if the total has the same weights in every
     step, or if advantages are logged that no method makes with these weights.
 
     run: the run, whose issue "total-by-step" says that the total is of this kind.
-    sample: tables of whole batches of the run.
     """
     changing = any(issue.id == "total-by-step" for issue in run.issues)
     if not changing or run.total is None or run._read_with is None:
@@ -36,7 +35,7 @@ def made_by_total(run: Run, sample: Sequence[pl.DataFrame]) -> dict[int, Made] |
         return None
     if not run.has_advantage:
         return {batch: Made(w, None) for batch, w in weights.items()}
-    recipe = _recipe_with(run, sample, weights)
+    recipe = _recipe_with(run, run.sample, weights)
     if recipe is None:
         return None
     return {batch: Made(w, replace(recipe, weights=w)) for batch, w in weights.items()}

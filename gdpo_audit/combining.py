@@ -56,30 +56,46 @@ class Explanation:
 
 
 def another_reading(run: Run, solve: Solve) -> Reading | None:
-    """Read the log of a run in other ways until a known method makes all advantages of a sample. Return the run so
-    read, the sample, and the recipe of the sample's advantages.
+    """Read the log of a run in another way, such that a known method makes all advantages of a sample. Return the run
+    so read, the sample, and the recipe of the sample's advantages.
 
     A reading with several rewards does not count if its recipe shows none of their weights. None if no reading counts,
     if no advantage among the log's first rows differs from 0, or if the log cannot be read again.
 
     solve: a function of a run and a sample of it, which returns the recipe that makes every advantage there, or None.
     """
-    if run._read_with is None or run._source.clues is None:
-        return None
-    clues = run._source.clues()
-    if not len(clues.advantage) or not clues.advantage.any():
-        return None
-    alone = list(_explanations(run, clues))
-    for explanation in alone:
+    clues = _clues(run)
+    for explanation in _explanations(run, clues) if clues is not None else ():
+        assert clues is not None, "there is an explanation"
         if (reading := _tried(run, (explanation,), clues, solve)) is not None:
             return reading
+    return None
+
+
+def combined_reading(run: Run, solve: Solve) -> Reading | None:
+    """Read the log of a run in several other ways at once, as `another_reading` does in one, or with edits of what is
+    compared. The search ends after `SECONDS` of CPU.
+    """
+    clues = _clues(run)
+    if clues is None:
+        return None
     end = process_time() + SECONDS
-    for together in _products(alone):
+    for together in _products(list(_explanations(run, clues))):
         if (reading := _tried_with_edits(run, together, clues, solve)) is not None:
             return reading
         if process_time() > end:
             return None
     return None
+
+
+def _clues(run: Run) -> Clues | None:
+    """Return the clues to how a log may be meant; None if they hold no advantage other than 0, or if the log cannot be
+    read again.
+    """
+    if run._read_with is None or run._source.clues is None:
+        return None
+    clues = run._source.clues()
+    return clues if len(clues.advantage) and clues.advantage.any() else None
 
 
 def _explanations(run: Run, clues: Clues) -> Iterator[Explanation]:

@@ -46,6 +46,13 @@ def edits_of(run: Run, sample: Sequence[pl.DataFrame], solve: Solve) -> Iterator
             yield from kind(run, sample, solve)
 
 
+def clipped_reading(run: Run, sample: Sequence[pl.DataFrame], solve: Solve) -> Reading | None:
+    """Return the reading of a run in which advantages were clipped, as `edits_of` yields it; None if there is none."""
+    with suppress(*FAULTS):
+        return next(_clipped(run, sample, solve), None)
+    return None
+
+
 def _edited(run: Run, edit: Edit, issue: LogIssue) -> Run:
     """Return the run with one more edit, and with the issue that tells of it."""
     return replace(run, _edits=(*run._edits, edit), issues=(*run.issues, issue))

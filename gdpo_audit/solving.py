@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from gdpo_audit.combining import another_reading
+from gdpo_audit.combining import another_reading, combined_reading
+from gdpo_audit.edited import clipped_reading
 from gdpo_audit.findings.impossible import impossible
 from gdpo_audit.logs.grouping import regroup
 from gdpo_audit.logs.run import Run, spread
@@ -48,8 +49,13 @@ def solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | 
     if recipe is not None and (alone := total_alone(run, recipe, sample)) is not None:
         run, sample = alone, alone.sample
         recipe = _recipe(run, sample, wanted)
-    if not run.has_advantage or (recipe is not None and not _groups_are_others(run, sample, recipe)):
+    if not run.has_advantage:
         return run, sample, recipe
+    solve_all = partial(recipe_of_all, wanted)
+    if recipe is not None and not _groups_are_others(run, sample, recipe):
+        whole = reproduces(recipe, sample, run.rewards)
+        clipped = None if whole else clipped_reading(run, sample, solve_all)
+        return clipped or (run, sample, recipe)
     for regrouped_run in (regroup(run, size) for size in run.other_sizes if recipe is None):
         sample_regrouped = regrouped_run.sample
         if (in_blocks := _recipe(regrouped_run, sample_regrouped, wanted)) is not None:
@@ -58,13 +64,15 @@ def solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | 
     if recipe is None and recipe_of_one_batch(run, sample) is not None:
         return run, sample, None
 
-    if (reading := another_reading(run, partial(recipe_of_all, wanted))) is not None:
+    if (reading := another_reading(run, solve_all)) is not None:
         return reading
     if recipe is None or not _most_batches(recipe, sample, run.rewards):
         hint = [wanted.weights.get(name, 1.0) for name in run.rewards]
         if (changed := solve_after(spread(sample, SAMPLE), run.rewards, run.framework, hint)) is not None:
             return run, sample, changed
-    return run, sample, recipe or _recipe_without_impossible_groups(run, sample, wanted)
+    recipe = recipe or _recipe_without_impossible_groups(run, sample, wanted)
+    combined = combined_reading(run, solve_all) if recipe is None else clipped_reading(run, sample, solve_all)
+    return combined or (run, sample, recipe)
 
 
 def recipe_of_all(wanted: Wanted, run: Run, sample: list[pl.DataFrame]) -> Recipe | None:

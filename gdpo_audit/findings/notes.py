@@ -5,7 +5,7 @@ from shlex import quote
 from typing import Any
 
 from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.words import at_steps, bounds_in_words, does_or_do, is_or_are, some, was_or_were
+from gdpo_audit.findings.words import MOST_GROUPS, at_steps, bounds_in_words, does_or_do, is_or_are, some, was_or_were
 from gdpo_audit.logs.run import LogIssue
 from gdpo_core._words import count, listing, number, percent
 
@@ -102,10 +102,14 @@ def _of_edited(issue: LogIssue) -> str:
         if details["whole"]:
             why = "there they are the weighted sum of the rewards, less a number of the group and divided by another "
             why += "one. The method was checked in the groups that are whole"
-        return (
-            f"{groups}: {why}. So the mean was taken over rows that are not all in the log. The weights are certain, "
-            "but shares, pushes and silent groups are those of the logged rows."
-        )
+        so = "So the mean was taken over rows that are not all in the log"
+        if details["groups"] >= MOST_GROUPS * details["of"]:
+            so = (
+                "Either the mean was taken over rows that are not all in the log, or a baseline of each group took the "
+            )
+            so += "place of the mean"
+        figures = "The weights are certain, but shares, pushes and silent groups are those of the logged rows."
+        return f"{groups}: {why}. {so}. {figures}"
     recipes, rewards = details["recipes"], details["rewards"]
     by_weights = dict[str, list[str]]()
     for value, recipe in recipes.items():

@@ -32,6 +32,10 @@ _VARIES = 1.02  # factors whose largest is less than so many times the smallest 
 _FOLLOWS = 0.5  # of the variance inside groups: advantages that follow the rewards less are hardly made of them
 _FOLLOWS_ALONE = 0.8  # instead of it, where no two responses are equal, so that nothing else speaks for the rewards
 _RARE = 0.02  # of the responses: a gate that is open or closed for fewer does little
+_LESS = (
+    "In each group the advantages are those of GRPO …, times a factor of the group and less a number of the group, as "
+    "where mean and std were taken over rows that are not all in the log."
+)
 _OF_GROUP, _INCOMPLETE = "a factor for each group", "rows of the groups are missing"
 
 
@@ -116,12 +120,7 @@ def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tupl
         )
     if not _adds_up(t):
         mean = t.total(t.a) / t.total(t.included).clamp(min=1)
-        yield (
-            _INCOMPLETE,
-            replace(t, a=(t.a - mean[t.unit]) * t.included),
-            "In each group the advantages are those of GRPO …, times a factor of the group and less a number of the "
-            "group, as where mean and std were taken over rows that are not all in the log.",
-        )
+        yield _INCOMPLETE, replace(t, a=(t.a - mean[t.unit]) * t.included), _LESS
     if log.lengths is not None:
         length = log.lengths.double().flatten()
         says = "Multiplied by the length of its response, each advantage is a multiple of the centred sum …."

@@ -6,6 +6,7 @@ from typing import Any
 
 from gdpo_core._words import listing, number
 
+MOST_GROUPS = 0.9  # where more groups are not centred, a baseline may have been subtracted as well as another mean
 FEW_CHANGES = 3  # of the weights: so many are named one by one
 
 
@@ -64,9 +65,12 @@ def reading_remarks(issue: str, details: Mapping[str, Any]) -> Iterator[str]:
     elif issue == "clipped":
         yield f"clipped at {bounds_in_words(details)}"
     elif issue == "groups-incomplete":
+        groups = f"{details['groups']} of {details['of']} groups"
         what = "mean and the std" if details["whole"] else "mean"
-        lacks = f"in {details['groups']} of {details['of']} groups over rows that are not all logged"
-        yield f"with the {what} {lacks}"
+        if details["groups"] < MOST_GROUPS * details["of"]:
+            yield f"with the {what} in {groups} over rows that are not all logged"
+        else:
+            yield f"with something else than the mean of the logged rows subtracted in {groups}"
 
 
 def bounds_in_words(details: Mapping[str, Any]) -> str:

@@ -89,12 +89,9 @@ def choose(
         return RewardChoice(tuple(clear))
     beside = [metrics, [*metrics, length]] if length else [metrics]
     table = sample([*clear, *beside[-1]])
-    total_and_parts = total_in(table, clear, beside, totals_among(clear), flags)
-    if total_and_parts is not None:
-        return of_total([*numbers, *([length] if length else [])], *total_and_parts)
-    by_step = changing_total(table, clear, beside)
-    if by_step is not None:
-        return by_step
+    exact = _exact_total([*numbers, *([length] if length else [])], table, clear, beside, flags)
+    if exact is not None:
+        return exact
     reasons = not_rewards(table, clear, labels=asks)
     clear = [name for name in clear if name not in reasons]
     if not clear:
@@ -107,6 +104,28 @@ def choose(
         choice, opened = _without_open_ones(choice, table, where, judged)
         reasons |= opened
     return replace(choice, issues=(*choice.issues, *left_out(reasons)))
+
+
+def _exact_total(
+    numbers: Sequence[str],
+    table: pl.DataFrame,
+    clear: Sequence[str],
+    beside: Sequence[Sequence[str]],
+    flags: Collection[str],
+) -> RewardChoice | None:
+    """Return the rewards of which a column is exactly the weighted sum, over the whole log or in every step; None if no
+    column is.
+
+    numbers: all number columns, whose order the rewards keep.
+    table: a sample of the rows.
+    clear: the columns that may be rewards, totals among them.
+    beside: lists of more columns that a total may count, the likeliest list first.
+    flags: columns of true and false.
+    """
+    total_and_parts = total_in(table, clear, beside, totals_among(clear), flags)
+    if total_and_parts is not None:
+        return of_total(numbers, *total_and_parts)
+    return changing_total(table, clear, beside)
 
 
 def _refuse_no_reward(where: str, got: str, columns: Iterable[str]) -> NoReturn:
