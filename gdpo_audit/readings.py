@@ -146,8 +146,20 @@ def masked(run: Run, mask: Mask, clues: Clues) -> Run:
     masking = clues.flags[f"{mask.column}"]
     flags = {name for name, flag in clues.flags.items() if _same_or_opposite(flag, masking)}
     rewards = tuple(name for name in run.rewards if name not in flags)
-    reread = _read_with(run, mask=mask, rewards=rewards)
+    reread = _read_with(run, mask=mask, rewards=rewards, **_grouped_as(run, mask))
     return replace(reread, issues=(*reread.issues, LogIssue("masked", _mask_details(run, reread, mask))))
+
+
+def _grouped_as(run: Run, mask: Mask) -> dict[str, object]:
+    """Return the options that keep the groups of a run where a mask hides what shows them; {} if a column tells groups.
+
+    Blocks of rows keep their size while all rows are read. Where rows are left out, the prompt tells the groups.
+    """
+    if not run._blocks:
+        return {}
+    if mask.counts:
+        return {"group_size": run._blocks[0][1]} if len(run._blocks) == 1 else {}
+    return {"group": run.prompt_column} if run.prompt_column else {}
 
 
 def _same_or_opposite(flag: np.ndarray, masking: np.ndarray) -> bool:
@@ -162,7 +174,7 @@ def without_zeros(run: Run, counts: bool) -> Run:
         advantages alone are left out.
     """
     mask = Mask(None, 0.0, counts)
-    reread = _read_with(run, mask=mask)
+    reread = _read_with(run, mask=mask, **_grouped_as(run, mask))
     return replace(reread, issues=(*reread.issues, LogIssue("masked", _mask_details(run, reread, mask))))
 
 
