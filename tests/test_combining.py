@@ -158,7 +158,7 @@ def test_a_baseline_of_the_batch_is_no_missing_row():
 
 
 def test_a_known_order_is_said_with_the_known_weights():
-    """The total says 1 : 0.5 : 0.2; a sum with other weights would order the advantages as well."""
+    """Another sum than that of the total, 1 : 0.5 : 0.2, would order the advantages as well."""
     rows, _ = with_rows_missing(False, every=0, subtracted=lambda group: 0.1 * (group // 5))
     rows = [row | {"reward": row["acc"] + 0.5 * row["fmt"] + 0.2 * row["brief"]} for row in rows]
     told = " ".join(finding.message for finding in audited(rows).findings)
@@ -203,7 +203,7 @@ def test_advantages_that_no_bound_cuts_are_not_clipped():
 
 
 def test_numbers_set_below_a_bound_are_no_clip():
-    """Where the method makes numbers inside the bounds of the rows on them, nothing was clipped."""
+    """Nothing was clipped where the method makes numbers inside the bounds for the rows that lie on them."""
     rows, _ = clipped((-9, 9))
     for row in rows[::9]:
         row["advantage"] = 3.0
@@ -263,7 +263,7 @@ def test_a_column_of_lists_ends_no_audit():
 
 
 def test_weights_that_miss_the_shares_they_are_for_are_no_setting():
-    """Of two rewards that nearly cancel each other no weights give each a half of the update."""
+    """No weights give each of two rewards that nearly cancel each other a half of the update."""
     rng, rows = np.random.default_rng(2), []
     for group in range(60):
         a = (rng.random(6) < 0.5).astype(float)
