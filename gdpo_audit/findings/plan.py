@@ -82,11 +82,12 @@ def plan_of(f: Facts) -> tuple[Setting, ...]:
     The run's own setting comes first. If some gate raises the push on the primary reward by more than noise, a setting
     with a gate comes last.
 
-    Returns () for a single reward, and for weights that are all 0. Returns () also where the log does not tell what
-    each reward did, and where the facts hold no sample of the log.
+    Returns () for a single reward, for weights that are all 0, and for weights that depend on a column, as no setting
+    that is tried has such weights. Returns () also where the log does not tell what each reward did, and where the facts
+    hold no sample of the log.
     """
     unknown = f.run.total_only or f.relations or f.contradicted or f.lacks_a_reward
-    if len(f.rewards) < 2 or unknown or not any(f.basis.weights):
+    if len(f.rewards) < 2 or unknown or f.weights_by_column or not any(f.basis.weights):
         return ()
     trials = Trials(f)
     if not trials.sample:
