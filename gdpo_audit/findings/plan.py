@@ -83,8 +83,8 @@ def plan_of(f: Facts) -> tuple[Setting, ...]:
     with a gate comes last.
 
     Returns () for a single reward, for weights that are all 0, and for weights that depend on a column, as no setting
-    that is tried has such weights. Returns () also where the log does not tell what each reward did, and where the facts
-    hold no sample of the log.
+    that is tried has such weights. Returns () also where the log does not tell what each reward did, and where the
+    facts hold no sample of the log.
     """
     unknown = f.run.total_only or f.relations or f.contradicted or f.lacks_a_reward
     if len(f.rewards) < 2 or unknown or f.weights_by_column or not any(f.basis.weights):
