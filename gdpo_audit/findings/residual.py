@@ -118,7 +118,7 @@ def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tupl
             "factor for the difficulty of a prompt or for each batch has this effect, and so has a divisor other than "
             "the std, as in DVAO.",
         )
-    if not _adds_up(t):
+    if len(rewards) > 1 and not log.grid and not _adds_up(t):  # rounding alone may keep sums from 0
         mean = t.total(t.a) / t.total(t.included).clamp(min=1)
         yield _INCOMPLETE, replace(t, a=(t.a - mean[t.unit]) * t.included), _LESS
     if log.lengths is not None:
