@@ -4,7 +4,7 @@ A way counts if a known method makes all advantages of a sample that is read so.
 read.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,10 +13,13 @@ import polars as pl
 
 from gdpo_audit.logs.columns.behaviour import CLOCK, LABEL
 from gdpo_audit.logs.columns.constants import SETTING
+from gdpo_audit.logs.columns.totals import NEARLY
 from gdpo_audit.logs.files.attempts import Search, attempt
-from gdpo_audit.logs.groups.grouping import regrouped
+from gdpo_audit.logs.forms.roles import total_rank
 from gdpo_audit.logs.groups.run import Run, spread
-from gdpo_audit.logs.numbers.clues import add_up, groupings_of, masks_of
+from gdpo_audit.logs.names import reward_columns
+from gdpo_audit.logs.numbers.clues import add_up
+from gdpo_audit.logs.numbers.weighted_sums import weights_of
 from gdpo_audit.recipe.added import Added, added_column
 from gdpo_audit.recipe.changes import recipe_of_one_batch
 from gdpo_audit.recipe.recipe import TOLERANCE, Recipe, compare, tensors_of
@@ -36,31 +39,6 @@ Reading = tuple[Run, list[pl.DataFrame], Recipe]  # a run, a sample of it, and t
 Solve = Callable[[Run, list[pl.DataFrame]], Recipe | None]  # returns the recipe that makes all advantages of a sample
 
 
-def another_reading(run: Run, solve: Solve, search: Search) -> Reading | None:
-    """Read the log of a run in other ways until a known method makes all advantages of a sample. Return the run so
-    read, the sample, and the recipe of the sample's advantages.
-
-    A reading with several rewards does not count if its recipe shows none of their weights. None if no reading counts,
-    if no advantage among the log's first rows differs from 0, or if the log cannot be read again.
-
-    solve: a function of a run and a sample of it, which returns the recipe that makes every advantage there, or None.
-    search: bounds the time; its member `cut` says afterwards whether some readings were not tried.
-    """
-    if run._read_with is None or run._source.clues is None:
-        return None
-    clues = run._source.clues()
-    if not len(clues.advantage) or not clues.advantage.any():
-        return None
-    for read in search.among(_readings(run, clues), DOING):
-        with attempt():
-            reread = read()
-            sample = spread(reread.sample, SAMPLE)
-            recipe = solve(reread, sample)
-            if recipe is not None and len(recipe.unknown) < max(len(reread.rewards), 2):
-                return _said_of_zeros(reread, clues, sample, recipe), sample, recipe
-    return None
-
-
 def with_changing_weights(run: Run) -> tuple[Run, list[pl.DataFrame]] | None:
     """Read a column as one more reward if the advantages depend on it with weights that change during the run. Return
     the run so read and a sample of it; None if there is no such column.
@@ -68,10 +46,10 @@ def with_changing_weights(run: Run) -> tuple[Run, list[pl.DataFrame]] | None:
     A column counts if one method makes each of some batches by itself, with a weight of the column that is not 0. None
     if the caller names the rewards.
     """
-    ways = _not_read(run) if run._read_with and not run.rewards_named else ()
+    ways = not_read(run) if run._read_with and not run.rewards_named else ()
     for name in Search(SECONDS_PER_COLUMNS).among(ways, DOING):
         with attempt():
-            reread = _with_one_more(run, name)
+            reread = with_one_more(run, name)
             sample = reread.sample
             recipe = recipe_of_one_batch(reread, sample)
             last = len(reread.rewards) - 1
@@ -88,9 +66,9 @@ def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
 
     solve: a function of a run and a sample of it, which returns the recipe that makes every advantage there, or None.
     """
-    for name in Search(SECONDS_PER_COLUMNS).among(_not_read(run) if run._read_with else (), DOING):
+    for name in Search(SECONDS_PER_COLUMNS).among(not_read(run) if run._read_with else (), DOING):
         with attempt():
-            reread = _with_one_more(run, name)
+            reread = with_one_more(run, name)
             recipe = solve(reread, spread(reread.sample, SAMPLE))
             if recipe is not None and recipe.weights[-1] and not recipe.unknown:
                 return name, recipe
@@ -105,12 +83,36 @@ def added(run: Run, solve: Solve) -> Added | None:
 
     solve: a function of a run and a sample of it, which returns the recipe that makes every advantage there, or None.
     """
-    for name in Search(SECONDS_PER_COLUMNS).among(_not_read(run) if run._read_with else (), DOING):
+    for name in Search(SECONDS_PER_COLUMNS).among(not_read(run) if run._read_with else (), DOING):
         with attempt():
-            sample = spread(_with_one_more(run, name).sample, SAMPLE)
+            sample = spread(with_one_more(run, name).sample, SAMPLE)
             column = added_column(sample, run.rewards, name, partial(solve, run))
             if column is not None:
                 return column
+    return None
+
+
+def total_alone(run: Run, recipe: Recipe, sample: list[pl.DataFrame]) -> Run | None:
+    """Return the run read with a total as its only reward, if the advantages are those of this total alone; else None.
+
+    The total is among the rewards, as no weighted sum of the others makes it. Only its name says that it is a total, so
+    the others also have to explain much of it. They are then its parts, and no rewards of weight 0.
+
+    recipe: the recipe of the advantages.
+    sample: tables of the run.
+    """
+    counted = [name for name, w in zip(run.rewards, recipe.known, strict=True) if w != 0]
+    parts = [name for name in run.rewards if name not in counted]
+    named = run.rewards_named or run._read_with is None or run.total is not None
+    if named or len(counted) != 1 or len(parts) < 2 or total_rank(counted[0]) is None:
+        return None
+    table = pl.concat(sample).head(SAMPLE).select(reward_columns(run.rewards))
+    columns = dict(zip(table.columns, run.rewards, strict=True))
+    score = weights_of(table.rename(columns), parts, (), counted[0])
+    if score is None or score.explained < NEARLY:
+        return None
+    with attempt():
+        return of_total_alone(run, counted[0], parts, score.explained)
     return None
 
 
@@ -125,29 +127,7 @@ def share_adding_up(sample: list[pl.DataFrame]) -> float:
     return add_up(group, table["advantage"].fill_nan(0).fill_null(0).to_numpy())
 
 
-def _readings(run: Run, clues: Clues) -> Iterator[Callable[[], Run]]:
-    """Yield functions, each of which reads the log in another way and returns the run so read; the likeliest come
-    first.
-
-    clues: some rows of the log, with two kinds of columns. Columns of the first kind may tell groups apart. Columns of
-        the second kind may be masks, which say what rows to leave out.
-    """
-    for name in _clocks(run):
-        yield partial(_in_steps_of, run, name)
-    for grouping in groupings_of(clues):
-        yield partial(regrouped, run, grouping, run.grouped_by)
-    for column, value in masks_of(clues):
-        for counts in (False, True):
-            yield partial(_masked, run, Mask(column, value, counts), clues)
-    for counts in (False, True):
-        yield partial(_without_zeros, run, counts)
-    if run.total is not None and run.total not in run.rewards:
-        yield partial(_of_total_alone, run)
-    for name in () if run.rewards_named else _not_read(run):
-        yield partial(_with_one_more, run, name)
-
-
-def _not_read(run: Run) -> tuple[str, ...]:
+def not_read(run: Run) -> tuple[str, ...]:
     """Return the columns that may be rewards though they were not read as rewards.
 
     They are the first `LEFT_OUT` columns that were left out although they vary, and are no copies of others, and the
@@ -164,7 +144,7 @@ def _reasons(run: Run) -> dict[str, str]:
     return left_out[0] if left_out else {}
 
 
-def _clocks(run: Run) -> list[str]:
+def clocks(run: Run) -> list[str]:
     """Return the columns that may number the steps of a log; [] where the log has steps already.
 
     They are the columns that were not read as rewards because they rise along the log, or because they are the same for
@@ -175,13 +155,13 @@ def _clocks(run: Run) -> list[str]:
     return [name for name, why in _reasons(run).items() if why in (CLOCK, LABEL)]
 
 
-def _in_steps_of(run: Run, name: str) -> Run:
+def in_steps_of(run: Run, name: str) -> Run:
     """Return the run read with the steps that the column `name` numbers, and with an issue that says so."""
     reread = _read_with(run, columns={"step": name})
     return replace(reread, issues=(*reread.issues, LogIssue("steps-found", {"column": name})))
 
 
-def _masked(run: Run, mask: Mask, clues: Clues) -> Run:
+def masked(run: Run, mask: Mask, clues: Clues) -> Run:
     """Return the run as it is read with a mask, and with an issue that tells of the mask.
 
     A mask leaves out some rows of the log: the whole rows, or only their advantages. A reward is left out too if it
@@ -194,8 +174,20 @@ def _masked(run: Run, mask: Mask, clues: Clues) -> Run:
     masking = clues.flags[f"{mask.column}"]
     flags = {name for name, flag in clues.flags.items() if _same_or_opposite(flag, masking)}
     rewards = tuple(name for name in run.rewards if name not in flags)
-    reread = _read_with(run, mask=mask, rewards=rewards)
+    reread = _read_with(run, mask=mask, rewards=rewards, **_grouped_as(run, mask))
     return replace(reread, issues=(*reread.issues, LogIssue("masked", _mask_details(run, reread, mask))))
+
+
+def _grouped_as(run: Run, mask: Mask) -> dict[str, object]:
+    """Return the options that keep the groups of a run where a mask hides what shows them; {} if a column tells groups.
+
+    Blocks of rows keep their size while all rows are read. Where rows are left out, the prompt tells the groups.
+    """
+    if not run._blocks:
+        return {}
+    if mask.counts:
+        return {"group_size": run._blocks[0][1]} if len(run._blocks) == 1 else {}
+    return {"group": run.prompt_column} if run.prompt_column else {}
 
 
 def _same_or_opposite(flag: np.ndarray, masking: np.ndarray) -> bool:
@@ -203,18 +195,18 @@ def _same_or_opposite(flag: np.ndarray, masking: np.ndarray) -> bool:
     return bool((flag == masking).all() or (flag == 1 - masking).all())
 
 
-def _without_zeros(run: Run, counts: bool) -> Run:
+def without_zeros(run: Run, counts: bool) -> Run:
     """Return the run without its rows of advantage 0, with an issue that says so.
 
     counts: whether the rewards of these rows still count in the mean and the std of their groups, so that their
         advantages alone are left out.
     """
     mask = Mask(None, 0.0, counts)
-    reread = _read_with(run, mask=mask)
+    reread = _read_with(run, mask=mask, **_grouped_as(run, mask))
     return replace(reread, issues=(*reread.issues, LogIssue("masked", _mask_details(run, reread, mask))))
 
 
-def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: Recipe) -> Run:
+def said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: Recipe) -> Run:
     """Return the run with more details in its issue "masked": what the rows that a mask leaves out have in common.
 
     Only an issue whose "column" is None gets them, as where rows are left out because their advantage is 0. A run
@@ -228,21 +220,21 @@ def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: R
     sample: tables of the run.
     recipe: the recipe of the advantages in the sample.
     """
-    masked = next((issue for issue in run.issues if issue.id == "masked" and issue.details["column"] is None), None)
-    if masked is None:
+    mask_issue = next((issue for issue in run.issues if issue.id == "masked" and issue.details["column"] is None), None)
+    if mask_issue is None:
         return run
     zero, more = clues.advantage == 0, dict[str, object]()
     for name, flag in clues.flags.items():
         for value in (0.0, 1.0):
             if zero[flag == value].all() and (flag[zero] == value).mean() >= MOSTLY:
                 more = {"column": name, "value": value}
-    if not more and masked.details["counts"]:
+    if not more and mask_issue.details["counts"]:
         logs = [tensors_of(table, run.rewards) for table in sample]
         left = [(compare(log, recipe).computed, log.advantages.isnan()) for log in logs]
         above = bool((clues.advantage >= 0).all()) and all(bool((made[out] <= TOLERANCE).all()) for made, out in left)
         more = {"below": True} if above else {}
-    issues = [replace(masked, details={**masked.details, **more}) if issue is masked else issue for issue in run.issues]
-    return replace(run, issues=tuple(issues))
+    told = replace(mask_issue, details={**mask_issue.details, **more})
+    return replace(run, issues=tuple(told if issue is mask_issue else issue for issue in run.issues))
 
 
 def _mask_details(run: Run, reread: Run, mask: Mask) -> dict[str, object]:
@@ -262,18 +254,21 @@ def _mask_details(run: Run, reread: Run, mask: Mask) -> dict[str, object]:
     return {"column": mask.column, "value": mask.value, "rows": left, "of": rows, "counts": mask.counts}
 
 
-def _of_total_alone(run: Run) -> Run:
+def of_total_alone(run: Run, total: str, parts: Sequence[str], explained: float) -> Run:
     """Return the run read with its logged total as the only reward, and with an issue that names the parts of the
     total.
+
+    total: the column of the total.
+    parts: its parts.
+    explained: the share of its variance that a weighted sum of them explains.
     """
-    reread = _read_with(run, rewards=(run.total,))
+    reread = _read_with(run, rewards=(total,))
     kept = tuple(issue for issue in reread.issues if issue.id not in ("no-components", "total-of-parts"))
-    near = next((issue.details for issue in run.issues if issue.id == "score-not-a-sum"), {})
-    details = {"total": run.total, "parts": list(run.rewards), "explained": 1 - near.get("missing", 1.0)}
+    details = {"total": total, "parts": [*parts], "explained": explained}
     return replace(reread, total_only=False, issues=(*kept, LogIssue("total-of-parts", details)))
 
 
-def _with_one_more(run: Run, name: str) -> Run:
+def with_one_more(run: Run, name: str) -> Run:
     """Return the run read with one more reward, and with an issue that names it.
 
     name: the column of the reward, which was left out before.

@@ -64,12 +64,14 @@ class Grouping:
     group_size: the number of rows in a block.
     places: the distance between neighbouring rows of a group.
     once: a column that marks copies. Of the rows of a batch with one value in it only the last one counts.
+    follows: whether advantages tell these groups that follow the rewards in each of them, without adding up to 0.
     """
 
     columns: tuple[str, ...] = ()
     group_size: int | None = None
     places: int | None = None
     once: str | None = None
+    follows: bool = False
 
     @property
     def options(self) -> dict[str, object]:
@@ -90,12 +92,14 @@ class Clues:
     keys: the columns that may tell groups apart, by name. Their values are numbers, which are equal where the values in
         the log are equal.
     flags: the columns of 0 and 1, which may be masks, by name.
+    rewards: (rows, rewards) the values of the rewards, NaN where one is missing.
     """
 
     batch: np.ndarray
     advantage: np.ndarray
     keys: dict[str, np.ndarray] = field(default_factory=dict)
     flags: dict[str, np.ndarray] = field(default_factory=dict)
+    rewards: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
     def at_rows(self, rows: np.ndarray) -> "Clues":
         """Return some of the rows.
@@ -107,6 +111,7 @@ class Clues:
             self.advantage[rows],
             {name: key[rows] for name, key in self.keys.items()},
             {name: flag[rows] for name, flag in self.flags.items()},
+            self.rewards[rows] if len(self.rewards) else self.rewards,
         )
 
 

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import polars as pl
 
+from gdpo_audit.combining import another_reading, combined_reading
+from gdpo_audit.edited import clipped_reading
 from gdpo_audit.findings.impossible import impossible
 from gdpo_audit.logs.files.attempts import Search
 from gdpo_audit.logs.groups.grouping import regroup
@@ -18,8 +20,8 @@ from gdpo_audit.readings import (
     ADDS_UP,
     SAMPLE,
     SECONDS,
-    another_reading,
     share_adding_up,
+    total_alone,
     with_changing_weights,
 )
 from gdpo_audit.recipe.after import solve_after
@@ -58,8 +60,16 @@ def solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | 
     """
     sample = run.sample
     recipe = _recipe(run, sample, wanted)
-    if not run.has_advantage or (recipe is not None and not _groups_are_others(run, sample, recipe)):
+    if recipe is not None and (alone := total_alone(run, recipe, sample)) is not None:
+        run, sample = alone, alone.sample
+        recipe = _recipe(run, sample, wanted)
+    if not run.has_advantage:
         return run, sample, recipe
+    solve_all = partial(recipe_of_all, wanted)
+    if recipe is not None and not _groups_are_others(run, sample, recipe):
+        whole = reproduces(recipe, sample, run.rewards)
+        clipped = None if whole else clipped_reading(run, sample, solve_all)
+        return clipped or (run, sample, recipe)
     for regrouped_run in (regroup(run, size) for size in run.other_sizes if recipe is None):
         sample_regrouped = regrouped_run.sample
         if (in_blocks := _recipe(regrouped_run, sample_regrouped, wanted)) is not None:
@@ -69,11 +79,8 @@ def solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | 
         return run, sample, None
 
     search = Search(SECONDS)
-    if (reading := another_reading(run, partial(recipe_of_all, wanted), search)) is not None:
+    if (reading := another_reading(run, solve_all, search)) is not None:
         return reading
-    if search.cut:
-        details = {"seconds": search.seconds, "tried": search.tried}
-        run = replace(run, issues=(*run.issues, LogIssue("search-cut-short", details)))
     if recipe is None and (reread := with_changing_weights(run)) is not None:
         return *reread, None
     if recipe is None or not _most_batches(recipe, sample, run.rewards):
@@ -82,7 +89,12 @@ def solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | 
             changed := solve_after(_of_many(spread(sample, SAMPLE), len(run.rewards)), run.rewards, run.framework, hint)
         ) is not None:
             return run, sample, changed
-    return run, sample, recipe or _recipe_without_impossible_groups(run, sample, wanted)
+    recipe = recipe or _recipe_without_impossible_groups(run, sample, wanted)
+    combined = combined_reading(run, solve_all, search) if recipe is None else clipped_reading(run, sample, solve_all)
+    if combined is None and search.cut:
+        details = {"seconds": search.seconds, "tried": search.tried}
+        run = replace(run, issues=(*run.issues, LogIssue("search-cut-short", details)))
+    return combined or (run, sample, recipe)
 
 
 def recipe_of_all(wanted: Wanted, run: Run, sample: list[pl.DataFrame]) -> Recipe | None:

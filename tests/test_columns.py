@@ -89,7 +89,7 @@ ASKED = [
     ({"level": FMT, "loss": BRIEF}, r"got 'level' and 'loss', each of which may be .*out of --reward level --reward l"),
     ({"response_len": COUNT, "kl": BRIEF}, r"metrics: response_len and kl; .* of --reward response_len --reward kl"),
     (PAIR | {"reward": np.minimum(CORRECT + FMT, 1.2)},
-        "'reward', which may be the total of .*--reward correct --reward fmt --reward reward$"),
+        "'reward', which may be the total of .*--reward correct --reward fmt$"),
 ]  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from gdpo_audit.findings.shown import NOTHING_SHOWN, Shown
 from gdpo_audit.findings.summarise import Summary
 from gdpo_audit.findings.sums import Array, LengthSums, MethodSums, Sums
 from gdpo_audit.findings.thresholds import MERGED, SCALE_ONLY
+from gdpo_audit.findings.words import reading_remarks
 from gdpo_audit.logs.groups.run import Run
 from gdpo_audit.recipe.added import Added
 from gdpo_audit.recipe.recipe import Recipe
@@ -111,6 +112,19 @@ class Facts(Figures):
         intended = self.intended_method
         return intended if intended is not None and intended in self.methods else "grpo"
 
+    @cached_property
+    def remarks(self) -> tuple[str, ...]:
+        """Phrases on the advantages that can follow the name of the method in a sentence: those of the recipe, and
+        those that follow from how the log was read.
+        """
+        of_recipe = () if self.recipe is None else self.recipe.remarks
+        return (*of_recipe, *(remark for x in self.run.issues for remark in reading_remarks(x.id, x.details)))
+
+    @property
+    def weights_by_column(self) -> str | None:
+        """The column on whose value the weights of the advantages depend; None where there is none."""
+        return next((x.details["column"] for x in self.run.issues if x.id == "weights-by-column"), None)
+
     @property
     def known_weights(self) -> "Mapping[str, float]":
         """The weights that the log shows, by the name of the reward. A reward whose weight stays open is left out, and
@@ -178,17 +192,22 @@ class Facts(Figures):
     @cached_property
     def phases(self) -> "Sequence[Phase]":
         """The stretches of the run with constant weights, in order. A new one begins at each step at which the weights
-        that make the advantages change. Empty where no recipe was found.
+        that make the advantages change. Empty where no recipe was found, except where a total shows the weights of each
+        step.
         """
-        turns, last = list[Phase](), self.recipe
-        if last is None:
+        turns, last = list[Phase](), self.basis.of_batch(-1)
+        if self.recipe is None and not (self.basis.recipe is None and self.basis.changes):
             return turns
         for batch, step in zip(self.batches.batch.tolist(), self.batches.step.tolist(), strict=True):
-            recipe = self.basis.of_batch(batch).recipe
-            assert recipe is not None, "there is one of the run"
-            if not turns or (recipe is not last and not same_weights(last, recipe)):
-                turns.append(Phase(step, dict(zip(self.rewards, recipe.known, strict=True)), recipe.up_to_scale))
-                last = recipe
+            weights, recipe = made = self.basis.of_batch(batch)
+            same = made.weights == last.weights if recipe is None or last.recipe is None else recipe is last.recipe
+            if turns and not same and recipe is not None and last.recipe is not None:
+                same = same_weights(last.recipe, recipe)
+            if not turns or not same:
+                known = weights if recipe is None else recipe.known
+                up_to_scale = recipe is not None and recipe.up_to_scale
+                turns.append(Phase(step, dict(zip(self.rewards, known, strict=True)), up_to_scale))
+                last = made
         return turns
 
     @cached_property

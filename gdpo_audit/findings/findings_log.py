@@ -58,7 +58,7 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
 
 def steps_repeated(f: Facts) -> Iterator[Finding]:
     """Yield one finding if several batches with different content have the same step number."""
-    of_one_step = f.batches.step == f.batches.step_last
+    of_one_step = (f.batches.step == f.batches.step_last) & (f.weights_by_column is None)
     if twice := sorted(step for step, n in Counter(f.batches.step[of_one_step].tolist()).items() if n > 1):
         yield Finding(
             title=f"The log holds {count(len(twice), 'step')} several times, with different content",

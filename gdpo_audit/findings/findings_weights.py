@@ -19,7 +19,7 @@ from gdpo_core._words import number
 
 def weights_change(f: Facts) -> Iterator[Finding]:
     """Yield one finding if the weights that made the advantages change during the run."""
-    if len(f.phases) < 2:
+    if len(f.phases) < 2 or f.weights_by_column:
         return
     first, *later = f.phases
     last, steps = later[-1], [phase.step for phase in later]

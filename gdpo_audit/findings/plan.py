@@ -13,7 +13,7 @@ from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.findings_weights import contradicted_weights
 from gdpo_audit.findings.forecast import forecasts_of
 from gdpo_audit.findings.shares import weights_for
-from gdpo_audit.findings.thresholds import MOVED, push_noise
+from gdpo_audit.findings.thresholds import MISSED, MOVED, push_noise
 from gdpo_audit.findings.trials import Gate, Trial, Trials
 from gdpo_audit.json_types import PUNISHED, ForecastPart, GatePart, MaybeNaN
 from gdpo_core import config_lines
@@ -82,11 +82,12 @@ def plan_of(f: Facts) -> tuple[Setting, ...]:
     The run's own setting comes first. If some gate raises the push on the primary reward by more than noise, a setting
     with a gate comes last.
 
-    Returns () for a single reward, and for weights that are all 0. Returns () also where the log does not tell what
-    each reward did, and where the facts hold no sample of the log.
+    Returns () for a single reward, for weights that are all 0, and for weights that depend on a column, as no setting
+    that is tried has such weights. Returns () also where the log does not tell what each reward did, and where the
+    facts hold no sample of the log.
     """
     unknown = f.run.total_only or f.relations or f.contradicted or f.lacks_a_reward
-    if len(f.rewards) < 2 or unknown or not any(f.basis.weights):
+    if len(f.rewards) < 2 or unknown or f.weights_by_column or not any(f.basis.weights):
         return ()
     trials = Trials(f)
     if not trials.sample:
@@ -108,7 +109,8 @@ def _settings(trials: Trials) -> Iterator[tuple[Setting, Trial]]:
     First comes the run's own setting, and after it the weights that the caller gave, if other weights ran. Then come
     GDPO and GRPO with the weights of the run; the method that ran is not tried twice. Last come GDPO and GRPO with
     weights under which each reward gets the share of the update that the run's weight for it asks for. These are left
-    out if they are not found, or hardly differ from the weights of the run.
+    out in three cases: they are not found, they hardly differ from the weights of the run, or the shares under them
+    miss what is asked for by more than `MISSED`.
 
     If the method that ran is GRPO without std, or GRPO with the std of the batch, it takes the place of GRPO here.
     """
@@ -133,7 +135,9 @@ def _settings(trials: Trials) -> Iterator[tuple[Setting, Trial]]:
         if weights is not None and _differ(weights, weights_of_run):
             words = listing(f"{r} {number(w)}" for r, w in zip(f.rewards, f.printed(weights), strict=True))
             do = f"Set the weights {words}" if method == f.method else f"Use {NAMES[method]} with the weights {words}"
-            yield _tried(trials, f"{NAMES[method]}, other weights", do, Trial(method, weights))
+            setting, trial = _tried(trials, f"{NAMES[method]}, other weights", do, Trial(method, weights))
+            if setting.off <= MISSED:
+                yield setting, trial
 
 
 def _asked(trials: Trials) -> dict[int, float]:

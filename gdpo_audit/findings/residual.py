@@ -32,7 +32,11 @@ _VARIES = 1.02  # factors whose largest is less than so many times the smallest 
 _FOLLOWS = 0.5  # of the variance inside groups: advantages that follow the rewards less are hardly made of them
 _FOLLOWS_ALONE = 0.8  # instead of it, where no two responses are equal, so that nothing else speaks for the rewards
 _RARE = 0.02  # of the responses: a gate that is open or closed for fewer does little
-_OF_GROUP = "a factor for each group"
+_LESS = (
+    "In each group the advantages are those of GRPO …, times a factor of the group and less a number of the group, as "
+    "where mean and std were taken over rows that are not all in the log."
+)
+_OF_GROUP, _INCOMPLETE = "a factor for each group", "rows of the groups are missing"
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,9 @@ class Residual:
     weights: tuple[float, ...] | None = None
 
 
-def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual | None:
+def residual(
+    tables: Sequence[pl.DataFrame], rewards: Sequence[str], weights: Sequence[float] | None = None
+) -> Residual | None:
     """Return the first pattern that is found in advantages that no recipe makes; None where none is found.
 
     Only the first responses are looked at: as many whole groups as fit into `_ENOUGH` responses, but at least one
@@ -62,6 +68,7 @@ def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual
 
     tables: the rows of the run.
     rewards: the names of the rewards.
+    weights: the weights of the rewards as something else than the advantages shows them; None if nothing does.
     """
     table = pl.concat(tables)
     ends = table["group"].rle().struct.field("len").cum_sum().to_numpy()
@@ -71,10 +78,10 @@ def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual
     t = terms_of(log, log.read(PAPER), "grpo")
     for pattern, terms, says in _estimators(log, t, rewards):
         w = _fit(terms)
-        if w is not None and (pattern != _OF_GROUP or _factors_vary(t, w)):
+        if w is not None and (pattern not in (_OF_GROUP, _INCOMPLETE) or _factors_vary(terms, w)):
             return Residual(pattern, says.replace("…", _in_words(rewards, w)), weights=tuple(w.tolist()))
     hidden, groups = len(hidden_groups(table, rewards)), len(log.batch)
-    if hidden <= MERGED * groups and (order := _order(t, rewards)):
+    if hidden <= MERGED * groups and (order := _order(t, rewards, weights)):
         return order
     return _mostly(t, hidden or len(hidden_groups(table.drop("length", strict=False), rewards)), groups)
 
@@ -111,6 +118,9 @@ def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tupl
             "factor for the difficulty of a prompt or for each batch has this effect, and so has a divisor other than "
             "the std, as in DVAO.",
         )
+    if len(rewards) > 1 and not log.grid and not _adds_up(t):  # rounding alone may keep sums from 0
+        mean = t.total(t.a) / t.total(t.included).clamp(min=1)
+        yield _INCOMPLETE, replace(t, a=(t.a - mean[t.unit]) * t.included), _LESS
     if log.lengths is not None:
         length = log.lengths.double().flatten()
         says = "Multiplied by the length of its response, each advantage is a multiple of the centred sum …."
@@ -181,7 +191,7 @@ def _in_words(rewards: Sequence[str], weights: Tensor) -> str:
 # --- order, and what is missing ---------------------------------------------------------------------------------------
 
 
-def _order(t: Terms, rewards: Sequence[str]) -> Residual | None:
+def _order(t: Terms, rewards: Sequence[str], weights: Sequence[float] | None = None) -> Residual | None:
     """Return the pattern "order" if a weighted sum of the rewards orders the responses of every group as their logged
     advantages do.
 
@@ -190,6 +200,7 @@ def _order(t: Terms, rewards: Sequence[str]) -> Residual | None:
 
     t: the rewards and the advantages.
     rewards: the names of the rewards.
+    weights: weights that are known from elsewhere, which are tried first.
     """
     slack = t.rounding + _NEAR / 2 * _largest(t, t.a)[t.unit] + _ROUND_OFF
     low, high, pairs = t.a - slack, t.a + slack, [t.unit.new_zeros(0, 2)]  # the first one has the higher advantage
@@ -209,7 +220,8 @@ def _order(t: Terms, rewards: Sequence[str]) -> Residual | None:
     w = y / size.masked_fill(size == 0, torch.inf)
     w = w / w.abs().max()
     halved = w.sign() * 0.5 ** w.abs().argsort(descending=True).argsort()
-    simple = (w.sign(), halved, w.round(decimals=1))
+    known = [] if weights is None else [torch.tensor(weights, dtype=w.dtype) / max(map(abs, weights), default=1.0)]
+    simple = (*known, w.sign(), halved, w.round(decimals=1))
     w = next((v for v in simple if bool((kinds @ (v * size) > 1).all())), w)
     words = f"a sum such as the one {_in_words(rewards, w)}" if len(rewards) > 1 else rewards[0]
     return Residual(

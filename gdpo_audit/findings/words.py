@@ -1,9 +1,12 @@
 """Words for weights, steps and lists, as they stand in the sentences of findings and reports."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isfinite
+from typing import Any
 
 from gdpo_core._words import listing, number
 
+MOST_GROUPS = 0.9  # where more groups are not centred, a baseline may have been subtracted as well as another mean
 FEW_CHANGES = 3  # of the weights: so many are named one by one
 
 
@@ -49,6 +52,36 @@ def weights_in_turn(phases: Sequence[tuple[int, Mapping[str, float | None]]]) ->
     turns = [f"{ratio_in_words(weights)} from step {step} on" for step, weights in later]
     turns = turns if len(later) <= FEW_CHANGES else [f"{ratio_in_words(later[-1][1])} at the end"]
     return f"{' : '.join(first)} = {listing([f'{ratio_in_words(first)} at first', *turns])}"
+
+
+def reading_remarks(issue: str, details: Mapping[str, Any]) -> Iterator[str]:
+    """Yield phrases that can follow the name of a method, on how its advantages were read.
+
+    issue: the id of an issue of the log.
+    details: the details of the issue.
+    """
+    if issue == "weights-by-column":
+        yield f"with weights that depend on {details['column']}"
+    elif issue == "clipped":
+        yield f"clipped at {bounds_in_words(details)}"
+    elif issue == "groups-incomplete":
+        groups = f"{details['groups']} of {details['of']} groups"
+        what = "mean and the std" if details["whole"] else "mean"
+        if details["groups"] < MOST_GROUPS * details["of"]:
+            yield f"with the {what} in {groups} over rows that are not all logged"
+        else:
+            yield f"with something else than the mean of the logged rows subtracted in {groups}"
+
+
+def bounds_in_words(details: Mapping[str, Any]) -> str:
+    """Return words for the bounds at which advantages were clipped, of which one may be infinite.
+
+    details: the bounds, as `low` and `high`.
+
+    >>> bounds_in_words({"low": -1.5, "high": 1.5}), bounds_in_words({"low": float("-inf"), "high": 2})
+    ('−1.5 and 1.5', '2')
+    """
+    return listing(number(details[side]) for side in ("low", "high") if isfinite(details[side]))
 
 
 def some(items: Iterable[object]) -> str:

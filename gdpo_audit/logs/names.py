@@ -15,6 +15,8 @@ FILE, ROW, EVENT = "gdpo::file", "gdpo::row", "gdpo::event"
 MADE_STEP, MADE_PROMPT = "gdpo::step", "gdpo::prompt"
 # The column that holds the number of each row's group, where a sample of the rows is looked at.
 GROUP_OF_ROW = "gdpo::group"
+# The column that holds a number for the step of each row there.
+STEP_OF_ROW = "gdpo::at"
 MADE = "gdpo::"  # the start of the name of every column that reading adds, with which no column of a log may begin
 _REWARD = "reward:"
 # The place of a row in a log is the number of its file times this, plus its own number in the file; no file has so many

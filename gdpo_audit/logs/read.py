@@ -24,7 +24,7 @@ from gdpo_audit.logs.groups.leads import led_on
 from gdpo_audit.logs.groups.parts import with_parts
 from gdpo_audit.logs.groups.rows import rows_of
 from gdpo_audit.logs.groups.run import Run, one_error
-from gdpo_audit.logs.numbers.clues import equal_groups, groupings_of, ids_of
+from gdpo_audit.logs.numbers.clues import equal_groups, following_of, groupings_of, ids_of
 from gdpo_audit.logs.refusals import refuse, refuse_unless
 from gdpo_audit.logs.shapes.reshaping import shape_of
 from gdpo_audit.logs.shapes.shape import Shape
@@ -204,7 +204,7 @@ def _grouped_by_clues(run: Run) -> Run:
     """
     assert run._read_with is not None and run._source.clues is not None, "a run that was read can be read again"
     clues = run._source.clues()
-    groupings = groupings_of(clues) if clues.advantage.any() else []
+    groupings = groupings_of(clues) or following_of(clues) if clues.advantage.any() else []
     if not groupings and not run.has_advantage and run.prompt_column and _in_whole_runs(run._source.prompts):
         groupings = [Grouping(columns=(run.prompt_column,))]
     if not groupings and not run.has_advantage and (equal := equal_groups(clues)) is not None:
@@ -313,6 +313,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     weights, weights_by = known_weights(form, chosen, columns.candidates, alone)
     of_total = chosen.total_only and form.examines and (form.asks or form.advantage is None)
     of_total &= not any(issue.id == "total-of-parts" for issue in chosen.issues)
+    left_out = [*log.unfinished, *files.left_out, *shape.left_out]
     run = Run(
         path=files.name,
         framework=shape.framework,
@@ -325,12 +326,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         length_column=form.length,
         by=form.by,
         by_default=options.by is None,
-        issues=(
-            *_issues(shape.framework, form, [*log.unfinished, *files.left_out, *shape.left_out], chosen, alone),
-            *(LogIssue(issue, details) for issue, details in together(t.repairs for t in log.tables).items()),
-            *shape.issues,
-            *untrained,
-        ),
+        issues=(*_issues(shape.framework, form, left_out, chosen, alone), *_repairs(log), *shape.issues, *untrained),
         skipped_lines=log.broken_lines,
         skipped_files=log.skipped,
         left_out=(*columns.beside, *form.left_out),
@@ -347,6 +343,11 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         _rows=rows_of(form),
     )
     return run if options.parts is None else with_parts(run, options.parts, chosen.total)
+
+
+def _repairs(log: _Log) -> list[LogIssue]:
+    """Return the issues that say what was read otherwise than it stands in the files of a log."""
+    return [LogIssue(issue, details) for issue, details in together(table.repairs for table in log.tables).items()]
 
 
 def _as_written(shape: Shape, tables: Sequence[Table], total: str | None) -> bool:

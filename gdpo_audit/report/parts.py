@@ -84,9 +84,11 @@ def _run(f: Facts) -> RunPart:
         "method": None if recipe is None else recipe.method,
         "convention": None if recipe is None or recipe.convention_open else recipe.convention,
         "weights": weights,
-        "weights_in_turn": [{"step": phase.step, "weights": dict(phase.weights)} for phase in _listed(f.phases)],
+        "weights_in_turn": [
+            {"step": x.step, "weights": dict(x.weights)} for x in _listed(() if f.weights_by_column else f.phases)
+        ],
         "weights_up_to_scale": None if recipe is None else recipe.up_to_scale,
-        "remarks": [] if recipe is None else list(recipe.remarks),
+        "remarks": [] if recipe is None else list(f.remarks),
         "logged": logged_count(f),
         "all_zero": f.all_zero,
         "reproduced": f.reproduced,

@@ -42,11 +42,11 @@ def what_ran(f: Facts) -> str:
     if not f.recipe.convention_open:
         made += f" as {whose(f.recipe.convention)} computes it"
     weights = f.known_weights
-    if len(f.phases) > 1:
+    if len(f.phases) > 1 and not f.weights_by_column:
         made += f" with weights that change, {weights_in_turn([phase[:2] for phase in f.phases])}"
-    elif weights and len(f.rewards) > 1:
+    elif weights and len(f.rewards) > 1 and not f.weights_by_column:
         made += f" with weights {weights_in_words(weights, f.recipe.up_to_scale)}"
-    made = ", ".join([made, *f.recipe.remarks])
+    made = ", ".join([made, *f.remarks])
     if f.reproduced:
         end = f": all {count(logged_count(f))} are reproduced {_off_by(f)}."
     else:

@@ -23,7 +23,7 @@ from gdpo_audit.logs.forms.options import ReadOptions
 from gdpo_audit.logs.forms.roles import ADVANTAGES, LENGTHS, role, total_rank
 from gdpo_audit.logs.forms.scans import rows_in, value_of
 from gdpo_audit.logs.forms.standard_rows import hash_column
-from gdpo_audit.logs.names import FILE, GROUP_OF_ROW, MADE
+from gdpo_audit.logs.names import FILE, GROUP_OF_ROW, MADE, ROW, STEP_OF_ROW
 from gdpo_audit.logs.numbers.weighted_sums import weights_of
 from gdpo_audit.logs.tables.formats import is_number_type
 from gdpo_audit.records import LogIssue
@@ -279,13 +279,14 @@ def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.Data
     column GROUP_OF_ROW if the form has a column that names the group, or one that names the prompt. Its numbers are
     equal for responses of one table and one step with the same group, or with the same prompt if no column names the
     group.
+    The column STEP_OF_ROW holds a number that is equal for responses of one step, or of one table without steps.
     form: says how responses are read, and which column holds what.
     names: the columns to read.
     kind: the type of the result's columns.
     """
     some = range(0, len(form.tables), -(-len(form.tables) // SPREAD))
     grouped_by = form.key or form.prompt
-    keys = [*dict.fromkeys(name for name in (FILE, form.step, grouped_by) if name)] if grouped_by else []
+    keys = [*dict.fromkeys(name for name in (FILE, form.step, grouped_by) if name)]
     samples = list[pl.DataFrame]()
     for number in some:
         table = form.responses(number)
@@ -295,10 +296,13 @@ def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.Data
         wanted = table.select(*values, *[value_of(name, there).alias(f"{MADE}{name}") for name in beside])
         rows = form.tables[number].collected(wanted.head(-(-SAMPLE // len(some))))
         rows = _in_steps(rows, f"{MADE}{form.step}") if form.step else rows
-        hashes = [hash_column(rows, f"{MADE}{name}") for name in keys]
-        group = [pl.struct(hashes).hash().alias(GROUP_OF_ROW)] if hashes else []
+        hashes = {name: hash_column(rows, f"{MADE}{name}") for name in keys}
+        step = pl.struct(hashes[form.step or FILE]).hash().alias(STEP_OF_ROW)
+        group = [step, *([pl.struct(*hashes.values()).hash().alias(GROUP_OF_ROW)] if grouped_by else [])]
         samples.append(rows.select(*names, *group))
-    return pl.concat(samples)
+    # Steps are numbered in the order of the log.
+    rows = pl.concat(samples).with_row_index(ROW)
+    return rows.with_columns(pl.col(ROW).min().over(STEP_OF_ROW).cast(pl.Int64).alias(STEP_OF_ROW)).drop(ROW)
 
 
 def _in_steps(rows: pl.DataFrame, step: str) -> pl.DataFrame:

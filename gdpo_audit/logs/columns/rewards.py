@@ -18,11 +18,13 @@ from gdpo_audit.logs.columns.totals import (
     NEARLY,
     RewardChoice,
     ask,
+    changing_total,
     holds_one,
     left_out,
     near_total,
     not_a_sum,
     of_total,
+    total_by_step,
     total_in,
     totals_among,
 )
@@ -87,9 +89,9 @@ def choose(
         return RewardChoice(tuple(clear))
     beside = [metrics, [*metrics, length]] if length else [metrics]
     table = sample([*clear, *beside[-1]])
-    total_and_parts = total_in(table, clear, beside, totals_among(clear), flags)
-    if total_and_parts is not None:
-        return of_total([*numbers, *([length] if length else [])], *total_and_parts)
+    exact = _exact_total([*numbers, *([length] if length else [])], table, clear, beside, flags)
+    if exact is not None:
+        return exact
     reasons = not_rewards(table, clear, labels=asks)
     clear = [name for name in clear if name not in reasons]
     if not clear:
@@ -102,6 +104,28 @@ def choose(
         choice, opened = _without_open_ones(choice, table, where, judged)
         reasons |= opened
     return replace(choice, issues=(*choice.issues, *left_out(reasons)))
+
+
+def _exact_total(
+    numbers: Sequence[str],
+    table: pl.DataFrame,
+    clear: Sequence[str],
+    beside: Sequence[Sequence[str]],
+    flags: Collection[str],
+) -> RewardChoice | None:
+    """Return the rewards of which a column is exactly the weighted sum, over the whole log or in every step; None if no
+    column is.
+
+    numbers: all number columns, whose order the rewards keep.
+    table: a sample of the rows.
+    clear: the columns that may be rewards, totals among them.
+    beside: lists of more columns that a total may count, the likeliest list first.
+    flags: columns of true and false.
+    """
+    total_and_parts = total_in(table, clear, beside, totals_among(clear), flags)
+    if total_and_parts is not None:
+        return of_total(numbers, *total_and_parts)
+    return changing_total(table, clear, beside)
 
 
 def _refuse_no_reward(where: str, got: str, columns: Iterable[str]) -> NoReturn:
@@ -131,6 +155,9 @@ def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, f
         score = weights_of(table, named, flags, total)
         if score is not None and score.exact and score.weights and len(named) > 1:
             return RewardChoice(tuple(named), score.weights, total)
+        by_step = None if score is None or score.exact else total_by_step(table, total, [named], named=True)
+        if by_step is not None:
+            return by_step
         if score is not None and not score.exact and score.explained >= NEAR and near is None and len(named) > 1:
             near = RewardChoice(tuple(named), score.fitted, total, (not_a_sum(named, total, score),))
     return near or RewardChoice(tuple(named))

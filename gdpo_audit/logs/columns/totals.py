@@ -13,6 +13,7 @@ import polars as pl
 from gdpo_audit.logs.columns.behaviour import not_rewards
 from gdpo_audit.logs.forms.roles import OVERLONG, SURE, role, total_rank
 from gdpo_audit.logs.names import reward_options
+from gdpo_audit.logs.numbers.score_by_step import possible_steps, total_by_steps, weights_by_step, without_weightless
 from gdpo_audit.logs.numbers.weighted_sums import ROWS, Score, sum_of_others, weights_of
 from gdpo_audit.logs.refusals import refuse
 from gdpo_audit.records import LogIssue
@@ -52,6 +53,55 @@ def totals_among(names: Sequence[str]) -> list[str]:
     return sorted((name for name in names if total_rank(name) is not None), key=lambda name: total_rank(name) or 0)
 
 
+def total_by_step(
+    table: pl.DataFrame, total: str, tried: Sequence[Sequence[str]], named: bool = False
+) -> RewardChoice | None:
+    """Return the rewards of which a total is the weighted sum in every step, with weights that change between steps.
+    None if the total is no such sum.
+
+    The weights in the choice are those of the last step that shows them, and an issue tells of the change. Columns that
+    have weight 0 in every step, or never differ inside one, are left out.
+    table: a sample of the rows, with the step of each.
+    total: the column of the total.
+    tried: lists of columns that may be its parts, the likeliest list first.
+    named: whether the caller names the rewards, which then all stay.
+    """
+    for parts in (names for names in tried if len(names) > 1):
+        weights = weights_by_step(table, parts, total)
+        kept = [] if weights is None else parts if named else without_weightless(parts, weights)
+        if weights is not None and len(kept) > 1:
+            last = dict(zip(parts, [*weights.filled.values()][-1], strict=True))
+            details = {"total": total, "steps": len(weights.by_step), "rewards": [*kept]}
+            issue = LogIssue("total-by-step", details)
+            return RewardChoice(tuple(kept), {name: last[name] for name in kept}, total, (issue,))
+    return None
+
+
+def changing_total(table: pl.DataFrame, clear: Sequence[str], further: Sequence[Sequence[str]]) -> RewardChoice | None:
+    """Return the rewards beside a total whose weights change from step to step; None if there is no such total.
+
+    Columns named like totals are tried first, and then the column that is the sum of all others in the steps.
+    table: a sample of the rows, with the step of each.
+    clear: the columns that may be rewards, totals among them.
+    further: lists of more columns that a total may count, the likeliest list first.
+    """
+    for step, in_steps in possible_steps(table, clear):
+        columns = [name for name in clear if name != step]
+        totals = totals_among(columns)
+        plain = [name for name in columns if name not in totals]
+        odd = total_by_steps(in_steps, columns) if len(columns) > 2 else None
+        for total in dict.fromkeys([*totals, *([odd] if odd else [])]):
+            beside = [name for name in columns if name != total]
+            tried = [plain, beside, *([*plain, *more] for more in further)] if total in totals else [beside]
+            choice = total_by_step(in_steps, total, tried)
+            if choice is not None and step is not None:
+                [issue] = choice.issues
+                choice = replace(choice, issues=(replace(issue, details={**issue.details, "step": step}),))
+            if choice is not None:
+                return choice
+    return None
+
+
 def near_total(
     table: pl.DataFrame, clear: Sequence[str], flags: Collection[str], where: str, asks: bool
 ) -> RewardChoice | None:
@@ -84,7 +134,7 @@ def near_total(
             )
         if asks and score.explained >= NEARLY:
             words = f"the total of {listing(parts, most=8)}, after a clip or with something else, or a reward"
-            ask(where, [total], words, clear)
+            ask(where, [total], words, parts)
     return None
 
 
@@ -191,6 +241,9 @@ def _beside_open_score(
     fit: how all of `rewards` fit the total; None where no sum can be fitted. It also counts as the fit of the columns
         that stay if they cannot be fitted alone.
     """
+    by_step = None if fit is None or fit.exact else total_by_step(table, score, [rewards], named)
+    if by_step is not None:
+        return by_step
     plain = tuple(rewards) if named else tuple(name for name in rewards if role(name) != "metric")
     reasons = {} if named else not_rewards(table, plain, labels=False)
     plain = tuple(name for name in plain if name not in reasons) or tuple(rewards)

@@ -45,6 +45,7 @@ def regrouped(run: Run, grouping: Grouping, before: str, ids: bool = False) -> R
     reread = run._read_with(**grouping.options, **fewer)
     details = {"by": in_words(grouping), "not_by": before, "once": grouping.once, "ids": ids}
     details["judged"] = run.has_advantage and not ids
+    details |= {"follows": True} if grouping.follows else {}
     return replace(reread, issues=(*reread.issues, LogIssue("regrouped", details)))
 
 

@@ -168,12 +168,15 @@ def _clues(form: Form) -> Clues:
     by = [name for name in ("_file", "step") if name in form.batch and (name == "_file" or form.step)] or ["_file"]
     rows = rows.with_columns(pl.struct(by).rank("dense").alias("batch")).sort("batch", maintain_order=True)
     rows = rows.filter(pl.col("advantage").is_finite()) if form.advantage else rows
+    rewards = [name for name in form.rewards if name in flags]
+    values = [rows[f"flag {name}"].fill_null(float("nan")).to_numpy() for name in rewards]
     binary = [name for name in flags if rows[f"flag {name}"].drop_nulls().is_in([0.0, 1.0]).all()]
     return Clues(
         rows["batch"].cast(pl.Int64).to_numpy(),
         rows["advantage"].to_numpy() if form.advantage else np.zeros(len(rows)),
         {name: rows[f"key {name}"].reinterpret(signed=True).to_numpy() for name in keys},
         {name: rows[f"flag {name}"].to_numpy() for name in binary},
+        np.stack(values, 1) if values and len(rewards) == len(form.rewards) else np.empty((0, 0)),
     )
 
 

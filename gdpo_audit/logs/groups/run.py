@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 
 import numpy as np
 import polars as pl
 
 from gdpo_audit.logs.forms.window import select_steps
 from gdpo_audit.logs.names import reward_columns, with_bare_names
+from gdpo_audit.logs.numbers.edits import Edit
 from gdpo_audit.logs.refusals import refuse, refuse_unless
 from gdpo_audit.logs.tables.formats import DAMAGED
 from gdpo_audit.records import Blocks, Clues, Extracts, LogIssue, Texts, Uncounted, no_texts
@@ -116,6 +117,7 @@ class Run:
     _rows: Rows | None = field(default=None, repr=False)
     _blocks: Blocks = field(default=(), repr=False)  # sizes of the groups, where these are blocks of rows
     _places: int | None = field(default=None, repr=False)  # how many rows apart the rows of a group stand, if they do
+    _edits: tuple[Edit, ...] = field(default=(), repr=False)  # changes of each table, where it is read in another way
     # Reads the same log again with other options, such as other rewards; None where it cannot be read again.
     _read_with: "Callable[..., Run] | None" = field(default=None, repr=False, compare=False)
 
@@ -172,7 +174,8 @@ class Run:
         for table in self._numbered(frames):
             table = table if "_open" not in table.columns else table.filter(~_LEFT_OUT)
             if len(table):
-                yield table.select(*columns, "^(_prompt_key|_masked)$")
+                table = table.select(*columns, "^(_prompt_key|_masked)$")
+                yield reduce(lambda edited, edit: edit(edited), self._edits, table)
 
     def _numbered(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         """Yield the responses of the chosen steps with the numbers of their groups, a table for each of the frames.

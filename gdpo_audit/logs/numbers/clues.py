@@ -7,6 +7,7 @@ out.
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations, islice
 
 import numpy as np
@@ -21,6 +22,8 @@ NEARLY_ALL = 0.9  # the share of the groups, or of the batches, that counts as n
 EQUAL, ONE_BATCH = 0.95, 0.95  # the share of groups of one size, and of values in one batch, that show groups
 ALWAYS = 0.5  # ids of prompts stand in at most this share of the batches, on average; workers and flags in nearly all
 MOST = 0.9  # the largest share of the rows that a mask may leave out
+FOLLOWS = 1e-4  # how far advantages may be from a weighted sum of rewards, relative to the largest of the group
+FEWEST, SHOWING = 8, 200  # the fewest and the most groups in which advantages are compared with weighted sums
 TRIED = 6  # the most groupings that are worth solving for, the finest first
 
 
@@ -85,6 +88,45 @@ def ids_of(clues: Clues, prompt: str | None = None, barred: Collection[str] = ()
         if several and few and name not in barred and groups > finest:
             best, finest = [Grouping(columns=(name,))], groups
     return best
+
+
+def following_of(clues: Clues) -> list[Grouping]:
+    """Return the columns in whose groups the advantages follow the rewards: in each group they are a weighted sum of
+    them plus a constant, though they need not add up to 0. That is so if a mean was taken over rows of which the log
+    lacks some.
+
+    The coarsest way comes first. There is none if too few groups have enough rows to show it, or if the advantages of
+    whole batches follow the rewards.
+    """
+    if not len(clues.rewards) or not np.isfinite(clues.rewards).all() or _follows(clues.batch, clues):
+        return []
+    ways, batches = list[tuple[int, Grouping]](), len(np.unique(clues.batch))
+    for grouping, key in _partitions(clues):
+        group = _numbered(clues.batch, key)
+        groups = int(group.max()) + 1
+        if grouping.columns and batches < groups <= len(group) / 2 and _follows(group, clues):
+            ways.append((groups, replace(grouping, follows=True)))
+    return [grouping for _, grouping in sorted(ways, key=lambda way: way[0])][:TRIED]
+
+
+def _follows(group: np.ndarray, clues: Clues) -> bool:
+    """Return whether the advantages are a weighted sum of the rewards plus a constant in nearly all groups that have
+    more different rows than such a sum has numbers. Only the first `SHOWING` of these groups are looked at.
+
+    group: the number of each row's group.
+    """
+    order = np.argsort(group, kind="stable")
+    good = shown = 0
+    for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
+        x, a = clues.rewards[rows], clues.advantage[rows]
+        with_one = np.column_stack([x, np.ones(len(x))])
+        if len(rows) <= with_one.shape[1] + 1 or len(np.unique(x, axis=0)) <= np.linalg.matrix_rank(with_one):
+            continue
+        w = np.linalg.lstsq(with_one, a, rcond=None)[0]
+        good, shown = good + int(np.abs(a - with_one @ w).max() <= FOLLOWS * max(np.abs(a).max(), 1.0)), shown + 1
+        if shown >= SHOWING:
+            break
+    return shown >= FEWEST and good >= NEARLY_ALL * shown
 
 
 def masks_of(clues: Clues) -> Iterator[tuple[str, float]]:

@@ -69,7 +69,7 @@ def weights_of(
         return None
     if not all(RANGE[0] <= np.abs(x).max() <= RANGE[1] for x in (total, *values.values())):
         return None
-    independent, dependent = _independent(values)
+    independent, dependent = independent_of(values)
     x = np.stack([values[name] for name in independent], 1)  # (responses, rewards)
     mean, std = x.mean(0), x.std(0)
     w = np.linalg.lstsq((x - mean) / std, total - total.mean(), rcond=None)[0] / std
@@ -186,7 +186,7 @@ def _fitted(x: np.ndarray, rest: np.ndarray, w: np.ndarray, names: list[str]) ->
     return {name: float(f"{weight:.3g}") for name, weight in zip(names, kept, strict=True)}
 
 
-def _independent(values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]]:
+def independent_of(values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]]:
     """Return two lists of names: the independent columns, and the dependent ones.
 
     A column is dependent if it is a linear combination of a constant and earlier columns.
@@ -221,17 +221,19 @@ def _error(x: np.ndarray, score: np.ndarray, w: np.ndarray) -> float:
     return float(np.ptp(score - x @ w) / 2)
 
 
-def sum_of_others(table: pl.DataFrame, names: Sequence[str]) -> str | None:
+def sum_of_others(table: pl.DataFrame, names: Sequence[str], rows: int = ROWS, spreads: bool = True) -> str | None:
     """Return the name of the column that is a sum of all the others with positive weights, and a constant.
 
     None if there is none, or if several may be it. None also if a column does not vary, if there are fewer than three
-    columns, or if fewer than `ROWS` rows hold finite numbers alone.
+    columns, or if fewer than `rows` rows hold finite numbers alone.
     table: the rows.
     names: the columns.
+    rows: the fewest rows that show a sum.
+    spreads: whether the sum has to spread more than each of the others.
     """
     values = table.select(names).to_numpy() if len(names) > 2 else np.empty((0, 0))
     values = values[np.isfinite(values).all(1)]
-    if len(values) < ROWS or (np.ptp(values, 0) == 0).any():
+    if len(values) < rows or (np.ptp(values, 0) == 0).any():
         return None
     # A scaled column has the same correlations, and the squares of large rewards would be infinite without the scale.
     values = values / np.exp2(np.floor(np.log2(np.abs(values).max(0))))  # a power of 2, so that no digit is lost
@@ -243,4 +245,4 @@ def sum_of_others(table: pl.DataFrame, names: Sequence[str]) -> str | None:
     alone = [k for k, less in enumerate(below) if less == (below.sum() == 1)]
     # By numbers alone, a = b + c may be b = a − c as well. A sum of independent rewards spreads more than each of them.
     most = bool((np.abs(relation[alone[0]]) >= np.abs(relation)).all())
-    return names[alone[0]] if len(alone) == 1 and most else None
+    return names[alone[0]] if len(alone) == 1 and (most or not spreads) else None
