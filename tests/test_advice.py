@@ -93,7 +93,9 @@ def written_anew(table, names, setting):
         gated = names.index(gate["reward"])
         rewards[..., gated] = np.where(open_gate, rewards[..., gated], gate["otherwise"])
     weights = [setting["weights"][name] for name in names]
-    return audited(log_of(rewards, names, setting["method"], weights), weights=setting["weights"], primary=names[0])
+    # A gate may leave a reward with one value, which is read as a setting where nobody names it.
+    run = ga.read_run(log_of(rewards, names, setting["method"], weights), rewards=names)
+    return ga.audit(run, weights=setting["weights"], primary=names[0])
 
 
 def random_log(seed):

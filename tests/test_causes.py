@@ -133,7 +133,7 @@ def test_shuffled_rows_are_grouped_by_their_prompt_with_and_without_advantages(t
         pl.read_parquet(path).sample(fraction=1, shuffle=True, seed=3).write_parquet(path)
     # The advantages tell the groups by themselves; without them the prompts, which repeat inside a step, do.
     report = ga.audit(ga.read_run(tmp_path))
-    assert not drop or "as ids of prompts do" in report.notes[0]
+    assert not drop or "grouped by the column prompt" in report.notes[0]
     assert report.source["groups"] == 24 and report.run["method"] == expected.run["method"]
     for one, other in zip(report.rewards, expected.rewards, strict=True):
         assert one["mean"] == pytest.approx(other["mean"])

@@ -270,5 +270,5 @@ def test_weights_that_miss_the_shares_they_are_for_are_no_setting():
         b = 1 - a * (rng.random(6) < 0.97)
         rows += [{"step": group // 4, "prompt": f"p{group}", "acc": x, "fmt": y} for x, y in zip(a, b, strict=True)]
     plan = audited(rows, rewards=["acc", "fmt"]).plan
-    assert all(row.off <= 0.01 for row in plan if "other weights" in row.title)
+    assert all(row.off <= 0.05 for row in plan if "other weights" in row.title)
     assert all(min(row.update_share.values()) > 0 for row in plan if "other weights" in row.title)

@@ -93,8 +93,12 @@ def _responses(f: Facts, groups: Claim) -> Claim:
     in_all = f.batches, f.repeated_batches, f.overwritten_batches
     rows = int(sum(batches.responses.sum() for batches in in_all))
     apart = int(f.repeated_batches.responses.sum() + f.overwritten_batches.responses.sum())
-    taken = f"all {count(rows)} rows" if not apart else f"{count(rows - apart)} of {count(rows)} rows"
+    left = sum(issue.details["rows"] for issue in f.run.issues if issue.id == "not-trained")
+    taken = f"{count(rows - apart)} of {count(rows + left)} rows" if apart or left else f"all {count(rows)} rows"
     taken += f" in {count(int(f.totals.groups), 'group')}"
+    if lacking := incomplete_groups(f):
+        lack = f"{taken}; the log lacks rows of {lacking[0]} of {count(lacking[1], 'group')}"
+        return _claim("responses", lack, PROVED, "the logged advantages are reproduced only so")
     without = int(f.totals.responses - f.totals.logged.count) if f.run.has_advantage else 0
     if f.reproduced and without:
         return _claim("responses", taken, ASSUMED, f"{count(without)} of them have no advantage and count all the same")
@@ -105,6 +109,14 @@ def _responses(f: Facts, groups: Claim) -> Claim:
     if groups.evidence == AGREES and f.run.has_advantage:
         return _claim("responses", taken, AGREES, "the logged advantages add up to 0 in every group of them")
     return _claim("responses", taken, ASSUMED, "nothing in the log tells rows of an evaluation, or lost rows, apart")
+
+
+def incomplete_groups(f: Facts) -> tuple[int, int] | None:
+    """Return in how many groups the logged advantages show that rows are missing, and how many groups there are; None
+    if they show no such thing.
+    """
+    issue = next((issue for issue in f.run.issues if issue.id == "groups-incomplete"), None)
+    return None if issue is None else (issue.details["groups"], issue.details["of"])
 
 
 def _steps(f: Facts) -> Claim:
@@ -201,6 +213,9 @@ def _weights(f: Facts) -> Claim | None:
     taken = f"1 each ({some(used)})" if {*used.values()} == {1.0} and not unknown else words
     taken += f"; of {some(unknown)} not known" if unknown and words else ""
     way = f"--weight {quote(f.rewards[0])}=W"
+    if f.weights_by_column:
+        column = next(issue.details["column"] for issue in f.run.issues if issue.id == "weights-by-column")
+        return _claim("weights", f"they depend on {column}", PROVED, "each of its values shows its own")
     if len(f.phases) > 1:
         return _claim("weights", f"changing {count(len(f.phases) - 1, 'time')}", PROVED, "each step shows its own")
     if f.given_weights and contradicted_weights(f):
@@ -240,8 +255,10 @@ def _method(f: Facts) -> Claim:
     if f.recipe is None:
         name = NAMES[f.method]
         if f.run.has_advantage and f.contradicted:
-            taken = f"not known; figures are those of {name}"
-            return _claim("method", taken, ASSUMED, "no known method makes the logged advantages", "--asked METHOD")
+            taken, logged = f"not known; figures are those of {name}", "the logged advantages"
+            if guess := next((i.details["column"] for i in f.run.issues if i.id == "advantage-found"), ""):
+                logged = f"{guess}, which was taken for the advantage"
+            return _claim("method", taken, ASSUMED, f"no known method makes {logged}", "--asked METHOD")
         why = "the log holds no advantages that show it"
         if f.intended_method == f.method and not f.trainers_own and f.intended_method is not None:
             return _claim("method", name, AGREES, f"it was asked for; {why}", "--asked METHOD")

@@ -199,7 +199,7 @@ def _groups_incomplete(details: Mapping[str, Any]) -> str:
         why += "The method was checked in the groups that are whole"
     so = "So the mean was taken over rows that are not all in the log"
     if details["groups"] >= MOST_GROUPS * details["of"]:
-        so = "Either the mean was taken over rows that are not all in the log, or a baseline of each group took its place"
+        so = "Either the mean was taken over rows that are not all in the log, or each group has a baseline"
     figures = "The weights are certain, but shares, pushes and silent groups are those of the logged rows."
     return f"{groups}: {why}. {so}. {figures}"
 

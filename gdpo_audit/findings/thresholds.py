@@ -19,9 +19,9 @@ STARVED_EXTENT = 0.5  # A reward that is starved for less than this part of the 
 # The run is searched in parts for the step from which on a reward is starved. In fewer groups a share says little.
 STARVED_GROUPS = 16
 MOVED = 0.1  # A share that moves by less counts as the same share.
-# Weights that are said to give the shares that are asked for miss them by at most this part of the update, about what
-# whole percent hide.
-MISSED = 0.01
+# Weights that are said to give the shares that are asked for miss them by at most this part of the update: half of what
+# counts as a move of a share.
+MISSED = 0.05
 
 # --- constant, nearly constant and fading rewards ---
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from decimal import ROUND_UP, Context
 from math import inf
 
+from gdpo_audit.findings.claims import incomplete_groups
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.findings import KINDS
@@ -151,17 +152,26 @@ def not_looked_for(f: Facts) -> str:
         return "its advantages do not show which method ran, so the method and the weights could not be checked"
     if not f.reproduced:
         return "not all logged advantages are explained"
+    if parts := next((issue.details for issue in f.run.issues if issue.id == "total-of-parts"), None):
+        return f"{some(parts['parts'])} could not be judged, because they do not add up to {parts['total']}"
     return ""
 
 
 def caution(f: Facts) -> str:
-    """Return the words that stand before the verdict on a log of few groups; an empty text where there are enough."""
+    """Return the words that stand before the verdict on a log of few groups, or of groups that lack rows; an empty text
+    where there are enough, and where all are whole.
+    """
     groups, responses = f.totals.groups, count(f.totals.responses, "response")
     few = (
         f"This log is too short to judge: it holds {responses} in {count(groups, 'group')}. "
         "Take what follows as a first hint. "
     )
-    return few if groups < FEW_GROUPS else ""
+    lacking = incomplete_groups(f)
+    lacks = ""
+    if lacking is not None:
+        rows = f"The log lacks rows of {lacking[0]} of {count(lacking[1], 'group')}"
+        lacks = f"{rows}, so that shares, pushes and silent groups are those of the logged rows alone. "
+    return few * (groups < FEW_GROUPS) + lacks
 
 
 def logged_count(f: Facts) -> int:
