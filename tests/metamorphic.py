@@ -51,27 +51,7 @@ DOUBT = (
 
 # What is wrong today, with the reason: for each transformation (or pair, joined by " + "), the trainers. This may only
 # shrink: a case that is listed here and passes fails the test.
-KNOWN: dict[str, dict[str, str]] = {
-    "an episode that stands twice in a file counts twice": {"restart repeated": "verifiers"},
-    "a group of one at the end ends the search for leave-one-out": {"best and worst kept": "trl"},
-    "a fraction that is the same in every row of a wide table is a reward": {"constant fraction + wide": "trl"},
-    "with a total, rows of an evaluation count as responses of the training": {"evaluation added + total": "trl"},
-    "what the advantages lack under a mask is looked for in the rewards, where a total is logged": {
-        "rows masked + total": "trl ms_swift",
-        "long rows masked + total": "trl ms_swift",
-    },
-    "steps under a foreign name that fall again are a reward": {
-        "restart repeated + all renamed": "table",
-        "all renamed + ranks": "table",
-    },
-    "the search for an advantage under a foreign name breaks on a CSV": {
-        "all renamed + decimal comma": "table",
-        "all renamed + header again": "table",
-    },
-    "in one shuffled table, what a restart repeats makes groups twice as large": {
-        "restart repeated + rows shuffled": "table",
-    },
-}
+KNOWN: dict[str, dict[str, str]] = {}
 
 
 @dataclass(frozen=True)

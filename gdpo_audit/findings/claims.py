@@ -99,6 +99,12 @@ def _responses(f: Facts, groups: Claim) -> Claim:
     if lacking := incomplete_groups(f):
         lack = f"{taken}; the log lacks rows of {lacking[0]} of {count(lacking[1], 'group')}"
         return _claim("responses", lack, PROVED, "the logged advantages are reproduced only so")
+    if any(issue.id == "rows-twice" for issue in f.run.issues):
+        return _claim("responses", taken, ASSUMED, "rows that stand twice count twice")
+    masked = next((issue.details for issue in f.run.issues if issue.id == "masked"), None)
+    if f.reproduced and masked is not None:
+        why = f"the others are reproduced; {count(masked['rows'])} have advantage 0 by a mask"
+        return _claim("responses", taken, PROVED, why)
     without = int(f.totals.responses - f.totals.logged.count) if f.run.has_advantage else 0
     if f.reproduced and without:
         return _claim("responses", taken, ASSUMED, f"{count(without)} of them have no advantage and count all the same")

@@ -131,6 +131,15 @@ def _wide(details: Mapping[str, Any]) -> str:
     )
 
 
+def _rows_twice(details: Mapping[str, Any]) -> str:
+    """Return a note on groups whose rows all stand twice, which are `groups` groups at the `steps` of the details."""
+    groups = f"{count(details['groups'], 'group')} ({at_steps(details['steps'])})"
+    return (
+        f"In {groups} every row stands twice, as where a run was started again and its steps were logged again. These "
+        "rows count twice here; leave one of each pair out to count them once."
+    )
+
+
 def _search_cut_short(details: Mapping[str, Any]) -> str:
     """Return a note on a search that ended before all readings were tried.
 
@@ -298,6 +307,7 @@ NOTES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "read-inside": _read_inside,
     "regrouped": _regrouped,
     "reward-taken-in": _reward_taken_in,
+    "rows-twice": _rows_twice,
     "same-numbers": _same_numbers,
     "search-cut-short": _search_cut_short,
     "steps-found": _steps_found,

@@ -27,6 +27,7 @@ ROWS = 20_000  # the rows in which advantages are looked for
 STEP_ROWS = 300_000  # the rows in which steps are looked for
 _CENTRED = 0.02  # the largest mean of advantages, as a share of their mean size
 _FOLLOWS = 0.95  # the least correlation of a step with the place of its rows
+_FALLS = 0.2  # the largest share of its changes in which a number of steps falls, as where a run begins again
 _EVEN = 0.8  # the share of the distances of steps, and of the sizes of groups, that have to be equal
 _WHOLE = 0.95  # the share of the groups that have to lie in one step
 _EXACT = 2**53  # the largest whole numbers that a float holds exactly
@@ -127,7 +128,7 @@ def _explained(
     """
     batch = rows[form.step if form.step else FILE].rank("dense").cast(pl.Int64)
     order = batch.arg_sort()
-    hashes = rows.select(hash_column(rows, key).fill_null(0).alias(key) for key in keys)[order]
+    hashes = rows.select(hash_column(rows, key).fill_null(0).alias(key) for key in keys)[order] if keys else rows
     columns = {key: hashes[key].reinterpret(signed=True).to_numpy() for key in keys if key not in (name, form.step)}
     clues = Clues(batch[order].to_numpy(), table[name][order].to_numpy(), columns)
     groupings = groupings_of(clues)
@@ -253,7 +254,9 @@ def _numbers_steps(name: str, values: pl.Series, key: np.ndarray | None, clues: 
     steps, number, rows = np.unique(x, return_inverse=True, return_counts=True)
     if len(steps) < (2 if named else 3) or len(x) < 2 * len(steps):
         return False
-    rises = bool((np.diff(x) >= 0).all()) or np.corrcoef(x, np.arange(len(x)))[0, 1] >= _FOLLOWS
+    changes = np.diff(x)[np.diff(x) != 0]
+    # It falls back where a run was started again, and where the next file begins.
+    rises = (changes < 0).sum() <= max(1, _FALLS * len(changes)) or np.corrcoef(x, np.arange(len(x)))[0, 1] >= _FOLLOWS
     balanced = (rows == np.median(rows)).mean() >= _EVEN
     gaps = np.diff(steps)
     even = (gaps == np.median(gaps)).mean() >= _EVEN

@@ -247,6 +247,7 @@ def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
             "looked_at_groups": len(sizes),
         }
         issues.append(LogIssue("prompts-merged", details))
+        issues += _rows_twice(run, merged)
     if rows.equal_groups and 0 < len(cut) < MANY * len(sizes):
         details = {"group_size": cut["usual"][0], "batches": cut["batch"].n_unique(), "of": sizes["batch"].n_unique()}
         details |= {"step": cut["step"][0], "rows": cut["rows"][0], "groups": len(cut)}
@@ -259,6 +260,23 @@ def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
         issues=tuple(issues),
         other_sizes=_blocks_of(sizes) if rows.keyed_by_text and not group_size else (),
     )
+
+
+def _rows_twice(run: Run, merged: pl.DataFrame) -> list[LogIssue]:
+    """Return an issue if every row of the groups that are too large stands twice there, or a whole multiple of times
+    more: then they were logged again, as by a run that was started again. A sample of the rows decides.
+
+    merged: a row for each group that holds a multiple of the usual rows, with `batch` and `_key`.
+    """
+    tables = [table.join(merged.select("batch", "_key"), on=("batch", "_key")) for table in run._source.sample]
+    rows = pl.concat(tables) if tables else pl.DataFrame()
+    if not len(rows):
+        return []
+    numbers = [name for name in rows.columns if name not in ("_place", "_file")]
+    times = rows.group_by(numbers).len()["len"]
+    if (times % 2 != 0).any():
+        return []
+    return [LogIssue("rows-twice", {"groups": len(merged), "steps": merged["step"].unique().sort().to_list()})]
 
 
 def _steps(rows: pl.DataFrame) -> dict[str, int]:

@@ -101,6 +101,8 @@ def melted(table: Table, frame: pl.LazyFrame, wide: Wide, number: int, texts: bo
     lists = [pl.concat_list(columns).alias(name) for name, columns in there.items()]
     frame = frame.with_columns(lists).drop([name for name in gone if name not in there]).explode(*there)
     frame = frame.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in there))
+    # What stands beside the parts comes behind them: a trainer's columns of rewards stand before its advantages.
+    frame = frame.select(*there, pl.all().exclude(list(there)))
     kinds = frame.collect_schema() if not texts else {}
     unread = [name for name in there if name in kinds and is_unread(name, kinds[name], table.kind)]
     return frame.with_columns(pl.col(name).str.len_chars().cast(pl.String) for name in unread)
