@@ -124,6 +124,8 @@ def _titles(text: str) -> tuple[int, str]:
     text: the content of the file.
     """
     start = text[: 1 << 16].splitlines()[: 2 * MOST_TITLES]
+    if any(_begins_with_a_header(start, separator) for separator in _SEPARATORS):
+        return 0, ""
     for separator in _SEPARATORS:
         with suppress(csv.Error):
             rows = [*csv.reader(start, delimiter=separator)]
@@ -135,6 +137,20 @@ def _titles(text: str) -> tuple[int, str]:
             if wide and titled and len(rows[first + 1]) == len(rows[first]) == len(names):
                 return first, separator
     return 0, ""
+
+
+def _begins_with_a_header(lines: Sequence[str], separator: str) -> bool:
+    """Return whether the first line is a header: several different names, none a number, and all records as wide.
+
+    lines: the first lines of the file.
+    separator: the character between two values.
+    """
+    with suppress(csv.Error):
+        header, *records = csv.reader([line for line in lines if line.strip()], delimiter=separator)
+        names = [cell.strip() for cell in header]
+        several = len({*names}) == len(names) > 1 and not any(map(_NUMBER.fullmatch, names)) and all(names)
+        return several and all(len(record) == len(names) for record in records[:-1] or records)
+    return False
 
 
 def _separator(text: str, kind: str) -> str:
