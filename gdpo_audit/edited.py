@@ -248,13 +248,13 @@ def _recipes_by_value(
     values: the values of the column.
     solve: as in `edits_of`.
     """
-    parts = {value: [table.filter(pl.col("_by") == value) for table in tables] for value in values}
-    parts = {value: [table for table in some if len(table)] for value, some in parts.items()}
+    by_itself = {value: [table.filter(pl.col("_by") == value) for table in tables] for value in values}
+    by_itself = {value: [table for table in some if len(table)] for value, some in by_itself.items()}
     for start in values:
-        like = solve(run, parts[start])
+        like = solve(run, by_itself[start])
         if like is None:
             continue
-        by_value = {value: like if value == start else _like(run, parts[value], like, solve) for value in values}
+        by_value = {value: like if value == start else _like(run, by_itself[value], like, solve) for value in values}
         recipes = {value: recipe for value, recipe in by_value.items() if recipe is not None}
         if len(recipes) == len(values) and not all(same_weights(like, recipe) for recipe in recipes.values()):
             return recipes

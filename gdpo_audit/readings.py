@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.logs.columns.behaviour import CLOCK, LABEL
-from gdpo_audit.logs.columns.constants import SETTING
+from gdpo_audit.logs.columns.constants import ONE_VALUE
 from gdpo_audit.logs.columns.totals import NEARLY
 from gdpo_audit.logs.files.attempts import Search, attempt
 from gdpo_audit.logs.forms.roles import total_rank
@@ -134,7 +134,7 @@ def not_read(run: Run) -> tuple[str, ...]:
     column of the lengths, if there is one.
     """
     same = {issue.details["left"] for issue in run.issues if issue.id == "same-numbers"}
-    names = [name for name in run.left_out if name not in same and _reasons(run).get(name) != SETTING]
+    names = [name for name in run.left_out if name not in same and _reasons(run).get(name) != ONE_VALUE]
     return (*names[:LEFT_OUT], *([run.length_column] if run.length_column else []))
 
 

@@ -14,8 +14,8 @@ from test_file_shapes import csv, plain
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit import readings
-from gdpo_audit.logs.files.files import attempts
+from gdpo_audit import combining, readings
+from gdpo_audit.logs.files import attempts
 from gdpo_audit.logs.groups import leads
 from gdpo_core._errors import InputError
 
@@ -129,13 +129,15 @@ def test_columns_of_lists_and_objects_end_no_search(tmp_path):
 
 @pytest.mark.parametrize("error", [pl.exceptions.InvalidOperationError("no"), InputError("no")])
 def test_an_attempt_that_polars_or_the_reader_refuses_is_skipped(monkeypatch, error):
-    def refuse(*_):
+    def refuse(*_, **__):
         raise error
 
-    monkeypatch.setattr(readings, "_with_one_more", refuse)
+    for module in (readings, combining):
+        monkeypatch.setattr(module, "with_one_more", refuse)
     monkeypatch.setattr(attempts, "TOLERATED", (InputError, pl.exceptions.PolarsError))
     assert ga.audit(ga.read_run(with_objects())).run["reproduced"] is False
-    monkeypatch.setattr(readings, "_with_one_more", lambda *_: [][0])
+    for module in (readings, combining):
+        monkeypatch.setattr(module, "with_one_more", lambda *_, **__: [][0])
     with pytest.raises(IndexError):  # a fault of ours is not hidden
         ga.audit(ga.read_run(with_objects()))
 

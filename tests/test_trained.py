@@ -80,7 +80,7 @@ def assert_alike(rows: list[dict], order, kind: str, n: int, groups: int, told=N
     assert (details["rows"], details["groups"]) == (n, groups)
     assert (details.get("column"), details.get("value")) == (told or (None, None))
     without = differing(figures(clean, **options), figures(log, **options))
-    assert {*without} <= {"/source/notes", "/source/issues", "/source/left_out", "/source/by"}, without
+    assert {*without} <= {"/source/notes", "/source/issues", "/source/left_out", "/source/by", "/reading"}, without
     [note] = [note for note in ga.audit(run).notes if "no part of the training" in note]
     assert note.startswith(f"{n} rows in {groups} groups were left out")
 

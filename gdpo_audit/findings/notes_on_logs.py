@@ -125,9 +125,9 @@ def _wide(details: Mapping[str, Any]) -> str:
         number of responses in a row, and `rows` the number of rows.
     """
     names = f"{'each of ' * (len(details['names']) > 1)}{some(details['names'])}"
-    parts = f"for {names} there are {details['size']} columns"
+    columns = f"for {names} there are {details['size']} columns"
     return (
-        f"Each of {count(details['rows'], 'row')} was read as a group of {details['size']} responses, because {parts}."
+        f"Each of {count(details['rows'], 'row')} was read as a group of {details['size']} responses, because {columns}."
     )
 
 
@@ -155,11 +155,11 @@ def _same_numbers(details: Mapping[str, Any]) -> str:
     details: the details of the issue `same-numbers`: the columns `taken` and `left`, with left = factor × taken +
         constant.
     """
-    taken, left, factor, constant = (details[name] for name in ("taken", "left", "factor", "constant"))
-    is_it = f"{left} is {taken}" if factor == 1 else f"{left} is {number(factor)} × {taken}"
+    kept, left, factor, constant = (details[name] for name in ("taken", "left", "factor", "constant"))
+    is_it = f"{left} is {kept}" if factor == 1 else f"{left} is {number(factor)} × {kept}"
     plus = "" if not constant else f" {'+' if constant > 0 else '−'} {number(abs(constant))}"
     return (
-        f"{is_it}{plus} in every row, so only {taken} was read, by its name. If both count, its weight is that of both "
+        f"{is_it}{plus} in every row, so only {kept} was read, by its name. If both count, its weight is that of both "
         "together."
     )
 

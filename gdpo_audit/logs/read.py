@@ -211,7 +211,7 @@ def _grouped_by_clues(run: Run) -> Run:
         groupings = [equal]
     if groupings:
         return regrouped(run, groupings[0], "")
-    ids = ids_of(clues, run.prompt_column, run.rewards)
+    ids = [] if run.has_advantage else ids_of(clues, run.prompt_column, run.rewards)
     if not ids:
         refuse_groups(run)
     return regrouped(run, ids[0], "", ids=True)
@@ -266,6 +266,9 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
     for file in files.files:
         try:
             in_file = tables_of(file, broken if options.skip_bad else None)
+            if broken.get(file.name) and not any(table.height for table in in_file):
+                del broken[file.name]
+                tables_of(file, None)  # nothing is left of it, so that it is a bad file, and the error says why
             for table in in_file if options.skip_bad else ():
                 _read_through(table)
             databases += [file.name] * (in_file[0].kind == "trackio")

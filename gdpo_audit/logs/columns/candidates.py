@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.logs.columns.behaviour import not_rewards
-from gdpo_audit.logs.columns.constants import SETTING, settings_in
+from gdpo_audit.logs.columns.constants import ONE_VALUE, settings_in
 from gdpo_audit.logs.columns.copies import Copy, copies_among, without
 from gdpo_audit.logs.columns.rewards import Sample, choose
 from gdpo_audit.logs.columns.totals import RewardChoice, beside_score, with_left_out
@@ -107,8 +107,8 @@ def choose_rewards(
     if options.rewards is not None:
         return _chosen(form, candidates, sample, schema, options)
     rows = sample(candidates)
-    settings = settings_in(form, candidates, schema, rows)
-    kept = [name for name in candidates if name not in settings]
+    constant_ones = settings_in(form, candidates, schema, rows)
+    kept = [name for name in candidates if name not in constant_ones]
     # Beside the trainer's own score a flag that repeats a reward has weight 0 anyway.
     numbers = [name for name in kept if form.score is None or schema[name] != pl.Boolean]
     copies = copies_among(rows, numbers, functions=not form.asks and form.score is None)
@@ -118,7 +118,7 @@ def choose_rewards(
     if total is not None and not judged:
         choice = replace(choice, weights=total.weights, total=total.total, issues=(*total.issues, *choice.issues))
     told = tuple(LogIssue("same-numbers", asdict(copy)) for copy in copies)
-    return with_left_out(replace(choice, issues=(*told, *choice.issues)), dict.fromkeys(settings, SETTING))
+    return with_left_out(replace(choice, issues=(*told, *choice.issues)), dict.fromkeys(constant_ones, ONE_VALUE))
 
 
 def _chosen(
@@ -190,12 +190,12 @@ def _total_of_one(rows: pl.DataFrame, kept: Sequence[str], copies: Sequence[Copy
     copies: the columns that hold the same numbers as another one.
     """
     for copy in copies:
-        parts = [name for name in kept if role(name) == "reward"]
-        if total_rank(copy.left) is None or copy.factor < 0 or copy.taken not in parts or len(parts) < 2:
+        counted = [name for name in kept if role(name) == "reward"]
+        if total_rank(copy.left) is None or copy.factor < 0 or copy.taken not in counted or len(counted) < 2:
             continue
-        fit = weights_of(rows, parts, score=copy.left)
+        fit = weights_of(rows, counted, score=copy.left)
         if fit is not None and fit.exact and fit.weights and [n for n, w in fit.weights.items() if w] == [copy.taken]:
-            beside = [name for name in parts if name != copy.taken]
+            beside = [name for name in counted if name != copy.taken]
             details = {"score": copy.left, "columns": beside, "rewards": [copy.taken]}
             weights = {copy.taken: copy.factor}
             return RewardChoice((copy.taken,), weights, copy.left, (LogIssue("not-in-score", details),))
@@ -214,7 +214,7 @@ def known_weights(
     chosen: the choice of rewards, with the weights that a total tells.
     candidates: the columns that may be rewards.
     alone: whether the only reward is a total. The configuration is then left aside, because its weights are for the
-        parts of the total.
+        counted of the total.
     """
     functions = [name for name in candidates if name != chosen.total and role(name) != "metric"]
     varying = [name for name in functions if name not in settings_left_out(chosen)]
@@ -231,7 +231,7 @@ def known_weights(
 def settings_left_out(chosen: RewardChoice) -> list[str]:
     """Return the columns that were not read as rewards because they have one value in the whole log."""
     reasons = (issue.details["columns"] for issue in chosen.issues if issue.id == "no-reward")
-    return [name for columns in reasons for name, why in columns.items() if why == SETTING]
+    return [name for columns in reasons for name, why in columns.items() if why == ONE_VALUE]
 
 
 def not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:

@@ -12,7 +12,7 @@ from gdpo_audit.logs.forms.form import Form
 from gdpo_audit.logs.forms.roles import REWARD_WORDS, words_of
 from gdpo_audit.logs.forms.scans import frames_of, value_of
 
-SETTING = "it has one value in the whole log, as a setting has"
+ONE_VALUE = "it has one value in the whole log, as a setting has"
 LEAST = 30  # the fewest rows of one value that are taken for a setting; with fewer a reward is constant by chance
 # Words at the end of a name that say what a number is for, also behind the word reward.
 _OF_SETTINGS = {"version", "weight", "weights", "scale", "coef", "coefficient", "factor", "threshold", "rank", "type"}
@@ -34,8 +34,8 @@ def settings_in(form: Form, names: Sequence[str], kinds: Mapping[str, pl.DataTyp
     constant = [name for name in names if _is_constant(rows[name])]
     kept = {name for name in constant if says_reward(name) or _is_function(form, name, kinds, rows[name])}
     suspects = [name for name in constant if name not in kept]
-    settings = _constant_everywhere(form, suspects) if suspects else []
-    return settings if len(settings) < len(names) else []
+    constant_ones = _constant_everywhere(form, suspects) if suspects else []
+    return constant_ones if len(constant_ones) < len(names) else []
 
 
 def says_reward(name: str) -> bool:

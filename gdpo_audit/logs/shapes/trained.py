@@ -290,7 +290,9 @@ def _without_reward(rows: _Rows, kept: pl.Series) -> pl.Series:
     empty = pl.col("_empty").all().over("_group")
     if rows.judged:  # a logged advantage shows that the training used the group
         empty &= pl.col("_none").all().over("_group")
-    return rows.frame.select(empty).to_series() & rows.grouped
+    # A file without any reward is no part of this log at all, and is refused as one of another log.
+    whole_file = pl.col("_empty").all().over(FILE)
+    return rows.frame.select(empty & ~whole_file).to_series() & rows.grouped
 
 
 def _without_advantage(rows: _Rows, kept: pl.Series) -> pl.Series:

@@ -28,7 +28,7 @@ _ROWS = ("samples", "rows", "rollouts", "trajectories", "data")  # the names of 
 # column of prompts is half as long as the others, or shorter, because a group has two responses or more.
 _CLOSE = 3 / 4
 _CALLED = re.compile("reward|score|advantage", re.IGNORECASE)
-_LEVELS = 4  # the most objects inside each other in which rows are looked for
+_DEEPEST = 4  # the most objects inside each other in which rows are looked for
 # The names of a number beside the rows that is their step.
 _NUMBERS_STEPS = ("rollout_id", "step", "global_step", "training_step", "iteration", "iter")
 _NO_ROWS = "rows in a list, or tensors and lists with a value per response"
@@ -125,7 +125,7 @@ def _dense(value: Any, name: str) -> Any:
     return value if value.ndim else value.item()
 
 
-def _rows(content: Any, where: str, inside: list[str], level: int = 0) -> list | None:
+def _rows(content: Any, where: str, inside: list[str], depth: int = 0) -> list | None:
     """Return the rows, one object each, in what torch.load found in a file; None if it holds none.
 
     The content may be a list of objects, or hold such a list under a name of `_ROWS`: these are the rows. A number
@@ -136,7 +136,7 @@ def _rows(content: Any, where: str, inside: list[str], level: int = 0) -> list |
     content: what torch.load found.
     where: the name of the file, for errors.
     inside: a list to which the names are added that lead to the object in which the rows are.
-    level: how many objects the content stands in.
+    depth: how many objects the content stands in.
 
     Raises InputError if the length of a column without texts is close to the usual one but not equal. Leaving it out
     might hide a reward. It also raises InputError for tensors that `_dense` refuses.
@@ -151,9 +151,9 @@ def _rows(content: Any, where: str, inside: list[str], level: int = 0) -> list |
         if isinstance(rows, list) and rows and all(isinstance(row, Mapping) for row in rows):
             return [{**step, **row} for row in rows]
     called = any(_CALLED.search(name) and _size(value) is not None for name, value in content.items())
-    for name, value in content.items() if not called and level < _LEVELS else ():
+    for name, value in content.items() if not called and depth < _DEEPEST else ():
         deeper = [name]
-        rows = _rows(value, where, deeper, level + 1) if isinstance(value, Mapping | list) else None
+        rows = _rows(value, where, deeper, depth + 1) if isinstance(value, Mapping | list) else None
         if rows and any(isinstance(key, str) and _CALLED.search(key) for key in rows[0]):
             inside += [x for x in deeper if x not in inside]
             return [{**step, **row} for row in rows]
