@@ -274,22 +274,27 @@ def _size_of_evaluations(f: Facts, tables: Sequence[pl.DataFrame]) -> int | None
     smaller = divisors(size)[-2::-1]
     sizes = [*smaller, *(n for n in divisors(rows)[::-1] if n > 1 and n != size and n not in smaller)]
     whole = [(n, None) for n in sizes]
-    parts = [(n, part) for part in divisors(rows)[-2::-1] for n in (*sizes, size) if part % n == 0 and n > 1]
-    for of_group, part in (*whole, *parts):
-        if all(reproduces(recipe, [_in_blocks(table, of_group, part)], f.rewards) for table in tables):
+    cut = [
+        (n, rows_of_one)
+        for rows_of_one in divisors(rows)[-2::-1]
+        for n in (*sizes, size)
+        if rows_of_one % n == 0 and n > 1
+    ]
+    for of_group, rows_of_one in (*whole, *cut):
+        if all(reproduces(recipe, [_in_blocks(table, of_group, rows_of_one)], f.rewards) for table in tables):
             return of_group
     return None
 
 
-def _in_blocks(table: pl.DataFrame, size: int, part: int | None) -> pl.DataFrame:
-    """Return rows in groups that are blocks of `size` rows, in batches that are `part` rows of those in the table.
+def _in_blocks(table: pl.DataFrame, size: int, in_batch: int | None) -> pl.DataFrame:
+    """Return rows in groups that are blocks of `size` rows, in batches that are `in_batch` rows of those in the table.
 
     table: whole batches.
     size: the number of rows in a group.
-    part: the number of rows in a batch; None if the batches of the table stay as they are.
+    in_batch: the number of rows in a batch; None if the batches of the table stay as they are.
     """
     place = pl.int_range(pl.len()).over("batch")
-    batch = pl.struct("batch", place // (part or len(table))).rle_id().cast(pl.Int64)
+    batch = pl.struct("batch", place // (in_batch or len(table))).rle_id().cast(pl.Int64)
     group = pl.struct("batch", place // size).rle_id().cast(pl.Int64)
     return table.with_columns(group.alias("group"), batch.alias("batch"))
 

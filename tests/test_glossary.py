@@ -70,7 +70,7 @@ HOMES = {
     "level": r"gdpo_core/(_pairs|ties|training|board/\w+)|gdpo_audit/(cli|json_types|report/comparison)"
     r"|gdpo_audit/findings/(examples|sums)|views/(evidence/opened|lab/books)|benchmarks/toys/",
     "part": r"gdpo_core/(means|ties|board/result)|gdpo_cli|views/run/log|gdpo_audit/cli"
-    r"|gdpo_audit/logs/(columns/(rewards|totals)|forms/options|groups/parts|read)\.py",
+    r"|gdpo_audit/(logs/|readings\.py)",  # of a total, and of a log whose run began again
     "form": r"gdpo_audit/logs/(columns/|forms/|groups/rows\.py|read\.py|shapes/|trainers/)",
     "setting": r"gdpo_core/_parse|gdpo_audit/(?!logs/)|views/(evidence/forecasts|results)",
     "entry": r"gdpo_core/checking/",

@@ -152,8 +152,8 @@ def not_looked_for(f: Facts) -> str:
         return "its advantages do not show which method ran, so the method and the weights could not be checked"
     if not f.reproduced:
         return "not all logged advantages are explained"
-    if parts := next((issue.details for issue in f.run.issues if issue.id == "total-of-parts"), None):
-        return f"{some(parts['parts'])} could not be judged, because they do not add up to {parts['total']}"
+    if alone := next((issue.details for issue in f.run.issues if issue.id == "total-of-parts"), None):
+        return f"{some(alone['parts'])} could not be judged, because they do not add up to {alone['total']}"
     return ""
 
 

@@ -214,7 +214,7 @@ def known_weights(
     chosen: the choice of rewards, with the weights that a total tells.
     candidates: the columns that may be rewards.
     alone: whether the only reward is a total. The configuration is then left aside, because its weights are for the
-        counted of the total.
+        parts of the total.
     """
     functions = [name for name in candidates if name != chosen.total and role(name) != "metric"]
     varying = [name for name in functions if name not in settings_left_out(chosen)]
