@@ -126,7 +126,8 @@ def _wide(details: Mapping[str, Any]) -> str:
     """
     names = f"{'each of ' * (len(details['names']) > 1)}{some(details['names'])}"
     columns = f"for {names} there are {details['size']} columns"
-    return f"Each of {count(details['rows'], 'row')} was read as a group of {details['size']} responses, because {columns}."
+    rows = f"Each of {count(details['rows'], 'row')} was read as a group of {details['size']} responses"
+    return f"{rows}, because {columns}."
 
 
 def _rows_twice(details: Mapping[str, Any]) -> str:
