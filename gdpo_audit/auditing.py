@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from gdpo_audit.by_column import by_value
-from gdpo_audit.findings.claims import Claim, claims_of
+from gdpo_audit.findings.claims import claims_of
 from gdpo_audit.findings.examples import best_groups
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.findings import findings
@@ -20,6 +20,7 @@ from gdpo_audit.findings.what_if import compute_what_if, validate_setting, with_
 from gdpo_audit.log_details import lengths_in_characters, pays_of_total, texts_of_worst_prompts
 from gdpo_audit.logs.groups.run import Run
 from gdpo_audit.readings import left_out_reward
+from gdpo_audit.records import Claim
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.parts import report_of
 from gdpo_audit.solving import Wanted, recipe_of_all

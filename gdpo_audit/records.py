@@ -1,11 +1,12 @@
-"""Records that pass between the rooms: issues of a log, groups, masks and texts. None of them reads a log."""
+"""Records that pass between the rooms: issues of a log, claims, groups, masks and texts. None of them reads a log."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import polars as pl
+from msgspec import Meta, Struct
 
 # The first batch of each stretch of batches with one group size, and this size.
 Blocks: TypeAlias = tuple[tuple[int, int], ...]
@@ -37,6 +38,31 @@ class Uncounted:
     name: str
     why: str  # in words: "weight 0", or of which reward it is a copy
     function: bool = False
+
+
+# What stands behind a claim, the surest first.
+PROVED, AGREES, ASSUMED = "proved", "agrees", "assumed"
+
+
+class Claim(Struct, frozen=True, kw_only=True):
+    """One decision of reading a log, with what stands behind it.
+
+    what: the name of the decision, such as "weights".
+    taken: what was taken, in words.
+    evidence: "proved", "agrees" or "assumed".
+    because: the sentence that says why.
+    otherwise: the option that says otherwise; empty if there is none.
+    """
+
+    what: Annotated[
+        str, Meta(description="responses, steps, groups, rewards (or reward), total, weights, method or missing.")
+    ]
+    taken: Annotated[str, Meta(description="What was taken, in words.")]
+    evidence: Annotated[
+        str, Meta(description="What stands behind it.", extra_json_schema={"enum": ["proved", "agrees", "assumed"]})
+    ]
+    because: Annotated[str, Meta(description="The sentence that says why.")]
+    otherwise: Annotated[str, Meta(description="The option that says otherwise; empty: there is none.")] = ""
 
 
 # --- groups and masks ---

@@ -9,43 +9,20 @@ caller says so. Otherwise it is *assumed*: a name, a place or a default stands b
 
 from collections.abc import Iterable
 from shlex import quote
-from typing import Annotated
 
 import polars as pl
-from msgspec import Meta, Struct
 
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.findings_weights import contradicted_weights
 from gdpo_audit.findings.sentences import whose
 from gdpo_audit.findings.words import some
 from gdpo_audit.logs.numbers.clues import add_up
+from gdpo_audit.records import AGREES, ASSUMED, PROVED, Claim
 from gdpo_core._words import count, listing, number
 from gdpo_core.conventions import NAMES
 
-EVIDENCE = PROVED, AGREES, ASSUMED = "proved", "agrees", "assumed"
 ALL_ADD_UP = 0.99  # the share of groups whose advantages add up to 0, from which on that holds "in every group"
 DECISIVE = ("groups", "rewards", "weights")  # every share, every push and every row of a plan rests on these
-
-
-class Claim(Struct, frozen=True, kw_only=True):
-    """One decision of reading a log, with what stands behind it.
-
-    what: the name of the decision, such as "weights".
-    taken: what was taken, in words.
-    evidence: "proved", "agrees" or "assumed".
-    because: the sentence that says why.
-    otherwise: the option that says otherwise; empty if there is none.
-    """
-
-    what: Annotated[
-        str, Meta(description="responses, steps, groups, rewards (or reward), total, weights, method or missing.")
-    ]
-    taken: Annotated[str, Meta(description="What was taken, in words.")]
-    evidence: Annotated[
-        str, Meta(description="What stands behind it.", extra_json_schema={"enum": ["proved", "agrees", "assumed"]})
-    ]
-    because: Annotated[str, Meta(description="The sentence that says why.")]
-    otherwise: Annotated[str, Meta(description="The option that says otherwise; empty: there is none.")] = ""
 
 
 def claims_of(f: Facts) -> tuple[Claim, ...]:

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from gdpo_audit.findings.claims import Claim
 from gdpo_audit.findings.examples import GroupPart
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.plan import Setting
@@ -23,6 +22,7 @@ from gdpo_audit.json_types import (
     SourcePart,
     StepPart,
 )
+from gdpo_audit.records import Claim
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,9 @@ from rich.table import Table as Drawn
 from rich.text import Text
 from torch import Tensor
 
-from gdpo_audit.findings.claims import Claim, line_of
+from gdpo_audit.findings.claims import line_of
 from gdpo_audit.findings.finding import Finding
+from gdpo_audit.records import Claim
 from gdpo_audit.report import summary
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.comparison import Changes, headline
