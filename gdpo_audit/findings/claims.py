@@ -79,13 +79,13 @@ def _responses(f: Facts, groups: Claim) -> Claim:
     if any(issue.id == "rows-twice" for issue in f.run.issues):
         return _claim("responses", taken, ASSUMED, "rows that stand twice count twice")
     masked = next((issue.details for issue in f.run.issues if issue.id == "masked"), None)
-    if f.reproduced and masked is not None:
+    if _explained(f) and masked is not None:
         why = f"the others are reproduced; {count(masked['rows'])} have advantage 0 by a mask"
         return _claim("responses", taken, PROVED, why)
     without = int(f.totals.responses - f.totals.logged.count) if f.run.has_advantage else 0
-    if f.reproduced and without:
+    if _explained(f) and without:
         return _claim("responses", taken, ASSUMED, f"{count(without)} of them have no advantage and count all the same")
-    if f.reproduced:
+    if _explained(f):
         return _claim("responses", taken, PROVED, "their logged advantages are reproduced from these rows alone")
     if groups.evidence != ASSUMED and (f.run.group_size or 0) > 1:
         return _claim("responses", taken, AGREES, f"every group holds {f.run.group_size}, as groups of a training do")
@@ -102,6 +102,14 @@ def incomplete_groups(f: Facts) -> tuple[int, int] | None:
     return None if issue is None else (issue.details["groups"], issue.details["of"])
 
 
+def _explained(f: Facts) -> bool:
+    """Return whether the recipe gives every logged advantage of the rows that count; batches that are set apart, as
+    those of an evaluation, are not among them.
+    """
+    logged = f.totals.logged
+    return f.recipe is not None and bool(logged.count) and not logged.wrong
+
+
 def _steps(f: Facts) -> Claim:
     """Return the claim on what numbers the steps."""
     steps = count(len(f.steps), "step")
@@ -112,7 +120,7 @@ def _steps(f: Facts) -> Claim:
         return _claim("steps", taken, ASSUMED, why, "--columns step=NAME")
     name = f.run.step_column or "step"
     taken = f"{steps}, from {name}"
-    if f.reproduced and f.method in ("gdpo", "grpo_batch_std") and len(f.steps) > 1:
+    if _explained(f) and f.method in ("gdpo", "grpo_batch_std") and len(f.steps) > 1:
         return _claim("steps", taken, PROVED, f"the batch step of {NAMES[f.method]} is reproduced in each")
     sizes = f.batches.responses
     rising = bool((f.batches.step[1:] >= f.batches.step[:-1]).all())
@@ -125,7 +133,7 @@ def _groups(f: Facts) -> Claim:
     """Return the claim on which rows are a group."""
     size = f"groups of {f.run.group_size}" if f.run.group_size else "groups of different sizes"
     by, way = f"{size}, by {f.run.grouped_by}", "--group NAME" if f.run.grouped_by_column else "--group-size N"
-    if f.reproduced and not f.all_zero:
+    if _explained(f) and not f.all_zero:
         return _claim("groups", by, PROVED, "the logged advantages are reproduced in them")
     if f.run.has_advantage and _advantages_add_up(f):
         return _claim("groups", by, AGREES, "the logged advantages add up to 0 in every group", way)
@@ -164,7 +172,7 @@ def _rewards(f: Facts) -> Claim:
     names, way = some(f.run.rewards), "--reward NAME"
     what = "rewards" if len(f.run.rewards) > 1 else "reward"
     shown = f.recipe is not None and all(w for w in f.recipe.known if w is not None)
-    if f.reproduced and shown and f.recipe is not None and len(f.recipe.unknown) < len(f.rewards):
+    if _explained(f) and shown and f.recipe is not None and len(f.recipe.unknown) < len(f.rewards):
         return _claim(what, names, PROVED, "the logged advantages are made of them")
     if f.run.rewards_named:
         return _claim(what, names, AGREES, "they were named for this audit")
@@ -203,7 +211,7 @@ def _weights(f: Facts) -> Claim | None:
         return _claim("weights", f"changing {count(len(f.phases) - 1, 'time')}", PROVED, "each step shows its own")
     if f.given_weights and contradicted_weights(f):
         return _claim("weights", taken, ASSUMED, "they were given for this audit, but the log shows others")
-    if f.reproduced and f.known_weights and _matching(f):
+    if _explained(f) and f.known_weights and _matching(f):
         ratio = "; the log shows only their ratio" if f.ratios_alone else ""
         why = f"no other weights that were tried give all {count(int(f.totals.logged.count))} advantages{ratio}"
         return _claim("weights", taken, PROVED, why)
@@ -264,7 +272,7 @@ def _missing(f: Facts) -> Claim | None:
     if not missing:
         return None
     taken = f"a missing {listing(missing, 'or', most=8)} is left out, and is no 0"
-    if f.reproduced:
+    if _explained(f):
         return _claim("missing", taken, PROVED, "the logged advantages are reproduced so")
     return _claim("missing", taken, ASSUMED, "the trainer's convention says so")
 
