@@ -170,7 +170,7 @@ def _reading(report: AuditReport, say: Say) -> Html:
         tag(
             "div",
             tag("dt", c.what),
-            tag("dd", tag("b", c.evidence, kind=f"evidence {c.evidence}"), " ", say(line_of(c))),
+            tag("dd", tag("b", c.evidence, kind=f"evidence {c.evidence}"), tag("span", say(line_of(c)))),
         )
         for c in report.reading
     ]
