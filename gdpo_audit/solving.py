@@ -143,7 +143,8 @@ def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | No
     recipe = _with_weights_of_total(run, sample, recipe)
     if recipe is None or wanted.method in (None, recipe.method):
         return recipe
-    intended = replace(recipe, method=wanted.method)
+    alike = None if recipe.alike is None else tuple(sorted({recipe.method, *recipe.alike} - {wanted.method}))
+    intended = replace(recipe, method=wanted.method, alike=alike)
     try:
         return intended if reproduces(intended, sample, run.rewards) else recipe
     except InputError:  # the method needs lengths that are not logged

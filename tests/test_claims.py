@@ -2,13 +2,15 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from logs import audit_cli as run_cli
 
 import gdpo_audit as ga
-from gdpo_audit.auditing import reading
+from gdpo_audit.auditing import gather, reading
+from gdpo_audit.findings.claims import claims_of
 from gdpo_audit.report import html
 
 STEPS, PROMPTS, SIZE = 6, 5, 4
@@ -109,6 +111,33 @@ def test_a_method_that_the_rewards_do_not_part_from_another_is_not_proved():
            for x in (0.0, 2**0.5)]  # fmt: skip
     _, claims = audited(log)
     assert claims["method"].evidence == "agrees" and "and so does" in claims["method"].because
+
+
+def test_a_method_that_was_asked_for_is_not_proved_where_another_one_fits_as_well():
+    log = [{"step": s, "prompt": f"{s}.{p}", "reward": x, "advantage": x - 2**-0.5} for s in range(6) for p in range(4)
+           for x in (0.0, 2**0.5)]  # fmt: skip
+    for asked in ("grpo", "grpo_no_std"):
+        report = ga.audit(ga.read_run(log), asked=asked)
+        method = next(claim for claim in report.reading if claim.what == "method")
+        assert method.evidence == "agrees" and "and so does" in method.because
+
+
+def test_a_recipe_beside_which_no_other_was_tried_is_not_proved():
+    r = rewards()
+    facts = gather(ga.read_run(list(rows(r, grpo(r)))))
+    assert {claim.what: claim.evidence for claim in claims_of(facts)}["method"] == "proved"
+    untried = replace(facts, basis=replace(facts.basis, recipe=replace(facts.recipe, alike=None)))
+    assert {claim.what: claim.evidence for claim in claims_of(untried)}["method"] == "agrees"
+
+
+def test_what_holds_in_a_sample_is_said_of_a_sample(monkeypatch):
+    r = rewards()
+    sums = r @ np.array([1.0, 0.25])
+    log = list(rows(r, reward=lambda s, p, i: float(sums[s, p, i])))
+    for most, says in ((len(log), "in every row"), (len(log) - 1, "in every row of a sample")):
+        monkeypatch.setattr("gdpo_audit.findings.claims.SAMPLE", most)
+        _, claims = audited(log)
+        assert {claims[what].because.endswith(says) for what in ("rewards", "weights", "total")} == {True}
 
 
 def test_groups_that_nothing_shows_are_assumed():

@@ -16,6 +16,7 @@ from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.findings_weights import contradicted_weights
 from gdpo_audit.findings.sentences import whose
 from gdpo_audit.findings.words import some
+from gdpo_audit.logs.columns.candidates import SAMPLE
 from gdpo_audit.logs.numbers.clues import add_up
 from gdpo_audit.records import AGREES, ASSUMED, PROVED, Claim
 from gdpo_core._words import count, listing, number
@@ -90,7 +91,7 @@ def _responses(f: Facts, groups: Claim) -> Claim:
     if groups.evidence != ASSUMED and (f.run.group_size or 0) > 1:
         return _claim("responses", taken, AGREES, f"every group holds {f.run.group_size}, as groups of a training do")
     if groups.evidence == AGREES and f.run.has_advantage:
-        return _claim("responses", taken, AGREES, "the logged advantages add up to 0 in every group of them")
+        return _claim("responses", taken, AGREES, "the logged advantages add up to 0 in nearly every group of them")
     return _claim("responses", taken, ASSUMED, "nothing in the log tells rows of an evaluation, or lost rows, apart")
 
 
@@ -132,18 +133,27 @@ def _steps(f: Facts) -> Claim:
 def _groups(f: Facts) -> Claim:
     """Return the claim on which rows are a group."""
     size = f"groups of {f.run.group_size}" if f.run.group_size else "groups of different sizes"
+    seen = _looked_at(f, sum(map(len, f.tables)))
     by, way = f"{size}, by {f.run.grouped_by}", "--group NAME" if f.run.grouped_by_column else "--group-size N"
     if _explained(f) and not f.all_zero:
         return _claim("groups", by, PROVED, "the logged advantages are reproduced in them")
     if f.run.has_advantage and _advantages_add_up(f):
-        return _claim("groups", by, AGREES, "the logged advantages add up to 0 in every group", way)
+        return _claim("groups", by, AGREES, f"the logged advantages add up to 0 in nearly every group{seen}", way)
     if f.run.grouped_by_column and (f.run.group_size or 0) > 1:
         return _claim("groups", by, AGREES, "all of these groups are equally large", way)
     if any(issue.id == "prompts-merged" for issue in f.run.issues):
         return _claim("groups", by, ASSUMED, "several of them share a prompt", way)
     if (f.run.group_size or 0) > 1 and _one_prompt_a_group(f):
-        return _claim("groups", by, AGREES, "all rows of a group have one prompt", way)
+        return _claim("groups", by, AGREES, f"all rows of a group have one prompt{seen}", way)
     return _claim("groups", by, ASSUMED, "nothing else in the log shows them", way)
+
+
+def _looked_at(f: Facts, rows: int) -> str:
+    """Return words that say that only a sample was looked at; "" where it holds all responses.
+
+    rows: the most rows of the sample.
+    """
+    return " of a sample" if rows < f.totals.responses else ""
 
 
 def _sample(f: Facts, *columns: str) -> pl.DataFrame:
@@ -177,7 +187,7 @@ def _rewards(f: Facts) -> Claim:
     if f.run.rewards_named:
         return _claim(what, names, AGREES, "they were named for this audit")
     if f.run.total is not None and f.run.weights_by == "score":
-        return _claim(what, names, AGREES, f"they give {f.run.total} in every row", way)
+        return _claim(what, names, AGREES, f"they give {f.run.total} in every row{_looked_at(f, SAMPLE)}", way)
     if f.run.weights_by in ("config", "log", "parts"):
         where = "the log itself" if f.run.weights_by == "log" else "a configuration"
         return _claim(what, names, AGREES, f"{where} names them", way)
@@ -190,7 +200,7 @@ def _total(f: Facts) -> Claim | None:
     if total is None or total in f.rewards:
         return None
     if f.run.weights_by == "score":
-        return _claim("total", total, AGREES, "the weighted rewards give it in every row")
+        return _claim("total", total, AGREES, f"the weighted rewards give it in every row{_looked_at(f, SAMPLE)}")
     return _claim("total", total, ASSUMED, "its name says so; the rewards do not give it in every row")
 
 
@@ -220,7 +230,8 @@ def _weights(f: Facts) -> Claim | None:
         return _claim("weights", "1 each", ASSUMED, "the log does not show them", way)
     if source == "fitted":
         return _claim("weights", taken, ASSUMED, f"with them the rewards come near {f.run.total}, and no nearer", way)
-    return _claim("weights", taken, AGREES, _SOURCES[source].format(total=f.run.total), way)
+    why = _SOURCES[source].format(total=f.run.total) + _looked_at(f, SAMPLE) * (source == "score")
+    return _claim("weights", taken, AGREES, why, way)
 
 
 _SOURCES = {  # by `Facts.weights_from`: why weights that are not proved are taken
@@ -259,6 +270,8 @@ def _method(f: Facts) -> Claim:
     if not f.reproduced:
         wrong = int(f.totals.logged.wrong + f.overwritten_batches.logged.wrong.sum())
         return _claim("method", taken, AGREES, f"it gives all logged advantages but {count(wrong)}", "--asked METHOD")
+    if f.recipe.alike is None:
+        return _claim("method", taken, AGREES, "it gives all logged advantages; whether another one does was not tried")
     if f.recipe.alike:
         same = listing((NAMES[method] for method in f.recipe.alike), link="and")
         return _claim("method", taken, AGREES, f"it gives all logged advantages, and so does {same} on these rewards")

@@ -54,8 +54,9 @@ class Recipe:
     after: str = ""  # a key of AFTER, the change that came after the method
     # The fewest and the most responses that its batch step ran over, where the log does not hold all of them.
     batch_rows: tuple[int, int] | None = None
-    # The methods that make the same advantages on these rewards, so that the log does not part them from `method`.
-    alike: tuple[str, ...] = field(default=(), compare=False)
+    # The other methods that make the same advantages on these rewards, so that the log does not part them; None where
+    # no other was tried.
+    alike: tuple[str, ...] | None = field(default=None, compare=False)
 
     @property
     def known(self) -> tuple[float | None, ...]:

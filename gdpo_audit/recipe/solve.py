@@ -71,7 +71,7 @@ def solve(
     log_of_good = replace(tensors_of(table.filter(pl.Series(first[index].numpy())), rewards), grid=log.grid)
     recipe = _agree(log, attempt, attempts_on(log_of_good, conventions, given, by_chance=True))
     if is_given:
-        alike = {recipe.method, *recipe.alike} - {attempt.recipe.method}
+        alike = {recipe.method, *(recipe.alike or ())} - {attempt.recipe.method}
         recipe = replace(attempt.recipe, convention_open=recipe.convention_open, alike=tuple(sorted(alike)))
     return replace(recipe, convention_open=False) if recipe.convention in FRAMEWORKS[framework].conventions else recipe
 
