@@ -130,6 +130,16 @@ def test_a_recipe_beside_which_no_other_was_tried_is_not_proved():
     assert {claim.what: claim.evidence for claim in claims_of(untried)}["method"] == "agrees"
 
 
+@pytest.mark.parametrize(("different", "told"), [(10, False), (11, True)])
+def test_rows_stand_twice_only_where_chance_does_not_make_it_so(different, told):
+    """A group of d different rows has only even counts by chance about once in 2 to the power of d − 1 times."""
+    log = [{"step": s, "prompt": f"{s}", "reward": float(i)} for s in range(4) for i in range(11)]
+    again = [{"step": 9, "prompt": "9", "reward": float(i % different)} for i in range(11)]
+    run = ga.read_run([*log, *again, *again], group="prompt")
+    assert any(issue.id == "prompts-merged" for issue in run.issues)
+    assert any(issue.id == "rows-twice" for issue in run.issues) == told
+
+
 def test_what_holds_in_a_sample_is_said_of_a_sample(monkeypatch):
     r = rewards()
     sums = r @ np.array([1.0, 0.25])

@@ -92,8 +92,8 @@ def test_of_two_columns_with_the_same_numbers_a_name_says_which_is_read_and_the_
     run = ga.read_run({"1.jsonl": lines(*rows.with_columns(output=pl.lit("x"), gts=pl.lit("4")).to_dicts())})
     assert run.framework == "verl" and run.rewards == ("acc", "tool_reward")
     assert run.weights == {"acc": 0.8, "tool_reward": 1.0}
-    note = "num_calls is 2 × tool_reward in every row, so only tool_reward was read, by its name. If both count, its "
-    assert f"{note}weight is that of both together." in ga.audit(run).notes
+    note = "num_calls is 2 × tool_reward in every row that was looked at, so only tool_reward was read, by its name."
+    assert f"{note} If both count, its weight is that of both together." in ga.audit(run).notes
 
 
 def test_a_total_that_repeats_one_reward_is_not_asked_about():

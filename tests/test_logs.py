@@ -80,7 +80,6 @@ TASKS = [episode([trace({"right": reward(float(i % 2))})], task=f"t{g}") for i i
 AGENTS = [("proposer", {"won": 1.0}, True), ("solver", {"solved": 0.5}, True), ("judge", {}, False)]
 TEAM = [trace({n: reward(v) for n, v in r.items()}, agent=name, trainable=trained) for name, r, trained in AGENTS]
 MERGED = {"step": 7, "steps": 1, "groups": 1, "group_size": 3, "rows": 6, "looked_at_groups": 1}
-TWICE = {"groups": 1, "steps": [7]}
 LINE = lines(VERL)[:-1]
 SWIFTS = (LOGS / "ms_swift" / "completions.jsonl").read_bytes()
 OF_TOKENS = [[0.5, 0.5], [-0.5], [0.0, 1.0], None]
@@ -128,7 +127,7 @@ OF_TRAINERS = [
     yes(jsonl(*[VERL | {"fmt": 0.5}] * 2), dict(rewards=("fmt", "acc"), total_only=False), rewards=["fmt", "acc"]),
     yes(jsonl(*[VERL] * 6), dict(group_size=6, issues={}), group_size=6),
     # Each prompt stands in two groups.
-    yes(jsonl(*[VERL] * 6), dict(group_size=6, issues={"prompts-merged": MERGED, "rows-twice": TWICE}), group_size=3),
+    yes(jsonl(*[VERL] * 6), dict(group_size=6, issues={"prompts-merged": MERGED}), group_size=3),
     yes({"a.parquet": trl(prompt=None, advantage=None)}, dict(group=[i // 4 for i in range(32)], has_advantage=False),
         group_size=4),
     yes(jsonl(EVENT | {"advantages": [1, True]}), dict(framework="ms_swift", advantage=[1, 1]), group_size=2),

@@ -134,8 +134,8 @@ def _rows_twice(details: Mapping[str, Any]) -> str:
     """Return a note on groups whose rows all stand twice, which are `groups` groups at the `steps` of the details."""
     groups = f"{count(details['groups'], 'group')} ({at_steps(details['steps'])})"
     return (
-        f"In {groups} every row stands twice, as where a run was started again and its steps were logged again. These "
-        "rows count twice here; leave one of each pair out to count them once."
+        f"In {groups} every row that was looked at stands twice, as where a run was started again and logged its steps "
+        "again. These rows count twice here; leave one of each pair out to count them once."
     )
 
 
@@ -157,10 +157,8 @@ def _same_numbers(details: Mapping[str, Any]) -> str:
     kept, left, factor, constant = (details[name] for name in ("taken", "left", "factor", "constant"))
     is_it = f"{left} is {kept}" if factor == 1 else f"{left} is {number(factor)} × {kept}"
     plus = "" if not constant else f" {'+' if constant > 0 else '−'} {number(abs(constant))}"
-    return (
-        f"{is_it}{plus} in every row, so only {kept} was read, by its name. If both count, its weight is that of both "
-        "together."
-    )
+    alike = f"{is_it}{plus} in every row that was looked at"
+    return f"{alike}, so only {kept} was read, by its name. If both count, its weight is that of both together."
 
 
 def _not_trained(details: Mapping[str, Any]) -> str:

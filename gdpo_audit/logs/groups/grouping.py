@@ -23,6 +23,7 @@ from gdpo_core import config_lines
 
 BATCHES = 200  # the number of batches whose advantages are examined
 MANY = 0.5  # the share of groups of an unusual size from which on groups simply differ in size, and have lost no rows
+CHANCES = 10  # by chance all of so many counts are even once in a thousand times
 OF_BLOCKS = ("ragged-batches", "prompts-merged", "group-size-changes")  # issues that only one way to group has
 
 
@@ -263,8 +264,11 @@ def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
 
 
 def _rows_twice(run: Run, merged: pl.DataFrame) -> list[LogIssue]:
-    """Return an issue if every row of the groups that are too large stands twice there, or a whole multiple of times
-    more: then they were logged again, as by a run that was started again. A sample of the rows decides.
+    """Return an issue if each row of the groups that are too large stands there an even number of times: then they were
+    logged again, as by a run that was started again. A sample of the rows decides.
+
+    Few different rows do so by chance, each about every second time. So the groups have to hold `CHANCES` more
+    different rows than there are groups.
 
     merged: a row for each group that holds a multiple of the usual rows, with `batch` and `_key`.
     """
@@ -274,7 +278,8 @@ def _rows_twice(run: Run, merged: pl.DataFrame) -> list[LogIssue]:
         return []
     numbers = [name for name in rows.columns if name not in ("_place", "_file")]
     times = rows.group_by(numbers).len()["len"]
-    if (times % 2 != 0).any():
+    groups = rows.select(pl.struct("batch", "_key").n_unique()).item()
+    if (times % 2 != 0).any() or len(times) - groups < CHANCES:
         return []
     return [LogIssue("rows-twice", {"groups": len(merged), "steps": merged["step"].unique().sort().to_list()})]
 
