@@ -150,6 +150,26 @@ def test_what_holds_in_a_sample_is_said_of_a_sample(monkeypatch):
         assert {claims[what].because.endswith(says) for what in ("rewards", "weights", "total")} == {True}
 
 
+def test_a_reward_whose_weight_stays_open_is_not_proved_to_count():
+    r = rewards()
+    again = {"eval_ok": lambda s, p, i: bool(r[s, p, i, 0])}
+    _, claims = audited(rows(r, grpo(r), completion=lambda s, p, i: "x", **again))
+    assert {claims[what].evidence for what in ("rewards", "weights")} == {"assumed"}
+    assert "which of correct and eval_ok counts" in claims["rewards"].because
+    still = {"bonus_reward": lambda s, p, i: p % 2 / 2}
+    report, claims = audited(rows(r, grpo(r), completion=lambda s, p, i: "x", **still))
+    assert claims["rewards"].evidence == "agrees" and "bonus_reward never differs" in claims["rewards"].because
+    assert claims["weights"].evidence == "proved" and "of bonus_reward not known" in claims["weights"].taken
+    assert "Taken for granted" not in report.what_first
+
+
+def test_rows_that_a_column_alone_calls_an_evaluation_are_not_proved_to_be_none_of_the_training():
+    r = rewards()
+    told = rows(r, grpo(r), dataset_split=lambda s, p, i: "test" if p == 0 else "train")
+    _, claims = audited(told)
+    assert claims["responses"].evidence == "agrees" and claims["responses"].otherwise == "--by COLUMN"
+
+
 def test_groups_that_nothing_shows_are_assumed():
     log = [row | {"prompt": "the same"} for row in rows(rewards())]
     report, claims = audited(log, group_size=SIZE)

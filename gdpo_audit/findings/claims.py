@@ -71,7 +71,8 @@ def _responses(f: Facts, groups: Claim) -> Claim:
     in_all = f.batches, f.repeated_batches, f.overwritten_batches
     rows = int(sum(batches.responses.sum() for batches in in_all))
     apart = int(f.repeated_batches.responses.sum() + f.overwritten_batches.responses.sum())
-    left = sum(issue.details["rows"] for issue in f.run.issues if issue.id == "not-trained")
+    untrained = [issue for issue in f.run.issues if issue.id == "not-trained"]
+    left = sum(issue.details["rows"] for issue in untrained)
     taken = f"{count(rows - apart)} of {count(rows + left)} rows" if apart or left else f"all {count(rows)} rows"
     taken += f" in {count(int(f.totals.groups), 'group')}"
     if lacking := incomplete_groups(f):
@@ -86,6 +87,9 @@ def _responses(f: Facts, groups: Claim) -> Claim:
     without = int(f.totals.responses - f.totals.logged.count) if f.run.has_advantage else 0
     if _explained(f) and without:
         return _claim("responses", taken, ASSUMED, f"{count(without)} of them have no advantage and count all the same")
+    if _explained(f) and any(issue.details["why"] in ("evaluation", "alone") for issue in untrained):
+        why = "their logged advantages are reproduced; a column alone says that the others are no training"
+        return _claim("responses", taken, AGREES, why, "--by COLUMN")
     if _explained(f):
         return _claim("responses", taken, PROVED, "their logged advantages are reproduced from these rows alone")
     if groups.evidence != ASSUMED and (f.run.group_size or 0) > 1:
@@ -182,16 +186,32 @@ def _rewards(f: Facts) -> Claim:
     names, way = some(f.run.rewards), "--reward NAME"
     what = "rewards" if len(f.run.rewards) > 1 else "reward"
     shown = f.recipe is not None and all(w for w in f.recipe.known if w is not None)
-    if _explained(f) and shown and f.recipe is not None and len(f.recipe.unknown) < len(f.rewards):
+    made = _explained(f) and shown and bool(f.known_weights)
+    unshown = _unshown(f)
+    if made and not unshown:
         return _claim(what, names, PROVED, "the logged advantages are made of them")
     if f.run.rewards_named:
         return _claim(what, names, AGREES, "they were named for this audit")
+    if made and not any(unshown.values()):
+        still = (
+            f"{some(unshown)} never {'differs' if len(unshown) == 1 else 'differ'} inside a group and changes nothing"
+        )
+        return _claim(what, names, AGREES, f"the logged advantages are made of the others; {still}", way)
+    if made:
+        counts = some(name for name, varies in unshown.items() if varies)
+        return _claim(what, names, ASSUMED, f"the logged advantages do not show which of {counts} counts", way)
     if f.run.total is not None and f.run.weights_by == "score":
         return _claim(what, names, AGREES, f"they give {f.run.total} in every row{_looked_at(f, SAMPLE)}", way)
     if f.run.weights_by in ("config", "log", "parts"):
         where = "the log itself" if f.run.weights_by == "log" else "a configuration"
         return _claim(what, names, AGREES, f"{where} names them", way)
     return _claim(what, names, ASSUMED, "their names and numbers look like rewards", way)
+
+
+def _unshown(f: Facts) -> dict[str, bool]:
+    """Return the rewards whose weight the logged advantages leave open, each with whether it varies inside a group."""
+    unknown = f.recipe.unknown if f.recipe is not None else ()
+    return {f.rewards[k]: f.dead(k) < 1 for k in unknown}
 
 
 def _total(f: Facts) -> Claim | None:
@@ -214,13 +234,17 @@ def _weights(f: Facts) -> Claim | None:
     taken = f"1 each ({some(used)})" if {*used.values()} == {1.0} and not unknown else words
     taken += f"; of {some(unknown)} not known" if unknown and words else ""
     way = f"--weight {quote(f.rewards[0])}=W"
+    surely = PROVED if _explained(f) else AGREES
     if f.weights_by_column:
         column = next(issue.details["column"] for issue in f.run.issues if issue.id == "weights-by-column")
-        return _claim("weights", f"they depend on {column}", PROVED, "each of its values shows its own")
+        return _claim("weights", f"they depend on {column}", surely, "each of its values shows its own")
     if len(f.phases) > 1:
-        return _claim("weights", f"changing {count(len(f.phases) - 1, 'time')}", PROVED, "each step shows its own")
+        return _claim("weights", f"changing {count(len(f.phases) - 1, 'time')}", surely, "each step shows its own")
     if f.given_weights and contradicted_weights(f):
         return _claim("weights", taken, ASSUMED, "they were given for this audit, but the log shows others")
+    if _explained(f) and not f.given_weights and any(_unshown(f).values()):
+        counts = some(name for name, varies in _unshown(f).items() if varies)
+        return _claim("weights", taken or "1 each", ASSUMED, f"the log does not show how {counts} weigh", way)
     if _explained(f) and f.known_weights and _matching(f):
         ratio = "; the log shows only their ratio" if f.ratios_alone else ""
         why = f"no other weights that were tried give all {count(int(f.totals.logged.count))} advantages{ratio}"
