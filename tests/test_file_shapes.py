@@ -242,3 +242,17 @@ def test_the_lines_of_the_document_write_a_table_that_is_always_read(tmp_path, m
     report = ga.audit(ga.read_run("responses.csv"))
     assert report.run["method"] == "grpo" and report.run["reproduced"] and report.source["groups"] == 40
     assert report.run["weights"]["right"] / report.run["weights"]["short"] == pytest.approx(4)
+
+
+def test_answers_whose_list_of_rewards_is_empty_are_not_lost():
+    """Only every second answer used a tool, and each has rewards of its own beside the list."""
+    rows = plain().drop("advantage").to_dicts()
+    log = [row | {"tool_rewards": [{"reward": 1.0}] * (k % 2)} for k, row in enumerate(rows)]
+    with pytest.raises(gc.InputError, match="name the rewards: --reward right --reward short") as refusal:
+        ga.read_run({"1.jsonl": lines(*log)})
+    assert "nested values" in str(refusal.value)
+    run = ga.read_run({"1.jsonl": lines(*log)}, rewards=["right", "short"])
+    assert run.table.height == len(rows)
+    # A list with one item in every row holds a reward of each answer.
+    whole = [row | {"tool_rewards": [{"reward": float(k % 2)}]} for k, row in enumerate(rows)]
+    assert ga.read_run({"1.jsonl": lines(*whole)}).table.height == len(rows)

@@ -69,6 +69,8 @@ def lists_of_answers(
     shares = {name: _share(filled, name, rewards[0]) for name in lists}
     chosen = [name for name in lists if shares[name] >= MOSTLY and not _is_chat(schema[name])]
     several = bool((filled[rewards[0]] > 1).any())
+    if not several and not alone and len(filled) < len(sizes):
+        return None  # each answer has rewards beside the list, so that a row with an empty list is an answer too
     of_tokens = _look_like_tokens(filled[rewards[0]], chosen, schema)
     if several and (of_tokens or not _per_answer(chosen, rewards, schema, tables, prompts, alone)):
         return None
