@@ -198,3 +198,15 @@ def test_reading_alone_is_what_the_audit_says(tmp_path, capsys):
     assert [claim["what"] for claim in json.loads(out)["reading"]] == [claim.what for claim in reading(run)]
     _, out, _ = run_cli(capsys, str(log))
     assert out.index("How the log was read") < out.index("Plan")
+
+
+@pytest.mark.parametrize(("off", "evidence"), [(1, "agrees"), (2, "assumed")])
+def test_groups_agree_if_advantages_add_up_to_0_in_nearly_all(off, evidence):
+    """Of 120 groups without a prompt, whose advantages no method makes, some do not add up to 0."""
+    r, draw = rewards(steps=24), np.random.default_rng(3)
+    a = draw.normal(size=r.shape[:3])
+    a -= a.mean(2, keepdims=True)
+    a.reshape(-1, SIZE)[:off, 0] += 1
+    log = [row | {"prompt": "the same"} for row in rows(r, a)]
+    _, claims = audited(log, group_size=SIZE)
+    assert claims["groups"].evidence == evidence

@@ -11,6 +11,7 @@ from logs import lines, parquet
 
 import gdpo_audit as ga
 import gdpo_core as gc
+from gdpo_audit.logs.columns.unnamed import _numbers_steps
 from gdpo_audit.report.summary import run_facts, writer
 
 STEPS, GROUPS, SIZE = 12, 5, 6
@@ -208,3 +209,14 @@ def test_a_member_that_no_object_has_is_refused():
     log = table(step=STEP, group=GROUP, reward=TOTAL).with_columns(details=pl.Series([json.dumps(x) for x in PARTS]))
     with pytest.raises(gc.InputError, match=r"expected a column 'details\.miss'"):
         ga.read_run(log, rewards=["details.miss"])
+
+
+@pytest.mark.parametrize(("falls", "steps"), [(2, True), (3, False)])
+def test_a_number_of_steps_falls_in_a_fifth_of_its_changes_at_most(falls, steps):
+    """Ten changes, some of them back to the first step, as where a run begins again; no number has as many rows."""
+    values, now = [0.0], 0.0
+    for change in range(10):
+        now = 0.0 if change % 3 == 2 and change // 3 < falls else now + 1
+        values.append(now)
+    column = pl.Series(np.repeat(values, range(3, 14)))
+    assert _numbers_steps("grpo_step", column, None, None) == steps

@@ -115,3 +115,20 @@ def test_a_gate_opens_at_the_highest_logged_values_wherever_its_threshold_is_rea
         exec(row["lines"], there)
         assert (there["rewards"].numpy().reshape(r.shape) == gated).all()
     assert f"{gate['threshold']}".removesuffix(".0") in row["lines"]
+
+
+def test_weights_that_miss_their_shares_by_more_than_a_twentieth_are_no_row(monkeypatch):
+    """Weights are moved until their shares miss the target by just less, and by just more, than a twentieth."""
+    r = drawn((1.0, 5.0))
+    found = next(row for row in audited(r).plan if row.title == "GRPO, other weights")
+
+    def rows(w):
+        monkeypatch.setattr("gdpo_audit.findings.plan.weights_for", lambda *_: (w, found.weights["style"]))
+        return [row for row in audited(r).plan if row.title == "GRPO, other weights"]
+
+    low, high = found.weights["right"], 3 * found.weights["right"]
+    assert rows(low) and not rows(high)
+    for _ in range(12):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rows(middle) else (low, middle)
+    assert 0.045 < rows(low)[0].off <= 0.05

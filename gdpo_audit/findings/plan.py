@@ -109,8 +109,8 @@ def _settings(trials: Trials) -> Iterator[tuple[Setting, Trial]]:
     First comes the run's own setting, and after it the weights that the caller gave, if other weights ran. Then come
     GDPO and GRPO with the weights of the run; the method that ran is not tried twice. Last come GDPO and GRPO with
     weights under which each reward gets the share of the update that the run's weight for it asks for. These are left
-    out in four cases: they are not found, they hardly differ from the weights of the run, one of them has another sign
-    than in the run, or the shares under them miss what is asked for by more than `MISSED`.
+    out in three cases: they are not found, they hardly differ from the weights of the run, or the shares under them
+    miss what is asked for by more than `MISSED`.
 
     If the method that ran is GRPO without std, or GRPO with the std of the batch, it takes the place of GRPO here.
     """
@@ -136,8 +136,7 @@ def _settings(trials: Trials) -> Iterator[tuple[Setting, Trial]]:
             words = listing(f"{r} {number(w)}" for r, w in zip(f.rewards, f.printed(weights), strict=True))
             do = f"Set the weights {words}" if method == f.method else f"Use {NAMES[method]} with the weights {words}"
             setting, trial = _tried(trials, f"{NAMES[method]}, other weights", do, Trial(method, weights))
-            turned = any(new * old < 0 for new, old in zip(weights, weights_of_run, strict=True))
-            if setting.off <= MISSED and not turned:
+            if setting.off <= MISSED:
                 yield setting, trial
 
 
