@@ -202,7 +202,7 @@ def test_reading_alone_is_what_the_audit_says(tmp_path, capsys):
 
 @pytest.mark.parametrize(("off", "evidence"), [(1, "agrees"), (2, "assumed")])
 def test_groups_agree_if_advantages_add_up_to_0_in_nearly_all(off, evidence):
-    """Of 120 groups without a prompt, whose advantages no method makes, some do not add up to 0."""
+    """Take 120 groups without a prompt, whose advantages no method makes and of which some do not add up to 0."""
     r, draw = rewards(steps=24), np.random.default_rng(3)
     a = draw.normal(size=r.shape[:3])
     a -= a.mean(2, keepdims=True)

@@ -315,7 +315,7 @@ def _missing(f: Facts) -> Claim | None:
 
 
 def _claim(what: str, taken: str, evidence: str, because: str, otherwise: str = "") -> Claim:
-    """Return a claim; its option is left out where it is proved, as no option can change that."""
+    """Return a claim with its fields in the order in which a reader asks for them."""
     return Claim(what=what, taken=taken, evidence=evidence, because=because, otherwise=otherwise)
 
 

@@ -13,7 +13,7 @@ _VALUE = {
     "group-size": r"(?:N\b|\d+)",
     "group": _NAME,
     "parts": r"\S+=[\d.]*\d",
-    "weight": r"\S+=[\d.]*\d",
+    "weight": r"(?:'[^']*'|\S+)=(?:W\b|[\d.]*\d)",
 }
 _SENTENCES = {  # words of the audit for which the page has other words
     "Open: name": "Name",
@@ -27,6 +27,7 @@ _SENTENCES = {  # words of the audit for which the page has other words
     " (--debug prints the traceback)": "",
     "give group_size, the": "give the",
 }
+_OF_THE_LIBRARY = re.compile(r"(?<![\w-])--(asked|by|columns)[ =]")  # no control of the page does these
 _REWARDS = re.compile(rf"--reward[ =]{_NAME}(?: --reward[ =]{_NAME})*")
 
 
@@ -39,11 +40,16 @@ def on_page(sentence: str) -> str:
     'give the responses per prompt, in “Responses per prompt”, or the column, in “Group column”: prompt (x)'
     >>> on_page("name those that are, of --reward acc --reward 'two words' --reward=-x")
     'name those that are, of acc, two words, -x (in “Reward columns”)'
+    >>> on_page("1 each (otherwise --weight 'two words'=W)")
+    '1 each (otherwise “Weights, if they differ from those in the log”: two words=W)'
+    >>> on_page("no column counts steps (otherwise --columns step=NAME)")
+    'no column counts steps (otherwise “columns” of the library: step=NAME)'
     >>> on_page("--reward_weights 1 --log-rewards")
     '--reward_weights 1 --log-rewards'
     """
     for in_terminal, here in _SENTENCES.items():
         sentence = sentence.replace(in_terminal, here)
+    sentence = _OF_THE_LIBRARY.sub(r"“\1” of the library: ", sentence)
     sentence = _REWARDS.sub(_rewards, sentence)
     for option, value in _VALUE.items():
         pattern = rf"(as in |as |: )?(?<![\w-])--{option}(?![\w-])(?:[ =]({value}))?"
@@ -70,5 +76,5 @@ def _given(match: re.Match[str]) -> str:
     """
     option = re.sub(r"^.*?--|[ =].*", "", match[0], flags=re.DOTALL)
     lead = {None: "", ": ": " in "}.get(match[1], "in ")
-    value = (match[2] or "N").strip("'")
+    value = re.sub("^'([^']*)'", r"\1", match[2] or "N")
     return f"{lead}“{TEXTS[_CONTROLS[option]][0]}”" + f": {value}" * (value != "N")
