@@ -22,7 +22,7 @@ from gdpo_audit.records import AGREES, ASSUMED, PROVED, Claim
 from gdpo_core._words import count, listing, number
 from gdpo_core.conventions import NAMES
 
-ALL_ADD_UP = 0.99  # the share of groups whose advantages add up to 0, from which on that holds "in every group"
+ALL_ADD_UP = 0.99  # the share of groups whose advantages add up to 0, from which on they do so "in nearly every group"
 DECISIVE = ("groups", "rewards", "weights")  # every share, every push and every row of a plan rests on these
 
 
