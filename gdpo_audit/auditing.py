@@ -69,9 +69,10 @@ def reading(
     asked: str | None = None,
 ) -> tuple[Claim, ...]:
     """Return how the log of a run was read: a claim for each decision, with its evidence. It has the arguments and the
-    errors of `audit`, and takes less than half of its time.
+    errors of `audit`, and computes only what the claims rest on.
     """
-    return claims_of(_counted(run, _wanted(run, weights, primary, asked), map))
+    wanted = _wanted(run, weights, primary, asked)._replace(claims_only=True)
+    return claims_of(_counted(run, wanted, map))
 
 
 def _for_a_what_if(facts: Facts) -> Facts:

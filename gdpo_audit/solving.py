@@ -43,11 +43,13 @@ class Wanted(NamedTuple):
     primary: the name of the primary reward; None for none.
     method: the method that was meant to run, as the caller says, or the run's configuration if the caller does not;
         None if it is not known.
+    claims_only: whether only claims on the reading of the log are wanted, which need fewer sums than findings do.
     """
 
     weights: Mapping[str, float]
     primary: str | None
     method: str | None
+    claims_only: bool = False
 
 
 def solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | None]:

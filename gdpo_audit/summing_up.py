@@ -159,14 +159,15 @@ def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
     """
     made = run.weights or {} if recipe is None else dict(zip(run.rewards, recipe.weights, strict=True))
     method = wanted.method if wanted.method in COMPARED else "grpo"
+    # A reading that leaves the primary reward out has none.
+    ordered = wanted.primary in run.rewards and not wanted.claims_only
     return Basis(
         rewards=run.rewards,
         weights=tuple(wanted.weights.get(name, made.get(name, 1.0)) for name in run.rewards),
         convention=FRAMEWORKS[run.framework].convention if recipe is None else recipe.convention,
-        # A reading that leaves the primary reward out has none.
-        primary=run.rewards.index(wanted.primary) if wanted.primary in run.rewards else None,
+        primary=run.rewards.index(wanted.primary) if ordered else None,
         recipe=recipe,
-        examples_of=method if recipe is None else recipe.method,
+        examples_of=None if wanted.claims_only else (method if recipe is None else recipe.method),
     )
 
 
@@ -207,14 +208,18 @@ def _facts_of_summary(
 
 
 def _repeats_the_one_before(batches: Sums[Array]) -> Array:
-    """Return (batches,) whether each batch repeats the rows of the batch before it.
+    """Return (batches,) whether each batch repeats the rows of the batch before it, in their order or, if it is of the
+    same step, in any.
 
     A batch in which no two responses differ never counts as repeated. A batch with few pairs of different responses
     counts as repeated only where many batches are.
     """
     # Batches in which nothing differs are equal even if neither of them repeats the other.
     differs = batches.different_pairs > 0
-    same = np.append(False, batches.fingerprint[1:] == batches.fingerprint[:-1]) & differs
+    again = batches.fingerprint[1:] == batches.fingerprint[:-1]
+    of_one_step = (batches.step[1:] == batches.step[:-1]) & (batches.step_last[1:] == batches.step_last[:-1])
+    again |= of_one_step & (batches.content[1:] == batches.content[:-1])
+    same = np.append(False, again) & differs
     often = len(same) >= 4 and same.sum() >= _SHARE * max(differs.sum() - 1, 1)
     return same if often else same & (batches.different_pairs >= _PAIRS)
 

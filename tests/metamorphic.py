@@ -51,10 +51,7 @@ DOUBT = (
 
 # What is wrong today, with the reason: for each transformation (or pair, joined by " + "), the trainers. This may only
 # shrink: a case that is listed here and passes fails the test.
-KNOWN: dict[str, dict[str, str]] = {
-    "in shuffled lists a restart is told by its repeated steps alone": {"restart repeated + rows shuffled": "ms_swift"},
-    "in blocks of rows it is not seen that rows stand twice": {"prompts mixed + restart repeated": "verifiers"},
-}
+KNOWN: dict[str, dict[str, str]] = {}
 
 
 @dataclass(frozen=True)

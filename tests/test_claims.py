@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -138,6 +139,18 @@ def test_rows_stand_twice_only_where_chance_does_not_make_it_so(different, told)
     run = ga.read_run([*log, *again, *again], group="prompt")
     assert any(issue.id == "prompts-merged" for issue in run.issues)
     assert any(issue.id == "rows-twice" for issue in run.issues) == told
+
+
+@pytest.mark.parametrize(("prompts", "told"), [(1, False), (2, True)])
+def test_a_batch_whose_blocks_stand_twice_is_told(prompts, told):
+    """Eight different rows are all there twice too easily by chance; in sixteen it is no chance."""
+    r = np.random.default_rng(1).random((6, prompts, 8)).round(3)
+    blocks = [[{"step": s + 1, "reward": x, "advantage": x - r[s, p].mean()} for p in range(prompts)
+               for x in r[s, p].tolist()] for s in range(6)]  # fmt: skip
+    log = [*chain(*(rows_of_step * (2 if s == 2 else 1) for s, rows_of_step in enumerate(blocks)))]
+    run = ga.read_run(log, group_size=8)
+    twice = [issue.details for issue in run.issues if issue.id == "rows-twice"]
+    assert twice == ([{"groups": 2 * prompts, "steps": [3]}] if told else [])
 
 
 def test_what_holds_in_a_sample_is_said_of_a_sample(monkeypatch):

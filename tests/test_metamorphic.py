@@ -58,6 +58,23 @@ def test_a_pair_of_transformations_changes_no_figure_or_is_told(case):
     assert came.verdict not in FAULTS, f"{came.verdict}: {came.why}"
 
 
+@pytest.mark.parametrize(
+    ("trainer", "names", "told"),
+    [
+        (
+            "ms_swift",
+            ("restart repeated", "rows shuffled"),
+            "repeat the rows of the batch before; these rows count once",
+        ),
+        ("verifiers", ("prompts mixed", "restart repeated"), "every row that was looked at stands twice"),
+    ],
+)
+def test_rows_that_a_restart_wrote_again_in_another_order_are_told(trainer, names, told):
+    assert outcome((trainer, names)).verdict == "told"
+    log = metamorphic.transformed(trainer, names)
+    assert any(told in note for note in ga.audit(ga.read_run(log.files)).notes)
+
+
 def test_what_is_known_to_be_wrong_can_be_tried():
     listed = {case for of_reason in metamorphic.KNOWN.values() for case in metamorphic.listed(of_reason)}
     assert listed <= {*cases(1), *cases(2)}

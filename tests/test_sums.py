@@ -335,8 +335,10 @@ def test_a_fingerprint_tells_the_same_rows_in_the_same_order():
     other = [*rows[:3], [0.0, 2.5]]
     ids = [0, 0, 1, 1]
     table = table_of(*((b, ids) for b in (rows, again, swapped, minus, other)))
-    mark = summarise(table, basis_for(2)).batches.fingerprint.tolist()
+    batches = summarise(table, basis_for(2)).batches
+    mark, rows_alone = batches.fingerprint.tolist(), batches.content.tolist()
     assert mark[0] == mark[1] == mark[3] and len({mark[0], mark[2], mark[4]}) == 3
+    assert {*rows_alone[:4]} == {rows_alone[0]} != {rows_alone[4]}
     advantage = table.with_columns(advantage=pl.Series([0.0] * 4 + [1.0] * 16))
     mark = summarise(advantage, basis_for(2)).batches.fingerprint.tolist()
     assert mark[0] != mark[1]

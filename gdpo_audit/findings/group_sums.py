@@ -62,7 +62,7 @@ def sums_of_groups(grouped: Grouped, log: Tensors, rows: pl.DataFrame, basis: Ba
         batch=rows["_value"].to_numpy()[grouped.starts] if "_value" in rows.columns else batch[grouped.starts],
         step=np.minimum.reduceat(step, grouped.starts),
         step_last=np.maximum.reduceat(step, grouped.starts),
-        fingerprint=_fingerprints(rows, basis.rewards, batch, grouped.starts),
+        **_fingerprints(rows, basis.rewards, batch, grouped.starts),
         responses=sizes,
         groups=torch.ones_like(sizes),
         mixed_groups=ties.vectors > 1,
@@ -81,12 +81,12 @@ def sums_of_groups(grouped: Grouped, log: Tensors, rows: pl.DataFrame, basis: Ba
     )
 
 
-def _fingerprints(rows: pl.DataFrame, rewards: Sequence[str], batch: Array, groups: Array) -> Array:
-    """Return (groups,) a hash of each group: of the rewards and logged advantages of its rows, and of the places of
-    these rows in the batch.
+def _fingerprints(rows: pl.DataFrame, rewards: Sequence[str], batch: Array, groups: Array) -> dict[str, Array]:
+    """Return two hashes of each group, each (groups,), of the rewards and logged advantages of its rows.
 
-    If the hashes of the groups of a batch are joined by XOR, batches with the same rows in the same order have equal
-    hashes.
+    The `fingerprint` is also of the places of these rows in the batch: joined by XOR, those of a batch's groups are
+    equal for batches with the same rows in the same order. The `content`, added up, is equal for the same rows in any
+    order.
 
     rows: the responses, with batches and groups in blocks.
     rewards: the names of the rewards.
@@ -97,7 +97,9 @@ def _fingerprints(rows: pl.DataFrame, rewards: Sequence[str], batch: Array, grou
     starts = starts_of(batch)
     position = np.arange(len(rows)) - starts.repeat(np.diff(starts, append=len(rows)))
     odd = (2 * position + 1).astype(np.uint64)  # so that no bit of a hash is lost
-    return np.bitwise_xor.reduceat(content.hash_rows().to_numpy() * odd, groups)
+    hashes = content.hash_rows().to_numpy()
+    in_order = np.bitwise_xor.reduceat(hashes * odd, groups)
+    return {"fingerprint": in_order, "content": np.add.reduceat(hashes, groups)}
 
 
 # --- rewards ----------------------------------------------------------------------------------------------------------

@@ -187,6 +187,7 @@ class Sums(Generic[Number]):
     step: Number  # the first step of the batch, and the last one
     step_last: Number
     fingerprint: Number  # a hash of rewards and logged advantages in their order
+    content: Number  # the same in any order of the rows
     responses: Number
     groups: Number
     mixed_groups: Number  # groups that hold two different reward vectors

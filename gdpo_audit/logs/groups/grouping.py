@@ -14,6 +14,7 @@ import polars as pl
 
 from gdpo_audit.logs.forms.options import ReadOptions
 from gdpo_audit.logs.forms.window import select_steps, window_of
+from gdpo_audit.logs.groups.restarts import rows_twice
 from gdpo_audit.logs.groups.run import SAMPLE, Run, size_at, spread
 from gdpo_audit.logs.numbers.clues import in_words
 from gdpo_audit.logs.numbers.sizes import WHOLE, drawn_at_random, infer, runs_of, stretches
@@ -23,8 +24,8 @@ from gdpo_core import config_lines
 
 BATCHES = 200  # the number of batches whose advantages are examined
 MANY = 0.5  # the share of groups of an unusual size from which on groups simply differ in size, and have lost no rows
-CHANCES = 10  # by chance all of so many counts are even once in a thousand times
-OF_BLOCKS = ("ragged-batches", "prompts-merged", "group-size-changes")  # issues that only one way to group has
+# issues that only one way to group has
+OF_BLOCKS = ("ragged-batches", "prompts-merged", "group-size-changes", "rows-twice")
 
 
 class NoGroups(Lacking):
@@ -201,6 +202,9 @@ def _in_blocks(run: Run, blocks: Blocks) -> Run:
     merged = None if prompts is None else _merged_prompts(prompts, size)
     if merged:
         issues.append(LogIssue("prompts-merged", merged))
+    usual = min(sizes["rows"].mode(), default=1)
+    larger = sizes.filter((pl.col("rows") > usual) & (pl.col("rows") % usual == 0))
+    issues += rows_twice(run._source.sample, larger, larger.select((pl.col("rows") // size).sum()).item())
     return replace(
         run,
         group_size=None if len(ragged) or len(blocks) > 1 else blocks[0][1],
@@ -248,7 +252,7 @@ def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
             "looked_at_groups": len(sizes),
         }
         issues.append(LogIssue("prompts-merged", details))
-        issues += _rows_twice(run, merged)
+        issues += rows_twice(rows.sample, merged, len(merged))
     if rows.equal_groups and 0 < len(cut) < MANY * len(sizes):
         details = {"group_size": cut["usual"][0], "batches": cut["batch"].n_unique(), "of": sizes["batch"].n_unique()}
         details |= {"step": cut["step"][0], "rows": cut["rows"][0], "groups": len(cut)}
@@ -261,27 +265,6 @@ def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
         issues=tuple(issues),
         other_sizes=_blocks_of(sizes) if rows.keyed_by_text and not group_size else (),
     )
-
-
-def _rows_twice(run: Run, merged: pl.DataFrame) -> list[LogIssue]:
-    """Return an issue if each row of the groups that are too large stands there an even number of times: then they were
-    logged again, as by a run that was started again. A sample of the rows decides.
-
-    Few different rows do so by chance, each about every second time. So the groups have to hold `CHANCES` more
-    different rows than there are groups.
-
-    merged: a row for each group that holds a multiple of the usual rows, with `batch` and `_key`.
-    """
-    tables = [table.join(merged.select("batch", "_key"), on=("batch", "_key")) for table in run._source.sample]
-    rows = pl.concat(tables) if tables else pl.DataFrame()
-    if not len(rows):
-        return []
-    numbers = [name for name in rows.columns if name not in ("_place", "_file")]
-    times = rows.group_by(numbers).len()["len"]
-    groups = rows.select(pl.struct("batch", "_key").n_unique()).item()
-    if (times % 2 != 0).any() or len(times) - groups < CHANCES:
-        return []
-    return [LogIssue("rows-twice", {"groups": len(merged), "steps": merged["step"].unique().sort().to_list()})]
 
 
 def _steps(rows: pl.DataFrame) -> dict[str, int]:

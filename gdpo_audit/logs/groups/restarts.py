@@ -7,7 +7,9 @@ import polars as pl
 
 from gdpo_audit.logs.numbers.sizes import WHOLE
 from gdpo_audit.logs.refusals import refuse
+from gdpo_audit.records import LogIssue
 
+CHANCES = 10  # by chance all of so many counts are even once in a thousand times
 ROUNDED = 1e-3  # how far rounding may keep a group's sum of advantages from 0, as a share of the sum of their sizes
 
 
@@ -151,3 +153,26 @@ def _expect_one_run(rows: pl.DataFrame, files: Sequence[str]) -> None:
         got = f"step {again['step'][0]} with the same groups of {min(again['rows'].mode())} rows as in {a}"
         hint = "give one run's files, or join files that hold parts of one group, in the order of their steps"
         refuse(b, "the log of one run", f"{got}: {hint}")
+
+
+def rows_twice(sample: Sequence[pl.DataFrame], larger: pl.DataFrame, groups: int) -> list[LogIssue]:
+    """Return an issue if each row of the groups or batches that are too large stands there an even number of times:
+    then they were logged again, as by a run that was started again. A sample of the rows decides.
+
+    Few different rows do so by chance, each about every second time. So there have to be `CHANCES` more different rows
+    than groups, or batches, that were looked at.
+
+    sample: tables with some rows of the log.
+    larger: a row for each group, or batch, that holds a multiple of the usual rows, with `batch` and `step`, and with
+        `_key` where it is a group.
+    groups: how many groups these are.
+    """
+    by = [name for name in ("batch", "_key") if name in larger.columns]
+    tables = [table.join(larger.select(by), on=by) for table in sample] if len(larger) else []
+    rows = pl.concat(tables) if tables else pl.DataFrame()
+    if not len(rows):
+        return []
+    times = rows.group_by([name for name in rows.columns if name not in ("_place", "_file")]).len()["len"]
+    if (times % 2 != 0).any() or len(times) - rows.select(pl.struct(by).n_unique()).item() < CHANCES:
+        return []
+    return [LogIssue("rows-twice", {"groups": groups, "steps": larger["step"].unique().sort().to_list()})]
