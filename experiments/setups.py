@@ -13,6 +13,7 @@ AGGREGATIONS = {
     "grpo": "sum_then_normalize",
     "gdpo": "normalize_then_sum",
 }  # TRL's option `multi_objective_aggregation`
+NO_STD = "grpo_no_std"  # GRPO without std, which TRL calls scale_rewards="none"
 SEEDS = tuple(range(10))
 NOISE_MEAN, NOISE_STD = 1.0, 0.01
 PLANS = Path(__file__).parent / "plans.json"

@@ -13,7 +13,8 @@ import resource
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +25,7 @@ import numpy as np
 from experiments.requests import Request, draw, task_of
 from experiments.setups import (
     AGGREGATIONS,
+    NO_STD,
     NOISE_MEAN,
     NOISE_STD,
     REWARDS,
@@ -118,31 +120,52 @@ def pay(setup: Setup, k: int, graded: Mapping[str, float]) -> float:
     return setup.fails[k] + (setup.pays[k] - setup.fails[k]) * grade
 
 
-def train(setup: Setup, method: str, seed: int, out: Path, learning_rate: float, steps: int) -> dict[str, Any]:
-    """Train one run, whose completions TRL writes to the folder `out`. Return what is to stand in the run's
-    metrics.json.
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One run, as TRL's trainer needs it.
 
-    This is the set-up, method and seed, the seconds, the peak of memory in MB, and what the trainer logged.
+    model: returns the model to train.
+    functions: the reward functions, each with the name of its reward.
+    weights: one per reward function.
+    method: a key of AGGREGATIONS, or NO_STD.
+    seed: fixes the order of the prompts and the answers that are drawn.
+    learning_rate, steps: of Adam, and how many of its steps.
+    longest: the most tokens of an answer.
+    """
+
+    model: Callable[[], Any]
+    functions: Sequence[Callable[..., Any]]
+    weights: list[float]
+    method: str
+    seed: int
+    learning_rate: float = LEARNING_RATE
+    steps: int = STEPS
+    longest: int = LONGEST
+
+
+def trained(job: Job, out: Path) -> dict[str, Any]:
+    """Train one run, whose completions TRL writes to the folder `out`. Return its method and seed, the seconds, the
+    peak of memory in MB, and what the trainer logged.
     """
     import torch
     from datasets import Dataset
     from transformers import set_seed
     from trl import GRPOConfig, GRPOTrainer
 
-    from experiments.model import load, tokenizer
+    from experiments.model import tokenizer
 
-    set_seed(seed)
-    requests = prompts()
+    set_seed(job.seed)
     args = GRPOConfig(
         output_dir=str(out),
         num_generations=GROUP,
         per_device_train_batch_size=GROUP * PROMPTS,
-        max_completion_length=LONGEST,
-        max_steps=steps,
-        learning_rate=learning_rate,
+        max_completion_length=job.longest,
+        max_steps=job.steps,
+        learning_rate=job.learning_rate,
         lr_scheduler_type="constant",
-        multi_objective_aggregation=AGGREGATIONS[method],
-        reward_weights=setup.reward_weights,
+        multi_objective_aggregation=AGGREGATIONS["grpo" if job.method == NO_STD else job.method],
+        scale_rewards="none" if job.method == NO_STD else "group",
+        reward_weights=job.weights,
         gradient_checkpointing=False,
         bf16=False,
         logging_steps=1,
@@ -152,46 +175,53 @@ def train(setup: Setup, method: str, seed: int, out: Path, learning_rate: float,
         save_strategy="no",
         disable_tqdm=True,
         use_cpu=True,
-        seed=seed,
+        seed=job.seed,
     )
     torch.set_num_threads(1)
     trainer = GRPOTrainer(
-        model=load(CHECKPOINT),
-        reward_funcs=reward_functions(setup, {r.text: task_of(r) for r in requests}, seed),
+        model=job.model(),
+        reward_funcs=list(job.functions),
         args=args,
-        train_dataset=Dataset.from_dict({"prompt": [request.text for request in requests]}),
+        train_dataset=Dataset.from_dict({"prompt": [request.text for request in prompts()]}),
         processing_class=tokenizer(),
     )
     start = time.monotonic()
     trainer.train()
     return {
-        "setup": setup.name,
-        "method": method,
-        "seed": seed,
+        "method": job.method,
+        "seed": job.seed,
         "seconds": round(time.monotonic() - start, 1),
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
         "log": trainer.state.log_history,
     }
 
 
-def run_once(
-    setup: Setup, method: str, seed: int, folder: Path, learning_rate: float, steps: int, row: str | None = None
-) -> None:
-    """Train one run and write its metrics.json into a folder of its own inside `folder`; do nothing if that file is
-    there already.
+def finished(job: Job, out: Path, **named: str) -> None:
+    """Train one run and write its metrics.json into the folder `out`; do nothing if that file is there already.
 
     What an interrupted run left behind is removed first.
 
-    row: for a run that plans.json plans, the name of its row there, which takes the place of the method in the path.
-        None for any other run.
+    named: what metrics.json is to hold besides what `trained` returns.
     """
-    out = folder / setup.name / (row or method) / str(seed)
     if (out / "metrics.json").exists():
         return
     shutil.rmtree(out, ignore_errors=True)
-    metrics = train(setup, method, seed, out, learning_rate, steps)
+    metrics = named | trained(job, out)
     (out / "metrics.json").write_text(json.dumps(metrics))
     print(f"{out}: {metrics['seconds']} s, at most {metrics['peak_mb']} MB", flush=True)
+
+
+def job_of(setup: Setup, method: str, seed: int) -> Job:
+    """Return the run of a set-up under a method, with the model that the warm-up left."""
+    functions = reward_functions(setup, {r.text: task_of(r) for r in prompts()}, seed)
+    return Job(model=warm, functions=functions, weights=setup.reward_weights, method=method, seed=seed)
+
+
+def warm() -> Any:
+    """Return the model that the warm-up left."""
+    from experiments.model import load
+
+    return load(CHECKPOINT)
 
 
 def main() -> int:
@@ -199,7 +229,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments.train", description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
     parser.add_argument("--setup", choices=[setup.name for setup in SETUPS])
-    parser.add_argument("--method", choices=list(AGGREGATIONS))
+    parser.add_argument("--method", choices=[*AGGREGATIONS, NO_STD])
     parser.add_argument("--seed", type=int, choices=SEEDS)
     parser.add_argument("--plans", action="store_true", help="the rows of plans.json instead, five seeds of each")
     given = parser.parse_args()
@@ -210,13 +240,15 @@ def main() -> int:
     if given.plans:
         for row in planned_rows():
             for seed in SEEDS[:5] if given.seed is None else [given.seed]:
-                run_once(row.trained, row.method, seed, given.out, LEARNING_RATE, STEPS, row.name)
+                out = given.out / row.trained.name / row.name / str(seed)
+                finished(job_of(row.trained, row.method, seed), out, setup=row.trained.name)
         return 0
     # Seeds outermost: whenever it is interrupted, every set-up has as many pairs as the others, give or take one.
     for seed in SEEDS if given.seed is None else [given.seed]:
         for setup in [setup_named(given.setup)] if given.setup else SETUPS:
             for method in [given.method] if given.method else AGGREGATIONS:
-                run_once(setup, method, seed, given.out, LEARNING_RATE, STEPS)
+                out = given.out / setup.name / method / str(seed)
+                finished(job_of(setup, method, seed), out, setup=setup.name)
     return 0
 
 

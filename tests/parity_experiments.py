@@ -1,5 +1,7 @@
 """The experiments under TRL's own trainer, with only a few steps; `make parity-trainer` runs it."""
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
@@ -21,7 +23,8 @@ def runs(tmp_path_factory):
     folders = [tmp_path_factory.mktemp(name) for name in ("first", "second")]
     for folder in folders:
         for method in AGGREGATIONS:
-            train.run_once(setup_named("pays_5"), method, 0, folder, train.LEARNING_RATE, STEPS)
+            job = replace(train.job_of(setup_named("pays_5"), method, 0), steps=STEPS)
+            train.finished(job, folder / "pays_5" / method / "0", setup="pays_5")
     return folders
 
 
