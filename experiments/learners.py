@@ -14,6 +14,7 @@ A run is in FOLDER/LEARNER/SETUP/ROW/SEED.
 """
 
 import argparse
+import json
 import os
 import re
 import sys
@@ -28,9 +29,13 @@ import polars as pl
 
 from experiments.requests import pieces, task_of
 from experiments.train import Job, finished, grades, prompts, warm
-from gdpo_audit.judging import AS_IT_RAN, FIRST_SEEDS
+from gdpo_audit import audit, read_run
+from gdpo_audit.judging import AS_IT_RAN, FIRST_SEEDS, judge
 
+DATA = Path(__file__).resolve().parent.parent / "data"
+FORECASTS, MEANS = DATA / "learners.json", DATA / "learners.parquet"
 STEPS = 100
+FROM_STEPS = (25, 50)
 UNJUDGED = 0.3  # the part of the answers that the judge gives no reward
 _TASKS = {request.text: task_of(request) for request in prompts()}
 
@@ -198,12 +203,73 @@ def measure(folder: Path) -> pl.DataFrame:
     return pl.concat(tables).with_columns(*kinds, pl.col("step").cast(pl.UInt16), pl.col("mean").cast(pl.Float32))
 
 
+# --- forecasts --------------------------------------------------------------------------------------------------------
+
+
+def predict(folder: Path) -> list[dict[str, Any]]:
+    """Return the forecasts of every row of every case, in parts of the range of the reward in the log: a dict per row,
+    reward and number of steps of the log. It has learner, setup, row, reward, from_steps, range, difference, low, high
+    and why; three of these are None where the forecast is open.
+    """
+    said = []
+    for case, steps in product(CASES, FROM_STEPS):
+        report = audit(read_run(files_of(folder, case, AS_IT_RAN, 0, steps)))
+        values = pl.read_parquet(files_of(folder, case, AS_IT_RAN, 0, steps)).select(case.rewards).fill_nan(None)
+        ranges = values.max() - values.min()
+        for row, (method, weights) in case.rows.items():
+            made = report.forecast(method=method, weights=dict(zip(case.rewards, weights, strict=True)), steps=STEPS)
+            for name, f in made.rewards.items():
+                unit = float(ranges[name].item())
+                told = (None if x is None else round(x / unit, 5) for x in (f.difference, f.low, f.high))
+                named = {"learner": case.learner, "setup": case.name, "row": row, "reward": name, "from_steps": steps}
+                numbers = dict(zip(("difference", "low", "high"), told, strict=True))
+                said.append(named | {"range": round(unit, 6)} | numbers | {"why": f.why})
+    return said
+
+
+def print_judged(means: pl.DataFrame) -> None:
+    """Print each forecast with what came, and how good the forecasts of each learner were, told ones apart.
+
+    means: what `measure` returns.
+    """
+    key = ("learner", "setup", "row", "reward")
+    came = {tuple(keys): x for *keys, x in means.group_by(*key).agg(pl.col("mean").mean()).iter_rows()}
+    said = json.loads(FORECASTS.read_text())
+    for name, steps in product(LEARNERS, FROM_STEPS):
+        truth, judged = [], [x for x in said if (x["learner"], x["from_steps"]) == (name, steps)]
+        for x in judged:
+            place = [x[part] for part in key]
+            ran = came[place[0], place[1], AS_IT_RAN, place[3]]
+            truth.append((came[tuple(place)] - ran) / x["range"])
+            shown = "open" if x["low"] is None else f"{x['difference']:+.3f} [{x['low']:+.3f}, {x['high']:+.3f}]"
+            print(f"| {' | '.join(place)} | {shown} | {truth[-1]:+.3f} |")
+        told = [(t, x) for t, x in zip(truth, judged, strict=True) if x["low"] is not None]
+        good = judge(*map(list, zip(*told, strict=True)))
+        print(f"{name}, from {steps} steps, {len(judged) - len(told)} open, told: {good}")
+
+
 def main() -> int:
-    """Run the command and return 0: "first" trains the logs to forecast from, "rest" all other runs."""
+    """Run the command and return 0.
+
+    "first" trains the logs to forecast from, "predict" writes the forecasts, "rest" trains all other runs, "measure"
+    writes the table of their means, and "judge" prints how good the forecasts were.
+    """
     parser = argparse.ArgumentParser(prog="python -m experiments.learners", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("do", choices=("first", "rest"))
-    parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
+    parser.add_argument("do", choices=("first", "predict", "rest", "measure", "judge"))
+    parser.add_argument("--out", type=Path, help="folder of the runs")
     given = parser.parse_args()
+    if given.do == "judge":
+        print_judged(pl.read_parquet(MEANS))
+        return 0
+    if given.out is None:
+        parser.error(f"{given.do}: expected a folder as --out, got none")
+    if given.do == "predict":
+        lines = [json.dumps(x, ensure_ascii=False) for x in predict(given.out)]
+        FORECASTS.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+        return 0
+    if given.do == "measure":
+        measure(given.out).write_parquet(MEANS, compression="zstd", compression_level=19)
+        return 0
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
     for seed in (0,) if given.do == "first" else FIRST_SEEDS:
         for case in CASES:

@@ -170,6 +170,7 @@ class ForecastPart(TypedDict):
     difference: Annotated[float | None, Meta(description="Setting less as it ran; null: the log does not tell.")]
     low: Annotated[float | None, Meta(description="The lower end of its 80 % interval.")]
     high: float | None
+    off_by: Annotated[float | None, Meta(description="How far off the forecast of the log's own second half was.")]
 
 
 class StepPart(TypedDict):

@@ -5,36 +5,55 @@ went.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 import polars as pl
-import torch
 from numpy.typing import NDArray
 
 from gdpo_audit.findings.facts import Facts
+from gdpo_audit.findings.forecast_setting import checked
+from gdpo_audit.findings.forecast_test import LogTest, test_of
 from gdpo_audit.findings.logged_groups import LoggedGroups, what_is_lacking
-from gdpo_audit.findings.trials import Gate, Trial
-from gdpo_audit.findings.what_if import TRIED_METHODS
+from gdpo_audit.findings.trials import Trial
 from gdpo_audit.json_types import ForecastPart, GatePart
-from gdpo_core._errors import expect, expect_count, is_finite
 from gdpo_core._html import Displayed
-from gdpo_core._inputs import weights_by_name, width
 from gdpo_core._json import jsonable
+from gdpo_core._words import number
 from gdpo_core.conventions import NAMES
-from gdpo_core.forecasting import Array, Course, Pushes, Speeds, fit_speeds, integrate, times_of
+from gdpo_core.forecasting import Array, Pushes, Speeds, fit_speeds, integrate, times_of
 
-MOST_STEPS = 100_000
 NO_SPEED = 1e6  # a speed with an error of this size or more is not known, as that of a reward that was never pushed
 UNKNOWN = 1.0  # with a larger standard deviation of the logarithm of its speed, a reward gets no forecast
 _DRAWS = 100  # of the speeds, from which the interval is taken
 _QUANTILE = 1.2816  # of the normal distribution: 80 of 100 draws lie within so many standard deviations
-# These three numbers were calibrated on 28 logs of 50 steps, of the five old set-ups under GRPO and GDPO, and on how
-# 100 runs ended. CARRIED: the differences were this part of what they would be if no reward helped another. MODEL_ERROR
-# and LEAST_ERROR: the model is off by this part of the difference and by this part of the reward's range, with room for
-# settings of other kinds.
-CARRIED, MODEL_ERROR, LEAST_ERROR = 0.85, 0.3, 0.006
+# These three numbers were chosen on 9 logs of the small model whose settings had been trained before, and on two logs
+# of somebody else: another model, other rewards (`experiments/README.md`). CARRIED: the differences were about this part
+# of what they would be if each reward followed its push alone. MODEL_ERROR: the standard deviation of the logarithm of
+# the factor by which a difference was off; what the log's own test was off by is added to it. LEAST_ERROR: the part of
+# the reward's range by which a difference is off in any case.
+CARRIED, MODEL_ERROR, LEAST_ERROR = 0.7, 0.6, 0.012
 OF_WHAT = "The interval is calibrated on a small model of 0.2 M parameters and one task."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tested:
+    """Hold how the log's own test of a forecast went for one reward. Its speed was fitted to the first part of the run,
+    and the rest was foretold as it ran.
+
+    fitted_to, foretold: the first and the last step of either part.
+    error: the mean logged in the foretold steps less the foretold mean, in the reward's own unit.
+    speeds: the speed fitted to each part.
+    """
+
+    fitted_to: tuple[int, int]
+    foretold: tuple[int, int]
+    error: float
+    speeds: tuple[float, float]
+
+    def __str__(self) -> str:
+        """Return the test in words."""
+        (a, b), (c, d), off = self.fitted_to, self.foretold, abs(self.error)
+        return f"tested on this log: steps {c} to {d} foretold from {a} to {b}, off by {number(off)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +73,7 @@ class RewardForecast:
     push: the push on the reward under the tried setting, as `gdpo_core.push` defines it, measured on the logged groups.
     push_as_it_ran: the push under the run's own setting, measured on the same groups.
     why: a sentence that says why `difference` is None; empty if it is a number.
+    tested: how the log's own test went; None for a reward that has one value in the whole log.
     """
 
     difference: float | None
@@ -66,6 +86,7 @@ class RewardForecast:
     push: float
     push_as_it_ran: float
     why: str = ""
+    tested: Tested | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,20 +125,6 @@ class Forecast(Displayed):
         return jsonable(asdict(self))
 
 
-@dataclass(frozen=True)
-class ForecastSetting:
-    """A setting that is to be forecast, after its check.
-
-    steps: for how many steps, counted from the run's first one, the run is followed under this setting and under its
-        own. The means of the rewards are taken over these computed steps.
-    """
-
-    method: str
-    weights: tuple[float, ...]
-    gate: Gate | None
-    steps: int
-
-
 def forecast_of(
     f: Facts, method: object = None, weights: object = None, gate: object = None, steps: object = None
 ) -> Forecast:
@@ -129,7 +136,7 @@ def forecast_of(
     Raises InputError if one of them is not valid, or if the log lacks what a forecast needs.
     """
     forecaster = _Forecaster(f)
-    setting = _checked(f, forecaster.log.course, method, weights, gate, steps)
+    setting = checked(f, forecaster.log.course, method, weights, gate, steps)
     return Forecast(
         method=setting.method,
         weights=dict(zip(f.rewards, f.printed(setting.weights), strict=True)),
@@ -145,7 +152,8 @@ def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, ForecastPa
     """Return the forecasts of several settings over the steps of the log, in the order of `trials`.
 
     Each is a dict from the name of a reward to a dict: "difference", the difference from the run as it was, and "low"
-    and "high", the ends of its interval. All three are None where the log does not tell.
+    and "high", the ends of its interval, all three None where the log does not tell; and "off_by", by how much the
+    log's own test was off.
 
     Raises InputError where the log lacks what every forecast needs.
     """
@@ -153,7 +161,15 @@ def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, ForecastPa
     steps = int(forecaster.log.course.time[-1]) + 1
     forecasts = [forecaster.rewards(trial, steps) for trial in trials]
     return [
-        {name: {"difference": x.difference, "low": x.low, "high": x.high} for name, x in rewards.items()}
+        {
+            name: {
+                "difference": x.difference,
+                "low": x.low,
+                "high": x.high,
+                "off_by": None if x.tested is None else abs(x.tested.error),
+            }
+            for name, x in rewards.items()
+        }
         for rewards in forecasts
     ]
 
@@ -174,6 +190,7 @@ class _Forecaster:
         self.log = LoggedGroups(f)
         self.before = self.log.pushes(f.method, f.basis.weights)
         self.speeds = fit_speeds(self.log.course, self.before)
+        self.test = test_of(f, self.log)
 
     def rewards(self, trial: Trial, steps: int) -> dict[str, RewardForecast]:
         """Return the forecast of each reward, by name, under a setting.
@@ -184,10 +201,7 @@ class _Forecaster:
         """
         after = self.log.pushes(trial.method, trial.weights, trial.gate)
         compared = _compare(self.speeds, self.before, after, steps)
-        return {
-            name: _reward_forecast(self.log, self.speeds, compared, self.before, after, k)
-            for k, name in enumerate(self.names)
-        }
+        return {name: _reward_forecast(self, compared, after, k) for k, name in enumerate(self.names)}
 
 
 def _notes(f: Facts) -> Iterator[str]:
@@ -212,60 +226,6 @@ def fitted_speeds(f: Facts) -> dict[str, tuple[float, float]]:
     fitted, errors = run.speeds.fitted.tolist(), run.speeds.error.tolist()
     pairs = zip(f.rewards, fitted, errors, run.log.range, strict=True)
     return {name: (speed, error) for name, speed, error, width in pairs if not np.isnan(width) and error < NO_SPEED}
-
-
-# --- what is asked for ------------------------------------------------------------------------------------------------
-
-
-def _checked(f: Facts, course: Course, method: object, weights: object, gate: object, steps: object) -> ForecastSetting:
-    """Return the setting that a caller of `AuditReport.forecast` asks for, once its arguments are checked.
-
-    f: the facts of the run.
-    course: the rates of its rewards over the steps of the log.
-    method, weights: None for the run's own; a reward that `weights` leaves out keeps its weight.
-    gate: None for no gate.
-    steps: how many steps to forecast, None for as many as the course has.
-
-    Raises InputError for an argument that does not fit the run.
-    """
-    known = method is None or (isinstance(method, str) and method in TRIED_METHODS)
-    expect(known, "forecast, method", f"one of {', '.join(TRIED_METHODS)}", repr(method))
-    named = weights_by_name(weights, f.rewards, "forecast, weights")
-    basis = f.basis.with_weights({name: w / f.unit for name, w in named.items()})
-    expect(any(basis.weights), "forecast, weights", "one that is not 0", "0 for every reward")
-    width([abs(weight) for weight in basis.weights], torch.float64, "forecast, weights")
-    steps = int(course.time[-1]) + 1 if steps is None else steps
-    expect_count(steps, "forecast, steps", MOST_STEPS)
-    chosen = f.method if method is None else str(method)
-    return ForecastSetting(chosen, basis.weights, None if gate is None else _gate(f, gate), int(cast(int, steps)))
-
-
-def _gate(f: Facts, gate: object) -> Gate:
-    """Return the gate that a caller describes in a dict, checked against the run.
-
-    The dict has the names of two rewards: the gated one under `reward`, and under `on` the one on which it depends. It
-    may have two numbers. `threshold` is the value that `on` has to reach, by default its highest logged value.
-    `otherwise` is the value of `reward` elsewhere, by default its worst logged value, or 0 if that is worse.
-
-    Raises InputError for anything else, and for a reward that has one value in the whole log.
-    """
-    names = f"a reward and another one on which it depends, of {', '.join(f.rewards)}"
-    asked = dict(gate) if isinstance(gate, Mapping) else {}
-    reward, on = asked.get("reward"), asked.get("on")
-    texts = isinstance(reward, str) and isinstance(on, str)
-    given = texts and reward in f.rewards and on in f.rewards and reward != on
-    expect(given, "forecast, gate", f"{{'reward': …, 'on': …}} with {names}", repr(gate))
-    keys = ("reward", "on", "threshold", "otherwise")
-    unknown = [key for key in asked if key not in keys]
-    expect(not unknown, "forecast, gate", f"no keys but {', '.join(keys)}", ", ".join(map(repr, unknown)))
-    k, opens = f.rewards.index(str(reward)), f.rewards.index(str(on))
-    for i in (k, opens):
-        differs = f.highest(i) > float(f.totals.rewards.low[i])
-        expect(differs, "forecast, gate", "two rewards that differ in the log", f"{f.rewards[i]}, which has one value")
-    threshold, otherwise = asked.get("threshold", f.top(opens)), asked.get("otherwise", f.worst(k))
-    for name, value in (("threshold", threshold), ("otherwise", otherwise)):
-        expect(is_finite(value), f"forecast, gate, {name}", "a finite number", repr(value))
-    return Gate(k, opens, float(threshold), float(otherwise))
 
 
 # --- the forecast -----------------------------------------------------------------------------------------------------
@@ -335,24 +295,25 @@ def _compare(speeds: Speeds, before: Pushes, after: Pushes, steps: int) -> _Comp
     return _Compared(times, as_it_ran, as_it_ran + CARRIED * (forecast - as_it_ran))
 
 
-def _reward_forecast(
-    log: LoggedGroups, speeds: Speeds, compared: _Compared, before: Pushes, after: Pushes, k: int
-) -> RewardForecast:
+def _reward_forecast(run: _Forecaster, compared: _Compared, after: Pushes, k: int) -> RewardForecast:
     """Return the forecast of the reward with index k, in the reward's own unit.
 
-    log: the logged groups.
-    speeds: how fast each reward follows its push.
+    run: the run as it went.
     compared: the rates of all rewards step by step, under the run's own setting and under the tried one.
-    before, after: the pushes under the run's own setting and under the tried one.
+    after: the pushes under the tried setting.
     """
+    log, speeds, test = run.log, run.speeds, run.test
     unit, least = float(log.range[k]), float(log.low[k])
-    if np.isnan(unit):
-        unit = 0.0
+    one_value = np.isnan(unit)
+    unit = 0.0 if one_value else unit
     difference, draws = compared.differences[0, k], compared.differences[1:, k]
     below, above = (abs(np.quantile(draws, probability) - difference) for probability in (0.1, 0.9))
-    of_model = _QUANTILE * np.hypot(MODEL_ERROR * difference, LEAST_ERROR)
-    low, high = difference - np.hypot(below, of_model), difference + np.hypot(above, of_model)
-    why = _why_open(log, speeds, k)
+    factor = np.exp(_QUANTILE * np.hypot(MODEL_ERROR, 0.0 if one_value else test.off_by(k)))
+    nearer, further = abs(difference) * (1 - 1 / factor), abs(difference) * (factor - 1)
+    down, up = (nearer, further) if difference > 0 else (further, nearer)
+    low = difference - np.sqrt(below**2 + down**2 + (_QUANTILE * LEAST_ERROR) ** 2)
+    high = difference + np.sqrt(above**2 + up**2 + (_QUANTILE * LEAST_ERROR) ** 2)
+    why = _why_open(log, speeds, test, k)
     told = (None, None, None) if why else tuple(float(x * unit) for x in (difference, low, high))
     return RewardForecast(
         difference=told[0],
@@ -363,12 +324,20 @@ def _reward_forecast(
         speed=float(speeds.speed[k]),
         speed_error=float(speeds.spread[k]),
         push=float(after.measured[k]),
-        push_as_it_ran=float(before.measured[k]),
+        push_as_it_ran=float(run.before.measured[k]),
         why=why,
+        tested=None if one_value else _tested(test, k, unit),
     )
 
 
-def _why_open(log: LoggedGroups, speeds: Speeds, k: int) -> str:
+def _tested(test: LogTest, k: int, unit: float) -> Tested:
+    """Return how the log's own test went for the reward with index k, whose range is `unit`."""
+    first, second = test.speeds[:, k].tolist()
+    error = float(test.error[k] * unit)
+    return Tested(fitted_to=test.first, foretold=test.rest, error=error, speeds=(first, second))
+
+
+def _why_open(log: LoggedGroups, speeds: Speeds, test: LogTest, k: int) -> str:
     """Return a sentence that says why the reward with index k has no forecast; an empty one where it has one."""
     name, steps = log.facts.rewards[k], len(log.course.time)
     if np.isnan(log.range[k]):
@@ -378,6 +347,8 @@ def _why_open(log: LoggedGroups, speeds: Speeds, k: int) -> str:
         return f"{name} was never pushed, {unknown}"
     if speeds.fitted[k] + 2 * speeds.error[k] < 0:
         return f"{name} moved against its push, {unknown}"
+    if objection := test.objection(k, name):
+        return f"{objection}, {unknown}"
     if speeds.log_spread[k] > UNKNOWN:
         return f"{name} hardly moved, {unknown}"
     return ""

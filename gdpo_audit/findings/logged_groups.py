@@ -43,19 +43,25 @@ class LoggedGroups:
     """Hold the data of a log that its forecasts need: how its rewards went over the steps, and groups on which pushes
     are measured.
 
+    f: the facts of the run.
+    part: the first step that counts and the one from which on none does; None for all steps.
+
     Raises InputError for a log that does not have all that a forecast needs.
     """
 
-    def __init__(self, f: Facts) -> None:
+    def __init__(self, f: Facts, part: tuple[int, int] | None = None) -> None:
         if lacking := what_is_lacking(f):
             expected, got = lacking
             raise InputError(f"forecast: expected {expected}, got {got}, in {f.run.path}")
         self.facts = f
+        self.part = part
         self.low, self.high = (np.array(x, dtype=float) for x in (f.totals.rewards.low, f.totals.rewards.high))
         self.range = np.where(
             self.high > self.low, self.high - self.low, np.nan
         )  # NaN: the reward is constant or missing
         self.logged = pl.concat(sample_of(f)).drop("advantage", strict=False)
+        if part is not None:
+            self.logged = self.logged.filter(pl.col("step").is_between(*part, closed="left"))
         self.table = as_counted(self.logged, f.rewards)
         self.starts = starts_of(self.table["group"].to_numpy())
         self.sizes = np.diff(self.starts, append=len(self.table))
@@ -99,6 +105,9 @@ class LoggedGroups:
         means = np.divide(total, present, out=np.full(total.shape, np.nan), where=present > 0)
         rates = (means - self.low) / self.range
         rates[:, np.isnan(self.range)] = 0.5
+        if self.part is not None:
+            inside = (step >= self.part[0]) & (step < self.part[1])
+            step, rates = step[inside], rates[inside]
         return Course(time=(step - step[0]).astype(float), rates=rates, dispersion=self._dispersion(rates))
 
     def _dispersion(self, rates: Array) -> Array:

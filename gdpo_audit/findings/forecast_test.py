@@ -1,0 +1,117 @@
+"""The test that a forecast does on the log it is made from: speeds are fitted to the first part of the run, and the
+rest is foretold as it ran.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gdpo_audit.findings.facts import Facts
+from gdpo_audit.findings.logged_groups import LoggedGroups
+from gdpo_core.forecast_pushes import Pushes
+from gdpo_core.forecasting import Array, Speeds, fit_speeds, integrate, times_of
+
+# The halves of a log disagree if the speeds fitted to them are further apart than this many of their standard errors.
+DISAGREE = 3.0
+# A reward moved against its push in a half whose speed lies more than this many standard errors below 0.
+AGAINST = 2.0
+# Nine equally likely speeds, by the part of the distribution that lies below each.
+_PARTS = (np.arange(9) + 0.5) / 9
+
+
+@dataclass(frozen=True)
+class LogTest:
+    """Hold what came of the test for each of K rewards.
+
+    first, rest: the first and the last step of the part that speeds were fitted to, and of the part that was foretold.
+    error: (K,) the logged mean of each reward over the foretold steps less the foretold one, in parts of its range.
+    noise: (K,) the standard error of this difference: of the logged mean, and of the foretold one by that of the speed.
+    moved: (K,) how far the reward was foretold to move from the first step, in parts of its range.
+    speeds, errors: (2, K) the speed fitted to each of the two parts, and its standard error.
+    """
+
+    first: tuple[int, int]
+    rest: tuple[int, int]
+    error: Array
+    noise: Array
+    moved: Array
+    speeds: Array
+    errors: Array
+
+    def off_by(self, k: int) -> float:
+        """Return by which part of its foretold move reward k was off, beyond the noise."""
+        beyond = max(0.0, abs(float(self.error[k])) - float(self.noise[k]))
+        return beyond / max(abs(float(self.moved[k])), float(self.noise[k]), 1e-9)
+
+    def objection(self, k: int, name: str) -> str:
+        """Return the words that say why nothing can rest on the speed of reward k, to follow “so the log …”; "" where
+        the test objects to nothing.
+        """
+        known = self.errors[:, k] < np.inf
+        against = (self.speeds[:, k] + AGAINST * self.errors[:, k] < 0) & known
+        if against.any():
+            begin, end = (self.first, self.rest)[int(against.argmax())]
+            return f"{name} moved against its push in steps {begin} to {end}"
+        apart = abs(float(np.diff(self.speeds[:, k])[0]))
+        if known.all() and apart > DISAGREE * float(np.hypot(*self.errors[:, k])):
+            return f"{name} followed its push at another speed in the second half of the log than in the first"
+        if self.off_by(k) > 1:
+            (begin, end), (first, last) = self.rest, self.first
+            return (
+                f"{name} went in steps {begin} to {end} further from what steps {first} to {last} foretold than it was "
+                "foretold to move"
+            )
+        return ""
+
+
+def test_of(f: Facts, whole: LoggedGroups) -> LogTest:
+    """Return the test of a run's own log. Its two parts hold about as many steps each.
+
+    whole: the data of the whole log.
+    """
+    steps = np.array(f.steps)
+    begin, middle, end = int(steps[0]), int(steps[len(steps) // 2]), int(steps[-1]) + 1
+    parts = [LoggedGroups(f, part) for part in ((begin, middle), (middle, end))]
+    pushes = [part.pushes(f.method, f.basis.weights) for part in parts]
+    first, second = (fit_speeds(part.course, push) for part, push in zip(parts, pushes, strict=True))
+    course = whole.course
+    late = course.time >= middle - begin
+    rates = course.rates[late]
+    there = ~np.isnan(rates)
+    several = np.maximum(there.sum(0), 1)
+    start, expected, spread = _foretold(first, pushes[0], course.time[late], there)
+    means = np.where(there, rates, 0).sum(0) / several
+    variance = course.dispersion * np.where(there, rates * (1 - rates), 0).sum(0) / several
+    return LogTest(
+        first=(begin, int(steps[len(steps) // 2 - 1])),
+        rest=(middle, end - 1),
+        error=means - expected,
+        noise=np.hypot(np.sqrt(np.maximum(variance, 0) / several), spread),
+        moved=expected - start,
+        speeds=_both(first, second, "fitted"),
+        errors=_both(first, second, "error"),
+    )
+
+
+def _foretold(speeds: Speeds, pushes: Pushes, steps: Array, there: NDArray[np.bool_]) -> tuple[Array, Array, Array]:
+    """Return three arrays about what is foretold of each reward, each (K,): its rate at the first step, the mean of its
+    rates at some steps, and the standard deviation of this mean over possible speeds.
+
+    speeds, pushes: of the part that the speeds were fitted to.
+    steps: (T,) counted from the first step.
+    there: (T, K) whether the log holds the reward at that step.
+    """
+    parts = np.repeat([[0.5], *([x] for x in _PARTS)], len(speeds.start), axis=1)
+    drawn, times = speeds.quantile(parts), times_of(int(steps[-1]))
+    courses = integrate(pushes, speeds.starts(drawn), drawn, times)  # (times, draws, K)
+    low = np.clip(np.searchsorted(times, steps, side="right") - 1, 0, len(times) - 2)
+    on_the_way = ((steps - times[low]) / (times[low + 1] - times[low]))[:, None, None]
+    at = (1 - on_the_way) * courses[low] + on_the_way * courses[low + 1]
+    means = np.where(there[:, None], at, 0).sum(0) / np.maximum(there.sum(0), 1)
+    return courses[0, 0], means[0], means[1:].std(0)
+
+
+def _both(first: Speeds, second: Speeds, field: str) -> Array:
+    """Return a field of the speeds of both parts, (2, K)."""
+    return np.stack([getattr(first, field), getattr(second, field)])
