@@ -11,6 +11,12 @@ from gdpo_core._reductions import Reduction, skipping_missing
 from gdpo_core._statistics import centre
 from gdpo_core.registry import method_for
 
+# Without std, advantages are as large as the rewards are apart, and shrink as the rewards saturate.
+NO_STD = "grpo_no_std"
+OTHER_STEPS = (
+    "GRPO without std takes steps of another length than methods that divide by a std, and a push only knows the "
+    "direction of a step: in training GRPO without std learnt less than GRPO although its push was about as large."
+)
 SHARE = "The share of a reward in the update is its part of the variance of the advantages."
 MEANING = (
     "The push on a reward is the correlation of advantage and reward inside groups: at +1 the advantage follows this "
@@ -42,6 +48,20 @@ def push(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -
     formula, prepared = method_for(method, batch)
     a = prepared.zero_unrewarded(formula.advantages(prepared))
     return push_under(batch, a)
+
+
+def same_step(first: str, second: str) -> bool:
+    """Return whether the steps of two methods have about the same length, so that their pushes can be compared.
+
+    A push is a correlation: it knows the direction of a step, not its length. Methods that divide by a std make
+    advantages of about unit size; GRPO without std does not.
+
+    first, second: the ids of the methods.
+
+    >>> same_step("grpo", "gdpo"), same_step("grpo", "grpo_no_std"), same_step("grpo_no_std", "grpo_no_std")
+    (True, False, True)
+    """
+    return (first == NO_STD) == (second == NO_STD)
 
 
 def push_under(batch: Batch, a: Tensor) -> tuple[float, ...]:

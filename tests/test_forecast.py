@@ -32,9 +32,9 @@ def push_of(marks, method, weights):
     return (a[..., None] * d).sum((0, 1)) / np.sqrt((a**2).sum() * (d**2).sum((0, 1)))
 
 
-def simulate(method, weights, steps, seed, speeds=(0.03, 0.09), start=(0.0, -0.5)):
+def simulate(method, weights, steps, seed, speeds=(0.03, 0.09), start=(0.0, -0.5), later=(1, 1)):
     """Return the rows of a run of two coins, and their rates, (steps, 2). The logit of each coin follows its push at
-    its own speed.
+    its own speed. later: by which factor each speed is multiplied in the second half.
 
     The push is measured on 300 groups, of which the log holds eight.
     """
@@ -48,7 +48,8 @@ def simulate(method, weights, steps, seed, speeds=(0.03, 0.09), start=(0.0, -0.5
             for g, group in enumerate(marks[:PROMPTS])
             for a, b in group.tolist()
         ]
-        logits = logits + np.array(speeds) * push_of(marks, method, weights) * 4 * p * (1 - p)
+        factor = np.array(later if 2 * step >= steps else (1, 1))
+        logits = logits + factor * np.array(speeds) * push_of(marks, method, weights) * 4 * p * (1 - p)
     return rows, np.array(rates)
 
 

@@ -21,16 +21,17 @@ from gdpo_core._json import jsonable
 from gdpo_core._words import number
 from gdpo_core.conventions import NAMES
 from gdpo_core.forecasting import Array, Pushes, Speeds, fit_speeds, integrate, times_of
+from gdpo_core.pushing import OTHER_STEPS, same_step
 
 NO_SPEED = 1e6  # a speed with an error of this size or more is not known, as that of a reward that was never pushed
 UNKNOWN = 1.0  # with a larger standard deviation of the logarithm of its speed, a reward gets no forecast
 _DRAWS = 100  # of the speeds, from which the interval is taken
 _QUANTILE = 1.2816  # of the normal distribution: 80 of 100 draws lie within so many standard deviations
 # These three numbers were chosen on 9 logs of the small model whose settings had been trained before, and on two logs
-# of somebody else: another model, other rewards (`experiments/README.md`). CARRIED: the differences were about this part
-# of what they would be if each reward followed its push alone. MODEL_ERROR: the standard deviation of the logarithm of
-# the factor by which a difference was off; what the log's own test was off by is added to it. LEAST_ERROR: the part of
-# the reward's range by which a difference is off in any case.
+# of somebody else's: another model, other rewards (`experiments/README.md`). CARRIED: the differences were about this
+# part of what they would be if each reward followed its push alone. MODEL_ERROR: the standard deviation of the
+# logarithm of the factor by which a difference was off; what the log's own test was off by is added to it. LEAST_ERROR:
+# the part of the reward's range by which a difference is off in any case.
 CARRIED, MODEL_ERROR, LEAST_ERROR = 0.7, 0.6, 0.012
 OF_WHAT = "The interval is calibrated on a small model of 0.2 M parameters and one task."
 
@@ -186,7 +187,7 @@ class _Forecaster:
     """
 
     def __init__(self, f: Facts) -> None:
-        self.names = f.rewards
+        self.names, self.method = f.rewards, f.method
         self.log = LoggedGroups(f)
         self.before = self.log.pushes(f.method, f.basis.weights)
         self.speeds = fit_speeds(self.log.course, self.before)
@@ -201,7 +202,8 @@ class _Forecaster:
         """
         after = self.log.pushes(trial.method, trial.weights, trial.gate)
         compared = _compare(self.speeds, self.before, after, steps)
-        return {name: _reward_forecast(self, compared, after, k) for k, name in enumerate(self.names)}
+        other_steps = "" if same_step(self.method, trial.method) else OTHER_STEPS
+        return {name: _reward_forecast(self, compared, after, k, other_steps) for k, name in enumerate(self.names)}
 
 
 def _notes(f: Facts) -> Iterator[str]:
@@ -295,12 +297,13 @@ def _compare(speeds: Speeds, before: Pushes, after: Pushes, steps: int) -> _Comp
     return _Compared(times, as_it_ran, as_it_ran + CARRIED * (forecast - as_it_ran))
 
 
-def _reward_forecast(run: _Forecaster, compared: _Compared, after: Pushes, k: int) -> RewardForecast:
+def _reward_forecast(run: _Forecaster, compared: _Compared, after: Pushes, k: int, other_steps: str) -> RewardForecast:
     """Return the forecast of the reward with index k, in the reward's own unit.
 
     run: the run as it went.
     compared: the rates of all rewards step by step, under the run's own setting and under the tried one.
     after: the pushes under the tried setting.
+    other_steps: why the steps of the tried setting have another length than those of the run; "" if they do not.
     """
     log, speeds, test = run.log, run.speeds, run.test
     unit, least = float(log.range[k]), float(log.low[k])
@@ -308,12 +311,12 @@ def _reward_forecast(run: _Forecaster, compared: _Compared, after: Pushes, k: in
     unit = 0.0 if one_value else unit
     difference, draws = compared.differences[0, k], compared.differences[1:, k]
     below, above = (abs(np.quantile(draws, probability) - difference) for probability in (0.1, 0.9))
-    factor = np.exp(_QUANTILE * np.hypot(MODEL_ERROR, 0.0 if one_value else test.off_by(k)))
+    why = other_steps or _why_open(log, speeds, test, k)
+    factor = np.exp(_QUANTILE * np.hypot(MODEL_ERROR, 0.0 if why else test.off_by(k)))
     nearer, further = abs(difference) * (1 - 1 / factor), abs(difference) * (factor - 1)
     down, up = (nearer, further) if difference > 0 else (further, nearer)
     low = difference - np.sqrt(below**2 + down**2 + (_QUANTILE * LEAST_ERROR) ** 2)
     high = difference + np.sqrt(above**2 + up**2 + (_QUANTILE * LEAST_ERROR) ** 2)
-    why = _why_open(log, speeds, test, k)
     told = (None, None, None) if why else tuple(float(x * unit) for x in (difference, low, high))
     return RewardForecast(
         difference=told[0],

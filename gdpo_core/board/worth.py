@@ -4,6 +4,7 @@ on the primary reward.
 
 from gdpo_core._words import count, listing, percent, signed
 from gdpo_core.board.facts import Facts, Side
+from gdpo_core.pushing import OTHER_STEPS, same_step
 
 PAIR = "right–wrong pair"
 
@@ -137,6 +138,8 @@ def _pushes(facts: Facts, first: str) -> str:
     if numbers[0] == numbers[1]:
         return f"{push} is {numbers[0]} under both methods."
     told = f"{push} is {numbers[0]} under {base.name} and {numbers[1]} under {chosen.name}"
+    if not same_step("grpo", facts.state.method):
+        return f"{told}. {OTHER_STEPS}"
     if max(before, after) <= 0:
         return f"{told}, so neither update raises {first}."
     more, less = (chosen, base) if after > before else (base, chosen)
