@@ -26,6 +26,7 @@ from gdpo_core.forecasting import Array, Course, Pushes, Speeds, fit_speeds, int
 
 MOST_STEPS = 100_000
 NO_SPEED = 1e6  # a speed with an error of this size or more is not known, as that of a reward that was never pushed
+AGAINST = "moved against its push"  # why a reward has no forecast where the log shows that its push does not predict
 UNKNOWN = 1.0  # with a larger standard deviation of the logarithm of its speed, a reward gets no forecast
 _DRAWS = 100  # of the speeds, from which the interval is taken
 _QUANTILE = 1.2816  # of the normal distribution: 80 of 100 draws lie within so many standard deviations
@@ -145,7 +146,7 @@ def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, ForecastPa
     """Return the forecasts of several settings over the steps of the log, in the order of `trials`.
 
     Each is a dict from the name of a reward to a dict: "difference", the difference from the run as it was, and "low"
-    and "high", the ends of its interval. All three are None where the log does not tell.
+    and "high", the ends of its interval. All three are None where the log does not tell, and "why" says why not.
 
     Raises InputError where the log lacks what every forecast needs.
     """
@@ -153,7 +154,7 @@ def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, ForecastPa
     steps = int(forecaster.log.course.time[-1]) + 1
     forecasts = [forecaster.rewards(trial, steps) for trial in trials]
     return [
-        {name: {"difference": x.difference, "low": x.low, "high": x.high} for name, x in rewards.items()}
+        {name: {"difference": x.difference, "low": x.low, "high": x.high, "why": x.why} for name, x in rewards.items()}
         for rewards in forecasts
     ]
 
@@ -244,8 +245,9 @@ def _gate(f: Facts, gate: object) -> Gate:
     """Return the gate that a caller describes in a dict, checked against the run.
 
     The dict has the names of two rewards: the gated one under `reward`, and under `on` the one on which it depends. It
-    may have two numbers. `threshold` is the value that `on` has to reach, by default its highest logged value.
-    `otherwise` is the value of `reward` elsewhere, by default its worst logged value, or 0 if that is worse.
+    may have two numbers. `threshold` is the value that `on` has to reach, by default its best logged value.
+    `otherwise` is the value of `reward` elsewhere, by default its worst logged value, or 0 if that is worse. `at_most`
+    says whether `on` has to be at most the threshold, by default where the run wants less of it.
 
     Raises InputError for anything else, and for a reward that has one value in the whole log.
     """
@@ -255,7 +257,7 @@ def _gate(f: Facts, gate: object) -> Gate:
     texts = isinstance(reward, str) and isinstance(on, str)
     given = texts and reward in f.rewards and on in f.rewards and reward != on
     expect(given, "forecast, gate", f"{{'reward': …, 'on': …}} with {names}", repr(gate))
-    keys = ("reward", "on", "threshold", "otherwise")
+    keys = ("reward", "on", "threshold", "otherwise", "at_most")
     unknown = [key for key in asked if key not in keys]
     expect(not unknown, "forecast, gate", f"no keys but {', '.join(keys)}", ", ".join(map(repr, unknown)))
     k, opens = f.rewards.index(str(reward)), f.rewards.index(str(on))
@@ -265,7 +267,9 @@ def _gate(f: Facts, gate: object) -> Gate:
     threshold, otherwise = asked.get("threshold", f.top(opens)), asked.get("otherwise", f.worst(k))
     for name, value in (("threshold", threshold), ("otherwise", otherwise)):
         expect(is_finite(value), f"forecast, gate, {name}", "a finite number", repr(value))
-    return Gate(k, opens, float(threshold), float(otherwise))
+    at_most = asked.get("at_most", f.wanted[opens] < 0)
+    expect(isinstance(at_most, bool), "forecast, gate, at_most", "True or False", repr(at_most))
+    return Gate(k, opens, float(threshold), float(otherwise), at_most)
 
 
 # --- the forecast -----------------------------------------------------------------------------------------------------
@@ -377,7 +381,7 @@ def _why_open(log: LoggedGroups, speeds: Speeds, k: int) -> str:
     if speeds.error[k] >= NO_SPEED:
         return f"{name} was never pushed, {unknown}"
     if speeds.fitted[k] + 2 * speeds.error[k] < 0:
-        return f"{name} moved against its push, {unknown}"
+        return f"{name} {AGAINST}, {unknown}"
     if speeds.log_spread[k] > UNKNOWN:
         return f"{name} hardly moved, {unknown}"
     return ""
