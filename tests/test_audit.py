@@ -122,7 +122,7 @@ def test_the_verdict_says_what_ran_and_what_to_look_at_first():
     correct_alone = audit(made_run(varied(), "gdpo", weights=[1, 0.01, 0.01]), primary="correct")
     push = correct_alone.plan[0].push["correct"]
     assert correct_alone.verdict.endswith(
-        " No change is called for: no other setting that was tried pushes correct more, beyond noise (it is pushed "
+        " No change is called for: no other setting that was tried pushes correct more by more than noise (the push is "
         f"{push:+.2f})."
     )
     rewards = varied()

@@ -59,7 +59,10 @@ def test_a_row_is_recommended_where_the_push_on_the_primary_reward_rises_and_its
         points, ends = (100 * abs(best.forecast[name]["difference"]), [best.forecast[name][e] for e in ("low", "high")])
         width = {"right": 1.0, "style": 5.0}[name]
         places = 0 if points / width >= 10 else 1
-        told = [f"{abs(x):.{places}f}" for x in (points / width, *sorted((100 * e / width for e in ends), key=abs))]
+        told = [
+            f"{abs(x):.{places}f}".removesuffix(".0")
+            for x in (points / width, *sorted((100 * e / width for e in ends), key=abs))
+        ]
         arrow = f"{ran.push[name]:+.2f} → {best.push[name]:+.2f}"
         words = f"would be {told[0]} points {way} (80 % interval {told[1]} to {told[2]}; push {arrow})"
         assert f"{start} {words}" in report.verdict

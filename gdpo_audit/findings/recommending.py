@@ -194,7 +194,7 @@ def _in_points(told: ForecastPart, width: float) -> str:
     >>> _in_points({"difference": -0.12, "low": -0.17, "high": -0.07, "why": ""}, 1.0)
     'would be 12 points lower (80 % interval 7 to 17'
     >>> _in_points({"difference": 0.2, "low": -0.1, "high": 0.5, "why": ""}, 10.0)
-    'would be 2.0 points higher (80 % interval −1.0 to +5.0'
+    'would be 2 points higher (80 % interval −1.0 to +5.0'
     """
     difference, low, high = (100 * float(told[key] or 0.0) / width for key in ("difference", "low", "high"))
     places = 0 if abs(difference) >= 10 else 1
@@ -227,10 +227,8 @@ def why_no_change(f: Facts, plan: Sequence[Setting]) -> str:
     if rising := _rising(f, plan):
         row = max(rising, key=lambda row: direction * row.push[first])
         return f"{effect(f, row, ran, first)} under {row.title}, which does not exclude a loss"
-    called = named(first, direction) + "," * (direction < 0)
-    return (
-        f"no other setting that was tried pushes {called} more, beyond noise (it is pushed {signed(ran.push[first])})"
-    )
+    down, now = " down" * (direction < 0), signed(ran.push[first])
+    return f"no other setting that was tried pushes {first}{down} more by more than noise (the push is {now})"
 
 
 def to_decide(f: Facts, plan: Sequence[Setting]) -> list[str]:
