@@ -1,4 +1,4 @@
-"""What a run wants of a reward is the sign of its weight: of a reward with a weight below 0 it wants less. Figures and
+"""A run wants a reward higher or lower, as the sign of its weight says: with a weight below 0 it wants less. Figures and
 first lines are compared with plain numpy, and logs with what they become when a reward changes its sign.
 """
 
