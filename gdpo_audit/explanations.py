@@ -214,7 +214,8 @@ def conflict(report: AuditReport) -> Answer:
     signs = wanted(report)
     pairs = [(signs[name] * signs[partner] * x, name, partner, x) for name, partner, x in correlations if x is not None]
     most, a, b, of_two = min(pairs, default=(0.0, "", "", 0.0))
-    lower = f" {a} and {b} do so most: their correlation inside groups is {signed(of_two)}." if most < 0 else ""
+    those = f" Those that do so most are {a} and {b}; their correlation inside groups is {signed(of_two)}."
+    lower = those if most < 0 else ""
     sentence = f"No two rewards pull strongly against each other.{lower}"
     return Answer("nothing", "Conflict", sentence, "train", "conflict")
 

@@ -1,5 +1,5 @@
-"""A run wants a reward higher or lower, as the sign of its weight says: with a weight below 0 it wants less. Figures and
-first lines are compared with plain numpy, and logs with what they become when a reward changes its sign.
+"""A run wants a reward higher or lower, as the sign of its weight says: with a weight below 0 it wants less. Figures
+and first lines are compared with plain numpy, and logs with what they become when a reward changes its sign.
 """
 
 from pathlib import Path
