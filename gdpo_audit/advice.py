@@ -21,7 +21,8 @@ from gdpo_audit.explanations import (
     scales,
     ties,
 )
-from gdpo_audit.findings.plan import changed
+from gdpo_audit.findings.recommending import changed
+from gdpo_audit.findings.wanted import named
 from gdpo_audit.json_types import ForecastPart
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.push_changes import PushChange, change_of_primary, compared_methods, push_changes
@@ -135,12 +136,11 @@ def _push(report: AuditReport) -> Answer:
             "unknown", title, "Weights below 0 turn the push round, under every method.", "run", headline=headline
         )
     change = change_of_primary(report)
-    if change is None or isnan(inversions(report, "gdpo")):
+    if change is None or (change.wanted and isnan(inversions(report, "gdpo"))):
         return Answer("nothing", title, f"No two answers of a group differ in {first}.", "lab")
     under = NAMES[change.method] + (" (which runs)" if change.method != "grpo" else "")
-    sentence = (
-        f"The push on {first} is **{signed(change.before)}** under {under} and **{signed(change.after)}** under GDPO"
-    )
+    pushes = f"**{signed(change.before)}** under {under} and **{signed(change.after)}** under GDPO"
+    sentence = f"The push on {_as_wanted(change)} is {pushes}"
     differs = signed(change.after) != signed(change.before)
     near = ", a difference that noise can make" if differs and not change.sign else ""
     effect, told, headline = _with_forecast(report, change)
@@ -151,9 +151,9 @@ def _with_forecast(report: AuditReport, change: PushChange) -> tuple[str, str, s
     """Return three things about the primary reward: GDPO's effect on the push, a sentence on the forecast, and a
     headline.
 
-    The effect, a key of EFFECTS, is read from the sign of `change`. A forecast overrules it in two cases. If the whole
-    interval of the forecast is below 0, the effect is "hurts". If only its lower end is 0 or below, "helps" becomes
-    "unknown".
+    The effect, a key of EFFECTS, is read from the sign of `change`. A forecast overrules it in two cases, as seen in
+    the direction that the run wants. If the whole interval of the forecast is below 0, the effect is "hurts". If only
+    its lower end is 0 or below, "helps" becomes "unknown".
 
     The sentence says what the reward's mean is forecast to do under GDPO. It is empty if there is no forecast.
 
@@ -162,16 +162,19 @@ def _with_forecast(report: AuditReport, change: PushChange) -> tuple[str, str, s
     change: by how much the push on the primary reward changes from another method to GDPO.
     """
     effect = {1: "helps", 0: "nothing", -1: "hurts"}[change.sign]
-    less = f"**Not as it stands:** GDPO pushes {change.name} less than {NAMES[change.method]} does."
+    down = " down" * (change.wanted < 0)
+    less = f"**Not as it stands:** GDPO pushes {change.name}{down} less than {NAMES[change.method]} does."
     forecast = _forecast(report, change)
     if forecast is None:
         return effect, "", less if effect == "hurts" else ""
-    low, high = cast(float, forecast["low"]), cast(float, forecast["high"])
+    low, high = sorted(change.wanted * cast(float, forecast[end]) for end in ("low", "high"))
     told = f" Under GDPO the mean of {change.name} over the logged steps would have {changed(forecast)}."
     if effect == "hurts" or high < 0:
-        return "hurts", told, less if effect == "hurts" else f"**Not as it stands:** {change.name} is forecast to fall."
+        worse = f"**Not as it stands:** {change.name} is forecast to {'rise' if change.wanted < 0 else 'fall'}."
+        return "hurts", told, less if effect == "hurts" else worse
     if effect == "helps" and low <= 0:
-        return "unknown", told, f"**Open:** GDPO pushes {change.name} more, but the forecast does not exclude a loss."
+        more = f"GDPO pushes {change.name}{down} more"
+        return "unknown", told, f"**Open:** {more}, but the forecast does not exclude a loss."
     return effect, told, ""
 
 
@@ -203,7 +206,7 @@ def _stop(report: AuditReport, change: PushChange) -> str:
 
     - all weights are 0;
     - the weight of the primary reward is 0;
-    - none of the methods gives the reward a push above 0;
+    - none of the methods gives the reward a push above 0, or below 0 if the run wants less of it;
     - under each of the methods, more than half of the pairs that differ in the reward are in the wrong order.
 
     change: the change of the push on the primary reward.
@@ -213,8 +216,10 @@ def _stop(report: AuditReport, change: PushChange) -> str:
         return "**Not as it stands:** every reward has the weight 0, so the model learns nothing under any method."
     if not report.run["weights_used"][name]:
         return f"**Not as it stands:** {name} matters most and has the weight 0, so only the other rewards push it."
-    if max(change.before, change.after) <= 0:
-        return f"**Not as it stands:** no method's update raises {name}."
+    if not change.wanted:
+        return f"**Open:** the run has weights above 0 and weights below 0 for {name}, so what is better is not known."
+    if max(change.wanted * x for x in (change.before, change.after)) <= 0:
+        return f"**Not as it stands:** no method's update {'lowers' if change.wanted < 0 else 'raises'} {name}."
     if min(wrong) > 0.5:
         return (
             f"**Not as it stands:** of the pairs that differ in {name}, more than half are in the wrong order under "
@@ -229,10 +234,17 @@ def _other_pushes(report: AuditReport) -> Answer | None:
     if report.run["primary"] is None or not changes:
         return None
     moved = [change for change in changes if change.sign]
-    changes_in_words = listing(f"on {c.name} from **{signed(c.before)}** to **{signed(c.after)}**" for c in moved[:6])
+    changes_in_words = listing(
+        f"on {_as_wanted(c)} from **{signed(c.before)}** to **{signed(c.after)}**" for c in moved[:6]
+    )
     title, at = "Push on other rewards", ("evidence" if moved else "lab")
     if not moved:
         return Answer("nothing", title, "No push on another reward changes by more than noise.", at)
     signs = {change.sign for change in moved}
     effect = "mixed" if len(signs) > 1 else held(report, signs.pop())
     return Answer(effect, title, f"GDPO changes the push {changes_in_words}.", at)
+
+
+def _as_wanted(change: PushChange) -> str:
+    """Return the name of the reward whose push changes, with words if the run wants less of it."""
+    return named(change.name, change.wanted) + "," * (change.wanted < 0)

@@ -29,7 +29,8 @@ class AuditCallback(TrainerCallback):
     the method that was asked for, or grpo if none was:
 
         audit/update_share/METHOD/NAME   the reward's share of the update
-        audit/push/NAME                  how much the update raises the reward, from -1 to 1
+        audit/push/NAME                  how much the update raises the reward, from -1 to 1; of a reward with a weight
+                                         below 0, which is to be lowered, a push below 0 is what the run wants
         audit/constant_groups/NAME       of the groups that hold the reward, the share in which it is constant
         audit/groups_with_ties/METHOD    of the groups whose rewards differ, the share with a tie
         audit/silent_groups/METHOD       the share of the groups in which every advantage is 0

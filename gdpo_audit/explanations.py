@@ -11,6 +11,7 @@ from typing import cast
 from gdpo_audit.findings.thresholds import FAINT_STD, MOVED
 from gdpo_audit.push_changes import change_of_primary, compared_methods, nan_if_none
 from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.summary import wanted
 from gdpo_core._words import percent, signed
 from gdpo_core.conventions import NAMES
 
@@ -47,9 +48,10 @@ def held(report: AuditReport, better: int) -> str:
     Without a change of the figure the effect is "nothing". Otherwise it depends on how GDPO moves the push on the
     primary reward:
 
-    - The push rises: a better figure "helps"; a worse figure is "mixed", as it may be worth it.
+    - The push rises, or falls if the run wants less of that reward: a better figure "helps"; a worse figure is "mixed",
+      as it may be worth it.
     - The push stays: a better figure changes "nothing"; a worse figure "hurts".
-    - The push falls: a better figure is "mixed"; a worse figure "hurts".
+    - The push changes the other way: a better figure is "mixed"; a worse figure "hurts".
     - The push is not known, as without a primary reward: the effect is "mixed".
 
     better: how GDPO changes the figure: 1 for better, -1 for worse, 0 for no change.
@@ -85,6 +87,9 @@ def order(report: AuditReport) -> Answer | None:
         return None
     title = "Pairs in the wrong order"
     after, before = inversions(report, "gdpo"), {m: inversions(report, m) for m in compared_methods(report)}
+    direction = wanted(report)[first]
+    if not direction:
+        return Answer("nothing", title, f"The run wants {first} neither higher nor lower.", "lab")
     if isnan(after):
         return Answer("nothing", title, f"No two answers of a group differ in {first}.", "lab")
     best = min(before, key=lambda m: before[m])
@@ -93,9 +98,10 @@ def order(report: AuditReport) -> Answer | None:
     gdpo, best_before = percent(after, places), percent(before[best], places)
     method = NAMES[best] + ("" if best == "grpo" else " (which runs)")
     effect = held(report, -1 if more >= ORDER else 1 if more <= -ORDER else 0)
+    worse = "higher" if direction < 0 else "lower"
     near = f", less than {100 * ORDER:.0f} point apart" if abs(more) < ORDER and more else ""
     sentence = (
-        f"A pair of answers that differ in {first} is in the wrong order if the answer that scores lower on it gets "
+        f"A pair of answers that differ in {first} is in the wrong order if the answer that scores {worse} on it gets "
         f"the larger advantage. This holds for **{best_before}** of these pairs under {method}, and for **{gdpo}** "
         f"under GDPO{near}. A tied pair is in neither order."
     )
@@ -115,7 +121,7 @@ def _not_followed(report: AuditReport, effect: str, differs: bool) -> str:
     change = change_of_primary(report)
     if not differs or change is None or effect in ("helps", "hurts"):
         return ""
-    moves = {1: "rises", 0: "stays as it is", -1: "falls"}[change.sign]
+    moves = {1: "rises", 0: "stays as it is", -1: "falls"}[change.sign * (change.wanted or 1)]
     return f" The push on {change.name} {moves}, and training goes by the push."
 
 
@@ -205,9 +211,11 @@ def conflict(report: AuditReport) -> Answer:
         )
         return Answer(held(report, -1), "Conflict", sentence, "train", "gated")
     correlations = [(r["name"], partner, x) for r in report.rewards for partner, x in r["correlations"].items()]
-    pairs = [(x, name, partner) for name, partner, x in correlations if x is not None]
-    lowest, a, b = min(pairs, default=(0.0, "", ""))
-    lower = f" The lowest correlation inside groups is {signed(lowest)}, of {a} and {b}." if lowest < 0 else ""
+    signs = wanted(report)
+    pairs = [(signs[name] * signs[partner] * x, name, partner, x) for name, partner, x in correlations if x is not None]
+    most, a, b, of_two = min(pairs, default=(0.0, "", "", 0.0))
+    those = f" Those that do so most are {a} and {b}; their correlation inside groups is {signed(of_two)}."
+    lower = those if most < 0 else ""
     sentence = f"No two rewards pull strongly against each other.{lower}"
     return Answer("nothing", "Conflict", sentence, "train", "conflict")
 

@@ -4,7 +4,7 @@ A part that stands here is a dict in Python too. A part that is an object in Pyt
 `msgspec.Struct` beside the functions that make it.
 """
 
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
@@ -13,7 +13,10 @@ from gdpo_core.pushing import MEANING as PUSH
 # A number that is NaN in Python where it has no value, and null in JSON: scripts/make_schema.py lets it be null.
 MaybeNaN = Annotated[float, Meta(extra_json_schema={"nan": "null"})]
 
-PUNISHED = "Of the responses above their group's mean in it, the share with an advantage of 0 or less."
+PUNISHED = (
+    "Of the responses above their group's mean in it, the share with an advantage of 0 or less; of those below, where "
+    "the run wants less of it."
+)
 
 
 class SourcePart(TypedDict):
@@ -87,6 +90,10 @@ class RewardPart(TypedDict):
     """One reward: its share of the update, the push on it, its mean, and how often it is missing or constant."""
 
     name: str
+    wanted: Annotated[
+        Literal["higher", "lower"] | None,
+        Meta(description="What the run wants of it, as the sign of its weight says; null: neither."),
+    ]
     mean: float | None
     std: float | None
     missing: Annotated[int, Meta(description="The number of responses that lack it.")]
@@ -112,7 +119,7 @@ class MethodPart(TypedDict):
     levels: the mean number of distinct advantages in a group whose reward vectors differ.
     silent_groups: the share of all groups in which every advantage is 0.
     inversions: of the pairs in a group that differ in the primary reward, the share in the wrong order. In such a pair
-        the response with less of the reward gets the larger advantage.
+        the response with less of the reward gets the larger advantage, or the one with more if the run wants less.
     """
 
     groups_with_ties: MaybeNaN
@@ -160,6 +167,9 @@ class GatePart(TypedDict):
     reward: str
     threshold: float
     otherwise: Annotated[float, Meta(description="The reward everywhere else.")]
+    at_most: NotRequired[
+        Annotated[bool, Meta(description="true: `on` has to be at most the threshold, as less of it is wanted.")]
+    ]
 
 
 class ForecastPart(TypedDict):
@@ -170,6 +180,7 @@ class ForecastPart(TypedDict):
     difference: Annotated[float | None, Meta(description="Setting less as it ran; null: the log does not tell.")]
     low: Annotated[float | None, Meta(description="The lower end of its 80 % interval.")]
     high: float | None
+    why: Annotated[str, Meta(description="Why the log does not tell, in a sentence; empty where it does.")]
     off_by: Annotated[float | None, Meta(description="How far off the forecast of the log's own second half was.")]
 
 

@@ -5,42 +5,49 @@ from math import isnan, nan
 
 from gdpo_audit.findings.thresholds import PUSH_MOVED, push_noise
 from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.summary import wanted
 
 
 @dataclass(frozen=True)
 class PushChange:
-    """The push on one reward under GDPO, and under GRPO or the method that runs, whichever of them pushes it more."""
+    """The push on one reward under GDPO, and under GRPO or the method that runs, whichever of them pushes it more in
+    the direction that the run wants.
+    """
 
     name: str
     method: str  # the method beside GDPO
     before: float  # the push under that method
     after: float  # the push under GDPO
     noise: float  # by how much two pushes may differ by chance
+    wanted: int  # what the run wants of the reward: 1 for a higher one, -1 for a lower one, and 0 for neither
 
     @property
     def sign(self) -> int:
-        """1 where the push under GDPO is larger than under the method beside it, by more than noise; -1 where it is
-        smaller by more than noise; else 0.
+        """1 where GDPO pushes the reward more than the method beside it does in the direction that the run wants, by
+        more than noise; -1 where it pushes it less by more than noise; else 0. 0 for a reward that is wanted neither
+        higher nor lower.
         """
-        return (self.after - self.before > self.noise) - (self.before - self.after > self.noise)
+        gain = self.wanted * (self.after - self.before)
+        return (gain > self.noise) - (gain < -self.noise)
 
 
 def push_changes(report: AuditReport) -> list[PushChange]:
     """Return for each reward how its push changes from another method to GDPO.
 
-    The other method is GRPO or the method that runs, whichever pushes the reward more (see `compared_methods`). A
-    reward is left out if its push is not known under GDPO or under one of the compared methods.
+    The other method is GRPO or the method that runs, whichever pushes the reward more in the direction that the run
+    wants (see `compared_methods`). A reward is left out if its push is not known under GDPO or under one of the
+    compared methods.
     """
     known = [
         (r["name"], {m: nan_if_none(r["push"][m]) for m in (*compared_methods(report), "gdpo")}) for r in report.rewards
     ]
     noise = PUSH_MOVED if report.source["groups"] == 1 else push_noise(report.source["responses"])
-    changes = []
+    changes, directions = [], wanted(report)
     for name, push in known:
-        after = push.pop("gdpo")
-        best = max(push, key=lambda method: push[method])
+        after, direction = push.pop("gdpo"), directions[name]
+        best = max(push, key=lambda method: direction * push[method])
         if not any(isnan(x) for x in (after, *push.values())):
-            changes.append(PushChange(name, best, push[best], after, noise))
+            changes.append(PushChange(name, best, push[best], after, noise, direction))
     return changes
 
 

@@ -17,6 +17,7 @@ from gdpo_audit.findings.summarise import Mapped, Summary, summarise_all
 from gdpo_audit.findings.sums import Array, Basis, Made, Sums, scaled_share, select_batches
 from gdpo_audit.findings.thresholds import SCALE_ONLY
 from gdpo_audit.findings.trials import sample_of
+from gdpo_audit.findings.wanted import directions
 from gdpo_audit.logs.groups.run import Run
 from gdpo_audit.logs.numbers.sizes import divisors
 from gdpo_audit.readings import added
@@ -69,10 +70,12 @@ def _under_its_recipe(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
     # Where the weights change at every step, no recipe explains many steps: the search begins with that of one batch.
     start = recipe or (recipe_of_one_batch(run, sample) if run.has_advantage else None)
     facts = under(_basis_of(run, wanted, start))
-    if recipes := recipes_of_column(run) or _recipes_of(facts):
+    by_column = recipes_of_column(run)
+    if recipes := by_column or _recipes_of(facts):
         basis = _basis_of(run, wanted, most_common([*recipes.values()]))
         changes = {batch: Made(recipe.weights, recipe) for batch, recipe in recipes.items() if recipe != basis.recipe}
-        return under(replace(basis, changes=changes).with_weights(wanted.weights))
+        in_turn = [recipe.known for _, recipe in sorted(recipes.items())]
+        return under(_in_phases(replace(basis, changes=changes), run, wanted, in_turn, not by_column))
     begun_with_one_batch = recipe is None and start is not None
     return under(_basis_of(run, wanted, None)) if begun_with_one_batch else facts
 
@@ -88,7 +91,8 @@ def _facts_by_total(run: Run, wanted: Wanted, made: Mapping[int, Made], engine: 
     weights, recipe = [*made.values()][-1]
     basis = replace(_basis_of(run, wanted, recipe), weights=weights)
     changes = {batch: of_batch for batch, of_batch in made.items() if of_batch != (weights, recipe)}
-    basis = replace(basis, changes=changes).with_weights(wanted.weights)
+    in_turn = [of_batch.weights for _, of_batch in sorted(made.items())]
+    basis = _in_phases(replace(basis, changes=changes), run, wanted, in_turn)
     facts = _facts_of_summary(run, summarise_all(run.tables(), basis, engine), basis, wanted, run.sample)
     return _without_foreign_batches(facts, wanted, engine)
 
@@ -129,7 +133,8 @@ def _under_weights_that_show(f: Facts, wanted: Wanted, engine: Mapped) -> Facts:
     """
     if f.nearest_weights is None:
         return f
-    basis = f.basis.with_weights(dict(zip(f.rewards, f.nearest_weights, strict=True))).with_weights(wanted.weights)
+    basis = f.basis.with_weights(dict(zip(f.rewards, f.nearest_weights, strict=True)))
+    basis = _in_phases(basis, f.run, wanted, [f.nearest_weights])
     facts = _facts_of_summary(f.run, summarise_all(f.run.tables(), basis, engine), basis, wanted, f.tables)
     return replace(facts, by_themselves=f.by_themselves, added=f.added, pattern=f.pattern)
 
@@ -161,7 +166,7 @@ def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
     method = wanted.method if wanted.method in COMPARED else "grpo"
     # A reading that leaves the primary reward out has none.
     ordered = wanted.primary in run.rewards and not wanted.claims_only
-    return Basis(
+    basis = Basis(
         rewards=run.rewards,
         weights=tuple(wanted.weights.get(name, made.get(name, 1.0)) for name in run.rewards),
         convention=FRAMEWORKS[run.framework].convention if recipe is None else recipe.convention,
@@ -169,6 +174,23 @@ def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
         recipe=recipe,
         examples_of=None if wanted.claims_only else (method if recipe is None else recipe.method),
     )
+    return _in_phases(basis, run, wanted, [basis.weights if recipe is None else recipe.known])
+
+
+def _in_phases(
+    basis: Basis, run: Run, wanted: Wanted, in_turn: Sequence[Sequence[float | None]], in_order: bool = True
+) -> Basis:
+    """Return a basis with the weights that the caller gave in place of others, and with what the run wants of each
+    reward by the weights of all its phases.
+
+    in_turn: the weights of each phase, one per reward, None where a weight does not show.
+    in_order: whether the phases follow each other.
+    """
+    asked = {**(run.weights or {}), **wanted.weights}
+    given = {name: w for name, w in wanted.weights.items() if name in run.rewards}
+    phases = *dict.fromkeys(map(tuple, in_turn)), tuple(in_turn[-1])  # each once, and the last one at the end
+    weights = [{**dict(zip(run.rewards, phase, strict=True)), **given} for phase in phases]
+    return replace(basis.with_weights(wanted.weights), signs=directions(weights, asked, in_order))
 
 
 # --- the facts --------------------------------------------------------------------------------------------------------

@@ -132,13 +132,20 @@ def log_whole_groups(framework: str) -> str | None:
 
 
 def gate(
-    framework: str, rewards: Sequence[str], reward: str, on: str, threshold: float = 1.0, otherwise: float = 0.0
+    framework: str,
+    rewards: Sequence[str],
+    reward: str,
+    on: str,
+    threshold: float = 1.0,
+    otherwise: float = 0.0,
+    at_most: bool = False,
 ) -> str:
     """Return the lines of configuration that let `reward` count only where the reward `on` reaches the threshold.
 
     framework: a key of FRAMEWORKS.
     rewards: the names of all rewards.
     threshold: the least value of `on` with which `reward` counts. The lines give it with all of its digits.
+    at_most: whether the threshold is the largest value of `on` with which `reward` counts, and not the least.
     otherwise: the value of `reward` wherever `on` does not reach the threshold. For a penalty `otherwise` should be its
         worst value, because 0 would be its best. The lines give `otherwise` with three significant digits, rounded away
         from 0.
@@ -158,11 +165,13 @@ def gate(
         expect(is_finite(number), name, "a finite number", repr(number))
     reached = _exact(float(threshold))
     worst = float(Context(prec=3, rounding=ROUND_UP).create_decimal(f"{float(otherwise):.6g}")) + 0.0
-    says = f"{_in_comment(reward)} counts only where {_in_comment(on)} reaches {reached}"
+    reaches = "is at most" if at_most else "reaches"
+    says = f"{_in_comment(reward)} counts only where {_in_comment(on)} {reaches} {reached}"
     says += f"\n# {worst}: no better than its worst penalty so far" * bool(worst)
     names = {"reward": identifiers[reward], "on": identifiers[on], "threshold": reached, "otherwise": f"{worst}"}
+    names |= {"reaches": "<=" if at_most else ">="}
     numbers = {"reward_number": list(rewards).index(reward), "on_number": list(rewards).index(on)}
-    return Template((lines.gate_to if worst else None) or lines.gate).substitute(names, says=says, **numbers)
+    return Template((lines.gate_to if worst or at_most else None) or lines.gate).substitute(names, says=says, **numbers)
 
 
 def _values(rewards: Sequence[str], weights: Sequence[float] | None = None) -> dict[str, str]:

@@ -119,6 +119,7 @@ class Pushes:
     differing: the share of groups in which a reward takes different values.
     gate: (k, j, c) if reward k counts only where reward j is passed; None without a gate. The rate of the gated value
         is c × rate k × rate j.
+    from_above: the rewards of the gate of which the highest value is the worst; 1 − rate takes the place of their rate.
     """
 
     course: Course
@@ -130,6 +131,7 @@ class Pushes:
     cross: Array
     differing: DifferingGroups
     gate: tuple[int, int, float] | None = None
+    from_above: tuple[int, ...] = ()
 
     def at(self, logits: Array) -> Array:
         """Return (…, K) the push on each of the K rewards when they have the rates whose logits are given.
@@ -166,7 +168,9 @@ class Pushes:
         rates = 1 / (1 + np.exp(-logits))
         if self.gate is not None:
             gated, on, factor = self.gate
-            rates[..., gated] = np.clip(factor * rates[..., gated] * rates[..., on], 1e-6, 1 - 1e-6)
+            passed, counts = (1 - rates[..., k] if k in self.from_above else rates[..., k] for k in (on, gated))
+            rate = np.clip(factor * counts * passed, 1e-6, 1 - 1e-6)
+            rates[..., gated] = 1 - rate if gated in self.from_above else rate
         return rates
 
     def _formula(self, logits: Array) -> Array:

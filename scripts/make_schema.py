@@ -18,14 +18,16 @@ from gdpo_audit.report.document import ReportPart, ReportsPart
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 UNSET_MEMBERS = [member.name for member in fields(ReportPart) if member.default is msgspec.UNSET]
 
+OPTIONAL = {"GatePart": ("at_most",)}  # by type, the members that are written only where they are true
+
 
 def schema(title: str, *types: type) -> dict[str, Any]:
     """Return the JSON schema, with this title, of a value that has one of these types."""
     either, types_by_name = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
     for name, described in types_by_name.items():
         described["description"] = cleandoc(described["description"])  # as Python itself does from 3.13 on
-        # A member is written where it has its default too, unless that is UNSET.
-        optional = UNSET_MEMBERS if name == "ReportPart" else ()
+        # A member is written where it has its default too, unless that is UNSET or the member stands in OPTIONAL.
+        optional = UNSET_MEMBERS if name == "ReportPart" else OPTIONAL.get(name, ())
         described["required"] = [name for name in described["properties"] if name not in optional]
         for member in described["properties"].values():
             member.pop("default", None)

@@ -120,7 +120,11 @@ def test_the_verdict_says_what_ran_and_what_to_look_at_first():
     assert {f.severity for f in dead_in_some.findings} == {"info"}
     assert dead_in_some.verdict.endswith(f" No finding asks for a change yet. {NAME_PRIMARY}")
     correct_alone = audit(made_run(varied(), "gdpo", weights=[1, 0.01, 0.01]), primary="correct")
-    assert correct_alone.verdict.endswith(" Nothing has to be changed: there is no finding.")
+    push = correct_alone.plan[0].push["correct"]
+    assert correct_alone.verdict.endswith(
+        " No change is called for: no other setting that was tried pushes correct more by more than noise (the push is "
+        f"{push:+.2f})."
+    )
     rewards = varied()
     rewards[..., 2] *= 50
     report = audit(made_run(rewards, "grpo_no_std", weights=[1, 0.5, 0.25]))

@@ -269,7 +269,7 @@ def test_a_recommendation_without_a_forecast_says_what_that_would_take(capsys):
         *[
             (
                 {"gate": {"reward": "a", "on": "b", key: 0.5}},
-                f"^forecast, gate: expected no keys but reward, on, threshold, otherwise, got {key!r}$",
+                f"^forecast, gate: expected no keys but reward, on, threshold, otherwise, at_most, got {key!r}$",
             )
             for key in ("treshold", "fallback", "", 1, None)
         ],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_forecast import report_of, simulate
 
-from gdpo_audit.findings.forecast_test import AGAINST, DISAGREE, LogTest
+from gdpo_audit.findings.forecast_test import BELOW, DISAGREE, LogTest
 
 STEPS = 50
 
@@ -78,7 +78,7 @@ def test_it_objects_where_the_halves_disagree(by, open_):
 @pytest.mark.parametrize(("half", "steps"), [(0, "0 to 24"), (1, "25 to 49")])
 def test_it_objects_where_a_half_moved_against_the_push(half, steps, by, open_):
     speeds = LOG_TEST.speeds.copy()
-    speeds[half] = -by * AGAINST * 0.01
+    speeds[half] = -by * BELOW * 0.01
     said = replace(LOG_TEST, speeds=speeds, errors=np.array([[0.01], [0.01]]) * 1.0).objection(0, "x")
     assert (said == f"x moved against its push in steps {steps}") == open_
 

@@ -55,7 +55,19 @@ def test_a_row_is_recommended_where_the_push_on_the_primary_reward_rises_and_its
     assert [*ran.push.values()] == pytest.approx(push(grpo(r), r), abs=1e-6)
     assert best is not None and best.push["right"] > ran.push["right"] + 0.1
     assert best.forecast["right"]["low"] > 0 and best.forecast["right"]["low"] < best.forecast["right"]["difference"]
-    assert "the push on right goes from" in report.verdict and "It has a cost: the push on style" in report.verdict
+    for name, start, way in (("right", ": right", "higher"), ("style", "It has a cost: style", "lower")):
+        points, ends = (100 * abs(best.forecast[name]["difference"]), [best.forecast[name][e] for e in ("low", "high")])
+        width = {"right": 1.0, "style": 5.0}[name]
+        places = 0 if points / width >= 10 else 1
+        told = [
+            f"{abs(x):.{places}f}" if f"{abs(x):.{places}f}" not in ("0.0", f"{abs(x)}") else f"{abs(x):.0f}"
+            for x in (points / width, *sorted((100 * e / width for e in ends), key=abs))
+        ]
+        arrow = f"{ran.push[name]:+.2f} → {best.push[name]:+.2f}"
+        off = 100 * best.forecast[name]["off_by"] / width
+        tested = f"its test on this log was off by {off:.1f}"
+        words = f"would be {told[0]} points {way} (80 % interval {told[1]} to {told[2]}; {tested}; push {arrow})"
+        assert f"{start} {words}" in report.verdict
     assert report.recommended_forecast.rewards["right"].difference == pytest.approx(
         best.forecast["right"]["difference"], rel=1e-3
     )

@@ -34,6 +34,11 @@ class Figures:
         return self.basis.rewards
 
     @property
+    def wanted(self) -> tuple[int, ...]:
+        """The direction in which the run wants each reward: 1 for higher, -1 for lower, and 0 for neither."""
+        return self.basis.wanted
+
+    @property
     def methods(self) -> list[str]:
         """The ids of the methods whose advantages were computed on this log, in the order of `NAMES`."""
         return [m for m in NAMES if m in self.totals.methods]
@@ -85,22 +90,23 @@ class Figures:
         return float(self.totals.rewards.high[k])
 
     def top(self, k: int) -> float:
-        """Return the lowest logged value of the reward with index k that counts as its highest one, with all digits.
+        """Return the worst of the logged values of the reward with index k that count as its best one, with all digits.
 
-        Rewards may be rounded before they are counted, so that several logged values count as the highest one. A gate
-        with this number as its threshold opens at all of them. `highest` may be a little higher, as it may be rounded.
+        The best value is the highest one, or the lowest one if the run wants less of the reward. Rewards may be rounded
+        before they are counted, so that several logged values count as the best one. A gate with this number as its
+        threshold opens at all of them.
         """
-        return float(self.totals.rewards.top[k])
+        sums = self.totals.rewards
+        return float((sums.bottom if self.wanted[k] < 0 else sums.top)[k])
 
     def worst(self, k: int) -> float:
         """Return the value that a gate pays in place of the reward with index k where the gate is closed, so that the
         reward does not count.
 
-        It is the worst value that is logged, or 0 if 0 is worse. The lowest value is the worst one; under a weight
-        below 0 it is the highest.
+        It is the worst value that is logged, or 0 if 0 is worse. The lowest value is the worst one, or the highest if
+        the run wants less of the reward.
         """
-        # Under a weight below 0 the highest value is the worst one.
-        if self.basis.weights[k] >= 0:
+        if self.wanted[k] >= 0:
             return min(float(self.totals.rewards.low[k]), 0.0)
         return max(self.highest(k), 0.0)
 
@@ -199,8 +205,9 @@ class Figures:
 
     def punished(self, method: str) -> list[float]:
         """Return for each reward the share of good responses that a method punishes. Good are the responses above their
-        group's mean of that reward; punished are those of them whose advantage is 0 or less. NaN for a reward without
-        good responses.
+        group's mean of that reward, or below it if the run wants less of the reward; punished are those of them whose
+        advantage is 0 or less. NaN for a reward without good responses, as one that the run wants neither higher nor
+        lower.
         """
         sums = self.totals.methods[method]
         return [ratio(punished, above) for punished, above in zip(sums.punished, sums.above, strict=True)]
@@ -227,16 +234,17 @@ class Figures:
         """Return how a method orders the pairs of responses in one group that differ in the primary reward.
 
         The result counts the pairs that the advantages put in the right order, the pairs that they tie, and the pairs
-        that they put in the wrong order. Groups with a NaN advantage are left out.
+        that they put in the wrong order, in which the worse response gets more. Groups with a NaN advantage are left
+        out.
         """
         sums = self.totals.methods[method]
         pairs, tied, wrong = int(sums.primary_pairs), int(sums.tied_primary), int(sums.inverted)
         return Order(pairs - tied - wrong, tied, wrong)
 
     def inversions(self, method: str) -> float:
-        """Return the share of pairs in the wrong order, in which the response with less of the primary reward gets the
-        larger advantage. It is a share of the pairs of responses in one group that differ in that reward; NaN without
-        such pairs.
+        """Return the share of pairs in the wrong order, in which the response that is worse in the primary reward gets
+        the larger advantage. It is a share of the pairs of responses in one group that differ in that reward; NaN
+        without such pairs, and if the run wants neither more nor less of that reward.
         """
         return ratio(self.order(method).wrong, self.order(method).pairs)
 

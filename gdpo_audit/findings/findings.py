@@ -22,7 +22,7 @@ from gdpo_audit.findings import (
 from gdpo_audit.findings.claims import claims_of, rests_on, taken_for_granted
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.finding import SEVERITIES, Finding, Link
-from gdpo_audit.findings.plan import Setting
+from gdpo_audit.findings.setting import Setting
 from gdpo_core.frameworks import FRAMEWORKS
 
 PAPER = "https://arxiv.org/abs/2601.05242"

@@ -2,7 +2,7 @@
 wrong, or another method was asked for.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from gdpo_audit.findings.finding import LISTED, Finding
 from gdpo_audit.findings.impossible import alone_by_nothing, largest_z, last_z
 from gdpo_audit.findings.sums import Array, Sums, scaled_share, select_batches
 from gdpo_audit.findings.thresholds import MERGED, SCALE_ONLY
+from gdpo_audit.findings.wanted import upside_down
 from gdpo_audit.findings.words import (
     at_steps,
     is_or_are,
@@ -245,10 +246,11 @@ def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
 def advantages_upside_down(f: Facts) -> Iterator[Finding]:
     """Yield one finding if the advantages show weights below 0, so that a lower reward is rewarded.
 
-    Weights below 0 that were asked for, or that may be meant, such as that of a penalty, do not count (see `_against`).
+    Weights below 0 that were asked for, or that may be meant, such as that of a penalty, do not count (see
+    `upside_down`).
     """
     asked = {**(f.run.weights or {}), **f.given_weights}
-    against = [_against(phase.weights, asked) for phase in f.phases]
+    against = [upside_down(phase.weights, asked) for phase in f.phases]
     first = next((number for number, names in enumerate(against) if names), None)
     if first is None:
         return
@@ -267,27 +269,6 @@ def advantages_upside_down(f: Facts) -> Iterator[Finding]:
         evidence={"rewards": names, "weights": dict(phase.weights), "step": phase.step},
         extent=1.0,
     )
-
-
-def _against(weights: Mapping[str, float | None], asked: Mapping[str, float]) -> list[str]:
-    """Return the names of the rewards whose weights below 0 show that the advantages are upside down; [] if none do.
-
-    If some of the rewards whose weight is below 0 were asked to have a weight above 0, they are returned. Otherwise all
-    rewards with a weight below 0 are returned, but none in these cases:
-    - A reward has a weight above 0.
-    - A weight below 0 was asked for a reward whose weight is below 0.
-    - Only one of several rewards has a weight other than 0, as it may be a penalty.
-
-    weights: by reward, the weight that the log shows, None where it shows none.
-    asked: by reward, the weight that was asked for.
-    """
-    below = [name for name, w in weights.items() if w is not None and w < 0]
-    if wanted := [name for name in below if asked.get(name, 0) > 0]:
-        return wanted
-    known = [name for name, w in weights.items() if w]
-    penalty = len(known) < min(len(weights), 2)  # a single reward with a weight, beside others that have none
-    meant = any(asked.get(name, 0) < 0 for name in below)
-    return below if below == known and not penalty and not meant else []
 
 
 def advantage_impossible(f: Facts) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.figures import ratio
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.sentences import but_residue, lead_in
+from gdpo_audit.findings.wanted import named
 from gdpo_audit.findings.words import is_or_are
 from gdpo_core._words import count, decimal, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
@@ -122,8 +123,8 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
 
 def priority_inversion(f: Facts) -> Iterator[Finding]:
     """Yield one finding if the run's method puts many pairs of responses in the wrong order. In such a pair, the
-    response with less of the primary reward gets the larger advantage. Yield nothing if no reward is primary, or if the
-    primary reward is the only one.
+    response that is worse in the primary reward gets the larger advantage. Yield nothing if no reward is primary, or if
+    the primary reward is the only one.
     """
     inverted = f.inversions(f.method)
     if f.basis.primary is None or len(f.rewards) < 2 or not inverted >= t.INVERTED_INFO:
@@ -131,14 +132,16 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
     primary, order = f.rewards[f.basis.primary], f.order(f.method)
     needed = {m: f.totals.methods[m].break_even for m in dict.fromkeys([f.method, "gdpo"])}
     numbers = {"inversions": inverted, "pairs": order.pairs, "threshold": t.INVERTED_INFO}
-    numbers |= {f"break_even_{m}": f.unit * w for m, w in needed.items() if isfinite(w)}
+    direction = f.wanted[f.basis.primary]
+    numbers |= {f"break_even_{m}": direction * f.unit * w for m, w in needed.items() if isfinite(w)}
     push = f.push(f.method)
-    most = max(range(len(push)), key=lambda k: push[k])
-    weak = push[f.basis.primary] < t.WEAK_PUSH * push[most]
+    as_wanted = [x * f.wanted[k] for k, x in enumerate(push)]
+    most = max(range(len(push)), key=lambda k: as_wanted[k])
+    weak = as_wanted[f.basis.primary] < t.WEAK_PUSH * as_wanted[most]
     largest = (
         ", the largest of all"
         if most == f.basis.primary
-        else f"; the largest push is {signed(push[most])}, on {f.rewards[most]}"
+        else f"; the largest push is {signed(push[most])}, on {named(f.rewards[most], f.wanted[most])}"
     )
     tied = f"in another {percent(order.tied / order.pairs)} the two are tied" if order.tied else "no such pair is tied"
     are = f"would be in the wrong order under {NAMES[f.method]}" if f.contradicted else "are in the wrong order"
@@ -146,8 +149,9 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
         severity="warning" if inverted >= t.INVERTED_WARNING and weak and not f.contradicted else "info",
         title=f"{percent(inverted)} of the pairs that differ in {primary} {are}",
         message=f"{lead_in(f)}, in {percent(inverted)} of the pairs of responses that differ in {primary} the larger "
-        f"advantage goes to the response that scores lower on it; {tied}. What the model learns "
-        f"follows the push, not the order of pairs. The push on {primary} is {signed(push[f.basis.primary])}{largest}. "
+        f"advantage goes to the response that scores {'lower' if direction > 0 else 'higher'} on it; {tied}. What the "
+        f"model learns follows the push, not the order of pairs. The push on {primary} is "
+        f"{signed(push[f.basis.primary])}{largest}. "
         f"{_break_even_in_words(f, f.basis.primary, needed)}",
         to_do=f"Decide how much {primary} should count.",
         evidence=numbers,
@@ -156,20 +160,21 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
 
 
 def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) -> str:
-    """Return a sentence that says above which weight of the primary reward no pair is in the wrong order, or that no
-    usable weight achieves that. A weight is usable if it is at most `BREAK_EVEN` times the largest weight of the other
-    rewards.
+    """Return a sentence that says above which weight of the primary reward no pair is in the wrong order (below which,
+    if the run wants less of it), or that no usable weight achieves that. A weight is usable if its size is at most
+    `BREAK_EVEN` times that of the largest weight of the other rewards.
 
     primary: the index of the primary reward.
-    needed: by method, the weight above which no pair is in the wrong order.
+    needed: by method, the size of the weight above which no pair is in the wrong order.
     """
-    on, now = f.rewards[primary], number(f.unit * f.basis.weights[primary])
+    on, now, direction = f.rewards[primary], number(f.unit * f.basis.weights[primary]), f.wanted[primary]
     largest = max(abs(w) for k, w in enumerate(f.basis.weights) if k != primary)
     usable = {m: w for m, w in needed.items() if isfinite(w) and w <= t.BREAK_EVEN * largest}
     if not usable:
         return f"There is no usable weight on {on} with which no pair would be in the wrong order (it is {now} now)."
-    weights = listing(f"{number(round_up(f.unit * w))} under {NAMES[m]}" for m, w in usable.items())
-    return f"With a weight on {on} above {weights} (it is {now} now), no pair would be in the wrong order."
+    weights = listing(f"{number(direction * round_up(f.unit * w))} under {NAMES[m]}" for m, w in usable.items())
+    beyond = "above" if direction > 0 else "below"
+    return f"With a weight on {on} {beyond} {weights} (it is {now} now), no pair would be in the wrong order."
 
 
 def round_up(weight: float) -> float:

@@ -4,7 +4,7 @@ group gets any of the primary reward.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import copysign, sqrt
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from gdpo_audit.findings.figures import ratio
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.sentences import lead_in
 from gdpo_audit.findings.sums import select_batches
+from gdpo_audit.findings.wanted import named
 from gdpo_audit.findings.words import some
 from gdpo_core._words import count, listing, number, percent
 
@@ -25,7 +26,7 @@ class _Drift(NamedTuple):
     first: the mean in the first quarter.
     last: the mean in the last quarter.
     size: the change in standard deviations of the reward, above 0 if the mean gets better. For a reward with a weight
-        below 0, lower is better.
+        below 0, lower is better, and of one that the run wants neither higher nor lower, the size is 0.
     beyond_chance: whether the change is larger than chance explains.
     """
 
@@ -61,11 +62,8 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
         if not (far or up or primary is not None):
             continue
         step, before, after = _break(f, k)
-        goes = [
-            f"the mean of {f.rewards[i]} goes from {number(drifts[i].first, 3)} to {number(drifts[i].last, 3)}"
-            for i in up
-        ]
-        moves = "falls" if _sign(f, k) > 0 else f"rises against its weight of {number(f.basis.weights[k])}"
+        goes = [_goes(f.rewards[i], f.wanted[i], drifts[i]) for i in up]
+        moves = "falls" if f.wanted[k] > 0 else f"rises against its weight of {number(f.basis.weights[k])}"
         says = f"{name} {moves}, from {number(fell.first, 3)} to {number(fell.last, 3)}"
         quarters = f"{number(fell.first, 3)} in the first quarter of the run to {number(fell.last, 3)} in the last"
         meanwhile = f", while {some(goes)}" if up else ", while no other reward gets much better"
@@ -84,9 +82,13 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
         )
 
 
-def _sign(f: Facts, k: int) -> float:
-    """Return −1 if the weight of the reward with index k is below 0, so that it is meant to be low, and 1 otherwise."""
-    return copysign(1.0, f.basis.weights[k]) if f.basis.weights[k] else 1.0
+def _goes(name: str, direction: int, drift: _Drift) -> str:
+    """Return the clause that the mean of a reward goes from one number to another, as the run wants it.
+
+    direction: 1 if the run wants more of the reward, -1 if it wants less.
+    """
+    comma = "," * (direction < 0)
+    return f"the mean of {named(name, direction)}{comma} goes from {number(drift.first, 3)} to {number(drift.last, 3)}"
 
 
 def _drifts(f: Facts) -> dict[int, _Drift]:
@@ -107,7 +109,7 @@ def _drifts(f: Facts) -> dict[int, _Drift]:
             continue
         chance = t.CHANCE * sqrt(sum(_squared_error(facts, k) for facts in quarters))
         first, last = (facts.mean(k) for facts in quarters)
-        drifts[k] = _Drift(first, last, _sign(f, k) * (last - first) / spread, abs(last - first) > chance)
+        drifts[k] = _Drift(first, last, f.wanted[k] * (last - first) / spread, abs(last - first) > chance)
     return drifts
 
 
@@ -132,16 +134,16 @@ def _break(f: Facts, k: int) -> tuple[int, float, float]:
     n, total = (np.append(0, x.cumsum()) for x in (f.batches.rewards.present[k], f.batches.rewards.total[k]))
     begins = begins[(n[begins] > 0) & (n[begins] < n[-1])]
     before, after = total[begins] / n[begins], (total[-1] - total[begins]) / (n[-1] - n[begins])
-    at = int((n[begins] * (n[-1] - n[begins]) * np.maximum(_sign(f, k) * (before - after), 0) ** 2).argmax())
+    at = int((n[begins] * (n[-1] - n[begins]) * np.maximum(f.wanted[k] * (before - after), 0) ** 2).argmax())
     return int(f.batches.step[begins[at]]), float(before[at]), float(after[at])
 
 
 def no_right_answer(f: Facts) -> Iterator[Finding]:
     """Yield one finding if much of the update comes from groups in which the primary reward is 0 or less for every
-    answer.
+    answer, or 0 or more if the run wants less of it.
 
-    Yield nothing if no reward is primary, or if no known method makes the logged advantages. Yield nothing, too, if an
-    answer with 0 or less is not surely one without the primary reward (see `_can_be_missed`).
+    Yield nothing if no reward is primary, or if no known method makes the logged advantages. Yield nothing, too, if
+    such an answer is not surely one without the primary reward (see `_can_be_missed`).
     """
     on = f.basis.primary
     if on is None or f.contradicted or not _can_be_missed(f, on):
@@ -153,13 +155,13 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
     name, by_size = f.rewards[on], sorted(set(range(len(f.rewards))) - {on}, key=lambda k: -updates[k])
     there = {f.rewards[k]: ratio(updates[k], updates.sum()) for k in by_size}
     teach = {reward: share_there for reward, share_there in there.items() if share_there > 0}
-    taught = listing(teach)
+    taught, less = listing(teach), "less" if f.wanted[on] > 0 else "more"
     numbers = {"update_share": share, "groups": groups, "update_share_there": there, "threshold": t.UNRIGHT_INFO}
     yield Finding(
         severity="warning" if share >= t.UNRIGHT_WARNING else "info",
         title=f"{percent(share)} of the update comes from groups in which no response gets any {name}",
         message=f"{lead_in(f)}, {percent(share)} of the update comes from {count(groups, 'group')} "
-        f"({percent(of_all)} of all) in which {name} is 0 or less for every response. Of that part of the update, "
+        f"({percent(of_all)} of all) in which {name} is 0 or {less} for every response. Of that part of the update, "
         f"{some(f'{reward} accounts for {percent(share_there)}' for reward, share_there in teach.items())}.",
         to_do=f"Decide whether {taught} should be taught where no response gets any {name}; if not, drop such groups.",
         evidence=numbers,
@@ -169,15 +171,16 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
 
 def _can_be_missed(f: Facts, k: int) -> bool:
     """Return whether an answer in which the reward with index k is 0 or less is surely an answer without that reward.
+    If the run wants less of the reward, the same is asked of its negative; False if it wants neither.
 
-    This needs a weight of 0 or more, a highest value above 0, and a lowest value of 0. The lowest value may also be
-    below 0 if the reward has only two values.
+    This needs a highest value above 0 and a lowest value of 0. The lowest value may also be below 0 if the reward has
+    only two values.
     """
-    sums = f.totals.rewards
-    low, high, n = sums.low[k], sums.high[k], sums.present[k]
-    if f.basis.weights[k] < 0 or not low <= 0 < high:
+    sums, direction = f.totals.rewards, f.wanted[k]
+    low, high = sorted((direction * sums.low[k], direction * sums.high[k]))
+    if not low <= 0 < high:
         return False
     # The mean of (x − low)(high − x) is 0 if every value x is the lowest or the highest one.
-    mean = f.mean(k)
-    between = (mean - low) * (high - mean) - sums.scatter[k] / n
+    mean = direction * f.mean(k)
+    between = (mean - low) * (high - mean) - sums.scatter[k] / sums.present[k]
     return bool(low == 0 or between <= t.TWO_VALUES * (high - low) ** 2)

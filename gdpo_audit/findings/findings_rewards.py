@@ -100,7 +100,7 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
         weaker = share[0] >= t.AMPLIFIED_SHARE and share[1] <= t.FADES_SHARE * share[0]
         if dead[1] - dead[0] < t.FADES_DEAD or not (dead[1] >= t.DEAD or weaker):
             continue
-        better = (mean[1] - mean[0]) * f.basis.weights[k] > 0
+        better = (mean[1] - mean[0]) * f.wanted[k] > 0
         why = (
             f"If {name} is now as good as it has to be, nothing is wrong."
             if better
@@ -163,25 +163,28 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
 
 def conflict(f: Facts) -> Iterator[Finding]:
     """Yield a finding for each pair of rewards that oppose each other inside groups. Their correlation there is far
-    below 0, and further than chance explains.
+    below 0, and further than chance explains; far above 0 if the run wants less of one of them and more of the other.
     """
     shares = f.shares(f.method)
     for i, j in sorted(combinations(range(len(f.rewards)), 2), key=lambda pair: pair[::-1]):
         correlation = f.correlation(i, j)
-        if not correlation <= min(t.CONFLICT, -f.by_chance(i, j)):  # also if it is NaN, as one of them is constant
+        together = correlation * f.wanted[i] * f.wanted[j]
+        if not together <= min(t.CONFLICT, -f.by_chance(i, j)):  # also if it is NaN, as one of them is constant
             continue
         first, second = f.rewards[i], f.rewards[j]
+        of_which = [name for k, name in ((i, first), (j, second)) if f.wanted[k] < 0]
+        lowered = f", and {listing(of_which)} {'is' if len(of_which) == 1 else 'are'} to be lowered" * bool(of_which)
         # A conflict with a reward that makes nothing of the update costs nothing there.
         least = min((abs(shares[k]) for k in (i, j) if isfinite(shares[k])), default=1.0)
         yield Finding(
             title=f"{first} and {second} work against each other",
-            message=f"Inside a group the correlation of {first} and {second} is {signed(correlation)}. Normalising "
-            "does not settle this conflict: with equal weights the two cancel under GDPO as far as they oppose each "
-            "other, and under GRPO the update follows the one that varies more.",
+            message=f"Inside a group the correlation of {first} and {second} is {signed(correlation)}{lowered}. "
+            "Normalising does not settle this conflict: with equal weights the two cancel under GDPO as far as they "
+            "oppose each other, and under GRPO the update follows the one that varies more.",
             to_do=f"Decide which of {first} and {second} counts more: give that one the larger weight, or add a gate, "
             "so that the other one counts only where that one is passed.",
             evidence={"rewards": [first, second], "correlation": correlation, "threshold": t.CONFLICT},
-            extent=-correlation * min(1.0, 2 * least),
+            extent=-together * min(1.0, 2 * least),
         )
 
 
@@ -193,12 +196,14 @@ def length_coupled(f: Facts) -> Iterator[Finding]:
     for k, (name, correlation) in enumerate(lengths["correlations"].items() if lengths else ()):
         if correlation is None or abs(correlation) < max(t.LENGTH, f.by_chance(k)):
             continue
-        more, which = ("higher", "longer") if correlation > 0 else ("lower", "shorter")
+        more = "higher" if correlation > 0 else "lower"
+        which = "longer" if correlation * (f.wanted[k] or 1) > 0 else "shorter"
+        taught = f"lower {name}" if f.wanted[k] < 0 else name
         yield Finding(
             severity="info",
             title=f"Longer responses score {more} on {name}",
             message=f"Inside groups, the correlation of the length of a response with {name} is {signed(correlation)}. "
-            f"Teaching {name} therefore also teaches {which} responses.",
+            f"Teaching {taught} therefore also teaches {which} responses.",
             to_do=f"If that is not meant, find out what in {name} favours {which} responses.",
             evidence={"reward": name, "correlation": correlation, "threshold": t.LENGTH},
             extent=correlation**2,

@@ -131,11 +131,11 @@ def _starved(f: Facts) -> list[tuple[int, _End]]:
 def _severity_of_starved(f: Facts, k: int) -> str:
     """Return "info" if the starved reward with index k needs no warning, else "warning".
 
-    No warning is needed if the update raises the reward all the same, as its push shows. Under another method than
-    GDPO, no warning is needed either for a reward that is nearly constant in half or more of the groups in which it
-    differs.
+    No warning is needed if the update moves the reward as the run wants all the same, as its push shows. Under another
+    method than GDPO, no warning is needed either for a reward that is nearly constant in half or more of the groups in
+    which it differs.
     """
-    pushed = f.push(f.method)[k] >= t.PUSHED
+    pushed = f.wanted[k] * f.push(f.method)[k] >= t.PUSHED
     return "info" if pushed or (f.faint(k) >= t.FAINT and not f.is_gdpo) else "warning"
 
 
@@ -160,7 +160,7 @@ def _at_the_end(f: Facts, k: int) -> _End:
         return _End(None, 0.0, nan, nan, False, words)
     before, end = (replace(f, batches=select_batches(b, some)) for some in (slice(begin), slice(begin, None)))
     since = f"since step {int(b.step[begin])}" if begin else "from the first step on"
-    better = begin > 0 and (end.mean(k) - before.mean(k)) * f.basis.weights[k] > 0
+    better = begin > 0 and (end.mean(k) - before.mean(k)) * f.wanted[k] > 0
     return _End(
         step=int(b.step[begin]),
         extent=1 - begin / bins,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.forecast_setting import checked
-from gdpo_audit.findings.forecast_test import LogTest, test_of
+from gdpo_audit.findings.forecast_test import AGAINST, LogTest, test_of
 from gdpo_audit.findings.logged_groups import LoggedGroups, what_is_lacking
 from gdpo_audit.findings.trials import Trial
 from gdpo_audit.json_types import ForecastPart, GatePart
@@ -153,8 +153,8 @@ def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, ForecastPa
     """Return the forecasts of several settings over the steps of the log, in the order of `trials`.
 
     Each is a dict from the name of a reward to a dict: "difference", the difference from the run as it was, and "low"
-    and "high", the ends of its interval, all three None where the log does not tell; and "off_by", by how much the
-    log's own test was off.
+    and "high", the ends of its interval, all three None where the log does not tell; "why", why it does not; and
+    "off_by", by how much the log's own test was off.
 
     Raises InputError where the log lacks what every forecast needs.
     """
@@ -167,6 +167,7 @@ def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, ForecastPa
                 "difference": x.difference,
                 "low": x.low,
                 "high": x.high,
+                "why": x.why,
                 "off_by": None if x.tested is None else abs(x.tested.error),
             }
             for name, x in rewards.items()
@@ -349,7 +350,7 @@ def _why_open(log: LoggedGroups, speeds: Speeds, test: LogTest, k: int) -> str:
     if speeds.error[k] >= NO_SPEED:
         return f"{name} was never pushed, {unknown}"
     if speeds.fitted[k] + 2 * speeds.error[k] < 0:
-        return f"{name} moved against its push, {unknown}"
+        return f"{name} {AGAINST}, {unknown}"
     if objection := test.objection(k, name):
         return f"{objection}, {unknown}"
     if speeds.log_spread[k] > UNKNOWN:

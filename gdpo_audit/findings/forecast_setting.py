@@ -57,8 +57,9 @@ def _gate(f: Facts, gate: object) -> Gate:
     """Return the gate that a caller describes in a dict, checked against the run.
 
     The dict has the names of two rewards: the gated one under `reward`, and under `on` the one on which it depends. It
-    may have two numbers. `threshold` is the value that `on` has to reach, by default its highest logged value.
-    `otherwise` is the value of `reward` elsewhere, by default its worst logged value, or 0 if that is worse.
+    may have two numbers. `threshold` is the value that `on` has to reach, by default its best logged value.
+    `otherwise` is the value of `reward` elsewhere, by default its worst logged value, or 0 if that is worse. `at_most`
+    says whether `on` has to be at most the threshold, by default where the run wants less of it.
 
     Raises InputError for anything else, and for a reward that has one value in the whole log.
     """
@@ -68,7 +69,7 @@ def _gate(f: Facts, gate: object) -> Gate:
     texts = isinstance(reward, str) and isinstance(on, str)
     given = texts and reward in f.rewards and on in f.rewards and reward != on
     expect(given, "forecast, gate", f"{{'reward': …, 'on': …}} with {names}", repr(gate))
-    keys = ("reward", "on", "threshold", "otherwise")
+    keys = ("reward", "on", "threshold", "otherwise", "at_most")
     unknown = [key for key in asked if key not in keys]
     expect(not unknown, "forecast, gate", f"no keys but {', '.join(keys)}", ", ".join(map(repr, unknown)))
     k, opens = f.rewards.index(str(reward)), f.rewards.index(str(on))
@@ -78,4 +79,6 @@ def _gate(f: Facts, gate: object) -> Gate:
     threshold, otherwise = asked.get("threshold", f.top(opens)), asked.get("otherwise", f.worst(k))
     for name, value in (("threshold", threshold), ("otherwise", otherwise)):
         expect(is_finite(value), f"forecast, gate, {name}", "a finite number", repr(value))
-    return Gate(k, opens, float(threshold), float(otherwise))
+    at_most = asked.get("at_most", f.wanted[opens] < 0)
+    expect(isinstance(at_most, bool), "forecast, gate, at_most", "True or False", repr(at_most))
+    return Gate(k, opens, float(threshold), float(otherwise), at_most)

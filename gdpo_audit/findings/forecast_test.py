@@ -15,7 +15,9 @@ from gdpo_core.forecasting import Array, Speeds, fit_speeds, integrate, times_of
 # The halves of a log disagree if the speeds fitted to them are further apart than this many of their standard errors.
 DISAGREE = 3.0
 # A reward moved against its push in a half whose speed lies more than this many standard errors below 0.
-AGAINST = 2.0
+BELOW = 2.0
+# Why a reward has no forecast where the log shows that its push does not predict.
+AGAINST = "moved against its push"
 # Nine equally likely speeds, by the part of the distribution that lies below each.
 _PARTS = (np.arange(9) + 0.5) / 9
 
@@ -49,10 +51,10 @@ class LogTest:
         the test objects to nothing.
         """
         known = self.errors[:, k] < np.inf
-        against = (self.speeds[:, k] + AGAINST * self.errors[:, k] < 0) & known
+        against = (self.speeds[:, k] + BELOW * self.errors[:, k] < 0) & known
         if against.any():
             begin, end = (self.first, self.rest)[int(against.argmax())]
-            return f"{name} moved against its push in steps {begin} to {end}"
+            return f"{name} {AGAINST} in steps {begin} to {end}"
         apart = abs(float(np.diff(self.speeds[:, k])[0]))
         if known.all() and apart > DISAGREE * float(np.hypot(*self.errors[:, k])):
             return f"{name} followed its push at another speed in the second half of the log than in the first"

@@ -46,14 +46,14 @@ def sums_of_groups(grouped: Grouped, log: Tensors, rows: pl.DataFrame, basis: Ba
     outcomes = {method: _outcome(grouped, method, logged) for method in basis.methods}
     # All methods but GDPO add up raw rewards, so that the break-even weight of GRPO is that of all of them. Where a
     # setting is only tried, which is where `extra_method` is given, nobody asks for that weight.
-    first = basis.primary if basis.extra_method is None else None
-    break_even = dict.fromkeys(outcomes, _break_even(grouped, outcomes["grpo"].added, first))
-    break_even["gdpo"] = _break_even(grouped, outcomes["gdpo"].added, first)
-    ties, order = _ties_and_order(grouped, outcomes, basis.primary, same)
+    direction = 0 if basis.primary is None else basis.wanted[basis.primary]
+    first = basis.primary if basis.extra_method is None and direction else None
+    break_even = dict.fromkeys(outcomes, _break_even(grouped, outcomes["grpo"].added, first, direction))
+    break_even["gdpo"] = _break_even(grouped, outcomes["gdpo"].added, first, direction)
+    ties, order = _ties_and_order(grouped, outcomes, basis.primary if direction else None, direction, same)
     sizes = grouped.per_group(torch.ones_like(grouped.batch.rewards[0])).long()
     rewards = _reward_sums(grouped, distance, std)
-    highest = torch.full_like(std[0], torch.inf) if basis.primary is None else rewards.high[basis.primary]
-    unright = (highest <= 0) & ~highest.isinf()
+    unright = _without_right_answer(rewards, basis.primary, direction)
     before = outcomes["gdpo"].before_batch_step
     live = ~grouped.silent(before.nan_to_num())
     constant = grouped.silent(outcomes["grpo_no_std"].advantages) | (sizes == 1)
@@ -130,6 +130,7 @@ def _reward_sums(grouped: Grouped, distance: Tensor, std: Tensor) -> RewardSums:
         low=low,
         high=high,
         top=high,  # as if the rewards were not rounded
+        bottom=low,
         degrees=(count - 1).clamp(min=0).long(),
         holding_groups=count > 0,
         dead_groups=std == 0,
@@ -162,7 +163,7 @@ def _deviations_as_logged(
     grouped: the batches, with the rewards as a method sees them.
     distance: (rewards, …) the distances of the rewards as a method sees them.
     rows: the table of the responses, with a column for each reward that a gate changes.
-    basis: the names of the rewards.
+    basis: the names of the rewards, and what the run wants of them.
     same: the largest distance that counts as round-off, as a part of the largest of its group.
     """
     for k, name in enumerate(basis.rewards):
@@ -170,7 +171,7 @@ def _deviations_as_logged(
             ungated = torch.from_numpy(rows[column].to_numpy().copy()).view(distance.shape[1:])
             distance = distance.clone()
             distance[k] = grouped.centred(ungated)[1]
-    return deviations_of(grouped.batch, distance, same)
+    return deviations_of(grouped.batch, distance, same, basis.wanted)
 
 
 # --- methods ----------------------------------------------------------------------------------------------------------
@@ -210,7 +211,7 @@ def _outcome(grouped: Grouped, method: str, logged: Deviations) -> _Outcome:
 
 
 def _ties_and_order(
-    grouped: Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, same: float
+    grouped: Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, direction: int, same: float
 ) -> tuple[_pairs.Distinctions, _pairs.PairOrders]:
     """Return two records of counts for each group.
 
@@ -220,6 +221,7 @@ def _ties_and_order(
     grouped: the batches with their groups.
     outcomes: what each method makes of the batches, by the id of the method.
     primary: the index of the primary reward; if it is None, the counts of the second record are 0.
+    direction: 1 if the run wants more of the primary reward, -1 if it wants less.
     same: how far apart two advantages may be and still be equal, as a share of the largest advantage in their group.
     """
     # A response without any reward counts only where silent groups are counted, so it takes no part in pairs.
@@ -230,11 +232,14 @@ def _ties_and_order(
     if primary is None:
         none = torch.zeros_like(ties.pairs)
         return ties, _pairs.PairOrders(none, dict.fromkeys(outcomes, none), dict.fromkeys(outcomes, none))
-    return ties, _pairs.count_orders(grouped.blocks, rewards[primary].masked_fill(~kept, torch.nan), ties.level)
+    return ties, _pairs.count_orders(
+        grouped.blocks, (direction * rewards[primary]).masked_fill(~kept, torch.nan), ties.level
+    )
 
 
-def _break_even(grouped: Grouped, added: Tensor, primary: int | None) -> Tensor:
-    """Return (groups,) the weight on the primary reward above which no pair of a group is in the wrong order.
+def _break_even(grouped: Grouped, added: Tensor, primary: int | None, direction: int) -> Tensor:
+    """Return (groups,) the weight on the primary reward above which no pair of a group is in the wrong order. If the
+    run wants less of that reward, it is the size of the weight below 0.
 
     It is −infinite for a group in which no pair is in the wrong order now, and for all groups if `primary` is None.
 
@@ -246,12 +251,16 @@ def _break_even(grouped: Grouped, added: Tensor, primary: int | None) -> Tensor:
     added: (rewards, …) for each response, the terms that a method multiplies by the weights of the rewards and adds up;
         under GDPO these are the z-scores.
     primary: the index of the primary reward.
+    direction: 1 if the run wants more of it, -1 if it wants less.
     """
     groups = int(grouped.batch.group_index().max()) + 1
     needed = torch.full((groups,), -torch.inf, dtype=torch.float64)
     if primary is None:
         return needed
-    added, weights = added.flatten(1), grouped.batch.weights.flatten()
+    # Less of a reward is more of its negative, under the negative weight.
+    turn = added.new_ones(len(added))
+    turn[primary] = direction
+    added, weights = turn[:, None] * added.flatten(1), turn.to(grouped.batch.weights) * grouped.batch.weights.flatten()
     primary_terms = added[primary].masked_fill(added[primary].isnan(), torch.inf)
     terms = weights.reshape(-1, 1) * added.nan_to_num()
     rest, responses = terms.sum(0) - terms[primary], torch.arange(len(primary_terms))
@@ -274,6 +283,19 @@ def _break_even(grouped: Grouped, added: Tensor, primary: int | None) -> Tensor:
             weight = torch.where(higher, break_even, weight)
         needed[block.groups] = weight.masked_fill(weight == weights[primary], -torch.inf)
     return needed
+
+
+def _without_right_answer(rewards: RewardSums, primary: int | None, direction: int) -> Tensor:
+    """Return (groups,) whether a group holds the primary reward and no response has more than 0 of it, or less than 0
+    if the run wants less. False in all groups without a primary reward, and if the run wants neither.
+
+    rewards: the sums of each group.
+    direction: what the run wants of the primary reward.
+    """
+    if primary is None or not direction:
+        return torch.zeros_like(rewards.holding_groups[0])
+    best = rewards.high[primary] if direction > 0 else -rewards.low[primary]
+    return (best <= 0) & ~best.isinf()
 
 
 def _method_sums(

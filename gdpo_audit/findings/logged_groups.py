@@ -165,6 +165,7 @@ class LoggedGroups:
             cross=cross,
             differing=self._differing,
             gate=None if gate is None else (gate.reward, gate.on, self._passes(gate, values)),
+            from_above=self._from_above(gate),
         )
 
     def _advantages(self, table: pl.DataFrame, method: str, weights: tuple[float, ...]) -> Array:
@@ -188,14 +189,23 @@ class LoggedGroups:
         """Return the factor of a gate: the rate of the gated reward, divided by the product of two other rates. They
         are the rate of the reward without the gate, and the rate of the reward that has to be passed.
 
-        A rate is the mean of a reward, as a number from 0 at its lowest to 1 at its highest value in the log.
+        A rate is the mean of a reward, as a number from 0 at its worst to 1 at its best value in the log.
 
         gate: the rule, with the indices of its two rewards.
         values: (rewards, responses) the rewards as the gate leaves them.
         """
         k, on = gate.reward, gate.on
-        passing = self._rates(self.values)
-        return float(self._rates(values)[k] / max(passing[k] * passing[on], 1e-9))
+        turned = np.isin(np.arange(len(values)), self._from_above(gate))
+        passing, gated = (np.where(turned, 1 - rates, rates) for rates in map(self._rates, (self.values, values)))
+        return float(gated[k] / max(passing[k] * passing[on], 1e-9))
+
+    def _from_above(self, gate: Gate | None) -> tuple[int, ...]:
+        """Return the indices of the two rewards of a gate whose highest value is the worst one; () without a gate."""
+        if gate is None:
+            return ()
+        return tuple(
+            k for k, turned in ((gate.reward, self.facts.wanted[gate.reward] < 0), (gate.on, gate.at_most)) if turned
+        )
 
     def _rates(self, values: Array) -> Array:
         """Return (rewards,) the mean of each reward over all responses as a rate, from 0 at the lowest value in the log

@@ -2,6 +2,7 @@
 punish.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,8 +26,8 @@ class Selected(NamedTuple):
 
     products: Tensor  # Σ A d, with d the distance of the reward from its mean in the group
     squares: Tensor  # Σ d²
-    above: Tensor  # how many responses have d > 0
-    punished: Tensor  # how many of the responses with d > 0 have A ≤ 0
+    above: Tensor  # how many responses are good: d > 0, or d < 0 where the run wants less of the reward
+    punished: Tensor  # how many of the good responses have A ≤ 0
 
 
 @dataclass(frozen=True)
@@ -39,15 +40,15 @@ class Deviations:
     batch: Batch
     distance: Tensor  # (rewards, …) 0 where a reward is missing
     squares: Tensor  # (rewards, groups) Σ d²
-    above: Tensor  # (rewards, …) 1 where d is above 0 by more than round-off, else 0
+    above: Tensor  # (rewards, …) 1 where d is above 0 (below 0 if less is wanted) by more than round-off, else 0
     better: Tensor  # (rewards, groups) in how many responses of a group `above` is 1
     same: float  # of the largest size in a group: the part up to which a number counts as 0
 
     def selected_by(self, a: Tensor) -> Selected:
         """Return the sums and counts of `Selected`, for every reward and group.
 
-        Two are sums, Σ A d and Σ d². The other two count the responses that are above their group's mean, and those of
-        them that have an advantage of 0 or less.
+        Two are sums, Σ A d and Σ d². The other two count the responses that are better than their group's mean, and
+        those of them that have an advantage of 0 or less.
 
         a: (prompts, rollouts) or (responses,) the advantages A; a response whose advantage is NaN or infinite is left
             out.
@@ -64,15 +65,18 @@ class Deviations:
         return Selected(*(_flat(self.batch, x) for x in (products, squares, *counts)))
 
 
-def deviations_of(batch: Batch, distance: Tensor, same: float) -> Deviations:
+def deviations_of(batch: Batch, distance: Tensor, same: float, wanted: Sequence[int]) -> Deviations:
     """Return the distances of rewards from the means of their groups, with the sums that follow from the distances
     alone.
 
     batch: the batches that the rewards belong to.
     distance: (rewards, …) these distances, 0 where a reward is missing.
     same: the largest distance that counts as round-off, as a part of the largest distance in its group.
+    wanted: what the run wants of each reward: 1 for a higher one, -1 for a lower one, and 0 for neither; then no
+        response counts as good.
     """
-    above = (distance > _round_off(batch, distance, same)).to(distance)
+    better_by = distance * distance.new_tensor(wanted).view(-1, *[1] * (distance.ndim - 1))
+    above = (better_by > _round_off(batch, distance, same)).to(distance)
     squares, better = (batch.group.total(x) for x in (distance.square(), above))
     return Deviations(batch, distance, squares, above, better, same)
 

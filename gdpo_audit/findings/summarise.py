@@ -123,7 +123,7 @@ def _kinds(table: pl.DataFrame, basis: Basis) -> Iterator[tuple[pl.DataFrame, Ba
     rows = np.diff(starts, append=len(table))
     for (made, _, *known), numbers in kinds.items():
         chosen = np.isin(np.arange(len(starts)), numbers).repeat(rows)
-        basis_of_kind = replace(basis, weights=made.weights, recipe=made.recipe, changes={})
+        basis_of_kind = replace(basis, weights=made.weights, recipe=made.recipe, changes={}, signs=basis.wanted)
         yield table if chosen.all() else table.filter(pl.Series(chosen)), basis_of_kind, *known
 
 
@@ -168,7 +168,7 @@ def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Su
     grouped = Grouped(log.read(convention, basis.weights), starts_of(rounded["group"].to_numpy()), masked)
     groups = each(_as_array, sums_of_groups(grouped, log, rounded, basis, float32))
     if not float32:
-        groups = replace(groups, rewards=_with_tops(groups.rewards, rows, rounded, basis.rewards, grouped.starts))
+        groups = replace(groups, rewards=_with_ends(groups.rewards, rows, rounded, basis.rewards, grouped.starts))
     scores = {} if basis.examples_of is None else _scores(groups, basis.examples_of, basis.primary or 0)
     held = np.zeros(len(grouped.starts), dtype=bool)
     for score in scores.values():
@@ -183,22 +183,25 @@ def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Su
     return Summary(add_up(groups, groups.batch), of_group.filter(pl.Series(held)), rows[in_held], visits)
 
 
-def _with_tops(
+def _with_ends(
     sums: RewardSums, rows: pl.DataFrame, rounded: pl.DataFrame, rewards: Sequence[str], starts: Array
 ) -> RewardSums:
-    """Return the sums of rewards that were rounded, with `top` taken from the rewards as logged.
+    """Return the sums of rewards that were rounded, with `top` and `bottom` taken from the rewards as logged.
 
-    In each group, `top` is the lowest logged value that was rounded to the group's highest value.
+    In each group, `top` is the lowest logged value that was rounded to the group's highest value, and `bottom` the
+    highest one that was rounded to its lowest value.
 
-    sums: with the rounded highest values as `top`.
+    sums: with the rounded highest and lowest values as `top` and `bottom`.
     rows: the rows with the rewards as logged.
     rounded: the same rows with rounded rewards.
     rewards: the names of the rewards.
     starts: (groups,) the first row of each group.
     """
     logged, counted = (table.select(reward_columns(rewards)).to_numpy().T for table in (rows, rounded))
-    is_highest = counted == sums.high.repeat(np.diff(starts, append=len(rows)), axis=-1)
-    return replace(sums, top=np.minimum.reduceat(np.where(is_highest, logged, np.inf), starts, axis=-1))
+    sizes = np.diff(starts, append=len(rows))
+    is_highest, is_lowest = (counted == x.repeat(sizes, axis=-1) for x in (sums.high, sums.low))
+    top = np.minimum.reduceat(np.where(is_highest, logged, np.inf), starts, axis=-1)
+    return replace(sums, top=top, bottom=np.maximum.reduceat(np.where(is_lowest, logged, -np.inf), starts, axis=-1))
 
 
 def _best(score: Array, most: int) -> Array:
@@ -239,8 +242,8 @@ def _scores(groups: Sums[Array], method: str, first: int) -> dict[str, Array]:
     finding. The score is NaN for a group that does not show the finding.
 
     "reward-dominates" has scores for each reward, so its keys are the id, a space and the index of the reward. One key,
-    "punished", is no finding. Its score is the number of responses that are above their group's mean in the reward
-    `first`, and yet get an advantage of 0 or less.
+    "punished", is no finding. Its score is the number of responses that are better than their group's mean in the
+    reward `first`, and yet get an advantage of 0 or less.
 
     groups: the sums of each group.
     method: the method whose ties, wrong orders, silent groups, shares and punished responses are meant.

@@ -8,6 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from gdpo_audit.findings.wanted import sign_of
 from gdpo_audit.recipe.recipe import Recipe, starts_of
 from gdpo_core.conventions import COMPARED
 
@@ -18,7 +19,16 @@ PerReward: TypeAlias = Any  # (…, rewards, batches), or (…, rewards) for all
 # The functions by which values of two batches become one, where they are not added up.
 _MERGED = {"batch": np.minimum, "step": np.minimum, "low": np.minimum, "top": np.minimum, "fingerprint": np.bitwise_xor}
 _MERGED |= dict.fromkeys(
-    ("step_last", "high", "break_even", "max_error", "max_error_live", "largest_silent", "largest_impossible"),
+    (
+        "step_last",
+        "high",
+        "bottom",
+        "break_even",
+        "max_error",
+        "max_error_live",
+        "largest_silent",
+        "largest_impossible",
+    ),
     np.maximum,
 )
 
@@ -46,6 +56,8 @@ class Basis:
         examples.
     changes: the weights and the recipe of each batch in which they are not those of the run, by the number of the
         batch.
+    signs: what the run wants of each reward, see `wanted.directions`; None if the signs of `weights` say it. They stay
+        what they are where other weights are tried.
     """
 
     rewards: tuple[str, ...]
@@ -56,6 +68,12 @@ class Basis:
     extra_method: str | None = None
     examples_of: str | None = None
     changes: Mapping[int, Made] = field(default_factory=dict)
+    signs: tuple[int, ...] | None = None
+
+    @property
+    def wanted(self) -> tuple[int, ...]:
+        """The direction in which the run wants each reward: 1 for higher, -1 for lower, and 0 for neither."""
+        return tuple(map(sign_of, self.weights)) if self.signs is None else self.signs
 
     def of_batch(self, batch: int) -> Made:
         """Return the weights and the recipe of the batch with this number: those in `changes` if it has an entry there,
@@ -101,6 +119,7 @@ class RewardSums:
     # highest one. This is the lowest of these, with all of its digits; infinite or −infinite where no response has the
     # reward.
     top: PerReward
+    bottom: PerReward  # so for the lowest value: the highest logged value that counts as it
     degrees: PerReward  # of freedom of the std inside groups: responses that have it, minus one per group that holds it
     holding_groups: PerReward  # groups in which a response has it
     dead_groups: PerReward  # groups in which it is constant or missing
@@ -128,17 +147,17 @@ class MethodSums(Generic[Number]):
     # from its mean in the group. The push is pushed / √(squares · distances).
     pushed: PerReward  # Σ A d
     distances: PerReward  # Σ d²
-    above: PerReward  # responses with d > 0
-    punished: PerReward  # of the responses with d > 0, those with A ≤ 0
+    above: PerReward  # good responses: those with d > 0, or with d < 0 if the run wants less of the reward
+    punished: PerReward  # of the good responses, those with A ≤ 0
     mixed_groups: Number  # groups that hold two different reward vectors
     different_pairs: Number  # pairs in a group whose reward vectors differ
     tie_groups: Number  # groups in which a pair with different reward vectors has one advantage
     tied_pairs: Number  # pairs with different reward vectors that have one advantage
     levels: Number  # distinct advantages, summed over the mixed groups
     primary_pairs: Number  # pairs in a group with different primary reward
-    inverted: Number  # of these pairs, those in the wrong order: the response with less of it gets more
+    inverted: Number  # of these pairs, those in the wrong order: the worse response gets more
     tied_primary: Number  # of these pairs, those in which both responses get the same
-    # The weight on the primary reward above which no pair is in the wrong order; −infinite if none is now.
+    # The size of the weight on the primary reward above which no pair is in the wrong order; −infinite if none is now.
     break_even: Number
 
 
@@ -193,7 +212,8 @@ class Sums(Generic[Number]):
     mixed_groups: Number  # groups that hold two different reward vectors
     different_pairs: Number  # pairs in a group whose reward vectors differ
     primary_pairs: Number  # pairs in a group with different primary reward
-    unright_groups: Number  # groups that hold the primary reward, in which no response has more than 0 of it
+    # Groups that hold the primary reward, in which no response has more than 0 of it, or less if less is wanted.
+    unright_groups: Number
     live_responses: Number  # responses in groups with an advantage other than 0 before GDPO's step over the batch
     constant_sums: Number  # groups in which the weighted sum of the rewards is constant
     filtered_groups: Number  # of these groups, those with an advantage other than 0 before GDPO's step over the batch
@@ -241,7 +261,8 @@ def add_up(batches: Sums[Array], number: Array) -> Sums[Array]:
     """Return the sums of all batches that have the same number, in ascending order of these numbers.
 
     Some fields are not added up. Numbers of batches and steps, and extremes, are replaced by the lowest or the highest
-    of them, as `_MERGED` says. The top of a reward becomes the lowest top of the batches that hold its highest value.
+    of them, as `_MERGED` says. The top of a reward becomes the lowest top of the batches that hold its highest value,
+    and its bottom the highest bottom of those that hold its lowest one.
     Fingerprints are joined by XOR. The scatter of a reward, its sum of squared distances from the mean, is computed
     anew around the common mean.
 
@@ -259,8 +280,9 @@ def add_up(batches: Sums[Array], number: Array) -> Sums[Array]:
     between = r.present * (means[0] - means[1].repeat(sizes, axis=-1)) ** 2
     scatter = np.add.reduceat(r.scatter + between, starts, axis=-1)
     tops = np.where(r.high == sums.rewards.high.repeat(sizes, axis=-1), r.top, np.inf)
-    top = np.minimum.reduceat(tops, starts, axis=-1)
-    return replace(sums, rewards=replace(sums.rewards, scatter=scatter, top=top))
+    bottoms = np.where(r.low == sums.rewards.low.repeat(sizes, axis=-1), r.bottom, -np.inf)
+    ends = {"top": np.minimum.reduceat(tops, starts, axis=-1), "bottom": np.maximum.reduceat(bottoms, starts, axis=-1)}
+    return replace(sums, rewards=replace(sums.rewards, scatter=scatter, **ends))
 
 
 def total(batches: Sums[Array]) -> Sums[float]:

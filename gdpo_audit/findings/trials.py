@@ -24,24 +24,27 @@ class Gate:
 
     reward: the index of the reward that the gate changes.
     on: the index of the reward that has to reach the threshold.
+    at_most: whether that reward has to be at most the threshold, as one of which the run wants less; else at least.
     """
 
     reward: int
     on: int
     threshold: float
     fallback: float  # the value of the gated reward where the other one does not reach the threshold
+    at_most: bool = False
 
     def named(self, rewards: Sequence[str]) -> GatePart:
         """Return the gate as reports hold it, with the names of the rewards.
 
         rewards: the names of all rewards of the run.
         """
-        return {
+        rule: GatePart = {
             "on": rewards[self.on],
             "reward": rewards[self.reward],
             "threshold": self.threshold,
             "otherwise": self.fallback,
         }
+        return {**rule, "at_most": True} if self.at_most else rule
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,6 @@ def behind(gate: Gate, rewards: Sequence[str]) -> tuple[pl.Expr, pl.Expr]:
     rewards: the names of all rewards.
     """
     reward, on = (pl.col(reward_column(rewards[k])) for k in (gate.reward, gate.on))
-    reached = on.is_not_nan() & (on >= gate.threshold)
+    reached = on.is_not_nan() & ((on <= gate.threshold) if gate.at_most else (on >= gate.threshold))
     gated = pl.when(reached | reward.is_nan()).then(reward).otherwise(gate.fallback)
     return gated, reward.alias(ungated_column(rewards[gate.reward]))

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
+from gdpo_audit.json_types import GatePart
 from gdpo_core._words import listing, number
 
 MOST_GROUPS = 0.9  # where more groups are not centred, a baseline may have been subtracted as well as another mean
@@ -27,6 +28,11 @@ def weights_in_words(weights: Mapping[str, float], up_to_scale: bool) -> str:
         return "of which the log shows only the ratio"
     ratio_of = " : ".join(number(w / min(sizes)) for w in weights.values())
     return f"{' : '.join(weights)} = {ratio_of} (the log shows only their ratio)"
+
+
+def gate_opens(gate: GatePart) -> str:
+    """Return words that say where a gate is open, such as “right reaches 1”."""
+    return f"{gate['on']} {'is at most' if gate.get('at_most') else 'reaches'} {number(gate['threshold'])}"
 
 
 def ratio_in_words(weights: Mapping[str, float | None]) -> str:

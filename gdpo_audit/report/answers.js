@@ -27,7 +27,7 @@ globalThis.gdpoReport = (() => {
       groups.forEach(({ n, r }, g) => {
         const a = made[g].a;
         silent += a.every((v) => v === 0);
-        selection(groups[g], a, same).forEach((sum, k) => Object.keys(sum).forEach((figure) => (sums[k][figure] += sum[figure])));
+        selection(groups[g], a, same, data.wanted).forEach((sum, k) => Object.keys(sum).forEach((figure) => (sums[k][figure] += sum[figure])));
         squares += total(n, (i) => (a[i] || 0) ** 2);
         made[g].parts.forEach((part, k) => (parts[k] += total(n, (i) => (a[i] ? part[i] * a[i] : 0))));
         const kept = [...n.keys()].filter((i) => !r.every((row) => Number.isNaN(row[i])));
@@ -35,7 +35,7 @@ globalThis.gdpoReport = (() => {
         const level = levels(kept.map((i) => a[i]), kept.map((i) => bare[g].a[i]), same);
         const [before, primary] = [tied, r[data.primary] ?? a.map(() => NaN)];
         kept.forEach((i, x) => kept.slice(0, x).forEach((j, y) => {
-          const [pairs, more] = [n[i] * n[j], Math.sign(primary[i] - primary[j])];
+          const [pairs, more] = [n[i] * n[j], (data.wanted[data.primary] ?? 0) * Math.sign(primary[i] - primary[j])];
           apart += pairs;
           tied += level[x] === level[y] ? pairs : 0;
           ordered += more ? pairs : 0;

@@ -101,6 +101,7 @@ def _setting(f: Facts) -> dict[str, Any]:
         "names": f.rewards,
         "alike": [name in f.alike for name in f.rewards],
         "primary": f.basis.primary,
+        "wanted": f.wanted,
         "unit": f.unit,
         "weights": f.printed(f.basis.weights),
         "method": f.method if f.method in COMPARED else COMPARED[0],

@@ -125,8 +125,8 @@ class AuditReport(ReportMembers, Displayed):
 
         method, weights: as in `what_if`.
         gate: {"reward": a, "on": b}, if reward a is to count only where b reaches "threshold". The threshold is by
-            default the highest value of b. Elsewhere a is "otherwise", by default the worst value of a, or 0 if that is
-            worse.
+            default the best value of b: the highest, or the lowest if the run wants less of b. Elsewhere a is
+            "otherwise", by default the worst value of a, or 0 if that is worse.
         steps: the number of steps over which the means are taken, by default as many as the log has.
 
         Raises InputError, also for a log of fewer than 20 steps.
@@ -187,8 +187,8 @@ class AuditReport(ReportMembers, Displayed):
         """The share of a reward's good responses that a method punishes, by method and reward: {method: {reward:
         share}}.
 
-        A response is good if it is above its group's mean of the reward, and it is punished if its advantage is 0 or
-        less. A share is NaN (null in JSON) where no response is good.
+        A response is good if it is above its group's mean of the reward, or below it if the run wants less of the
+        reward. It is punished if its advantage is 0 or less. A share is NaN (null in JSON) where no response is good.
         """
         return {m: {reward["name"]: reward["punished"][m] for reward in self.rewards} for m in self.methods}
 

@@ -7,7 +7,7 @@ import polars as pl
 
 from gdpo_audit.findings.forecast import Forecast, RewardForecast
 from gdpo_audit.findings.over_time import MEAN, PUSH, SHARE, STD, Series, column, noise, present, series_of
-from gdpo_audit.findings.words import weights_in_words
+from gdpo_audit.findings.words import gate_opens, weights_in_words
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.axes import BOTTOM, TOP, Axes, round_ends, svg
 from gdpo_audit.report.controls import depth, reward_look, table
@@ -268,7 +268,7 @@ def _setting(forecast: Forecast) -> str:
     """Return in words the setting that was forecast: its method, its weights, and its gate if it has one."""
     setting = f"{NAMES[forecast.method]} with weights {weights_in_words(forecast.weights, False)}"
     if gate := forecast.gate:
-        setting += f" and {gate['reward']} only where {gate['on']} reaches {number(float(gate['threshold']))}"
+        setting += f" and {gate['reward']} only where {gate_opens(gate)}"
     return setting
 
 

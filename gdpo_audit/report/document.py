@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from gdpo_audit.findings.examples import GroupPart
 from gdpo_audit.findings.finding import Finding
-from gdpo_audit.findings.plan import Setting
+from gdpo_audit.findings.setting import Setting
 from gdpo_audit.findings.what_if import WhatIf
 from gdpo_audit.json_types import (
     ByPart,

@@ -3,13 +3,14 @@
 from gdpo_audit.findings.examples import MOST, PUNISHED, ExampleGroup
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.summary import wanted
 from gdpo_audit.report.tables import Table
 from gdpo_core._words import clip, count, number, one_line, percent, signed
 from gdpo_core.conventions import NAMES
 
 MANY, ROWS = 16, 64  # the number of answers above which equal ones share a row, and the most rows of a table
 MARKS = "●▲■◆★✚"  # the answers of one tie share a mark
-PUNISHED_TITLE = "Groups with the most responses above the group’s mean that get an advantage of 0 or less"
+PUNISHED_TITLE = "Groups with the most responses better than the group’s mean that get an advantage of 0 or less"
 MEANING = (
     "The column of a method holds the advantages that the method gives this group by itself, with the weights and the "
     f"convention of the run. Responses that share a sign ({' '.join(MARKS[:3])}) have different rewards "
@@ -29,8 +30,8 @@ def group_tables(report: AuditReport, finding: Finding, most: int = MOST, clippe
 
 
 def punished_tables(report: AuditReport, most: int = 1, clipped: int = 60) -> list[Table]:
-    """Return tables of the groups with the most punished answers, which are above the group's mean of a reward and yet
-    get an advantage of 0 or less.
+    """Return tables of the groups with the most punished answers, which are better than the group's mean of a reward
+    and yet get an advantage of 0 or less.
 
     The reward is the primary one, or else the first.
 
@@ -98,14 +99,16 @@ def _shows(report: AuditReport, group: ExampleGroup) -> str:
     if group.finding == "reward-dominates":
         return f"{one_line(group.reward)} accounts for {percent(group.score)} of the group's update"
     if group.finding == PUNISHED:
-        responses = f"{count(group.score, 'response')} above the mean of {one_line(group.reward)}"
+        side = "below" if wanted(report).get(str(group.reward), 0) < 0 else "above"
+        responses = f"{count(group.score, 'response')} {side} the mean of {one_line(group.reward)}"
         return f"{responses} {'gets' if group.score == 1 else 'get'} an advantage of 0 or less"
     if group.finding == "advantage-impossible":
         return f"a logged advantage of size {number(group.score)}"
     pairs = count(group.score, "pair")
     if group.finding == "priority-inversion":
         primary = one_line(report.run["primary"])
-        return f"{pairs} in which the response that scores lower on {primary} gets the larger advantage"
+        worse = "higher" if wanted(report).get(str(report.run["primary"]), 0) < 0 else "lower"
+        return f"{pairs} in which the response that scores {worse} on {primary} gets the larger advantage"
     pairs += " with different rewards"
     if group.finding == "ties-hide-signal":
         return f"{pairs} but the same advantage"

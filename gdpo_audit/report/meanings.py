@@ -4,8 +4,8 @@ from gdpo_core.conventions import NAMES
 
 SHARES = "The shares are each reward’s part of the update; before rounding, those of all rewards add up to 100 %."
 PUNISHED = (
-    "“Punished”: of the responses with a reward above the mean of their group, this is the share that still get an "
-    "advantage of 0 or less."
+    "“Punished”: of the responses with a reward above the mean of their group (below it, where the reward is to be "
+    "lowered), this is the share that still get an advantage of 0 or less."
 )
 CONSTANT = "“Constant” is the share of the groups in which all responses have the same value of the reward."
 TIED = "“Tied pairs”: of the pairs of responses with different rewards, this is the share that get the same advantage."
@@ -79,9 +79,13 @@ def label(key: str) -> str:
     return NAMES_OF_FIGURES.get(key, key.replace("_", " ").replace("dead groups", "constant groups"))
 
 
-def wrong_order(primary: str) -> str:
-    """Return the sentence that explains the share of pairs in the wrong order, for a primary reward."""
+def wrong_order(primary: str, direction: int) -> str:
+    """Return the sentence that explains the share of pairs in the wrong order, for a primary reward.
+
+    direction: what the run wants of it: 1 for more, -1 for less.
+    """
+    worse = "higher" if direction < 0 else "lower"
     return (
         f"“Wrong order”: of the pairs of responses that differ in {primary}, this is the share in which the larger "
-        "advantage goes to the response that scores lower on it."
+        f"advantage goes to the response that scores {worse} on it."
     )

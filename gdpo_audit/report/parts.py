@@ -13,9 +13,10 @@ from gdpo_audit.findings.figures import ratio
 from gdpo_audit.findings.finding import LISTED, Finding
 from gdpo_audit.findings.notes import notes
 from gdpo_audit.findings.over_time import MEAN, changed_at, column, over_time, quarters, series_of
-from gdpo_audit.findings.plan import Setting
 from gdpo_audit.findings.prompts import lengths_of, prompts_of, silent_responses
 from gdpo_audit.findings.sentences import but_residue
+from gdpo_audit.findings.setting import Setting
+from gdpo_audit.findings.wanted import WORDS
 from gdpo_audit.json_types import MethodPart, RewardPart, RunPart, SourcePart
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.by import of_value
@@ -125,6 +126,7 @@ def _reward(f: Facts, k: int, steps: pl.DataFrame) -> RewardPart:
     first, last = quarters(means)
     return {
         "name": f.rewards[k],
+        "wanted": WORDS[f.wanted[k]],
         "mean": f.mean(k) if present else None,
         "std": sqrt(float(sums.scatter[k]) / (present - 1)) if present > 1 else None,
         "missing": int(f.totals.responses) - present,

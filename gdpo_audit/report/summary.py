@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from gdpo_audit.findings.finding import SEVERITIES, Finding
 from gdpo_audit.findings.sentences import WEIGHTS_FROM
+from gdpo_audit.findings.wanted import DIRECTIONS, named
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._words import count, listing, number
 from gdpo_core.conventions import NAMES
@@ -174,6 +175,18 @@ def not_comparable(report: AuditReport) -> str:
         )
     how_many = "Only one reward counts" if report.run.get("not_counted") else "Only one reward was read"
     return f"{how_many}, so there is nothing to say of ties between different rewards, nor of shares of the update."
+
+
+def wanted(report: AuditReport) -> dict[str, int]:
+    """Return what the run wants of each reward, by name: 1 for a higher one, -1 for a lower one, and 0 for neither. A
+    report of an earlier version does not say it.
+    """
+    return {r["name"]: DIRECTIONS[r.get("wanted", "higher")] for r in report.rewards}
+
+
+def named_first(report: AuditReport, name: str) -> str:
+    """Return the name of a reward as it stands where a table names it first: with words if less of it is wanted."""
+    return named(name, wanted(report)[name])
 
 
 def severity_counts(report: AuditReport) -> str:

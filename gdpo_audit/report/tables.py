@@ -9,10 +9,13 @@ from functools import partial
 from typing import Any
 
 from gdpo_audit.findings.forecast import OF_WHAT
+from gdpo_audit.findings.forecast_test import AGAINST
 from gdpo_audit.findings.over_time import MEAN, SHARE, column, series_of, sparkline
-from gdpo_audit.findings.plan import Setting
+from gdpo_audit.findings.recommending import POINT
 from gdpo_audit.findings.sentences import WEIGHTS_FROM
+from gdpo_audit.findings.setting import Setting
 from gdpo_audit.findings.what_if import FIGURES, WhatIf
+from gdpo_audit.findings.words import gate_opens
 from gdpo_audit.json_types import ByRewardPart
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.meanings import (
@@ -27,7 +30,16 @@ from gdpo_audit.report.meanings import (
     label,
     wrong_order,
 )
-from gdpo_audit.report.summary import OPEN, comparable, none_made_it, not_comparable, own_method, shown_method
+from gdpo_audit.report.summary import (
+    OPEN,
+    comparable,
+    named_first,
+    none_made_it,
+    not_comparable,
+    own_method,
+    shown_method,
+    wanted,
+)
 from gdpo_core._words import MISSING, clip, count, number, one_line, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
@@ -58,10 +70,10 @@ def rewards_table(report: AuditReport) -> Table:
     """Return a table of what each reward did: how its mean went, and in how many groups it is constant.
 
     If the report is `comparable`, the table also has the push on each reward and its share of the update. It then says
-    as well which share of the responses above their group's mean were punished.
+    as well which share of the responses better than their group's mean were punished.
     """
     rewards, (method, why) = report.rewards, shown_method(report)
-    columns = {"reward": [r["name"] for r in rewards]}
+    columns = {"reward": [named_first(report, r["name"]) for r in rewards]}
     note, meanings = not_comparable(report), list[str]()
     if method and comparable(report):
         granted = if_assumed(report)
@@ -101,8 +113,9 @@ def plan_table(report: AuditReport) -> Table | None:
     if not report.plan:
         return None
     primary, rows = report.run["primary"], []
-    names, granted = " / ".join(r["name"] for r in report.rewards), if_assumed(report)
-    head = ["setting", f"push{granted}: {names}", f"shares{granted}: {names}"]
+    first, names = (" / ".join(x) for x in zip(*((named_first(report, n), n) for n in wanted(report)), strict=True))
+    granted = if_assumed(report)
+    head = ["setting", f"push{granted}: {first}", f"shares{granted}: {names}"]
     told = primary is not None and any(row.forecast for row in report.plan)
     of_primary = [*[f"{primary} forecast"] * told, f"{primary} punished", "wrong order", f"{primary} constant"]
     head += [*of_primary * (primary is not None), "tied pairs", "silent groups"]
@@ -116,22 +129,24 @@ def plan_table(report: AuditReport) -> Table | None:
             cells += [_forecast_of(row, primary)] * told
             cells += [percent(row.punished[primary]), percent(row.inversions, 1), percent(row.dead_groups[primary])]
         rows.append([*cells, percent(row.tied_pairs, 1), percent(row.silent_groups)])
-    meanings = _meanings_of_plan(primary, forecast=told)
+    meanings = _meanings_of_plan(primary, wanted(report).get(primary or "", 0), forecast=told)
     return Table("Plan", head, rows, _note_on_plan(report), meanings, folds=False)
 
 
-def _meanings_of_plan(primary: str | None, forecast: bool) -> list[str]:
+def _meanings_of_plan(primary: str | None, direction: int, forecast: bool) -> list[str]:
     """Return sentences that say what the columns of the table of the plan mean, in the order of the columns.
 
     primary: the name of the primary reward; None where no reward is primary, and then no column is about it.
+    direction: what the run wants of the primary reward: 1 for more, -1 for less.
     forecast: whether one of the columns holds forecasts.
     """
     foretold = (
         f"A forecast estimates how much higher or lower the mean of {primary} over the logged steps would have been "
-        "under the setting, with an 80 % interval."
+        "under the setting, with an 80 % interval. It is tested on the log: speeds fitted to the first half foretell "
+        "the second half as it ran; where the halves disagree, the forecast is open."
     )
-    of_primary = [] if primary is None else [PUNISHED, wrong_order(primary), CONSTANT]
-    return [MEANING, SHARES, *[foretold, OF_WHAT] * forecast, *of_primary, TIED, SILENT]
+    of_primary = [] if primary is None else [PUNISHED, wrong_order(primary, direction), CONSTANT]
+    return [MEANING, SHARES, *[foretold, OF_WHAT, POINT] * forecast, *of_primary, TIED, SILENT]
 
 
 def _note_on_plan(report: AuditReport) -> str:
@@ -149,7 +164,7 @@ def _note_on_plan(report: AuditReport) -> str:
         )
     if gate := next((row.gate for row in report.plan if row.gate), None):
         says.append(
-            f"A gate lets {gate['reward']} count only where {gate['on']} reaches {number(gate['threshold'])}. It "
+            f"A gate lets {gate['reward']} count only where {gate_opens(gate)}. It "
             "changes the task, so it is never recommended: that choice is yours. In the row with the gate, the share "
             f"of {gate['reward']} is that of the gated reward, while each push is measured on the reward as it was "
             "logged, without the gate."
@@ -166,9 +181,15 @@ def _on_recommended(report: AuditReport) -> str:
         return "No setting is recommended as long as no reward is named as the one that matters most."
     if report.run["method"] is None and report.run["reproduced"] is False:
         return f"No setting is recommended, because {none_made_it(report) or OPEN}."
+    if any(row.held_back for row in report.plan):
+        return f"No setting is recommended, because {primary} {AGAINST}."
+    direction = wanted(report)[primary]
+    if not direction:
+        return f"No setting is recommended, because the run wants {primary} neither higher nor lower."
+    move, where = ("raise", "above") if direction > 0 else ("lower", "below")
     none = "none" + " without a gate" * any(row.gate for row in report.plan)
-    mean = " and is forecast to raise its mean" * any(row.forecast for row in report.plan)
-    return f"No setting is recommended, because {none} clearly raises the push on {primary} to above 0{mean}."
+    mean = f" and is forecast to {move} its mean" * any(row.forecast for row in report.plan)
+    return f"No setting is recommended, because {none} clearly {move}s the push on {primary} to {where} 0{mean}."
 
 
 def _forecast_of(row: Setting, name: str) -> str:
@@ -214,7 +235,7 @@ def by_table(report: AuditReport) -> Table | None:
         rows.append([*row, *(_of_reward(reward, several) for reward in entry["rewards"])])
     note = f"Each row is one value of {column} alone, under {method}, with the mean of each reward there"
     note += " and, after the dot, its share of the update." if several else "."
-    meanings = [SILENT, *([wrong_order(primary)] if primary else [])]
+    meanings = [SILENT, *([wrong_order(primary, wanted(report)[primary])] if primary else [])]
     return Table(f"By {column}", head, rows, note, meanings)
 
 

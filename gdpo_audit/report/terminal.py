@@ -97,8 +97,8 @@ def print_report(console: Console, report: AuditReport, groups: int = 0) -> None
     read; the plan and the rewards; the findings; and all other sections but the formulas and the limits.
 
     groups: the most groups that are printed for each finding; 0 for none. If it is not 0, at most as many groups with
-        punished answers follow the findings. These answers are above the group's mean of a reward, with an advantage of
-        0 or less.
+        punished answers follow the findings. These answers are better than the group's mean of a reward, with an
+        advantage of 0 or less.
     """
     _paragraph(console, report.what_first, "bold")
     _paragraph(console, report.forecast_note)

@@ -8,8 +8,9 @@ from gdpo_audit.findings.claims import incomplete_groups
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.findings import KINDS
-from gdpo_audit.findings.plan import Setting, moved_push
+from gdpo_audit.findings.recommending import to_decide, why_no_change
 from gdpo_audit.findings.sentences import whose
+from gdpo_audit.findings.setting import Setting
 from gdpo_audit.findings.thresholds import FEW_GROUPS, MOVED
 from gdpo_audit.findings.words import some, weights_in_turn, weights_in_words
 from gdpo_core._words import count, listing, number, power_of_ten, signed
@@ -91,8 +92,8 @@ def what_to_do(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting], c
     """
     errors = [x for x in findings if x.severity == "error"]
     urgent = errors[:1] or [x for x in findings if x.severity == "warning" and KINDS[x.id].first][:1]
-    best = [sentence for row in plan if row.recommended for sentence in (f"{row.do}: {row.why}.", row.cost)]
-    planned = best if errors or best else [*_to_decide(f, plan)]
+    planned = [] if errors else [*_to_decide(f, plan), *_no_change(f, plan, "other setting" if urgent else "change")]
+    planned = [*_recommended(plan)] or planned
     warned = [x for x in findings if x.severity != "info"][:1]
     asked = [(x.to_do, KINDS[x.id].weighed) for x in ([*urgent] if urgent or planned else warned)]
     texts = [*asked, *((text, True) for text in planned)] or [(text, True) for text in _nothing_to_do(f, findings)]
@@ -103,8 +104,8 @@ def what_to_do(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting], c
 def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
     """Yield sentences with the questions that only the owner of the run can decide.
 
-    If no reward is primary and a setting of the plan moves a push, they ask which reward is primary. For each gate in
-    the plan, they ask whether one reward should count only where another is high enough.
+    If no reward is primary and a setting of the plan moves a push, they ask which reward is primary. For a gate in the
+    plan they may ask whether one reward should count only where another is high enough (see `to_decide`).
     """
     if f.basis.primary is None and plan:
         now = plan[0].push
@@ -112,19 +113,37 @@ def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
         most = max((size for size, _, _ in moved if size >= MOVED), default=inf)
         # The first setting is taken that moves a push about as far as any does.
         for _, name, row in [x for x in moved if x[0] >= most - MOVED / 2][:1]:
+            lowered = ", to be lowered," * (f.wanted[f.rewards.index(name)] < 0)
             yield (f"Open: name the reward that matters most (--primary): {listing(f.rewards, 'or', most=6)}.")
             yield (
-                f"If you {row.do[:1].lower()}{row.do[1:]}, the push on {name} goes from {signed(now[name])} to "
-                f"{signed(row.push[name])}; whether that is better depends on which reward matters most."
+                f"If you {row.do[:1].lower()}{row.do[1:]}, the push on {name}{lowered} goes from "
+                f"{signed(now[name])} to {signed(row.push[name])}; whether that is better depends on "
+                "which reward matters most."
             )
+    yield from to_decide(f, plan)
+
+
+def _recommended(plan: Sequence[Setting]) -> Iterator[str]:
+    """Yield the sentences on the setting of a plan that is recommended: what to do and why, and what it costs. If one
+    is held back instead, yield the sentences that say why, and what it would cost.
+    """
     for row in plan:
-        if row.gate:
-            on = row.gate["on"]
-            yield (
-                f"One decision is open: should {row.gate['reward']} count only where {on} reaches "
-                f"{number(row.gate['threshold'])}?"
-            )
-            yield f"Such a gate changes the task; with it, the push on {on} goes {moved_push(row, plan[0], on)}."
+        if row.recommended:
+            yield f"{' '.join(filter(None, (row.do, row.only_if)))}: {row.why}."
+            yield row.cost
+        elif row.held_back:
+            yield row.held_back
+            yield row.cost
+
+
+def _no_change(f: Facts, plan: Sequence[Setting], what: str) -> list[str]:
+    """Return the sentence that no change is called for, in a list; [] where that cannot be said.
+
+    what: of which kind the change would be, such as "change".
+    """
+    why = why_no_change(f, plan)
+    told = why and not to_decide(f, plan) and not f.run.lost and not not_looked_for(f)
+    return [f"No {what} is called for: {why}."] if told else []
 
 
 def _nothing_to_do(f: Facts, findings: Sequence[Finding]) -> list[str]:

@@ -105,14 +105,15 @@ const gdpoFormulas = (() => {
     }
   }
 
-  // Return, per reward of a group, Σ A d and Σ d² with d = r − mean_G r, how many rows have d above 0, and how many of these
-  // have an advantage of 0 or less. Rows without an advantage are left out. same: how close to 0 an advantage counts as 0.
-  function selection(group, a, same) {
+  // Return, per reward of a group, Σ A d and Σ d² with d = r − mean_G r, how many rows have d above 0 (below 0 if less of
+  // the reward is wanted), and how many of these have an advantage of 0 or less. Rows without an advantage are left out.
+  // same: how close to 0 an advantage counts as 0; wanted: of each reward 1 (more), −1 (less) or 0 (neither).
+  function selection(group, a, same, wanted = group.r.map(() => 1)) {
     const { n, r } = group;
     group.away ??= r.map((row) => deviations(row, n, { skips: true, ddof: 1 }).away.map((v) => v || 0));
     const [told, low] = [n.map((m, i) => (Number.isFinite(a[i]) ? m : 0)), same * most(a.map((v) => v || 0))];
-    return group.away.map((d) => {
-      const above = told.map((m, i) => (d[i] > same * most(d) ? m : 0));
+    return group.away.map((d, k) => {
+      const above = told.map((m, i) => (wanted[k] * d[i] > same * most(d) ? m : 0));
       const [pushed, squares] = [total(told, (i) => a[i] * d[i]), total(told, (i) => d[i] ** 2)];
       return { pushed, squares, above: total(above, () => 1), punished: total(above, (i) => Number(a[i] <= low)) };
     });
