@@ -214,6 +214,7 @@ def audit_command(
     engine: Annotated[str, typer.Option(metavar="NAME", help="local, or ray: computed on a Ray cluster")] = "local",
     watch: Annotated[bool, typer.Option("--watch", help="follow a log that grows; Ctrl-C ends it")] = False,
     groups: Annotated[_Text, typer.Option(metavar="N", help="with the N groups that show a finding best")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="with what each column and each finding means")] = False,
     reading: Annotated[bool, typer.Option("--reading", help="how the log is read alone, with the evidence")] = False,
     debug: _Debug = False,
 ) -> int:

@@ -155,7 +155,7 @@ def run_audit(options: Options, printing: Callable[[], AbstractContextManager[No
         if only_json:
             sys.stdout.write(text)
         else:
-            terminal.show(reports, sys.stdout, shown)
+            terminal.show(reports, sys.stdout, shown, options["explain"])
     return status
 
 

@@ -157,7 +157,7 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
     numbers = {"update_share": share, "groups": groups, "update_share_there": there, "threshold": t.UNRIGHT_INFO}
     yield Finding(
         severity="warning" if share >= t.UNRIGHT_WARNING else "info",
-        title=f"{percent(share)} of the update comes from groups in which no response gets any {name}",
+        title=f"{percent(share)} of the update comes from groups without any {name}",
         message=f"{lead_in(f)}, {percent(share)} of the update comes from {count(groups, 'group')} "
         f"({percent(of_all)} of all) in which {name} is 0 or less for every response. Of that part of the update, "
         f"{some(f'{reward} accounts for {percent(share_there)}' for reward, share_there in teach.items())}.",

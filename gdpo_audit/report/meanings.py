@@ -16,6 +16,7 @@ QUARTERS = (
     "the mean in the last quarter."
 )
 CHANGE = "“Change” is the mean in the last quarter minus the mean in the first."
+LACKING = "“Missing” is the number of responses that lack the reward; a mean is that of the responses that have it."
 # By the id of a finding, the figure that is compared with the number called `threshold` in its evidence; every kind of
 # finding with such a number is here.
 COMPARED_WITH = {
