@@ -97,7 +97,9 @@ class RewardPart(TypedDict):
     push: Annotated[dict[str, float], Meta(description=f"By method. {PUSH}")]
     punished: Annotated[dict[str, float | None], Meta(description=f"By method. {PUNISHED}")]
     asks_for: Annotated[float | None, Meta(description="Its share of the update by the squares of the weights.")]
-    first_quarter: Annotated[float | None, Meta(description="Its mean in the first quarter of `steps`.")]
+    first_quarter: Annotated[
+        float | None, Meta(description="The mean of its values in the first quarter of the batches that hold it.")
+    ]
     last_quarter: float | None
     changed_at: Annotated[int | None, Meta(description="The step from which on its mean differs; null: none.")]
     correlations: Annotated[dict[str, float | None], Meta(description="Inside groups; empty for more than 8 rewards.")]
@@ -148,7 +150,7 @@ class LengthsPart(TypedDict):
     """The lengths of the completions."""
 
     unit: Literal["tokens", "characters"]
-    first_quarter: Annotated[float | None, Meta(description="The mean in the first quarter of the batches.")]
+    first_quarter: Annotated[float | None, Meta(description="The mean of those in the first quarter of the batches.")]
     last_quarter: float | None
     correlations: Annotated[dict[str, float | None], Meta(description="Of the length with each reward, inside groups.")]
 

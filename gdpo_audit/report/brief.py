@@ -1,4 +1,4 @@
-"""What one screen holds of a report: tables without the columns in which all rows agree, a line for each claim and each
+"""The report on one screen: tables without the columns in which all rows agree, a line for each claim and each
 finding, and the lines to copy. `--explain` and the HTML hold the rest.
 """
 
@@ -65,15 +65,15 @@ def claim_line(claim: Claim, room: int) -> str:
 
     >>> weights = Claim(what="weights", taken="1 each", evidence="assumed", because="a log of 16 rows", otherwise="-w")
     >>> claim_line(weights, 50), claim_line(weights, 33), claim_line(weights, 20)
-    ('1 each: a log of 16 rows (otherwise -w)', '1 each: a log … (otherwise -w)', '1 each (otherwise -w)')
+    ('1 each: a log of 16 rows (otherwise -w)', '1 each: a log of … (otherwise -w)', '1 each (otherwise -w)')
     """
-    taken, because, way = printable(claim.taken), printable(claim.because), printable(otherwise_of(claim))
-    whole = f"{taken}: {because}{way}"
+    start, because, way = printable(claim.taken), printable(claim.because), printable(otherwise_of(claim))
+    whole = f"{start}: {because}{way}"
     if len(whole) <= room:
         return whole
     words = because.split(" ")
-    cut = [f"{taken}: {' '.join(words[:n])} …{way}" for n in range(len(words) - 1, 1, -1)]
-    return next((line for line in cut if len(line) <= room), f"{taken}{way}")
+    cut = [f"{start}: {' '.join(words[:n])} …{way}" for n in range(len(words) - 1, 1, -1)]
+    return next((line for line in cut if len(line) <= room), f"{start}{way}")
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
@@ -176,13 +176,13 @@ def finding_lines(report: AuditReport) -> list[FindingLine]:
 def _line(several: list[Finding]) -> FindingLine:
     """Return the line of findings that say the same, of which there may be one."""
     several = sorted(several, key=lambda x: x.id == "reward-starved")
-    first, *others = several
-    title, named = first.title, [x.evidence.get("reward") for x in others]
-    if first.id == "reward-dominates" and others:
-        shares = [(x.evidence["reward"], percent(x.evidence["update_share"])) for x in others]
+    first, *further = several
+    title, named = first.title, [x.evidence.get("reward") for x in further]
+    if first.id == "reward-dominates" and further:
+        shares = [(x.evidence["reward"], percent(x.evidence["update_share"])) for x in further]
         title += f", {listing(f'{name} for {share}' for name, share in shares)}"
-    elif others:
-        title += f"; also {listing(named)}" if all(named) else f"; {count(len(others))} more of this kind"
+    elif further:
+        title += f"; also {listing(named)}" if all(named) else f"; {count(len(further))} more of this kind"
     rows = [x.row for x in several if x.row is not None]
     row = f" (plan, row {rows[0]})" if rows else ""
     return FindingLine(first.severity, ", ".join(dict.fromkeys(x.id for x in several)), title, row)

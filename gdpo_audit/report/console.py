@@ -1,4 +1,6 @@
-"""How paragraphs, tables and lines to copy are printed in a terminal: no line ends in blanks, and no number is cut."""
+"""Functions that print paragraphs, tables and lines to copy in a terminal: no line ends in blanks, and no number is
+cut.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO

@@ -12,9 +12,10 @@ from gdpo_audit.findings.facts import Facts, Phase
 from gdpo_audit.findings.figures import ratio
 from gdpo_audit.findings.finding import LISTED, Finding
 from gdpo_audit.findings.notes import notes
-from gdpo_audit.findings.over_time import MEAN, changed_at, column, over_time, quarters, series_of
+from gdpo_audit.findings.over_time import MEAN, changed_at, column, over_time, series_of
 from gdpo_audit.findings.plan import Setting
 from gdpo_audit.findings.prompts import lengths_of, prompts_of, silent_responses
+from gdpo_audit.findings.quarters import mean_of_quarters
 from gdpo_audit.findings.sentences import but_residue
 from gdpo_audit.json_types import MethodPart, RewardPart, RunPart, SourcePart
 from gdpo_audit.report.audit_report import AuditReport
@@ -122,7 +123,7 @@ def _reward(f: Facts, k: int, steps: pl.DataFrame) -> RewardPart:
     """
     sums, several = f.totals.rewards, 2 <= len(f.rewards) <= CORRELATED
     present, means = int(sums.present[k]), series_of(steps, column(MEAN, f.rewards[k]))
-    first, last = quarters(means)
+    first, last = mean_of_quarters(f.batches.rewards.total[k], f.batches.rewards.present[k])
     return {
         "name": f.rewards[k],
         "mean": f.mean(k) if present else None,

@@ -28,7 +28,7 @@ from gdpo_core._words import printable
 
 COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}  # the style of each severity
 _EVIDENCE = {"proved": "bold green", "agrees": "green", "assumed": "bold yellow"}
-_MORE = "--explain says what the columns and the findings mean; --html FILE holds all of it, with charts."
+_MORE = "  (--explain says more, --html FILE says all)"
 _SAVED = "Add --html FILE to save a fuller report, with the evidence, the formulas, a what-if and further reading."
 
 
@@ -55,7 +55,6 @@ def print_report(console: Console, report: AuditReport, groups: int = 0, explain
     else:
         _reading(console, report.reading, READING, cut=True)
         _on_one_screen(console, report, groups)
-    show_paragraph(console, _SAVED if explain else _MORE, "dim")
 
 
 def _on_one_screen(console: Console, report: AuditReport, groups: int) -> None:
@@ -66,7 +65,7 @@ def _on_one_screen(console: Console, report: AuditReport, groups: int) -> None:
     show_paragraph(console, brief.notes(report))
     for section in brief.sections(report):
         show_section(console, section)
-    _heading(console, report)
+    _heading(console, report, _MORE)
     for line in brief.finding_lines(report):
         _finding_line(console, line)
     for finding in report.findings if groups else ():
@@ -94,6 +93,7 @@ def _explained(console: Console, report: AuditReport, groups: int) -> None:
     for section in below:
         if section.fold != NOTES:
             show_section(console, section)
+    show_paragraph(console, _SAVED, "dim")
 
 
 def show_reading(reading: Sequence[Claim], path: str, file: TextIO) -> None:
@@ -121,9 +121,12 @@ def _reading(console: Console, reading: Sequence[Claim], title: str, cut: bool =
     show_facts(console, [(x.what, Text(x.evidence, _EVIDENCE[x.evidence]), line) for x, line in rows])
 
 
-def _heading(console: Console, report: AuditReport) -> None:
-    """Print the line above the findings, with how many of each severity there are."""
-    console.print(f"\nFindings: {summary.severity_counts(report)}", style="bold")
+def _heading(console: Console, report: AuditReport, more: str = "") -> None:
+    """Print the line above the findings, with how many of each severity there are.
+
+    more: words at the end of the line.
+    """
+    console.print(Text.assemble((f"\nFindings: {summary.severity_counts(report)}", "bold"), (more, "dim")))
 
 
 def _finding_line(console: Console, line: brief.FindingLine) -> None:
@@ -133,11 +136,15 @@ def _finding_line(console: Console, line: brief.FindingLine) -> None:
     name, title = printable(line.id), f"  {printable(line.title)}"
     ways = [(name, f"{title}{line.row}"), (name, title), ("", title)]
     drawn = [Text.assemble((f"{line.severity}  {id_}".rstrip(), COLOURS[line.severity]), text) for id_, text in ways]
-    shown = next((text for text in drawn if len(text) <= console.width), drawn[1])
+    _show_line(console, next((text for text in drawn if len(text) <= console.width), drawn[1]))
+
+
+def _show_line(console: Console, line: Text) -> None:
+    """Print a line, wrapped on a screen only."""
     if console.is_terminal:
-        show_trimmed(console, shown)
+        show_trimmed(console, line)
     else:
-        console.print(drawn[0], soft_wrap=True)
+        console.print(line, soft_wrap=True)
 
 
 def _finding(console: Console, report: AuditReport, finding: Finding) -> None:
@@ -146,7 +153,7 @@ def _finding(console: Console, report: AuditReport, finding: Finding) -> None:
         console.print()
     name = (f"{finding.severity}  {printable(finding.id)}", COLOURS[finding.severity])
     row = "" if finding.row is None else f" (plan, row {finding.row})"
-    console.print(Text.assemble(name, f"  {printable(finding.title)}{row}"), soft_wrap=not console.is_terminal)
+    _show_line(console, Text.assemble(name, f"  {printable(finding.title)}{row}"))
     show_paragraph(console, finding.message)
     show_lines(console, brief.without_axolotl(report, finding.fix))
 
