@@ -201,8 +201,9 @@ def audit_command(
     columns: _Columns = None,
     parts: _Parts = None,
     skip_bad: _SkipBad = False,
-    steps: Annotated[_Text, typer.Option(metavar="FIRST:LAST", help="these steps alone: 100:150, 100: or :50")] = None,
+    steps: Annotated[_Text, typer.Option(metavar="FIRST-LAST,…", help="these alone: 1-20,41-60, 100: or :50")] = None,
     last: Annotated[_Text, typer.Option(metavar="N", help="the last N steps alone")] = None,
+    not_steps: Annotated[_Text, typer.Option(metavar="STEPS", help="without these steps: 10,20 or 10,20-30")] = None,
     by: Annotated[
         _Text, typer.Option(metavar="COLUMN", help="each value of a column, such as the task, too; none: of no column")
     ] = None,

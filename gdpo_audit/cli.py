@@ -207,6 +207,7 @@ def _telling() -> Iterator[None]:
 def _read_args(options: Options) -> dict[str, Any]:
     """Return the arguments of `read_run` by name, from the options of the command line. Raises InputError."""
     size, steps, last = options["group_size"], options.get("steps"), options.get("last")
+    left_out = options.get("not_steps")
     return {
         "framework": options["framework"],
         "group_size": None if size is None else parse_count(size, "group-size"),
@@ -217,6 +218,7 @@ def _read_args(options: Options) -> dict[str, Any]:
         "by": "" if options.get("by") == "none" else options.get("by"),
         "steps": None if steps is None else parse_steps(steps, "steps"),
         "last": None if last is None else parse_count(last, "last"),
+        "not_steps": None if left_out is None else parse_steps(left_out, "not-steps"),
         "parts": None if options["parts"] is None else parse_named(options["parts"], "parts", "NAME=PAY"),
     }
 

@@ -33,6 +33,9 @@ class SourcePart(TypedDict):
     skipped_files: Annotated[list[str], Meta(description="Files that cannot be read.")]
     left_out: Annotated[list[str], Meta(description="Columns that were not read.")]
     window: Annotated[list[int] | None, Meta(description="The first and the last step, where some were asked for.")]
+    stretches: Annotated[
+        list[list[int]] | None, Meta(description="Of the steps that were asked for: first and last of each stretch.")
+    ]
     notes: Annotated[
         list[str], Meta(description="Facts that ask for nothing, such as what was left out; in sentences.")
     ]

@@ -67,7 +67,8 @@ def _source(f: Facts) -> SourcePart:
         "skipped_lines": f.run.skipped_lines,
         "skipped_files": list(f.run.skipped_files),
         "left_out": list(f.run.left_out),
-        "window": None if f.run.window is None else list(f.run.window),
+        "window": None if f.run.window is None else [f.run.window[0][0], f.run.window[-1][1]],
+        "stretches": None if f.run.window is None else [list(stretch) for stretch in f.run.window],
         "notes": list(notes(f)),
     }
 

@@ -72,8 +72,11 @@ def _skipped(report: AuditReport) -> list[str]:
 
 def _window(report: AuditReport) -> str:
     """Return in words to which steps a report is limited; empty without a limit."""
-    steps = report.source["window"]
-    return "" if steps is None else f"steps {steps[0]} to {steps[1]}"
+    source = report.source
+    # A report of an earlier version holds no stretches.
+    stretches = source.get("stretches") or ([source["window"]] if source["window"] else [])
+    words = [f"{first}" if first == last else f"{first} to {last}" for first, last in stretches]
+    return f"step{'s' * (words != [f'{stretches[0][0]}'])} {listing(words, most=8)}" if words else ""
 
 
 def writer(report: AuditReport) -> str:
