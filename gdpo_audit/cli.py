@@ -24,7 +24,7 @@ from gdpo_audit.logs.read import read_run
 from gdpo_audit.output_files import Options, as_json, expect_spared, targets_of, write
 from gdpo_audit.report import comparison_document, document, terminal
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_audit.sample import score_sample
+from gdpo_audit.sample import read_sample, score_sample
 from gdpo_audit.typed_responses import numbers_of, rewards_and_prompts
 from gdpo_audit.watch import follow
 from gdpo_core._errors import InputError, expect
@@ -372,7 +372,7 @@ def run_check(options: Options, printing: Callable[[], AbstractContextManager[No
     targets = targets_of({"html": None, "json_": options["json_"]})
     check = check_config(options["configurations"], options["trainer"])
     expect_spared(targets, check.files, "the configuration")
-    sample = None if options["log"] is None else score_sample(check, read_run(options["log"]))
+    sample = None if options["log"] is None else score_sample(check, read_sample(check, options["log"]))
     text = as_json(check.to_dict() | {"sample": jsonable(asdict(sample)) if sample else None})
     write(targets, {"json": text})
     with printing():

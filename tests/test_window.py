@@ -15,7 +15,6 @@ from logs import audit_cli, figures
 import gdpo_audit as ga
 import gdpo_core as gc
 
-
 UNLIKE = ("files", "window", "stretches")
 
 
