@@ -130,7 +130,8 @@ def _by_names(configured: Mapping[str, float], run: Run) -> tuple[dict[str, floa
     way = "give the columns of the sample the names of the reward functions"
     wanted = f"a sample with {listing(configured)}, the rewards of the configuration"
     expect(bool(logged), "--log", wanted, f"{listing(run.rewards)} in {run.path}; {way}")
-    weights = {name: configured[of] for name in run.rewards for of, column in logged.items() if column == name}
+    by_column = {column: configured[name] for name, column in logged.items()}
+    weights = {name: by_column[name] for name in run.rewards if name in by_column}
     beyond, lacking = [name for name in run.rewards if name not in weights], [x for x in configured if x not in logged]
     notes = []
     if lacking:

@@ -177,5 +177,7 @@ def test_what_a_caller_gives_wrong_is_named(wrong):
     with pytest.raises(gc.InputError, match="last: expected a whole number from 1"):
         ga.read_run(log, last=wrong if wrong != 5 else 0)
     if wrong != (1,):
-        with pytest.raises(gc.InputError, match="not_steps: expected steps, and pairs of a first and a last step"):
+        with pytest.raises(
+            gc.InputError, match="not_steps: expected steps, and stretches by the first and the last step"
+        ):
             ga.read_run(log, not_steps=wrong if wrong not in ((1, 2, 3), [None, "a"]) else [(1, 2, 3)])

@@ -46,7 +46,7 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
         f"evaluation overwrites the file of its step. The figures here leave {at} out.",
         to_do=f"Train without evaluations, or leave {at} out of the audit ({leaving_out(steps)}).",
         evidence=_off(f.overwritten_batches),
-        fix=f"{f.framework.lines.no_evaluation}  # or leave out {at}: gdpo audit … {leaving_out(steps)}",
+        fix=f"{f.framework.lines.no_evaluation}  # or leave {at} out: gdpo audit … {leaving_out(steps)}",
     )
 
 

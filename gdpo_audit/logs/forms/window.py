@@ -27,7 +27,7 @@ def validate_window(steps: Any, last: Any) -> tuple[tuple[Steps, ...] | None, in
         refuse_unless(steps is None, "last", "none beside steps", repr(last))
     if steps is None:
         return None, None if last is None else int(last)
-    wanted = "the first and the last step, (100, 150), of which one may be None, or several such pairs"
+    wanted = "the first and the last step, (100, 150), of which one may be None, or several of these"
     pairs = steps if _is_listed(steps) and all(map(_is_listed, steps)) else [steps]
     refuse_unless(bool(pairs), "steps", wanted, repr(steps))
     return tuple(_validated(pair, "steps", wanted, steps) for pair in pairs), None
@@ -45,7 +45,7 @@ def validate_left_out(steps: Any) -> tuple[Steps, ...]:
     """
     if steps is None:
         return ()
-    wanted = "steps, and pairs of a first and a last step, such as [10, 20, (30, 40)]"
+    wanted = "steps, and stretches by the first and the last step, such as [10, 20, (30, 40)]"
     refuse_unless(_is_listed(steps) and len(steps) > 0, "not_steps", wanted, repr(steps))
     pairs = ((item, item) if is_whole(item) else item for item in steps)
     return tuple(_validated(pair, "not_steps", wanted, steps) for pair in pairs)
