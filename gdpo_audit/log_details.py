@@ -74,5 +74,10 @@ def means_on_returning_prompts(f: Facts) -> dict[int, Returning]:
     """Return the mean of each reward whose mean gets worse on the prompts that come both early and late, by the index
     of the reward; {} where the log has no prompts.
     """
-    means = {k: returning(f.run.tables(), f.rewards[k], ways) for k, ways in early_and_late(f).items()}
+    falling = early_and_late(f)
+    if not falling:
+        return {}
+    columns = ["batch", "_prompt_key", *(reward_column(f.rewards[k]) for k in falling)]
+    answers = [table.select(columns) for table in f.run.tables() if "_prompt_key" in table.columns]
+    means = {k: returning(answers, f.rewards[k], ways) for k, ways in falling.items()}
     return {k: on_both for k, on_both in means.items() if on_both is not None}

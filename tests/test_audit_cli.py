@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -198,6 +199,29 @@ def test_findings_that_say_the_same_are_one_line(screen):
         "warning  reward-dead  d has 1.0; also e",
         "info  reward-starved  f has 0.01",
     ]
+
+
+def test_the_lines_to_copy_stand_below_what_to_do_and_axolotls_only_where_axolotl_wrote_the_log(screen):
+    report = ga.audit(ga.read_run(ROOT / "data/samples/pays_5_grpo"), primary="correctness")
+    line = next(row.lines for row in report.plan if row.recommended).split("\n")
+    assert line[1].startswith("# axolotl: ")
+    of_axolotl = replace(report, run=report.run | {"convention": "axolotl_async"})
+    for explain in (False, True):
+        text = screen([report], 300, explain)[0].split("\n")
+        assert text[0].startswith("Use GDPO: ")
+        assert text.count(line[0]) == 1 and text.index(line[0]) < text.index("How the log was read")
+        assert "axolotl: " not in "\n".join(text)
+        assert screen([of_axolotl], 300, explain)[0].split("\n").count(line[1]) == 1
+
+
+def test_missing_values_are_a_column_only_where_some_are_missing(screen, reports):
+    for report in reports:
+        for explain in (False, True):
+            text = screen([report], 200, explain)[0].partition("What each reward did")[2]
+            head, rows = text.split("\n")[1], text.split("\n")[3 : 3 + len(report.rewards)]
+            missing = [reward["missing"] for reward in report.rewards]
+            assert head.endswith("missing") == any(missing)
+            assert not any(missing) or [int(row.split()[-1].replace(",", "")) for row in rows] == missing
 
 
 def numbers_of(tables) -> list[tuple]:

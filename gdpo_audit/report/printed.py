@@ -79,9 +79,10 @@ def _explained(console: Console, report: AuditReport, groups: int) -> None:
     groups: the most groups that are printed for each finding.
     """
     (plan, *above), below = above_and_below(report)
-    recommended = any(row.recommended for row in report.plan)
-    lines = dict([*plan.lines.items()][: int(recommended)])
-    show_section(console, replace(plan, lines={do: brief.without_axolotl(report, text) for do, text in lines.items()}))
+    recommended = [row for row in report.plan if row.recommended]
+    lines = {row.do: brief.without_axolotl(report, row.lines) for row in recommended}
+    copied = brief.to_copy(report)  # these stand at the top
+    show_section(console, replace(plan, lines={do: text for do, text in lines.items() if text != copied}))
     for section in above:
         show_section(console, section)
     _heading(console, report)
