@@ -1,6 +1,6 @@
 """Prompts that come again late in a run: whether a mean falls on the same prompts, or because the prompts changed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import copysign, inf, nan, sqrt
 from typing import NamedTuple
 
@@ -40,19 +40,19 @@ class Returning(NamedTuple):
     when: str
 
 
-def returning(tables: Iterable[pl.DataFrame], reward: str, ways: Iterable[EarlyAndLate]) -> Returning | None:
-    """Return the mean of a reward on the prompts that come both early and late; None where the log has no prompts.
+def returning(tables: Sequence[pl.DataFrame], reward: str, ways: Iterable[EarlyAndLate]) -> Returning | None:
+    """Return the mean of a reward on the prompts that come both early and late; None without tables.
 
     The first way in which `RETURNING` prompts come both early and late counts, or else the last one.
 
-    tables: the tables of the run.
+    tables: the tables of a run that has prompts.
     reward: the name of the reward.
     ways: what may count as early and as late, the best first.
     """
     name, answered = reward_column(reward), None
-    kept = [table.select("batch", "_prompt_key", name) for table in tables if "_prompt_key" in table.columns]
-    for way in ways if kept else ():
-        answered = _on_both(pl.concat(kept).filter(pl.col(name).is_not_nan()), name, way)
+    for way in ways if tables else ():
+        answers = pl.concat(table.select("batch", "_prompt_key", name) for table in tables)
+        answered = _on_both(answers.filter(pl.col(name).is_not_nan()), name, way)
         if answered.prompts >= t.RETURNING:
             break
     return answered
