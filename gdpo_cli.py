@@ -201,8 +201,9 @@ def audit_command(
     columns: _Columns = None,
     parts: _Parts = None,
     skip_bad: _SkipBad = False,
-    steps: Annotated[_Text, typer.Option(metavar="FIRST:LAST", help="these steps alone: 100:150, 100: or :50")] = None,
+    steps: Annotated[_Text, typer.Option(metavar="FIRST-LAST,…", help="these alone: 1-20,41-60, 100: or :50")] = None,
     last: Annotated[_Text, typer.Option(metavar="N", help="the last N steps alone")] = None,
+    not_steps: Annotated[_Text, typer.Option(metavar="STEPS", help="without these steps: 10,20 or 10,20-30")] = None,
     by: Annotated[
         _Text, typer.Option(metavar="COLUMN", help="each value of a column, such as the task, too; none: of no column")
     ] = None,
@@ -214,6 +215,7 @@ def audit_command(
     engine: Annotated[str, typer.Option(metavar="NAME", help="local, or ray: computed on a Ray cluster")] = "local",
     watch: Annotated[bool, typer.Option("--watch", help="follow a log that grows; Ctrl-C ends it")] = False,
     groups: Annotated[_Text, typer.Option(metavar="N", help="with the N groups that show a finding best")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="with what each column and each finding means")] = False,
     reading: Annotated[bool, typer.Option("--reading", help="how the log is read alone, with the evidence")] = False,
     debug: _Debug = False,
 ) -> int:

@@ -17,7 +17,12 @@ from gdpo_audit.findings.sentinels import sentinels_of
 from gdpo_audit.findings.summarise import Mapped
 from gdpo_audit.findings.uncounted import counted
 from gdpo_audit.findings.what_if import compute_what_if, validate_setting, with_every_weighed_reward
-from gdpo_audit.log_details import lengths_in_characters, pays_of_total, texts_of_worst_prompts
+from gdpo_audit.log_details import (
+    lengths_in_characters,
+    means_on_returning_prompts,
+    pays_of_total,
+    texts_of_worst_prompts,
+)
 from gdpo_audit.logs.groups.run import Run
 from gdpo_audit.readings import left_out_reward
 from gdpo_audit.records import Claim
@@ -147,6 +152,7 @@ def _with_details_of_the_log(f: Facts) -> Facts:
         pays=pays_of_total(f.run),
         prompt_texts=texts_of_worst_prompts(f),
         characters=lengths_in_characters(f),
+        returning=means_on_returning_prompts(f),
         sentinels=sentinels_of(f.tables, f.rewards),
     )
 

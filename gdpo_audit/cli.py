@@ -24,7 +24,7 @@ from gdpo_audit.logs.read import read_run
 from gdpo_audit.output_files import Options, as_json, expect_spared, targets_of, write
 from gdpo_audit.report import comparison_document, document, terminal
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_audit.sample import score_sample
+from gdpo_audit.sample import read_sample, score_sample
 from gdpo_audit.typed_responses import numbers_of, rewards_and_prompts
 from gdpo_audit.watch import follow
 from gdpo_core._errors import InputError, expect
@@ -155,7 +155,7 @@ def run_audit(options: Options, printing: Callable[[], AbstractContextManager[No
         if only_json:
             sys.stdout.write(text)
         else:
-            terminal.show(reports, sys.stdout, shown)
+            terminal.show(reports, sys.stdout, shown, options["explain"])
     return status
 
 
@@ -207,6 +207,7 @@ def _telling() -> Iterator[None]:
 def _read_args(options: Options) -> dict[str, Any]:
     """Return the arguments of `read_run` by name, from the options of the command line. Raises InputError."""
     size, steps, last = options["group_size"], options.get("steps"), options.get("last")
+    left_out = options.get("not_steps")
     return {
         "framework": options["framework"],
         "group_size": None if size is None else parse_count(size, "group-size"),
@@ -217,6 +218,7 @@ def _read_args(options: Options) -> dict[str, Any]:
         "by": "" if options.get("by") == "none" else options.get("by"),
         "steps": None if steps is None else parse_steps(steps, "steps"),
         "last": None if last is None else parse_count(last, "last"),
+        "not_steps": None if left_out is None else parse_steps(left_out, "not-steps"),
         "parts": None if options["parts"] is None else parse_named(options["parts"], "parts", "NAME=PAY"),
     }
 
@@ -370,7 +372,7 @@ def run_check(options: Options, printing: Callable[[], AbstractContextManager[No
     targets = targets_of({"html": None, "json_": options["json_"]})
     check = check_config(options["configurations"], options["trainer"])
     expect_spared(targets, check.files, "the configuration")
-    sample = None if options["log"] is None else score_sample(check, read_run(options["log"]))
+    sample = None if options["log"] is None else score_sample(check, read_sample(check, options["log"]))
     text = as_json(check.to_dict() | {"sample": jsonable(asdict(sample)) if sample else None})
     write(targets, {"json": text})
     with printing():

@@ -36,6 +36,9 @@ class SourcePart(TypedDict):
     skipped_files: Annotated[list[str], Meta(description="Files that cannot be read.")]
     left_out: Annotated[list[str], Meta(description="Columns that were not read.")]
     window: Annotated[list[int] | None, Meta(description="The first and the last step, where some were asked for.")]
+    stretches: Annotated[
+        list[list[int]] | None, Meta(description="Of the steps that were asked for: first and last of each stretch.")
+    ]
     notes: Annotated[
         list[str], Meta(description="Facts that ask for nothing, such as what was left out; in sentences.")
     ]
@@ -104,7 +107,9 @@ class RewardPart(TypedDict):
     push: Annotated[dict[str, float], Meta(description=f"By method. {PUSH}")]
     punished: Annotated[dict[str, float | None], Meta(description=f"By method. {PUNISHED}")]
     asks_for: Annotated[float | None, Meta(description="Its share of the update by the squares of the weights.")]
-    first_quarter: Annotated[float | None, Meta(description="Its mean in the first quarter of `steps`.")]
+    first_quarter: Annotated[
+        float | None, Meta(description="The mean of its values in the first quarter of the batches that hold it.")
+    ]
     last_quarter: float | None
     changed_at: Annotated[int | None, Meta(description="The step from which on its mean differs; null: none.")]
     correlations: Annotated[dict[str, float | None], Meta(description="Inside groups; empty for more than 8 rewards.")]
@@ -155,7 +160,7 @@ class LengthsPart(TypedDict):
     """The lengths of the completions."""
 
     unit: Literal["tokens", "characters"]
-    first_quarter: Annotated[float | None, Meta(description="The mean in the first quarter of the batches.")]
+    first_quarter: Annotated[float | None, Meta(description="The mean of those in the first quarter of the batches.")]
     last_quarter: float | None
     correlations: Annotated[dict[str, float | None], Meta(description="Of the length with each reward, inside groups.")]
 

@@ -7,7 +7,9 @@ Each detail is read once for a run, and is a member of its `Facts`.
 import polars as pl
 
 from gdpo_audit.findings.facts import Facts
+from gdpo_audit.findings.findings_primary import early_and_late
 from gdpo_audit.findings.prompts import visited_prompts, worst_of
+from gdpo_audit.findings.returning import Returning, returning
 from gdpo_audit.findings.summarise import summarise_all
 from gdpo_audit.findings.sums import Array, Basis, LengthSums
 from gdpo_audit.logs.groups.parts import possible_pays
@@ -66,3 +68,16 @@ def lengths_in_characters(f: Facts) -> LengthSums[Array] | None:
         table.join(lengths, on="_place", how="left", maintain_order="left") for table in tables if len(table)
     )
     return summarise_all(with_lengths, basis).batches.lengths
+
+
+def means_on_returning_prompts(f: Facts) -> dict[int, Returning]:
+    """Return the mean of each reward whose mean gets worse on the prompts that come both early and late, by the index
+    of the reward; {} where the log has no prompts.
+    """
+    falling = early_and_late(f)
+    if not falling:
+        return {}
+    columns = ["batch", "_prompt_key", *(reward_column(f.rewards[k]) for k in falling)]
+    answers = [table.select(columns) for table in f.run.tables() if "_prompt_key" in table.columns]
+    means = {k: returning(answers, f.rewards[k], ways) for k, ways in falling.items()}
+    return {k: on_both for k, on_both in means.items() if on_both is not None}

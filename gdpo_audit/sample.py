@@ -1,7 +1,7 @@
 """The score of a sample: what the rewards of a few prompts would do under a configuration, told before the run."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 
@@ -9,6 +9,7 @@ import polars as pl
 from torch import Tensor
 
 from gdpo_audit.logs.groups.run import Run
+from gdpo_audit.logs.read import read_run
 from gdpo_audit.recipe.recipe import tensors_of
 from gdpo_audit.report.sample_score import SampleScore
 from gdpo_core._errors import expect
@@ -40,7 +41,8 @@ def score_sample(check: ConfigCheck, run: Run) -> SampleScore:
     if convention is not ALL_CONVENTIONS[check.convention or "paper"]:
         notes.append("The sample has no lengths, so the batch step runs over responses here, not over tokens.")
     table = pl.concat(list(run.tables()))
-    log = tensors_of(table, run.rewards)
+    names = list(weights)
+    log = tensors_of(table, names)
     batches, groups = len(log.batch.unique()), table["group"].n_unique()
     batch = make_batch(
         log.rewards,
@@ -64,8 +66,8 @@ def score_sample(check: ConfigCheck, run: Run) -> SampleScore:
         answers=len(table),
         groups=groups,
         weights=weights,
-        update_share=_by_name(run.rewards, shares / whole),
-        push=_by_name(run.rewards, push_of(products, squares, whole)),
+        update_share=_by_name(names, shares / whole),
+        push=_by_name(names, push_of(products, squares, whole)),
         notes=(*notes, f"{sizes}{more}."),
     )
 
@@ -91,33 +93,85 @@ def _convention(check: ConfigCheck, run: Run) -> tuple[Convention, bool]:
 
 
 def _weights(check: ConfigCheck, run: Run) -> tuple[dict[str, float], list[str]]:
-    """Return the weight of each reward of the sample, by its name, and sentences on how the weights were assigned.
+    """Return the weight of each reward of the sample that counts, by its name, and sentences on how the weights were
+    assigned.
 
-    If the configuration gives neither weights nor names of rewards, each weight is 1, and a sentence says so. If it
-    gives names but no weights, 1 is taken as the weight of each name. Then:
+    - If the configuration gives neither weights nor names of rewards, each weight is 1, and a sentence says so.
+    - If it names rewards, each of them is the reward of the sample that has its name, and has weight 1 if the
+      configuration gives no weights. A sentence says which rewards of the sample are left out, because the
+      configuration does not name them, and which rewards of the configuration the sample lacks.
+    - If it gives weights alone, the rewards get them one after the other in alphabetical order, and a sentence says so.
 
-    - If every reward of the sample is among the names, a reward gets the weight of its name, and no sentence is
-      returned. Names are compared in the form that `_bare` gives them.
-    - Otherwise the rewards get the weights one after the other, and a sentence says so. The rewards stand in the order
-      of the sample's columns, or in alphabetical order if the configuration gives no names.
-
-    Raises InputError if the weights are assigned one after the other, and there are not as many weights as rewards.
+    Raises InputError if no reward of the sample has a name of the configuration, or if there are not as many weights
+    without names as rewards.
     """
     if check.rewards is None and check.weights is None:
         alone = "The configuration names no weights" if check.method == "gdpo" else "The weights stand in the score"
         return dict.fromkeys(run.rewards, 1.0), [f"{alone}, so each reward counts with weight 1 here."]
     weights = check.weights or (1.0,) * len(check.rewards or ())
     if check.rewards is not None:
-        by_name = {_bare(name): weight for name, weight in zip(check.rewards, weights, strict=False)}
-        if all(_bare(name) in by_name for name in run.rewards):
-            return {name: by_name[_bare(name)] for name in run.rewards}, []
-    names = sorted(run.rewards) if check.rewards is None else list(run.rewards)
-    wanted = f"{listing(check.rewards)}" if check.rewards else count(len(weights), "reward")
-    expect(len(names) == len(weights), "--log", f"a sample with {wanted}", f"{listing(run.rewards)} in {run.path}")
-    order = "in alphabetical order" if check.rewards is None else "in the order of the sample's columns"
+        return _by_names(dict(zip(check.rewards, weights, strict=False)), run)
+    names = sorted(run.rewards)
+    wanted = f"a sample with {count(len(weights), 'reward')}, as many as the configuration has weights"
+    expect(len(names) == len(weights), "--log", wanted, f"{listing(run.rewards)} in {run.path}")
     return {name: w for name, w in zip(names, weights, strict=True)}, [
-        f"The weights were given to the rewards {order}: {listing(names)}."
+        f"The weights were given to the rewards in alphabetical order: {listing(names)}."
     ]
+
+
+def _by_names(configured: Mapping[str, float], run: Run) -> tuple[dict[str, float], list[str]]:
+    """Return the weight of each reward of the sample that the configuration names, and sentences on the others.
+
+    configured: the weight of each reward of the configuration, by its name there.
+
+    Raises InputError, with both lists of names, if the sample has none of these rewards.
+    """
+    logged = matches(configured, run.rewards)
+    way = "give the columns of the sample the names of the reward functions"
+    wanted = f"a sample with {listing(configured)}, the rewards of the configuration"
+    expect(bool(logged), "--log", wanted, f"{listing(run.rewards)} in {run.path}; {way}")
+    by_column = {column: configured[name] for name, column in logged.items()}
+    weights = {name: by_column[name] for name in run.rewards if name in by_column}
+    beyond, lacking = [name for name in run.rewards if name not in weights], [x for x in configured if x not in logged]
+    notes = []
+    if lacking:
+        notes.append(
+            f"Only {listing(logged.values())} {'is' if len(logged) == 1 else 'are'} in both: the sample lacks "
+            f"{listing(lacking)}, so that the shares are those of a part of the rewards."
+        )
+    if beyond:
+        is_left, names = ("is", "that name") if len(beyond) == 1 else ("are", "those names")
+        notes.append(f"{listing(beyond)} {is_left} left out: the configuration has no reward of {names}.")
+    return weights, notes
+
+
+def matches(configured: Iterable[str], logged: Sequence[str]) -> dict[str, str]:
+    """Return the column of each reward of a configuration, by the reward's name there. A reward without a column is
+    left out.
+
+    The column has the same name, or else the same name in the form of `_bare`, if it is the only such column.
+
+    >>> matches(["m.format_reward", "style"], ["Format", "style", "length"])
+    {'m.format_reward': 'Format', 'style': 'style'}
+    """
+    columns = {}
+    for name in configured:
+        alike = [column for column in logged if _bare(column) == _bare(name)]
+        if name in logged or len(alike) == 1:
+            columns[name] = name if name in logged else alike[0]
+    return columns
+
+
+def read_sample(check: ConfigCheck, path: str) -> Run:
+    """Return the run in the log of a sample. If the configuration names a reward that reading would leave out, such as
+    a copy of another one, the rewards of the configuration are read.
+
+    Raises InputError.
+    """
+    run = read_run(path)
+    hidden = (*run.left_out, *(x.name for x in run.uncounted))
+    columns = matches(check.rewards or (), (*run.rewards, *hidden)).values()
+    return run if set(columns) <= set(run.rewards) else read_run(path, rewards=[*dict.fromkeys(columns)])
 
 
 def _bare(name: str) -> str:

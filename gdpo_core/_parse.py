@@ -37,20 +37,28 @@ def parse_count(text: str, argument: str) -> int:
     return int(fits[1])
 
 
-def parse_steps(text: str, argument: str) -> tuple[int | None, int | None]:
-    """Return the first and the last step of a text FIRST:LAST; one of the two may be left out and is then None.
+def parse_steps(text: str, argument: str) -> tuple[tuple[int | None, int | None], ...]:
+    """Return the first and the last step of each piece of a text, with commas between several pieces.
+
+    A piece is FIRST:LAST or FIRST-LAST, or one step alone. Of FIRST:LAST one end may be left out and is then None.
 
     argument: the name of the argument, with which InputError begins where the text holds anything else.
 
-    >>> parse_steps("100:150", "steps"), parse_steps("100:", "steps"), parse_steps(":50", "steps")
-    ((100, 150), (100, None), (None, 50))
+    >>> parse_steps("100:150", "steps"), parse_steps("100:", "steps"), parse_steps("1-20, 41-60,70,:-5", "steps")
+    (((100, 150),), ((100, None),), ((1, 20), (41, 60), (70, 70), (None, -5)))
     """
-    fits = re.fullmatch(f"(-?[0-9]{{1,{_STEP_DIGITS}}})?:(-?[0-9]{{1,{_STEP_DIGITS}}})?", text.strip())
-    wanted = "FIRST:LAST, such as 100:150, 100: or :50"
-    if fits is None or not (fits[1] or fits[2]):
-        raise InputError(f"{argument}: expected {wanted}, got {clip(text)!r}")
-    first, last = (int(end) if end else None for end in fits.groups())
-    return first, last
+    step = f"(-?[0-9]{{1,{_STEP_DIGITS}}})"
+    ranges = list[tuple[int | None, int | None]]()
+    for piece in text.split(","):
+        fits = re.fullmatch(f"{step}?:{step}?", piece.strip()) or re.fullmatch(f"{step}(?:-{step})?", piece.strip())
+        if fits is None or not (fits[1] or fits[2]):
+            raise InputError(f"{argument}: expected steps, such as 10,20 or 1-20,41-60 or 100:, got {clip(text)!r}")
+        first, last = (int(end) if end else None for end in fits.groups())
+        last = last if ":" in piece or last is not None else first
+        in_order = first is None or last is None or first <= last
+        expect(in_order, argument, "a first step that is not after the last", f"{first} and {last}")
+        ranges.append((first, last))
+    return tuple(ranges)
 
 
 def parse_setting(text: str, argument: str) -> dict[str, Any]:

@@ -168,7 +168,7 @@ def test_the_source_the_rewards_and_the_steps():
     source |= {"as_written": True}
     source |= {"responses": STEPS * PROMPTS * ROLLOUTS, "groups": STEPS * PROMPTS, "group_size": ROLLOUTS}
     source |= {"grouped_by": f"blocks of {ROLLOUTS} rows", "skipped_lines": 3, "skipped_files": []}
-    assert report.source == source | {"left_out": ["grade"], "window": None, "notes": []}
+    assert report.source == source | {"left_out": ["grade"], "window": None, "stretches": None, "notes": []}
     for k, reward in enumerate(report.rewards):
         values = rewards[..., k][~np.isnan(rewards[..., k])]
         assert reward["name"] == NAMES[k] and reward["missing"] == (6 if k == 0 else 0)

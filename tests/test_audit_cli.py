@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -23,8 +24,8 @@ import gdpo_audit as ga
 import gdpo_cli
 from gdpo_audit import cli
 from gdpo_audit.findings.finding import Finding
-from gdpo_audit.report import terminal
-from gdpo_audit.report.sections import above_and_below
+from gdpo_audit.report import brief, console, terminal
+from gdpo_audit.report.sections import sections
 
 ROOT = Path(__file__).parent.parent
 TRL = str(ROOT / "data/samples/trl_gdpo")
@@ -68,10 +69,13 @@ def test_the_verdict_and_what_the_run_did(capsys):
     assert what_to_do.startswith("This log is too short to judge: it holds 128 responses in 16 groups. Take what ")
     assert what_ran.startswith("The logged advantages are GDPO")
     assert len(out.splitlines()) <= 40 and "threshold" not in out
-    assert re.search(r"^convention +TRL \(", out, re.M)
-    assert "4 files, 4 steps, 128 responses in 16 groups of 8" in out
+    assert "all 128 rows in 16 groups: " in out and "  4 steps, from step: " in out and "▁" in out
+    _, whole, _ = run(capsys, TRL, "--explain")
+    assert whole.splitlines()[:2] == [what_to_do, what_ran]
+    assert re.search(r"^convention +TRL \(", whole, re.M)
+    assert "4 files, 4 steps, 128 responses in 16 groups of 8" in whole
     # This is the course of the rewards.
-    assert "the first quarter of the run (at least one step) → " in out and "▁" in out
+    assert "in the first quarter of the run (at least one step) → " in whole and "▁" in whole
 
 
 def test_several_runs_stand_below_each_other_and_the_files_of_a_directory_are_one(capsys, tmp_path):
@@ -111,43 +115,151 @@ class Screen(StringIO):
 
 @pytest.fixture
 def screen(monkeypatch):
-    def shown(reports, columns):
+    def shown(reports, columns, explain=False):
         monkeypatch.setenv("COLUMNS", str(columns))
         monkeypatch.setenv("TERM", "xterm-256color")
         monkeypatch.delenv("NO_COLOR", raising=False)
         file = Screen()
-        terminal.show(reports, file)
+        terminal.show(reports, file, explain=explain)
         return re.sub(r"\x1b\[[\d;]*m", "", file.getvalue()), file.getvalue()
 
     return shown
 
 
 @pytest.mark.parametrize("columns", [80, 60])
-def test_it_fits_a_narrow_terminal_but_for_what_is_to_be_copied(screen, columns):
+@pytest.mark.parametrize("explain", [False, True])
+def test_it_fits_a_narrow_terminal_but_for_what_is_to_be_copied(screen, columns, explain):
     report = audited.report()
-    text, _ = screen([report], columns)
+    text, _ = screen([report], columns, explain)
     fix = report.findings[0].fix.split("\n")
     lines = text.split("\n")
     assert all(line in lines for line in fix)  # Each line of the fix stands there as a whole, with nothing around it.
     assert max(len(line) for line in lines if line not in fix) <= columns
-    assert "Under GRPO, correctness accounts for" in text and "55 %" in text and "GDPO" in text
+    assert "correctness makes most of the update" in " ".join(text.split()) and "GDPO" in text
+    assert ("Under GRPO, correctness accounts for" in text) == explain
 
 
-@pytest.mark.parametrize("sample", sorted((ROOT / "data" / "samples").iterdir()), ids=lambda path: path.name)
-def test_no_number_of_a_table_is_cut_at_any_width(sample):
+SAMPLES = sorted((ROOT / "data" / "samples").iterdir())
+
+
+@pytest.fixture(scope="module", params=SAMPLES, ids=lambda path: path.name)
+def reports(request):
+    """The reports of a sample without a primary reward, and with its first reward as the primary one."""
+    run = ga.read_run(request.param)
+    return ga.audit(run), ga.audit(run, primary=run.rewards[0])
+
+
+def test_a_sample_is_told_in_forty_lines_and_no_line_ends_in_a_blank(screen, reports):
+    for report in reports:
+        for columns, most in ((100, 40), (160, 40), (80, 54)):
+            text, _ = screen([report], columns)
+            assert text.count("\n") <= most, (columns, text)
+            for explain in (False, True):
+                lines = screen([report], columns, explain)[0].split("\n")
+                assert not [line for line in lines if line != line.rstrip()], columns
+
+
+def test_how_the_log_was_read_is_a_line_for_each_claim_at_a_hundred_columns(screen, reports):
+    for report in reports:
+        lines = screen([report], 100)[0].split("\n")
+        at = lines.index("How the log was read") + 1
+        for claim, line in zip(report.reading, lines[at:], strict=False):
+            assert line.split()[:2] == [claim.what, claim.evidence] and claim.taken in line
+            # What is left of the reason are its first words, each of them whole.
+            left = line.partition(f"{claim.taken}: ")[2].partition(" (otherwise ")[0]
+            assert not left or f"{claim.because} ".startswith(f"{left.removesuffix('…').rstrip()} ")
+            assert (claim.otherwise in line) == (claim.evidence == "assumed") or not claim.otherwise
+        assert lines[at + len(report.reading)] == ""
+
+
+def test_a_finding_is_one_line_and_explain_holds_its_message_and_what_columns_mean(screen, reports):
+    for report in reports:
+        text, whole = (screen([report], 100, explain)[0] for explain in (False, True))
+        below = text.partition("\nFindings: ")[2].split("\n")[1:]
+        assert len([line for line in below if line]) <= len(report.findings)
+        assert all(any(f.title in line for line in below) for f in report.findings if f.id != "reward-starved")
+        in_words = " ".join(whole.split())
+        assert all(" ".join(f.message.split()) in in_words for f in report.findings)
+        tables = [table for part in sections(report) for table in part.tables if table and table.on_screen != 0]
+        meanings = {meaning for table in tables for meaning in table.meanings}
+        assert meanings and all(meaning in in_words for meaning in meanings)
+        assert not any(meaning in " ".join(text.split()) for meaning in meanings)
+
+
+def test_findings_that_say_the_same_are_one_line(screen):
+    def of(id_, reward, share, severity="warning"):
+        evidence = {"reward": reward, "update_share": share}
+        return Finding(id=id_, severity=severity, title=f"{reward} has {share}", message="…", evidence=evidence)
+
+    found = [of("reward-dominates", "a", 0.9), of("reward-starved", "b", 0.04), of("reward-starved", "c", 0.06)]
+    found += [of("reward-dead", "d", 1.0), of("reward-dead", "e", 1.0), of("reward-starved", "f", 0.01, "info")]
+    text, _ = screen([audited.report(findings=found)], 160)
+    assert text.partition("\nFindings: ")[2].split("\n")[1:-1] == [
+        "warning  reward-dominates, reward-starved  a has 0.9, b for 4 % and c for 6 %",
+        "warning  reward-dead  d has 1.0; also e",
+        "info  reward-starved  f has 0.01",
+    ]
+
+
+def test_the_lines_to_copy_stand_below_what_to_do_and_axolotls_only_where_axolotl_wrote_the_log(screen):
+    report = ga.audit(ga.read_run(ROOT / "data/samples/pays_5_grpo"), primary="correctness")
+    line = next(row.lines for row in report.plan if row.recommended).split("\n")
+    assert line[1].startswith("# axolotl: ")
+    of_axolotl = replace(report, run=report.run | {"convention": "axolotl_async"})
+    for explain in (False, True):
+        text = screen([report], 300, explain)[0].split("\n")
+        assert text[0].startswith("Use GDPO: ")
+        assert text.count(line[0]) == 1 and text.index(line[0]) < text.index("How the log was read")
+        assert "axolotl: " not in "\n".join(text)
+        assert screen([of_axolotl], 300, explain)[0].split("\n").count(line[1]) == 1
+
+
+def test_missing_values_are_a_column_only_where_some_are_missing(screen, reports):
+    for report in reports:
+        for explain in (False, True):
+            text = screen([report], 200, explain)[0].partition("What each reward did")[2]
+            head, rows = text.split("\n")[1], text.split("\n")[3 : 3 + len(report.rewards)]
+            missing = [reward["missing"] for reward in report.rewards]
+            assert head.endswith("missing") == any(missing)
+            assert not any(missing) or [int(row.split()[-1].replace(",", "")) for row in rows] == missing
+
+
+def numbers_of(tables) -> list[tuple]:
+    """Return for each table that a terminal shows the table and how often each of its numbers stands in its cells."""
+    shown = [table for table in tables if table and table.on_screen != 0]
+    cells = (" ".join(x for row in table.rows[: table.on_screen] for x in row[1:]) for table in shown)
+    return [(table, Counter(re.findall(r"\S*\d\S*", text))) for table, text in zip(shown, cells, strict=True)]
+
+
+def test_no_number_of_a_table_is_cut_at_any_width(reports):
     """Whoever reads "15." for 15.3 reads another number."""
-    run = ga.read_run(sample)
-    report = ga.audit(run, primary=run.rewards[0])
-    tables = [table for part in above_and_below(report) for section in part for table in section.tables]
-    for table in [table for table in tables if table and table.on_screen != 0]:
-        numbers = Counter(
-            re.findall(r"\S*\d\S*", " ".join(x for row in table.rows[: table.on_screen] for x in row[1:]))
-        )
-        for width in range(60, 201):
-            console = Console(file=StringIO(), width=width, force_terminal=True, color_system=None)
-            terminal._table(console, table)
-            printed = Counter(console.file.getvalue().split())
-            assert not numbers - printed, (width, table.title)
+    for report in reports:
+        both = (sections(report), brief.sections(report))
+        for table, numbers in numbers_of(table for part in both for section in part for table in section.tables):
+            for width in range(60, 201):
+                output = Console(file=StringIO(), width=width, force_terminal=True, color_system=None)
+                console.show_table(output, table)
+                printed = Counter(output.file.getvalue().split())
+                assert not numbers - printed, (width, table.title)
+
+
+def test_a_number_that_is_not_on_the_screen_is_in_what_explains_it(screen, reports):
+    for report in reports:
+        whole = Counter(screen([report], 200, explain=True)[0].split())
+        for part in (sections(report), brief.sections(report)):
+            for table, numbers in numbers_of(table for section in part for table in section.tables):
+                assert not numbers - whole, table.title
+
+
+def test_a_column_in_which_all_rows_agree_is_told_in_a_sentence(reports):
+    for report in reports:
+        for section in brief.sections(report):
+            for table in section.tables:
+                optional = [
+                    k for k, head in enumerate(table.head) if head in ("constant", "tied pairs", "silent groups")
+                ]
+                several = len(table.rows) > 1
+                assert all(len({row[k] for row in table.rows}) > 1 for k in optional if several), table.head
 
 
 # --- what it writes --------------------------------------------------------------------------------------------------

@@ -635,3 +635,55 @@ def test_a_sample_is_scored_under_the_configuration(capsys, tmp_path):
     (tmp_path / "a.yaml").write_text(axolotl("trl: {reward_funcs: [m.other], reward_weights: [1]}"))
     code, _, err = gdpo(capsys, *command)
     assert code == 2 and "expected a sample with m.other" in err
+
+
+def scored(capsys, folder, names, **columns) -> tuple[int, dict | None, str]:
+    """Return the exit status of `gdpo check --log`, what it tells of the sample, and what it prints as an error. names:
+    the reward functions of the configuration, with the weights 1, 2 and so on; columns: the rewards of the sample.
+    """
+    rows = len(next(iter(columns.values())))
+    pl.DataFrame({"prompt": np.arange(rows) // 4, **columns}).write_csv(folder / "sample.csv")
+    weights = list(range(1, len(names) + 1))
+    lines = f"trl: {{reward_funcs: [{', '.join(names)}], reward_weights: {weights}}}"
+    (folder / "a.yaml").write_text(axolotl(lines))
+    command = ["check", str(folder / "a.yaml"), "--log", str(folder / "sample.csv"), "--json", "-"]
+    code, out, err = gdpo(capsys, *command)
+    return code, json.loads(out)["sample"] if code == 0 else None, err
+
+
+def test_rewards_of_a_sample_are_those_with_the_names_of_the_configuration(capsys, tmp_path):
+    marks = np.random.default_rng(2).normal(size=(6, 4, 3))
+    style, fit, brief = (marks[..., k].ravel() for k in range(3))
+    code, told, _ = scored(capsys, tmp_path, ["m.fit", "m.brief"], style=style, brief_reward=brief, fit=fit)
+    shares, push = by_hand(marks[..., 1:], [1, 2])
+    assert code == 0 and told["weights"] == {"fit": 1.0, "brief_reward": 2.0}
+    assert [told["update_share"][name] for name in ("fit", "brief_reward")] == pytest.approx(shares, rel=1e-9)
+    assert [told["push"][name] for name in ("fit", "brief_reward")] == pytest.approx(push, rel=1e-9)
+    assert "style is left out: the configuration has no reward of that name." in told["notes"]
+
+
+def test_where_only_some_names_are_in_both_the_check_says_which(capsys, tmp_path):
+    marks = np.random.default_rng(3).normal(size=(6, 4, 3))
+    style, fit, brief = (marks[..., k].ravel() for k in range(3))
+    code, told, _ = scored(capsys, tmp_path, ["m.fit", "m.kind", "m.brief"], style=style, brief=brief, fit=fit)
+    shares, _ = by_hand(marks[..., 1:], [1, 3])
+    assert code == 0 and told["weights"] == {"fit": 1.0, "brief": 3.0}
+    assert [told["update_share"][name] for name in ("fit", "brief")] == pytest.approx(shares, rel=1e-9)
+    lacks = "Only fit and brief are in both: the sample lacks m.kind, so that the shares are those of a part of the "
+    assert [note.startswith(lacks) for note in told["notes"]] == [True, False, False]
+    assert told["notes"][1] == "style is left out: the configuration has no reward of that name."
+
+
+def test_rewards_without_a_common_name_are_refused_and_never_dealt_out_by_their_places(capsys, tmp_path):
+    marks = np.random.default_rng(4).normal(size=(24, 2))
+    code, told, err = scored(capsys, tmp_path, ["m.fit", "m.brief"], right=marks[:, 0], style=marks[:, 1])
+    assert (code, told) == (2, None) and err.count("\n") == 1
+    assert "--log: expected a sample with m.fit and m.brief, the rewards of the configuration, got right and " in err
+    assert "style in " in err and err.endswith("; give the columns of the sample the names of the reward functions\n")
+
+
+def test_a_reward_that_the_configuration_names_is_read_though_it_copies_another_one(capsys, tmp_path):
+    marks = np.random.default_rng(5).normal(size=24)
+    code, told, _ = scored(capsys, tmp_path, ["m.fit", "m.brief"], fit=marks, brief=marks)
+    assert code == 0 and told["weights"] == {"fit": 1.0, "brief": 2.0}
+    assert told["push"] == {"fit": pytest.approx(told["push"]["brief"]), "brief": pytest.approx(told["push"]["fit"])}

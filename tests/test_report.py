@@ -120,7 +120,7 @@ def test_the_numbers_are_those_of_the_audit():
 def test_sections_are_those_that_both_renderings_draw():
     report = audited.report()
     page, out = Page(drawn.body(report)).text, StringIO()
-    terminal.show([report], out)
+    terminal.show([report], out, explain=True)
     for section in sections(report):
         said = [section.title, *section.facts, *section.items]
         tables = [table for table in section.tables if table]

@@ -168,7 +168,10 @@ def test_the_program_prints_what_the_report_shows(sample, monkeypatch, capsys):
         assert f"{finding.severity} {finding.id}" in printed
 
 
-OPTIONS = "reward|primary|group|group-size|parts|weight|framework|what-if|skip-bad|debug|steps|last|by|asked|columns"
+OPTIONS = (
+    "reward|primary|group|group-size|parts|weight|framework|what-if|skip-bad|debug|steps|"
+    "not-steps|last|by|asked|columns"
+)
 
 
 def test_no_sentence_of_the_page_names_an_option_of_the_command_line():

@@ -167,6 +167,6 @@ def test_beside_a_writer_every_step_is_seen(tmp_path):
     out, err = started.communicate(timeout=60)
     assert (started.returncode, err) == (0, "") and said[0].startswith("waiting: ")
     assert [re.match(r"(\d) steps?, \d+ responses; ", line)[1] for line in said[1:]] == list("123")
-    assert "\nThe logged advantages are GDPO" in out and "3 files, 3 steps, 96 responses" in out
+    assert "\nThe logged advantages are GDPO" in out and "all 96 rows in " in out and "  3 steps, " in out
     fresh = ga.audit(ga.read_run(tmp_path / "seen")).to_dict()
     assert json.loads((tmp_path / "report.json").read_text()) == nearly(fresh)

@@ -325,5 +325,9 @@ def line_of(claim: Claim) -> str:
     >>> line_of(Claim(what="steps", taken="1 step", evidence="assumed", because="no column", otherwise="--columns"))
     '1 step: no column (otherwise --columns)'
     """
-    way = f" (otherwise {claim.otherwise})" if claim.otherwise and claim.evidence == ASSUMED else ""
-    return f"{claim.taken}: {claim.because}{way}"
+    return f"{claim.taken}: {claim.because}{otherwise_of(claim)}"
+
+
+def otherwise_of(claim: Claim) -> str:
+    """Return the option that says otherwise, in brackets after a blank; "" for a claim that is not only assumed."""
+    return f" (otherwise {claim.otherwise})" if claim.otherwise and claim.evidence == ASSUMED else ""

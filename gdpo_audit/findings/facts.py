@@ -12,6 +12,7 @@ import polars as pl
 
 from gdpo_audit.findings.figures import Figures
 from gdpo_audit.findings.residual import Residual
+from gdpo_audit.findings.returning import Returning
 from gdpo_audit.findings.sentinels import Sentinel
 from gdpo_audit.findings.shown import NOTHING_SHOWN, Shown
 from gdpo_audit.findings.summarise import Summary
@@ -78,6 +79,8 @@ class Facts(Figures):
     pays: Sequence[float] = ()  # what a pass of each part of a total may pay, where the total alone is logged
     prompt_texts: pl.DataFrame | None = None  # `_place` and text of the prompts that wasted most responses
     characters: LengthSums[Array] | None = None  # lengths of the completions in characters, by batch
+    # By the index of a reward whose mean gets worse, its mean on the prompts that come both early and late.
+    returning: Mapping[int, Returning] = field(default_factory=dict)
 
     @property
     def framework(self) -> Framework:

@@ -15,6 +15,7 @@ from gdpo_audit.findings.wanted import upside_down
 from gdpo_audit.findings.words import (
     at_steps,
     is_or_are,
+    leaving_out,
     some,
     was_or_were,
     weights_in_words,
@@ -34,7 +35,8 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
     """
     if not len(f.overwritten_batches.batch) or f.recipe_of_the_rest is not None:
         return
-    at, error = at_steps(f.overwritten_batches.step.tolist()), _error(f.overwritten_batches)
+    steps = f.overwritten_batches.step.tolist()
+    at, error = at_steps(steps), _error(f.overwritten_batches)
     how = f"they are off by up to {error}, in most groups only by a factor"
     if f.size_of_evaluations is not None:
         how = f"they are those of groups of {f.size_of_evaluations}"
@@ -43,9 +45,9 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
         title=f"An evaluation overwrote {at}",
         message=f"Of all logged advantages, only those of {at} are not reproduced: {how}, as happens where an "
         f"evaluation overwrites the file of its step. The figures here leave {at} out.",
-        to_do=f"Train without evaluations, or leave {at} out where you read the log.",
+        to_do=f"Train without evaluations, or leave {at} out of the audit ({leaving_out(steps)}).",
         evidence=_off(f.overwritten_batches),
-        fix=f"{f.framework.lines.no_evaluation}  # or leave {at} out where you read the log",
+        fix=f"{f.framework.lines.no_evaluation}  # or leave {at} out: gdpo audit … {leaving_out(steps)}",
     )
 
 
@@ -238,7 +240,7 @@ def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
         title=f"Some logged advantages are not what {made} makes",
         message=f"{count(wrong)} of {count(logged)} logged advantages, at {at}, {is_or_are(wrong)} not what {made} "
         f"makes of the logged rewards (off by up to {_error(bad)}), though {made} makes all others. {why}.",
-        to_do=f"Find out what wrote {at}, or leave {at} out where you read the log.",
+        to_do=f"Find out what wrote {at}, or leave {at} out of the audit ({leaving_out(bad.step.tolist())}).",
         evidence=_off(bad) | {"method_there": recipe_there and recipe_there.method},
     )
 

@@ -32,12 +32,14 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
     step. Yield nothing if the audit itself left out groups (see `Facts.undecided`), since steps may be missing for that
     reason.
     """
-    gaps = Counter(b - a for a, b in pairwise(f.steps))
+    again = {first for first, _ in f.run.window or ()}  # before these, steps were left out on purpose
+    pairs = [(a, b) for a, b in pairwise(f.steps) if b not in again]
+    gaps = Counter(b - a for a, b in pairs)
     if not gaps or set(gaps) == {1} or f.undecided[0]:
         return
     usual, times = max(gaps.items(), key=lambda gap: gap[1])
     first, last, held = f.steps[0], f.steps[-1], len(f.steps)
-    missing, after = last - first + 1 - held, [a for a, b in pairwise(f.steps) if b - a > 1]
+    missing, after = sum(b - a - 1 for a, b in pairs), [a for a, b in pairs if b - a > 1]
     title = f"{count(missing, 'step')} {is_or_are(missing)} missing from the log"
     message = (
         f"Steps are missing after {at_steps(after)}: their files were lost, or logged elsewhere. "
@@ -46,7 +48,7 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
     to_do, fix = "Find the files of the missing steps, or read the figures as those of the other steps.", None
     if usual > 1 and (times >= EVERY_NTH * gaps.total() or first == usual):
         begin = max(first - usual + 1, min(first, 1))
-        missing = last - begin + 1 - held
+        missing += first - begin
         why = f" With logging_steps={usual}, {f.framework.title} writes only the last of every {usual} batches."
         title, to_do = f"The log holds only every {_nth(usual)} step", "Log every step."
         message = f"The log holds {held} of the {missing + held} steps from {begin} to {last}."

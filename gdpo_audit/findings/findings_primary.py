@@ -2,8 +2,7 @@
 group gets any of the primary reward.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from math import sqrt
 from typing import NamedTuple
 
@@ -13,8 +12,9 @@ from gdpo_audit.findings import thresholds as t
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.figures import ratio
 from gdpo_audit.findings.finding import Finding
+from gdpo_audit.findings.quarters import facts_of_quarters, quarters_of
+from gdpo_audit.findings.returning import EarlyAndLate, gave_up
 from gdpo_audit.findings.sentences import lead_in
-from gdpo_audit.findings.sums import select_batches
 from gdpo_audit.findings.wanted import named
 from gdpo_audit.findings.words import some
 from gdpo_core._words import count, listing, number, percent
@@ -51,12 +51,9 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
     worse by at least `FALLS_FAR` standard deviations, or the mean of another reward gets better meanwhile. Then a
     reward of weight 0 is left out, and so is one whose weight the log does not show.
     """
-    drifts = _drifts(f)
-    primary = f.basis.primary
-    known = [k for k in drifts if f.basis.weights[k] and not (f.recipe and k in f.recipe.unknown)]
-    down = [k for k in (known if primary is None else [primary]) if k in drifts and drifts[k].moves(-1)]
+    drifts, primary = _drifts(f), f.basis.primary
     up = sorted((k for k in drifts if drifts[k].moves(1)), key=lambda k: -drifts[k].size)
-    for k in down:
+    for k in _down(f, drifts):
         name, fell = f.rewards[k], drifts[k]
         far = fell.size <= -t.FALLS_FAR
         if not (far or up or primary is not None):
@@ -67,17 +64,17 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
         says = f"{name} {moves}, from {number(fell.first, 3)} to {number(fell.last, 3)}"
         quarters = f"{number(fell.first, 3)} in the first quarter of the run to {number(fell.last, 3)} in the last"
         meanwhile = f", while {some(goes)}" if up else ", while no other reward gets much better"
+        because, given_up = gave_up(name, f.returning.get(k), fell.last - fell.first)
         numbers = {"reward": name, "since_step": step, "fall_in_stds": -fell.size, "threshold": t.FALLS}
         yield Finding(
             severity="warning" if far or (up and primary is not None) else "info",
             title=f"The mean of {says}",
             message=f"The mean of {name} {moves}, from {quarters}, most clearly at step {step} (it is "
             f"{number(before, 3)} before that step and {number(after, 3)} from there on)"
-            f"{meanwhile * (len(drifts) > 1)}. Either the policy gives {name} up, or the prompts became harder: this "
-            "report cannot tell which.",
+            f"{meanwhile * (len(drifts) > 1)}. {because}",
             to_do=f"Find out why the mean of {says}{f', while {goes[0]}' if up else ''}: read responses from step "
-            f"{step} on, and check whether the prompts became harder.",
-            evidence=numbers,
+            f"{step} on{', and check whether the prompts became harder' * (given_up is not True)}.",
+            evidence=numbers | _on_returning(f, k),
             extent=min(-fell.size, 1.0),
         )
 
@@ -91,6 +88,40 @@ def _goes(name: str, direction: int, drift: _Drift) -> str:
     return f"the mean of {named(name, direction)}{comma} goes from {number(drift.first, 3)} to {number(drift.last, 3)}"
 
 
+def _down(f: Facts, drifts: Mapping[int, _Drift]) -> list[int]:
+    """Return the indices of the rewards whose mean gets worse: the primary one if it does, or without a primary reward
+    all that do, but those of weight 0 and those whose weight the log does not show.
+    """
+    primary = f.basis.primary
+    known = [k for k in drifts if f.basis.weights[k] and not (f.recipe and k in f.recipe.unknown)]
+    return [k for k in (known if primary is None else [primary]) if k in drifts and drifts[k].moves(-1)]
+
+
+def early_and_late(f: Facts) -> dict[int, tuple[EarlyAndLate, ...]]:
+    """Return for each reward whose mean gets worse, by its index, what may count as early and as late in the run: its
+    first and last quarter, or the steps before the mean gets worse most clearly and those from there on.
+    """
+    ways: dict[int, tuple[EarlyAndLate, ...]] = {}
+    for k in _down(f, _drifts(f)):
+        batch, (step, _, _) = f.batches.batch, _break(f, k)
+        first, last = quarters_of(f.batches.rewards.present[k] > 0)
+        before = f.batches.step < step
+        ways[k] = (
+            EarlyAndLate(batch[first], batch[last], "both in the first quarter of the run and in the last"),
+            EarlyAndLate(batch[before], batch[~before], f"both before step {step} and from there on"),
+        )
+    return ways
+
+
+def _on_returning(f: Facts, k: int) -> dict[str, float]:
+    """Return the evidence of the mean of a reward on prompts that come both early and late; {} where there is none."""
+    on_both = f.returning.get(k)
+    if on_both is None or not on_both.prompts:
+        return {}
+    means = {"mean_on_them_early": on_both.first, "mean_on_them_late": on_both.last}
+    return {"prompts_early_and_late": on_both.prompts, **means}
+
+
 def _drifts(f: Facts) -> dict[int, _Drift]:
     """Return the drift of each reward, that is the change in its mean, by the index of the reward.
 
@@ -101,9 +132,8 @@ def _drifts(f: Facts) -> dict[int, _Drift]:
     size, step = len(f.batches.batch) // 4, f.batches.step
     if len(step) < t.FADES_BATCHES or step[size - 1] == step[-size]:
         return {}
-    quarters = [replace(f, batches=select_batches(f.batches, end)) for end in (slice(size), slice(-size, None))]
     drifts = {}
-    for k in range(len(f.rewards)):
+    for k, quarters in enumerate(facts_of_quarters(f)):
         spread = sqrt(ratio(f.totals.rewards.scatter[k], max(f.totals.rewards.present[k] - 1, 1)))
         if not spread > 0 or any(facts.totals.rewards.holding_groups[k] < t.FADES_GROUPS for facts in quarters):
             continue
@@ -159,7 +189,7 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
     numbers = {"update_share": share, "groups": groups, "update_share_there": there, "threshold": t.UNRIGHT_INFO}
     yield Finding(
         severity="warning" if share >= t.UNRIGHT_WARNING else "info",
-        title=f"{percent(share)} of the update comes from groups in which no response gets any {name}",
+        title=f"{percent(share)} of the update comes from groups without any {name}",
         message=f"{lead_in(f)}, {percent(share)} of the update comes from {count(groups, 'group')} "
         f"({percent(of_all)} of all) in which {name} is 0 or {less} for every response. Of that part of the update, "
         f"{some(f'{reward} accounts for {percent(share_there)}' for reward, share_there in teach.items())}.",

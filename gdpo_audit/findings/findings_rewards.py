@@ -3,7 +3,6 @@ correlated with the length.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import combinations
 from math import isfinite
 
@@ -12,7 +11,7 @@ from gdpo_audit.findings.facts import Facts, ValueFacts
 from gdpo_audit.findings.figures import ratio
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.prompts import lengths_of
-from gdpo_audit.findings.sums import select_batches
+from gdpo_audit.findings.quarters import facts_of_quarters
 from gdpo_core._words import clip, count, listing, number, percent, signed
 
 
@@ -85,12 +84,9 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
     There is no finding for a run with few batches, and none for a reward that few groups of a quarter have. A reward of
     weight 0 is passed over, and so is one that is constant in nearly all groups of the whole run.
     """
-    batches = len(f.batches.batch)
-    if batches < t.FADES_BATCHES:
+    if len(f.batches.batch) < t.FADES_BATCHES:
         return
-    size = batches // 4
-    first, last = (replace(f, batches=select_batches(f.batches, end)) for end in (slice(size), slice(-size, None)))
-    for k, name in enumerate(f.rewards):
+    for k, (name, (first, last)) in enumerate(zip(f.rewards, facts_of_quarters(f), strict=True)):
         groups = int(min(facts.totals.rewards.holding_groups[k] for facts in (first, last)))
         if groups < t.FADES_GROUPS or not f.basis.weights[k] or f.dead(k) >= t.DEAD:
             continue

@@ -98,20 +98,6 @@ def present(series: Series) -> list[float]:
     return [x for x in series if x is not None]
 
 
-def quarters(series: Series) -> tuple[float | None, float | None]:
-    """Return the mean of the first quarter of the numbers in a series, and the mean of the last quarter. Steps without
-    a number are left out, and a quarter is at least one number. (None, None) if the series has no number.
-
-    >>> quarters([0.0, 1.0, None, 3.0, 4.0])
-    (0.0, 4.0)
-    """
-    values = present(series)
-    quarter = max(1, len(values) // 4)
-    if not values:
-        return None, None
-    return sum(values[:quarter]) / quarter, sum(values[-quarter:]) / quarter
-
-
 def noise(numbers: Sequence[float] | Array) -> float:
     """Return an estimate of the standard deviation of the noise in a series, from how neighbouring numbers differ; 0
     for fewer than two numbers.

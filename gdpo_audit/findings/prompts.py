@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.over_time import quarters
+from gdpo_audit.findings.quarters import mean_of_quarters
 from gdpo_audit.findings.relations import correlations
 from gdpo_audit.json_types import LengthsPart, PromptsPart
 
@@ -102,8 +102,7 @@ def lengths_of(f: Facts) -> LengthsPart | None:
     if batches is None or not batches.total.sum():
         return None
     with_rewards = correlations(batches.products.sum(-1), batches.squared.sum(), f.totals.rewards.squared.diagonal())
-    known = batches.present > 0
-    first, last = quarters((batches.total[known] / batches.present[known]).tolist())
+    first, last = mean_of_quarters(batches.total, batches.present)
     return {
         "unit": "tokens" if f.run.has_length else "characters",
         "first_quarter": first,

@@ -60,6 +60,7 @@ CHANGED, CHANGED_STEPS = 4.0, 3
 FALLS = 0.25  # standard deviations of the reward over the run: a smaller fall of its mean is hardly seen in a plot
 # So large a fall is a warning even if no other reward rises, or none is primary; less may be harder prompts, or meant.
 FALLS_FAR = 0.75
+RETURNING = 5  # Of fewer prompts that come both early and late, the change of one decides.
 # The share of the update from groups without a right answer: a fifth is worth knowing, at a half being right decides
 # less.
 UNRIGHT_INFO, UNRIGHT_WARNING = 0.2, 0.5

@@ -109,6 +109,22 @@ def at_steps(steps: Sequence[int]) -> str:
     return f"step{'s' * (len(steps) > 1)} {some(steps)}"
 
 
+def leaving_out(steps: Sequence[int]) -> str:
+    """Return the option with which an audit leaves steps out.
+
+    >>> leaving_out([10, 20, 21, 22]), leaving_out([7])
+    ('--not-steps 10,20-22', '--not-steps 7')
+    """
+    stretches = list[list[int]]()
+    for step in sorted(set(steps)):
+        if stretches and step == stretches[-1][-1] + 1:
+            stretches[-1].append(step)
+        else:
+            stretches.append([step])
+    pieces = (f"{x[0]}-{x[-1]}" if len(x) > 1 else f"{x[0]}" for x in stretches)
+    return f"--not-steps {','.join(pieces)}"
+
+
 def is_or_are(n: int) -> str:
     """Return the verb that goes with n things, “is” or “are”."""
     return "is" if n == 1 else "are"

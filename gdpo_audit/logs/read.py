@@ -54,8 +54,9 @@ def read_run(
     columns: Mapping[str, str] | None = None,
     skip_bad: bool = False,
     by: str | None = None,
-    steps: Steps | None = None,
+    steps: Steps | Sequence[Steps] | None = None,
     last: int | None = None,
+    not_steps: Sequence[int | Steps] | None = None,
     parts: Mapping[str, float] | None = None,
 ) -> Run:
     """Read the log of a run, as a training framework wrote it, and return the run.
@@ -74,8 +75,10 @@ def read_run(
     by: a column, such as the task, whose values an audit looks at one by one; it has one value in a group. "" asks for
         none. By default it is a column of 2 to 12 different texts, such as task or data_source, if the log has at most
         500,000 responses.
-    steps: the first and the last step to read, such as (100, 150) or (100, None); all by default.
+    steps: the first and the last step to read, such as (100, 150) or (100, None), or several such pairs; all by
+        default.
     last: how many steps at the end of the log to read; given in place of `steps`.
+    not_steps: steps to leave out, and pairs of a first and a last step, such as [10, 20, (30, 40)]; none by default.
     parts: what each reward pays if it is passed, such as {"correct": 1, "format": 0.5}. It is for a log that holds only
         the total of the rewards.
 
@@ -88,8 +91,9 @@ def read_run(
         columns=columns,
         skip_bad=skip_bad,
         by=by,
-        steps=steps,
+        steps=steps,  # type: ignore[arg-type]
         last=last,
+        not_steps=not_steps,  # type: ignore[arg-type]
         parts=parts,
     )
     known = None if framework is None else framework_named(framework)

@@ -12,10 +12,11 @@ TIED = "“Tied pairs”: of the pairs of responses with different rewards, this
 SILENT = "A group is silent if every advantage in it is 0."
 MOVED = "“Shifted at step” is the step at which the mean moved to a new level; “–” means that no such step was found."
 QUARTERS = (
-    "The “mean” column shows the mean in the first quarter of the run (at least one step) → "
-    "the mean in the last quarter."
+    "The “mean” column shows the mean over the responses in the first quarter of the run (at least one step) → "
+    "the mean over those in the last quarter."
 )
 CHANGE = "“Change” is the mean in the last quarter minus the mean in the first."
+LACKING = "“Missing” is the number of responses that lack the reward; a mean is that of the responses that have it."
 # By the id of a finding, the figure that is compared with the number called `threshold` in its evidence; every kind of
 # finding with such a number is here.
 COMPARED_WITH = {

@@ -12,8 +12,9 @@ from gdpo_audit.findings.facts import Facts, Phase
 from gdpo_audit.findings.figures import ratio
 from gdpo_audit.findings.finding import LISTED, Finding
 from gdpo_audit.findings.notes import notes
-from gdpo_audit.findings.over_time import MEAN, changed_at, column, over_time, quarters, series_of
+from gdpo_audit.findings.over_time import MEAN, changed_at, column, over_time, series_of
 from gdpo_audit.findings.prompts import lengths_of, prompts_of, silent_responses
+from gdpo_audit.findings.quarters import mean_of_quarters
 from gdpo_audit.findings.sentences import but_residue
 from gdpo_audit.findings.setting import Setting
 from gdpo_audit.findings.wanted import WORDS
@@ -67,7 +68,8 @@ def _source(f: Facts) -> SourcePart:
         "skipped_lines": f.run.skipped_lines,
         "skipped_files": list(f.run.skipped_files),
         "left_out": list(f.run.left_out),
-        "window": None if f.run.window is None else list(f.run.window),
+        "window": None if f.run.window is None else [f.run.window[0][0], f.run.window[-1][1]],
+        "stretches": None if f.run.window is None else [list(stretch) for stretch in f.run.window],
         "notes": list(notes(f)),
     }
 
@@ -123,7 +125,7 @@ def _reward(f: Facts, k: int, steps: pl.DataFrame) -> RewardPart:
     """
     sums, several = f.totals.rewards, 2 <= len(f.rewards) <= CORRELATED
     present, means = int(sums.present[k]), series_of(steps, column(MEAN, f.rewards[k]))
-    first, last = quarters(means)
+    first, last = mean_of_quarters(f.batches.rewards.total[k], f.batches.rewards.present[k])
     return {
         "name": f.rewards[k],
         "wanted": WORDS[f.wanted[k]],

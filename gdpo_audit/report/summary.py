@@ -40,27 +40,44 @@ def source_facts(report: AuditReport) -> dict[str, str]:
     """
     s = report.source
     size = f" of {s['group_size']}" if s["group_size"] else " of different sizes"
+    words = _window(report)
     counts = count(s["files"], "file"), count(s["steps"], "step"), count(s["responses"], "response")
-    skipped = f", {count(s['skipped_lines'], 'broken line')} left out" if s["skipped_lines"] else ""
-    if s["skipped_files"]:
-        unreadable = count(len(s["skipped_files"]), "unreadable file")
-        skipped += f", {unreadable} left out: {listing(s['skipped_files'], most=3)}"
+    left = _skipped(report)
+    skipped = f", {listing(left)} left out" if left else ""
     rows = {
         "log": f"{s['path']}, written by {writer(report)}",
         "holds": f"{listing(counts, link='')} in {count(s['groups'], 'group')}{size} (grouped by {s['grouped_by']})"
-        f"{skipped}{_window(s['window'])}",
+        f"{skipped}" + f"; this report covers only {words}" * bool(words),
     }
     if report.notes:
         rows["notes"] = " ".join(report.notes)
     return rows | ({"not read": f"{value(s['left_out'])} (--reward names rewards)"} if s["left_out"] else {})
 
 
-def _window(steps: Sequence[int] | None) -> str:
-    """Return in words to which steps a report is limited; empty without a limit.
-
-    steps: the first and the last step; None without a limit.
+def limits(report: AuditReport) -> list[str]:
+    """Return sentences that say to which steps a report is limited, and what of the log was left out; [] if it covers
+    all of the log.
     """
-    return "" if steps is None else f"; this report covers only steps {steps[0]} to {steps[1]}"
+    words, skipped = _window(report), _skipped(report)
+    only = [f"This report covers only {words}."] if words else []
+    return [*only, *([f"Left out of the log: {listing(skipped)}."] if skipped else [])]
+
+
+def _skipped(report: AuditReport) -> list[str]:
+    """Return in words how many broken lines, and which unreadable files, were left out."""
+    lines, files = report.source["skipped_lines"], report.source["skipped_files"]
+    words = [count(lines, "broken line")] if lines else []
+    unreadable = f"{count(len(files), 'unreadable file')} ({listing(files, most=3)})"
+    return [*words, *([unreadable] if files else [])]
+
+
+def _window(report: AuditReport) -> str:
+    """Return in words to which steps a report is limited; empty without a limit."""
+    source = report.source
+    # A report of an earlier version holds no stretches.
+    stretches = source.get("stretches") or ([source["window"]] if source["window"] else [])
+    words = [f"{first}" if first == last else f"{first} to {last}" for first, last in stretches]
+    return f"step{'s' * (words != [f'{stretches[0][0]}'])} {listing(words, most=8)}" if words else ""
 
 
 def writer(report: AuditReport) -> str:

@@ -21,6 +21,7 @@ from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.meanings import (
     CHANGE,
     CONSTANT,
+    LACKING,
     MOVED,
     PUNISHED,
     QUARTERS,
@@ -63,7 +64,7 @@ class Table:
     folds: bool = True  # whether the cells of a row stand below each other on a phone if it is wide; else it scrolls
 
 
-_SHARE_COURSE, _MEAN_COURSE = "share over the run", "mean over the run"  # columns of block characters
+SHARE_COURSE, _MEAN_COURSE = "share over the run", "mean over the run"  # columns of block characters
 
 
 def rewards_table(report: AuditReport) -> Table:
@@ -80,7 +81,7 @@ def rewards_table(report: AuditReport) -> Table:
         columns[f"push{granted}"] = [signed(r["push"].get(method)) for r in rewards]
         columns[f"share{granted}"] = [percent(r["update_share"].get(method)) for r in rewards]
         shares = (series_of(report.steps, column(SHARE, method, r["name"])) for r in rewards)
-        columns[_SHARE_COURSE] = [sparkline(of_reward, between=(0, 1)) for of_reward in shares]
+        columns[SHARE_COURSE] = [sparkline(of_reward, between=(0, 1)) for of_reward in shares]
         columns["punished"] = [percent(r["punished"].get(method)) for r in rewards]
         weights = f" with weights that were {WEIGHTS_FROM[report.run['weights_from']]}" * (own_method(report) is None)
         says = [f"The columns push, share and punished were computed for {NAMES[method]}{weights}, {why}."]
@@ -96,10 +97,12 @@ def rewards_table(report: AuditReport) -> Table:
     columns["shifted at step"] = [MISSING if r["changed_at"] is None else str(r["changed_at"]) for r in rewards]
     columns["change"] = [signed(None if first is None or last is None else last - first) for first, last in ends]
     columns["constant"] = [percent(r["dead_groups"]) for r in rewards]
+    if any(r["missing"] for r in rewards):
+        columns["missing"] = [count(r["missing"]) for r in rewards]
     constant = [] if report.plan and report.run["primary"] is not None else [CONSTANT]
-    meanings += [QUARTERS, MOVED, CHANGE, *constant]
+    meanings += [QUARTERS, MOVED, CHANGE, *constant, *[LACKING] * ("missing" in columns)]
     rows = list(zip(*columns.values(), strict=True))
-    blocks = (_SHARE_COURSE, _MEAN_COURSE)
+    blocks = (SHARE_COURSE, _MEAN_COURSE)
     return Table("What each reward did", list(columns), rows, note.strip(), meanings, blocks=blocks, deep=True)
 
 
@@ -153,9 +156,8 @@ def _note_on_plan(report: AuditReport) -> str:
     """Return the sentences below the plan: on how many responses its rows were computed, and how their settings were
     chosen.
     """
-    tried, responses = report.plan[0].tried_on, report.source["responses"]
-    where = "this log" if tried >= responses else f"{count(tried)} of the log’s {count(responses)} responses"
-    says = [f"For each setting, the advantages of {where} were computed anew.", _on_recommended(report)]
+    on_all = "For each setting, the advantages of this log were computed anew."
+    says = [on_a_sample(report) or on_all, on_recommended(report)]
     if any(row.weights != report.plan[0].weights for row in report.plan):
         says.append(
             "Some rows have other weights. These are chosen so that each reward’s share of the update comes as near as "
@@ -172,7 +174,16 @@ def _note_on_plan(report: AuditReport) -> str:
     return " ".join(says)
 
 
-def _on_recommended(report: AuditReport) -> str:
+def on_a_sample(report: AuditReport) -> str:
+    """Return the sentence that says on how many responses the settings of the plan were tried; "" if on all."""
+    tried, responses = report.plan[0].tried_on, report.source["responses"]
+    if tried >= responses:
+        return ""
+    where = f"{count(tried)} of the log’s {count(responses)} responses"
+    return f"For each setting, the advantages of {where} were computed anew."
+
+
+def on_recommended(report: AuditReport) -> str:
     """Return a sentence that says which setting of the plan is recommended, or why none is."""
     primary = report.run["primary"]
     if any(row.recommended for row in report.plan):

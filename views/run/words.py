@@ -27,7 +27,7 @@ _SENTENCES = {  # words of the audit for which the page has other words
     " (--debug prints the traceback)": "",
     "give group_size, the": "give the",
 }
-_OF_THE_LIBRARY = re.compile(r"(?<![\w-])--(asked|by|columns)[ =]")  # no control of the page does these
+_OF_THE_LIBRARY = re.compile(r"(?<![\w-])--(asked|by|columns|not-steps)[ =]")  # no control of the page does these
 _REWARDS = re.compile(rf"--reward[ =]{_NAME}(?: --reward[ =]{_NAME})*")
 
 
@@ -49,7 +49,7 @@ def on_page(sentence: str) -> str:
     """
     for in_terminal, here in _SENTENCES.items():
         sentence = sentence.replace(in_terminal, here)
-    sentence = _OF_THE_LIBRARY.sub(r"“\1” of the library: ", sentence)
+    sentence = _OF_THE_LIBRARY.sub(lambda match: f"“{match[1].replace('-', '_')}” of the library: ", sentence)
     sentence = _REWARDS.sub(_rewards, sentence)
     for option, value in _VALUE.items():
         pattern = rf"(as in |as |: )?(?<![\w-])--{option}(?![\w-])(?:[ =]({value}))?"

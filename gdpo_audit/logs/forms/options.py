@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import polars as pl
 
-from gdpo_audit.logs.forms.window import Steps, validate_window
+from gdpo_audit.logs.forms.window import Steps, validate_left_out, validate_window
 from gdpo_audit.logs.names import reward_options
 from gdpo_audit.logs.refusals import Lacking, location, refuse, refuse_unless
 from gdpo_audit.logs.tables import formats as of_files
@@ -48,8 +48,9 @@ class ReadOptions:
     columns: Mapping[str, str] | None = None  # names of columns by what they hold: step, advantage, length
     skip_bad: bool = False
     by: str | None = None  # a column whose values an audit looks at one by one
-    steps: Steps | None = None
+    steps: Sequence[Steps] | None = None  # the stretches of steps that are read
     last: int | None = None  # the number of steps at the end of the log that are read
+    not_steps: Sequence[Steps] = ()  # the stretches of steps that are left out
     parts: Mapping[str, float] | None = None  # the pay of each part of a total, which `with_parts` validates
     unkeyed: bool = False  # whether no column names the groups, whatever the log holds
     places: int | None = None  # how far apart the rows of a group stand in their batch
@@ -91,6 +92,7 @@ class ReadOptions:
             "columns": dict(named),
             "steps": steps,
             "last": last,
+            "not_steps": validate_left_out(self.not_steps or None),
         }
         for argument, value in plain.items():
             object.__setattr__(self, argument, value)

@@ -67,7 +67,7 @@ def with_groups(run: Run, options: ReadOptions) -> Run:
     the log has none of the chosen steps.
     """
     rows = run._source
-    window = window_of(rows.sizes["step"], run.path, options.steps, options.last)
+    window = window_of(rows.sizes["step"], options.steps, options.last, options.not_steps)
     run = replace(run, window=window)
     if options.places:
         return _by_places(run, select_steps(rows.sizes, window)["rows"].to_list(), options.places)

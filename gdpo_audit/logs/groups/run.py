@@ -8,7 +8,7 @@ from functools import cached_property, partial, reduce
 import numpy as np
 import polars as pl
 
-from gdpo_audit.logs.forms.window import select_steps
+from gdpo_audit.logs.forms.window import Window, select_steps
 from gdpo_audit.logs.names import reward_columns, with_bare_names
 from gdpo_audit.logs.numbers.edits import Edit
 from gdpo_audit.logs.refusals import refuse, refuse_unless
@@ -102,7 +102,7 @@ class Run:
     weights: Mapping[str, float] | None = None  # by reward, if the log or a configuration file beside it tells them
     by: str | None = None  # the column whose values are looked at one by one
     by_default: bool = False  # whether the reader chose `by`, as nobody asked for a column
-    window: tuple[int, int] | None = None  # the first and the last step, where only some were asked for
+    window: Window | None = None  # the stretches of steps that are read, where only some were asked for
     weights_by: str | None = None  # their origin: log, config, parts, or a total (score if it is exact, else fitted)
     uncounted: tuple[Uncounted, ...] = ()  # columns that are not in `rewards` because they do not count
     in_order: tuple[str, ...] = ()  # rewards and uncounted columns in the log's order; empty if every one counts
