@@ -33,7 +33,8 @@ from gdpo_audit import audit, read_run
 from gdpo_audit.judging import AS_IT_RAN, FIRST_SEEDS, judge
 
 DATA = Path(__file__).resolve().parent.parent / "data"
-FORECASTS, MEANS = DATA / "learners.json", DATA / "learners.parquet"
+FORECASTS, LATER_FORECASTS = DATA / "learners.json", DATA / "learners_later.json"
+MEANS = DATA / "learners.parquet"
 STEPS = 100
 FROM_STEPS = (25, 50)
 UNJUDGED = 0.3  # the part of the answers that the judge gives no reward
@@ -42,14 +43,24 @@ _TASKS = {request.text: task_of(request) for request in prompts()}
 
 def small() -> Any:
     """Return a model of another size with random weights, which writes pieces at random."""
+    return _random(3, {"hidden_size": 64, "intermediate_size": 128, "head_dim": 16, "num_hidden_layers": 1})
+
+
+def wide() -> Any:
+    """Return a model of the size of the warm one with random weights."""
+    return _random(4, {})
+
+
+def _random(seed: int, sizes: dict[str, int]) -> Any:
+    """Return a model with random weights. sizes: where it differs from the warm one."""
     import torch
     from transformers import LlamaForCausalLM
 
     from experiments.train import CHECKPOINT
 
     config = LlamaForCausalLM.config_class.from_pretrained(CHECKPOINT)
-    config.update({"hidden_size": 64, "intermediate_size": 128, "head_dim": 16, "num_hidden_layers": 1})
-    torch.manual_seed(3)
+    config.update(sizes)
+    torch.manual_seed(seed)
     return LlamaForCausalLM(config)
 
 
@@ -63,6 +74,7 @@ class Learner:
 
 
 LEARNERS = {"warm": Learner(warm, 1e-4), "fast": Learner(warm, 3e-4), "small": Learner(small, 1e-3, 12)}
+LATER = {"faster": Learner(warm, 6e-4), "wide": Learner(wide, 5e-4, 12)}  # see README.md
 
 
 @dataclass(frozen=True)
@@ -110,6 +122,14 @@ CASES = (
     _case("small", "penalty", "on_topic closed tokens", (1, 1, -0.1)),
     _case("small", "missing", "closed words topic_judge", (1, 1, 1)),
     _case("small", "weights", "on_topic closed words", (1, 0.5, 2), "gdpo"),
+)
+LATER_CASES = (
+    _case("faster", "equal", "correctness style conciseness", (1, 1, 1), "gdpo"),
+    _case("faster", "missing", "correctness closeness style_judge", (1, 1, 1)),
+    _case("faster", "penalty", "correctness conciseness tokens", (1, 1, -0.1)),
+    _case("wide", "equal", "on_topic closed words", (1, 1, 1)),
+    _case("wide", "missing", "closed words topic_judge", (1, 1, 2)),
+    _case("wide", "penalty", "on_topic words tokens", (1, 1, -0.1), "gdpo"),
 )
 
 # --- rewards ----------------------------------------------------------------------------------------------------------
@@ -166,7 +186,7 @@ def function_of(name: str) -> Callable[..., list[float | None]]:
 
 def train(case: Case, row: str, seed: int, folder: Path) -> None:
     """Train one run, unless it is there."""
-    learner, (method, weights) = LEARNERS[case.learner], case.settings[row]
+    learner, (method, weights) = (LEARNERS | LATER)[case.learner], case.settings[row]
     job = Job(
         model=learner.model,
         functions=[function_of(name) for name in case.rewards],
@@ -191,7 +211,7 @@ def measure(folder: Path) -> pl.DataFrame:
     setup, row, seed, step, reward, mean.
     """
     tables = []
-    for case, seed in product(CASES, FIRST_SEEDS):
+    for case, seed in product((*CASES, *LATER_CASES), FIRST_SEEDS):
         for row in case.settings:
             if files := files_of(folder, case, row, seed):
                 means = pl.read_parquet(files).group_by("step").agg(pl.col(case.rewards).fill_nan(None).mean())
@@ -206,13 +226,13 @@ def measure(folder: Path) -> pl.DataFrame:
 # --- forecasts --------------------------------------------------------------------------------------------------------
 
 
-def predict(folder: Path) -> list[dict[str, Any]]:
-    """Return the forecasts of every row of every case, in parts of the range of the reward in the log: a dict per row,
+def predict(folder: Path, cases: Sequence[Case]) -> list[dict[str, Any]]:
+    """Return the forecasts of every row of some cases, in parts of the range of the reward in the log: a dict per row,
     reward and number of steps of the log. It has learner, setup, row, reward, from_steps, range, difference, low, high
     and why; three of these are None where the forecast is open.
     """
     said = []
-    for case, steps in product(CASES, FROM_STEPS):
+    for case, steps in product(cases, FROM_STEPS):
         report = audit(read_run(files_of(folder, case, AS_IT_RAN, 0, steps)))
         values = pl.read_parquet(files_of(folder, case, AS_IT_RAN, 0, steps)).select(case.rewards).fill_nan(None)
         ranges = values.max() - values.min()
@@ -234,8 +254,8 @@ def print_judged(means: pl.DataFrame) -> None:
     """
     key = ("learner", "setup", "row", "reward")
     came = {tuple(keys): x for *keys, x in means.group_by(*key).agg(pl.col("mean").mean()).iter_rows()}
-    said = json.loads(FORECASTS.read_text())
-    for name, steps in product(LEARNERS, FROM_STEPS):
+    said = [x for path in (FORECASTS, LATER_FORECASTS) for x in json.loads(path.read_text())]
+    for name, steps in product((*LEARNERS, *LATER), FROM_STEPS):
         truth, judged = [], [x for x in said if (x["learner"], x["from_steps"]) == (name, steps)]
         for x in judged:
             place = [x[part] for part in key]
@@ -244,7 +264,7 @@ def print_judged(means: pl.DataFrame) -> None:
             shown = "open" if x["low"] is None else f"{x['difference']:+.3f} [{x['low']:+.3f}, {x['high']:+.3f}]"
             print(f"| {' | '.join(place)} | {shown} | {truth[-1]:+.3f} |")
         told = [(t, x) for t, x in zip(truth, judged, strict=True) if x["low"] is not None]
-        good = judge(*map(list, zip(*told, strict=True)))
+        good = judge([t for t, _ in told], [x for _, x in told]) if told else "none"
         print(f"{name}, from {steps} steps, {len(judged) - len(told)} open, told: {good}")
 
 
@@ -256,6 +276,7 @@ def main() -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m experiments.learners", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("do", choices=("first", "predict", "rest", "measure", "judge"))
+    parser.add_argument("--later", action="store_true", help="the later learners")
     parser.add_argument("--out", type=Path, help="folder of the runs")
     given = parser.parse_args()
     if given.do == "judge":
@@ -263,16 +284,17 @@ def main() -> int:
         return 0
     if given.out is None:
         parser.error(f"{given.do}: expected a folder as --out, got none")
+    cases = LATER_CASES if given.later else CASES
     if given.do == "predict":
-        lines = [json.dumps(x, ensure_ascii=False) for x in predict(given.out)]
-        FORECASTS.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+        lines = [json.dumps(x, ensure_ascii=False) for x in predict(given.out, cases)]
+        (LATER_FORECASTS if given.later else FORECASTS).write_text("[\n" + ",\n".join(lines) + "\n]\n")
         return 0
     if given.do == "measure":
         measure(given.out).write_parquet(MEANS, compression="zstd", compression_level=19)
         return 0
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
     for seed in (0,) if given.do == "first" else FIRST_SEEDS:
-        for case in CASES:
+        for case in cases:
             for row in (AS_IT_RAN,) if given.do == "first" else case.settings:
                 train(case, row, seed, given.out)
     return 0

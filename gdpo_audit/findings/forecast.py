@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.forecast_setting import checked
-from gdpo_audit.findings.forecast_test import AGAINST, LogTest, test_of
+from gdpo_audit.findings.forecast_test import AGAINST, LogTest, objection_of_run, test_of
 from gdpo_audit.findings.logged_groups import LoggedGroups, what_is_lacking
 from gdpo_audit.findings.trials import Trial
 from gdpo_audit.json_types import ForecastPart, GatePart
@@ -355,4 +355,6 @@ def _why_open(log: LoggedGroups, speeds: Speeds, test: LogTest, k: int) -> str:
         return f"{objection}, {unknown}"
     if speeds.log_spread[k] > UNKNOWN:
         return f"{name} hardly moved, {unknown}"
+    if objection := objection_of_run(test, speeds, log.facts.rewards):
+        return f"{objection}, so the {steps} steps of this log foretell no reward of it."
     return ""

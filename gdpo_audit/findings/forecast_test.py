@@ -2,7 +2,9 @@
 rest is foretold as it ran.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,8 @@ from gdpo_core.forecasting import Array, Speeds, fit_speeds, integrate, times_of
 DISAGREE = 3.0
 # A reward moved against its push in a half whose speed lies more than this many standard errors below 0.
 BELOW = 2.0
+# The speeds of a run are unlike if one is surely more than this many times another, both surely above 0.
+UNLIKE = 5.0
 # Why a reward has no forecast where the log shows that its push does not predict.
 AGAINST = "moved against its push"
 # Nine equally likely speeds, by the part of the distribution that lies below each.
@@ -65,6 +69,30 @@ class LogTest:
                 "foretold to move"
             )
         return ""
+
+
+def objection_of_run(test: LogTest, speeds: Speeds, names: Sequence[str]) -> str:
+    """Return the words that say why nothing can rest on any speed of a run, to follow “so the log …”; "" where nothing
+    speaks against them.
+
+    The rewards of a run hang together, as one policy learns them all. So if the test objects to the speed of one, the
+    others are in doubt too; and a reward that is much slower than another may move with what the other one changes.
+
+    speeds: those that were fitted to the whole log.
+    names: the names of the rewards.
+    """
+    for k in range(len(names)):
+        if objection := test.objection(k, names[k]):
+            return objection
+    known = [k for k in range(len(names)) if speeds.fitted[k] > 2 * speeds.error[k]]
+    least, most = (speeds.fitted + sign * 2 * speeds.error for sign in (-1, 1))
+    for fast, slow in permutations(known, 2):
+        if least[fast] > UNLIKE * most[slow]:
+            return (
+                f"{names[fast]} followed its push more than {UNLIKE:g} times as fast as {names[slow]}, which may move "
+                f"with what {names[fast]} changes"
+            )
+    return ""
 
 
 def test_of(f: Facts, whole: LoggedGroups) -> LogTest:
