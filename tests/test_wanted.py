@@ -219,11 +219,9 @@ def test_a_run_with_a_penalty_is_told_that_gdpo_would_push_the_length_up():
     assert ran.push["n_tokens"] < -0.05 and gdpo.push["n_tokens"] > 0.4
     assert "Use GDPO" not in report.what_first
     assert f"No setting is recommended: has_target {AGAINST}" in report.what_first
-    told = gdpo.forecast["n_tokens"]
-    low, middle, high = (round(100 * told[end] / 11) for end in ("low", "difference", "high"))
-    tested = f"its test on this log was off by {100 * told['off_by'] / 11:.1f}"
-    words = f"would be {middle} points higher (80 % interval {low} to {high}; {tested}; push −0.08 → +0.48)"
-    assert report.what_first.endswith(f"It has a cost: n_tokens, to be lowered, {words}.") and low > 0
+    assert gdpo.forecast["n_tokens"]["low"] is None  # as has_target fails its test on the log, nothing is foretold
+    words = "n_tokens, to be lowered, would be pushed up (push −0.08 → +0.48)"
+    assert report.what_first.endswith(f"It has a cost: {words}.")
     effects = {answer.title: answer.effect for answer in ga.advise(report)}
     assert effects["Push on other rewards"] == "mixed"  # has_dot is pushed more, and n_tokens is no longer lowered
     heads = plan_table(report).head[1], [row[0] for row in rewards_table(report).rows][2]

@@ -11,8 +11,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gdpo_audit.findings.facts import Facts
+from gdpo_audit.findings.forecast_on_log import AGAINST, LogTest, objection_of_run, tested_on_log
 from gdpo_audit.findings.forecast_setting import checked
-from gdpo_audit.findings.forecast_test import AGAINST, LogTest, objection_of_run, test_of
 from gdpo_audit.findings.logged_groups import LoggedGroups, what_is_lacking
 from gdpo_audit.findings.trials import Trial
 from gdpo_audit.json_types import ForecastPart, GatePart
@@ -192,7 +192,7 @@ class _Forecaster:
         self.log = LoggedGroups(f)
         self.before = self.log.pushes(f.method, f.basis.weights)
         self.speeds = fit_speeds(self.log.course, self.before)
-        self.test = test_of(f, self.log)
+        self.test = tested_on_log(f, self.log)
 
     def rewards(self, trial: Trial, steps: int) -> dict[str, RewardForecast]:
         """Return the forecast of each reward, by name, under a setting.

@@ -8,7 +8,7 @@ from math import isnan
 from msgspec.structs import replace
 
 from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.forecast_test import AGAINST
+from gdpo_audit.findings.forecast_on_log import AGAINST
 from gdpo_audit.findings.setting import Setting
 from gdpo_audit.findings.thresholds import push_noise
 from gdpo_audit.findings.wanted import named
@@ -192,9 +192,9 @@ def _in_points(told: ForecastPart, width: float) -> str:
     width: the range of the reward.
 
     >>> _in_points({"difference": -0.12, "low": -0.17, "high": -0.07, "why": "", "off_by": 0.01}, 1.0)
-    'would be 12 points lower (80 % interval 7 to 17; its test on this log was off by 1.0'
+    'would be 12 points lower (80 % interval 7 to 17; its test on this log was off by 1'
     >>> _in_points({"difference": 0.2, "low": -0.1, "high": 0.5, "why": "", "off_by": 0.0}, 10.0)
-    'would be 2 points higher (80 % interval −1.0 to +5.0; its test on this log was off by 0.0'
+    'would be 2 points higher (80 % interval −1.0 to +5.0; its test on this log was off by 0'
     """
     figures = told["difference"], told["low"], told["high"], told["off_by"]
     difference, low, high, off = (100 * (x or 0.0) / width for x in figures)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from gdpo_audit.findings.forecast import OF_WHAT
-from gdpo_audit.findings.forecast_test import AGAINST
+from gdpo_audit.findings.forecast_on_log import AGAINST
 from gdpo_audit.findings.over_time import MEAN, SHARE, column, series_of, sparkline
 from gdpo_audit.findings.recommending import POINT
 from gdpo_audit.findings.sentences import WEIGHTS_FROM

@@ -95,7 +95,7 @@ def objection_of_run(test: LogTest, speeds: Speeds, names: Sequence[str]) -> str
     return ""
 
 
-def test_of(f: Facts, whole: LoggedGroups) -> LogTest:
+def tested_on_log(f: Facts, whole: LoggedGroups) -> LogTest:
     """Return the test of a run's own log. Its two parts hold about as many steps each.
 
     whole: the data of the whole log.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_forecast import report_of, simulate
 
-from gdpo_audit.findings.forecast_test import BELOW, DISAGREE, LogTest
+from gdpo_audit.findings.forecast_on_log import BELOW, DISAGREE, LogTest
 
 STEPS = 50
 
