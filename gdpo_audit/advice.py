@@ -31,6 +31,7 @@ from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._errors import expect
 from gdpo_core._words import listing, signed
 from gdpo_core.conventions import NAMES
+from gdpo_core.pushing import OTHER_STEPS, same_step
 
 
 def of_group(rewards: tuple[tuple[float, ...], ...], names: tuple[str, ...], weights: tuple[float, ...]) -> AuditReport:
@@ -144,6 +145,8 @@ def _push(report: AuditReport) -> Answer:
     differs = signed(change.after) != signed(change.before)
     near = ", a difference that noise can make" if differs and not change.sign else ""
     effect, told, headline = _with_forecast(report, change)
+    if report.run["method"] is not None and not same_step(report.run["method"], "gdpo"):
+        told += f" The run has another method: {OTHER_STEPS}"
     return Answer(effect, title, f"{sentence}{near}.{told}", "evidence", "", _stop(report, change) or headline, True)
 
 

@@ -6,6 +6,7 @@ from math import isnan, nan
 from gdpo_audit.findings.thresholds import PUSH_MOVED, push_noise
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.summary import wanted
+from gdpo_core.pushing import same_step
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,11 @@ def change_of_primary(report: AuditReport) -> PushChange | None:
 
 
 def compared_methods(report: AuditReport) -> list[str]:
-    """Return the methods that GDPO is compared with: GRPO, and the method that runs if it is neither GRPO nor GDPO."""
-    return [m for m in report.methods if m == "grpo" or (m == report.run["method"] and m != "gdpo")]
+    """Return the methods that GDPO is compared with: GRPO, and the method that runs if it is neither GRPO nor GDPO and
+    takes steps of about the same length as GDPO.
+    """
+    ran = report.run["method"]
+    return [m for m in report.methods if m == "grpo" or (m == ran and m != "gdpo" and same_step(m, "gdpo"))]
 
 
 def nan_if_none(x: float | None) -> float:

@@ -264,9 +264,9 @@ def pushed(rewards, advantages):
 
 def compared(report, rewards, weights):
     """Return by how much GDPO's push on the primary reward exceeds that of GRPO and of what ran, and how much noise can
-    make.
+    make. What ran counts only if it takes steps of about the same length.
     """
-    before = {"grpo", report.run["method"] or "grpo"} - {"gdpo"}
+    before = {"grpo", report.run["method"] or "grpo"} - {"gdpo", "grpo_no_std"}  # whose steps have another length
     push = {m: pushed(rewards, gc.advantages(rewards, m, weights=weights).numpy())[0] for m in (*before, "gdpo")}
     responses = rewards.shape[0] * rewards.shape[1]
     return push["gdpo"] - max(push[m] for m in before), max(0.02, responses**-0.5)

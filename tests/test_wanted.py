@@ -10,16 +10,18 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 import gdpo_audit as ga
 import gdpo_core as gc
 from gdpo_audit.auditing import gather
 from gdpo_audit.findings import recommending
-from gdpo_audit.findings.forecast import AGAINST
+from gdpo_audit.findings.forecast_on_log import AGAINST
 from gdpo_audit.findings.wanted import directions
 from gdpo_audit.report.groups import punished_tables
 from gdpo_audit.report.tables import plan_table, rewards_table
 from gdpo_core import config_lines
+from gdpo_core.pushing import OTHER_STEPS
 
 GROUPS, SIZE = 8, 6
 PENALTY = Path(__file__).parent / "goldens" / "penalty.parquet"
@@ -124,8 +126,12 @@ def test_random_logs_with_weights_below_0_are_judged_by_what_they_want(seed):
         assert report.methods[m]["inversions"] == pytest.approx(wrong_order(signs[k] * r[..., k], a), abs=2e-3)
     rows, best = gains(report, r, weights, k), next((row for row in report.plan if row.recommended), None)
     good = [x for x in rows if x[1] > noise and x[2] > 0]
+    alike = [x for x in good if (x[0].method == "grpo_no_std") == (method == "grpo_no_std")]
+    held_back = any(row.held_back for row in report.plan)
+    assert held_back == bool(good and not alike)
+    good = alike
     net = [more + sum(min(d, 0) for i, d in enumerate(moved) if i != k) for _, more, _, moved, _ in good]
-    assert (best is None) == (not good) and not any(row.held_back for row in report.plan)
+    assert (best is None) == (not good)
     if best is None:
         assert "Use" not in report.first_step
         return
@@ -497,3 +503,34 @@ def test_facts_of_a_run_hold_the_direction():
     table = table_of(R, advantages(R, METHOD, W))
     run = ga.read_run(table, rewards=[*"abcd"[: len(W)]], group="group")
     assert gather(run, dict(zip("abcd", map(float, W), strict=False))).wanted == tuple(np.sign(W).astype(int))
+
+
+# --- steps of another length ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["grpo_no_std", "grpo"])
+def test_a_push_recommends_nothing_between_methods_whose_steps_have_different_lengths(method):
+    """A reward that pays a tenth is drowned by another one, so that GDPO pushes it more, whichever method runs."""
+    draw = np.random.default_rng(0)
+    right, style = 0.1 * draw.integers(0, 2, (10, 8, 8)), 1.0 * draw.integers(0, 2, (10, 8, 8))
+    total = right + style
+    a = total - total.mean(-1, keepdims=True)
+    a = a if method == "grpo_no_std" else a / (total.std(-1, ddof=1, keepdims=True) + 1e-4)
+    log = [
+        {"step": s, "prompt": f"{s}.{p}", "right": right[s, p, i], "style": style[s, p, i], "advantage": a[s, p, i]}
+        for s, p, i in np.ndindex(10, 8, 8)
+    ]
+    report = ga.audit(ga.read_run(log), primary="right")
+    gdpo = next(row for row in report.plan if row.method == "gdpo")
+    assert report.run["method"] == method and gdpo.push["right"] > report.plan[0].push["right"] + 0.3
+    answer = next(answer for answer in ga.advise(report) if answer.title == "Push on right")
+    if method == "grpo":
+        assert OTHER_STEPS not in report.what_first + answer.sentence
+        assert any(row.recommended for row in report.plan)
+    else:
+        assert not gdpo.recommended and OTHER_STEPS in answer.sentence
+    # Where no other weights do it, GDPO is named and held back.
+    rows = [structs.replace(row, recommended=False, held_back="") for row in (report.plan[0], gdpo)]
+    last = recommending.marked(gather(ga.read_run(log), primary="right"), rows)[-1]
+    assert last.recommended == (method == "grpo")
+    assert last.held_back.startswith(f"No setting is recommended: {OTHER_STEPS}") == (method == "grpo_no_std")

@@ -15,6 +15,7 @@ from gdpo_audit.findings.wanted import named
 from gdpo_audit.findings.words import gate_opens
 from gdpo_audit.json_types import ForecastPart
 from gdpo_core._words import decimal, listing, signed
+from gdpo_core.pushing import OTHER_STEPS, same_step
 
 POINT = "A point is 1 % of the range of a reward in the log."
 
@@ -27,8 +28,9 @@ def marked(f: Facts, rows: Sequence[Setting]) -> tuple[Setting, ...]:
     setting. And if it has a forecast, the 80 % interval lies wholly on the good side of 0.
 
     The best is held back where the primary reward moved against its push: then the log shows that a push does not
-    predict what is learnt. No row is marked if no reward is primary, as only the run's owner can then say what is
-    better; nor if no known method makes the logged advantages.
+    predict what is learnt. It is held back, too, where its steps have another length than those of the run, so that
+    pushes do not compare the two. No row is marked if no reward is primary, as only the run's owner can then say what
+    is better; nor if no known method makes the logged advantages.
 
     f: the facts of the run.
     rows: the settings, the run's own first.
@@ -38,7 +40,8 @@ def marked(f: Facts, rows: Sequence[Setting]) -> tuple[Setting, ...]:
         return tuple(rows)
     first, direction, ran = f.rewards[primary], f.wanted[primary], rows[0]
     good = [row for row in _rising(f, rows) if not _may_get_worse(row, first, direction)]
-    best = max(good, key=lambda row: _gain(f, row, ran), default=None)
+    alike = [row for row in good if same_step(row.method, ran.method)]
+    best = max(alike or good, key=lambda row: _gain(f, row, ran), default=None)
     return tuple(_marked(f, row, ran, first) if row is best else row for row in rows)
 
 
@@ -51,12 +54,12 @@ def _marked(f: Facts, row: Setting, ran: Setting, first: str) -> Setting:
     """
     cost = cost_of(f, row, ran)
     told = row.forecast[first] if row.forecast else None
+    why = "" if same_step(row.method, ran.method) else OTHER_STEPS
     if told is not None and AGAINST in told["why"]:
-        held_back = (
-            f"No setting is recommended: {first} {AGAINST}, so this log shows that the push on it does not say how it "
-            f"is learnt. Of the settings that were tried, {row.title}, would push it most: {_arrow(row, ran, first)}."
-        )
-        return replace(row, held_back=held_back, cost=cost)
+        why = f"{first} {AGAINST}, so this log shows that the push on it does not say how it is learnt."
+    if why:
+        most = f"Of the settings that were tried, {row.title}, would push it most: {_arrow(row, ran, first)}."
+        return replace(row, held_back=f"No setting is recommended: {why} {most}", cost=cost)
     if told is not None and told["difference"] is None:
         cost = f"Nothing but the push speaks for it, as {first} has no forecast. {cost}"
     stopping = [name for name in _secondary(f) if _stops(f, row, ran, name)]

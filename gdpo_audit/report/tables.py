@@ -44,7 +44,7 @@ from gdpo_audit.report.summary import (
 from gdpo_core._words import MISSING, clip, count, number, one_line, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
-from gdpo_core.pushing import MEANING
+from gdpo_core.pushing import MEANING, OTHER_STEPS, same_step
 from gdpo_core.successors import TITLES
 
 
@@ -192,8 +192,9 @@ def on_recommended(report: AuditReport) -> str:
         return "No setting is recommended as long as no reward is named as the one that matters most."
     if report.run["method"] is None and report.run["reproduced"] is False:
         return f"No setting is recommended, because {none_made_it(report) or OPEN}."
-    if any(row.held_back for row in report.plan):
-        return f"No setting is recommended, because {primary} {AGAINST}."
+    if held := next((row for row in report.plan if row.held_back), None):
+        alike = same_step(held.method, report.plan[0].method)
+        return f"No setting is recommended, because {f'{primary} {AGAINST}.' if alike else OTHER_STEPS}"
     direction = wanted(report)[primary]
     if not direction:
         return f"No setting is recommended, because the run wants {primary} neither higher nor lower."
