@@ -14,7 +14,7 @@ from gdpo_audit.findings.findings_weights import contradicted_weights
 from gdpo_audit.findings.forecast import forecasts_of
 from gdpo_audit.findings.shares import weights_for
 from gdpo_audit.findings.thresholds import MISSED, MOVED, push_noise
-from gdpo_audit.findings.trials import Gate, Trial, Trials
+from gdpo_audit.findings.trials import Gate, Trial, Trials, changes_of
 from gdpo_audit.json_types import PUNISHED, ForecastPart, GatePart, MaybeNaN
 from gdpo_core import config_lines
 from gdpo_core._errors import InputError
@@ -174,6 +174,8 @@ def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, 
         lines = config_lines.switch_to(
             f.run.framework, functions, weights, method, of_grpo=trial.weights == f.basis.weights
         )
+    if lines is not None and changes_of(f, trial.weights):
+        lines = f"# the weights of the run change during it: these are those of some steps alone\n{lines}"
     setting = Setting(
         setting=TrialPart(
             method=method, weights=dict(zip(f.rewards, f.printed(trial.weights), strict=True)), gate=gate
