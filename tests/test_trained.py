@@ -128,6 +128,55 @@ def test_without_names_of_groups_long_stretches_without_an_advantage_are_no_trai
     assert ga.audit(run).rewards == ga.audit(ga.read_run(written(clean, "jsonl"))).rewards
 
 
+def greedy(rows: list[dict], advantage, told: tuple) -> list[dict]:
+    """Return rows of a training with a row more in each group, made without sampling, with this advantage.
+
+    told: a column, its value in the rows of the training, and its value in the others.
+    """
+    draw, made = np.random.default_rng(7), []
+    column, train, other = told
+    for i, row in enumerate(rows):
+        made.append(row | {column: train})
+        if i + 1 == len(rows) or rows[i + 1]["uid"] != row["uid"]:
+            r = dict(zip(NAMES, (draw.random(2) < 0.6).astype(float).tolist(), strict=True))
+            made.append(row | r | {"advantage": advantage, column: other})
+    return made
+
+
+@pytest.mark.parametrize("advantage", [0.0, None])
+@pytest.mark.parametrize("told", [("modus", "lernen", "gierig"), ("temp", 0.7, 0.0), ("is_x", False, True)])
+def test_a_row_of_each_group_that_a_column_tells_is_no_training(advantage, told):
+    rows = trained()
+    log = ga.audit(ga.read_run(written(greedy(rows, advantage, told), "jsonl")))
+    clean = ga.audit(ga.read_run(written(rows, "jsonl")))
+    claims = {claim.what: claim for claim in log.reading}
+    assert (claims["responses"].evidence, claims["groups"].evidence) == ("agrees", "proved")
+    assert claims["responses"].taken == "240 of 280 rows in 40 groups" and told[0] in claims["responses"].because
+    assert (log.rewards, log.run["weights"]) == (clean.rewards, clean.run["weights"])
+    [note] = [note for note in log.notes if "no part of the training" in note]
+    assert note.startswith("40 of 280 rows") and f"because {told[0]} is" in note and "mask" not in note
+
+
+def test_groups_of_an_evaluation_with_advantages_of_0_are_told_by_a_column_of_any_name():
+    rows = [row | {"modus": "lernen"} for row in trained()]
+    evals = [row | {"advantage": 0.0, "modus": "pruefen"} for row in evaluated(n=3, size=6)]
+    log = ga.audit(ga.read_run(written(in_steps(rows + evals), "jsonl")))
+    clean = ga.audit(ga.read_run(written(trained(), "jsonl")))
+    responses = log.reading[0]
+    assert (responses.evidence, responses.taken) == ("agrees", "240 of 276 rows in 40 groups")
+    assert log.rewards == clean.rewards and "mask" not in responses.because
+
+
+def test_rows_that_a_mask_takes_out_of_the_update_stay_in_their_groups():
+    """The advantages of the others show that the masked rows counted."""
+    rows = [row | {"long": i % 7 == 0} for i, row in enumerate(trained())]
+    masked = [row | ({"advantage": 0.0} if row["long"] else {}) for row in rows]
+    report = ga.audit(ga.read_run(written(masked, "jsonl")))
+    responses = report.reading[0]
+    assert (responses.evidence, responses.taken) == ("proved", "all 240 rows in 40 groups")
+    assert "mask" in responses.because and report.source["responses"] == 240
+
+
 def kept_whole(rows: list[dict], **options) -> ga.Run:
     """Return the run of a log whose rows all count."""
     run = ga.read_run(written(rows, "jsonl"), **options)

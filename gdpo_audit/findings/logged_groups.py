@@ -181,12 +181,12 @@ class LoggedGroups:
         if convention.last_step == "tokens" and tensors_of(table, self.facts.rewards).lengths is None:
             convention = replace(convention, last_step="responses")
         changes = changes_of(self.facts, weights)
-        of_batch = [changes.get(batch, weights) for batch in table["batch"].to_list()]
+        weights_of_rows = [changes.get(batch, weights) for batch in table["batch"].to_list()]
         made = np.empty(len(table))
-        for own in dict.fromkeys(of_batch):
-            rows = np.array([w == own for w in of_batch])
+        for constant in dict.fromkeys(weights_of_rows):
+            rows = np.array([w == constant for w in weights_of_rows])
             log = tensors_of(table.filter(pl.Series(rows)), self.facts.rewards)
-            formula, batch = method_for(method, log.read(convention, own))
+            formula, batch = method_for(method, log.read(convention, constant))
             made[rows] = batch.zero_unrewarded(formula(batch).advantages).flatten().numpy()
         return made
 
