@@ -17,8 +17,10 @@ from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.findings_weights import contradicted_weights
 from gdpo_audit.findings.sentences import whose
 from gdpo_audit.findings.words import some
+from gdpo_audit.logs.columns.behaviour import CLOCK
 from gdpo_audit.logs.columns.candidates import SAMPLE
 from gdpo_audit.logs.numbers.clues import add_up
+from gdpo_audit.recipe.recipe import GRIDS, TOLERANCE
 from gdpo_audit.records import AGREES, ASSUMED, PROVED, Claim
 from gdpo_core._words import count, listing, number
 from gdpo_core.conventions import NAMES
@@ -141,7 +143,10 @@ def _steps(f: Facts) -> Claim:
         many = len(f.run.files) > 1
         taken = f"{steps}, a step per file" if many else "1 step"
         why = "the files stand in this order" if many else "no column of the log is read as the number of a step"
-        return _claim("steps", taken, ASSUMED, why, "--columns step=NAME")
+        reasons: Mapping[str, str] = next((x.details["columns"] for x in f.run.issues if x.id == "no-reward"), {})
+        clock = next((name for name, reason in reasons.items() if reason == CLOCK), None)
+        why += f"; {clock} rises along the log" if clock and not many else ""
+        return _claim("steps", taken, ASSUMED, why, f"--columns step={quote(clock or 'NAME')}")
     name = f.run.step_column or "step"
     taken = f"{steps}, from {name}"
     if _explained(f) and f.method in ("gdpo", "grpo_batch_std") and len(f.steps) > 1:
@@ -162,10 +167,10 @@ def _groups(f: Facts) -> Claim:
         return _claim("groups", by, PROVED, "the logged advantages are reproduced in them")
     if f.run.has_advantage and _advantages_add_up(f):
         return _claim("groups", by, AGREES, f"the logged advantages add up to 0 in nearly every group{seen}", way)
-    if f.run.grouped_by_column and (f.run.group_size or 0) > 1:
-        return _claim("groups", by, AGREES, "all of these groups are equally large", way)
     if any(issue.id == "prompts-merged" for issue in f.run.issues):
         return _claim("groups", by, ASSUMED, "several of them share a prompt", way)
+    if f.run.grouped_by_column and (f.run.group_size or 0) > 1:
+        return _claim("groups", by, AGREES, "all of these groups are equally large", way)
     if (f.run.group_size or 0) > 1 and _one_prompt_a_group(f):
         return _claim("groups", by, AGREES, f"all rows of a group have one prompt{seen}", way)
     return _claim("groups", by, ASSUMED, "nothing else in the log shows them", way)
@@ -314,6 +319,11 @@ def _method(f: Facts) -> Claim:
     if not f.reproduced:
         wrong = int(f.totals.logged.wrong + f.overwritten_batches.logged.wrong.sum())
         return _claim("method", taken, AGREES, f"it gives all logged advantages but {count(wrong)}", "--asked METHOD")
+    if beyond_rounding(f):
+        why = (
+            f"it gives all logged advantages but for {number(f.totals.logged.max_error)}, more than they are rounded by"
+        )
+        return _claim("method", taken, AGREES, why)
     if f.recipe.alike is None:
         return _claim("method", taken, AGREES, "it gives all logged advantages; whether another one does was not tried")
     if f.recipe.method == "grpo_no_std" and incomplete_groups(f):
@@ -324,6 +334,16 @@ def _method(f: Facts) -> Claim:
         same = listing((NAMES[method] for method in f.recipe.alike), link="and")
         return _claim("method", taken, AGREES, f"it gives all logged advantages, and so does {same} on these rewards")
     return _claim("method", taken, PROVED, "it gives all logged advantages, and no other method that was tried does")
+
+
+def beyond_rounding(f: Facts) -> bool:
+    """Return whether the recipe misses an advantage by more than the decimals explain with which they are logged. It
+    may by half as much again before it counts as wrong, as weights fitted to rounded numbers do; that is no proof.
+    """
+    decimals = GRIDS[f.recipe.grid] if f.recipe is not None and f.recipe.grid else None
+    if not isinstance(decimals, int):
+        return False
+    return bool(f.totals.logged.max_error > 0.5 * 10.0**-decimals + TOLERANCE)
 
 
 def _missing(f: Facts) -> Claim | None:
