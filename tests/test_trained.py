@@ -316,6 +316,28 @@ def test_two_runs_side_by_side_are_refused_as_before(tmp_path):
     refused(tmp_path, r"expected the log of one run, got several, name one of them: ")
 
 
+def test_an_evaluation_that_stands_behind_the_rows_of_a_step_overwrote_nothing(tmp_path):
+    """GDPO as TRL computes it: rows more in the file move the step over the batch, so that all are off by a factor."""
+    draw = np.random.default_rng(5)
+    for step in range(1, 13):
+        frames = []
+        for rows, n in ((24, 6), *[(18, 3)] * (step in (5, 10))):
+            r = np.stack([draw.random(rows) < 0.5, draw.random(rows).round(2)], axis=1).astype(float)
+            groups = r.reshape(-1, n, 2)
+            z = (groups - groups.mean(1, keepdims=True)) / (groups.std(1, ddof=1, keepdims=True) + 1e-4)
+            sums = z.reshape(rows, 2) @ [1, 0.5]
+            a = (sums - sums.mean()) / (sums.std(ddof=1) + 1e-4)
+            columns = {"step": [step] * rows, "prompt": [f"{step} {rows} question {k // n}" for k in range(rows)]}
+            columns |= {"completion": ["x"] * rows, **dict(zip(NAMES, r.T, strict=True)), "advantage": a}
+            frames.append(pl.DataFrame(columns))
+        pl.concat(frames).write_parquet(tmp_path / f"completions_{step:05d}.parquet")
+    findings = ga.audit(ga.read_run(tmp_path)).findings
+    assert not any("overwrote" in finding.title for finding in findings)
+    [finding] = [finding for finding in findings if finding.id == "eval-overwrote"]
+    assert finding.evidence["steps"] == [5, 10] and "stand beside those of steps 5 and 10" in finding.title
+    assert "42 or more, and 24 or fewer" in finding.message
+
+
 @pytest.mark.parametrize(("size", "part"), [(3, 12), (2, 24)])
 def test_an_evaluation_of_another_group_size_in_the_file_of_a_step(tmp_path, size, part):
     draw = np.random.default_rng(5)
