@@ -20,6 +20,7 @@ from gdpo_audit.readings import (
     ADDS_UP,
     SAMPLE,
     SECONDS,
+    Solve,
     share_adding_up,
     total_alone,
     with_changing_weights,
@@ -92,7 +93,17 @@ def solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | 
             changed := solve_after(_of_many(spread(sample, SAMPLE), len(run.rewards)), run.rewards, run.framework, hint)
         ) is not None:
             return run, sample, changed
-    recipe = recipe or _recipe_without_impossible_groups(run, sample, wanted)
+    return _combined(run, sample, recipe or _recipe_without_impossible_groups(run, sample, wanted), solve_all, search)
+
+
+def _combined(
+    run: Run, sample: list[pl.DataFrame], recipe: Recipe | None, solve_all: Solve, search: Search
+) -> tuple[Run, list[pl.DataFrame], Recipe | None]:
+    """Return what `solved` returns for a log of which no single other way to read it gives the advantages: it is read
+    in several other ways together, or, beside a recipe that gives some of them, with edits of what is compared.
+
+    search: bounds the time.
+    """
     if recipe is None:
         combined = combined_reading(run, solve_all, search)
     else:

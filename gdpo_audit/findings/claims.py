@@ -271,8 +271,8 @@ def _weights(f: Facts) -> Claim | None:
         return _claim("weights", taken or "1 each", ASSUMED, f"the log does not show how {counts} weigh", way)
     if _explained(f) and f.known_weights and _matching(f):
         ratio = "; the log shows only their ratio" if f.ratios_alone else ""
-        so = "with this method, " if incomplete_groups(f) else ""
-        why = f"{so}no other weights that were tried give all {count(int(f.totals.logged.count))} advantages{ratio}"
+        under = "with this method, " if incomplete_groups(f) else ""
+        why = f"{under}no other weights that were tried give all {count(int(f.totals.logged.count))} advantages{ratio}"
         return _claim("weights", taken, PROVED, why)
     source = f.weights_from
     if source == "assumed" or (source == "solved" and not f.known_weights):
@@ -327,8 +327,8 @@ def _method(f: Facts) -> Claim:
     if f.recipe.alike is None:
         return _claim("method", taken, AGREES, "it gives all logged advantages; whether another one does was not tried")
     if f.recipe.method == "grpo_no_std" and incomplete_groups(f):
-        other = "without" if ALL_CONVENTIONS[f.recipe.convention].mean_of_others else "with"
-        why = f"it gives all logged advantages, and so does the same {other} leave-one-out with weights in that ratio"
+        either = "without" if ALL_CONVENTIONS[f.recipe.convention].mean_of_others else "with"
+        why = f"it gives all logged advantages, and so does the same {either} leave-one-out with weights in that ratio"
         return _claim("method", taken, AGREES, why)
     if f.recipe.alike:
         same = listing((NAMES[method] for method in f.recipe.alike), link="and")
