@@ -27,7 +27,7 @@ from gdpo_audit.readings import (
     of_total_alone,
     said_of_zeros,
     with_one_more,
-    without_zeros,
+    without_rows,
 )
 from gdpo_audit.recipe.recipe import Recipe
 from gdpo_audit.records import Clues, Mask
@@ -73,6 +73,32 @@ def another_reading(run: Run, solve: Solve, search: Search) -> Reading | None:
     return None
 
 
+def masked_reading(run: Run, solve: Solve, search: Search) -> Reading | None:
+    """Read the log of a run without the rows that a column, or a missing advantage, tells from those of the training,
+    as `another_reading` does.
+
+    search: bounds the time, as for `another_reading`.
+    """
+    clues = _clues(run)
+    if clues is None:
+        return None
+    readings = (_tried(run, (way,), clues, solve) for way in search.among(_by_a_mask(clues), DOING))
+    return next((reading for reading in readings if reading is not None), None)
+
+
+def edited_in_other_groups(run: Run, solve: Solve, search: Search) -> Reading | None:
+    """Read the log of a run in other groups, and with edits of what is compared, as `another_reading` does without.
+
+    search: bounds the time, as for `another_reading`.
+    """
+    clues = _clues(run)
+    if clues is None:
+        return None
+    ways = (way for way in _explanations(run, clues) if way.kind == "groups")
+    readings = (_tried_with_edits(run, (way,), clues, solve) for way in search.among(ways, DOING))
+    return next((reading for reading in readings if reading is not None), None)
+
+
 def combined_reading(run: Run, solve: Solve, search: Search) -> Reading | None:
     """Read the log of a run in several other ways at once, as `another_reading` does in one, or with edits of what is
     compared.
@@ -105,19 +131,31 @@ def _explanations(run: Run, clues: Clues) -> Iterator[Explanation]:
     """
     for name in clocks(run):
         yield Explanation("steps", 1, partial(in_steps_of, name=name))
+    yield from _by_a_mask(clues)
     for grouping in groupings_of(clues):
         yield Explanation("groups", 1, partial(regrouped, grouping=grouping, before=run.grouped_by))
-    for column, value in masks_of(clues):
-        for counts in (False, True):
-            yield Explanation("mask", 1, partial(masked, mask=Mask(column, value, counts), clues=clues))
     for counts in (False, True):
-        yield Explanation("mask", 2, partial(without_zeros, counts=counts))
+        yield Explanation("mask", 2, partial(without_rows, mask=Mask(None, 0.0, counts), clues=clues))
     if run.total is not None and run.total not in run.rewards:
         near = next((issue.details for issue in run.issues if issue.id == "score-not-a-sum"), {})
         explained = 1 - near.get("missing", 1.0)
         yield Explanation("total", 1, partial(of_total_alone, total=run.total, parts=run.rewards, explained=explained))
     for name in () if run.rewards_named else not_read(run):
         yield Explanation("reward", 3, partial(with_one_more, name=name))
+
+
+def _by_a_mask(clues: Clues) -> Iterator[Explanation]:
+    """Yield the explanations by rows without an advantage, or whose advantages are 0, which a column tells from others.
+
+    Rows without an advantage may also be told by that alone. These explanations come before other groups: a column that
+    tells such rows cuts them off as groups of their own, whose advantages of 0 add up to 0 whatever they are.
+    """
+    if clues.unjudged is not None:
+        read = masked if clues.unjudged.column else without_rows
+        yield Explanation("mask", 1, partial(read, mask=clues.unjudged, clues=clues))
+    for column, value in masks_of(clues):
+        for counts in (False, True):
+            yield Explanation("mask", 1, partial(masked, mask=Mask(column, value, counts), clues=clues))
 
 
 def _products(alone: list[Explanation]) -> list[tuple[Explanation, ...]]:

@@ -47,10 +47,14 @@ def edits_of(run: Run, sample: Sequence[pl.DataFrame], solve: Solve) -> Iterator
             yield from kind(run, sample, solve)
 
 
-def clipped_reading(run: Run, sample: Sequence[pl.DataFrame], solve: Solve) -> Reading | None:
-    """Return the reading of a run in which advantages were clipped, as `edits_of` yields it; None if there is none."""
-    with attempt():
-        return next(_clipped(run, sample, solve), None)
+def edited_reading(run: Run, sample: Sequence[pl.DataFrame], solve: Solve) -> Reading | None:
+    """Return the reading of a run in which advantages were clipped, or in which groups lack rows, as `edits_of` yields
+    it; None if there is none.
+    """
+    for kind in (_clipped, _incomplete):
+        with attempt():
+            if (reading := next(kind(run, sample, solve), None)) is not None:
+                return reading
     return None
 
 
@@ -126,25 +130,55 @@ def _incomplete(run: Run, sample: Sequence[pl.DataFrame], solve: Solve) -> Itera
     Arguments as in `edits_of`.
 
     The advantages are then the score less a number of each group, which is not the mean of its logged rows, and perhaps
-    divided by another number of the group. A method that divides by a std is proved by the groups that are whole.
+    times another number of the group. A method is proved by the groups that are whole. Where there are too few of them,
+    the groups that lack rows show the weights up to a factor: that of leave-one-out depends on the rows that there
+    were.
     """
     off, live = _groups(sample)
     if off <= _OFF * live or live < _LEAST:
         return
-    tables = [Centred()(table) for table in sample]
-    recipe = solve(run, tables)
-    edit: Edit | None = None
-    if recipe is not None and recipe.method == "grpo_no_std" and _has_means(sample, run.rewards, recipe):
-        edit = Centred()
-    elif live - off >= max(_LEAST, _WHOLE * live):
-        tables = [Whole()(table) for table in sample]
+    whole = [Whole(size) for size in (_usual_size(sample), None)] if live - off >= _LEAST else []
+    edits: list[Edit] = [*whole, Centred()]
+    for edit in edits:
+        tables = [edit(table) for table in sample]
         recipe = solve(run, tables)
-        if recipe is not None and recipe.method in ("grpo", "grpo_no_std") and _parallel(sample, run.rewards, recipe):
-            edit = Whole()
-    if edit is not None and recipe is not None:
+        if recipe is None or not _explains_the_rest(sample, run.rewards, recipe, edit, (live - off) / live):
+            continue
+        recipe = replace(recipe, up_to_scale=True) if isinstance(edit, Centred) else recipe
         counts = [_groups([table]) for table in run.tables()]
-        details = {"groups": sum(x for x, _ in counts), "of": sum(x for _, x in counts), "whole": edit == Whole()}
+        details = {"groups": sum(x for x, _ in counts), "of": sum(x for _, x in counts), "whole": edit != Centred()}
+        details["divided"] = recipe.method == "grpo"
         yield _edited(run, edit, LogIssue("groups-incomplete", details)), tables, recipe
+        return
+
+
+def _usual_size(sample: Sequence[pl.DataFrame]) -> int:
+    """Return the size that most groups have in which the advantages add up to 0, and not all are 0."""
+    live = (pl.col("advantage").fill_nan(None).abs().max().over("group") > 0).fill_null(False)
+    whole = pl.concat([table.filter(adds_up() & live).select("group") for table in sample])
+    return int(max(whole.group_by("group").len()["len"].mode().to_list(), default=0))
+
+
+def _explains_the_rest(
+    sample: Sequence[pl.DataFrame], rewards: Sequence[str], recipe: Recipe, edit: Edit, whole: float
+) -> bool:
+    """Return whether the recipe of advantages after an edit also explains those of the groups that lack rows.
+
+    In all groups the advantages have to follow the weighted sum of the rewards. If the method divides by nothing, they
+    are one multiple of that sum, less what may be a mean. A method that divides by a std needs more whole groups.
+
+    edit: `Centred`, or the one that leaves out the groups that lack rows.
+    whole: the share of the groups that are whole.
+    """
+    if isinstance(edit, Centred):
+        return recipe.method == "grpo_no_std" and _has_means(sample, rewards, recipe)
+    factors = _factors(sample, rewards, recipe)
+    if factors is None or recipe.method not in ("grpo", "grpo_no_std"):
+        return False
+    if recipe.method == "grpo_no_std" and float(np.ptp(factors)) <= _NEAR * float(factors.max()):
+        scaled = replace(recipe, weights=tuple(w * float(np.median(factors)) for w in recipe.weights))
+        return _has_means(sample, rewards, scaled)
+    return whole >= _WHOLE
 
 
 def _groups(sample: Sequence[pl.DataFrame]) -> tuple[int, int]:
@@ -181,9 +215,9 @@ def _has_means(sample: Sequence[pl.DataFrame], rewards: Sequence[str], recipe: R
     return bool(inside.mean() >= _INSIDE) and bool(varies.any()) and bool(varies.mean() > 1 - _INSIDE)
 
 
-def _parallel(sample: Sequence[pl.DataFrame], rewards: Sequence[str], recipe: Recipe) -> bool:
-    """Return whether in every group the advantages are the weighted sum of the rewards times a positive number, less
-    another number.
+def _factors(sample: Sequence[pl.DataFrame], rewards: Sequence[str], recipe: Recipe) -> np.ndarray | None:
+    """Return by which positive number the weighted sum of the rewards was multiplied in each group to give the
+    advantages, besides a number that was subtracted; None if that is not so in every group.
     """
     rows = pl.concat([_scores(table, rewards, recipe) for table in sample])
     centred = rows.with_columns((pl.col(x) - pl.col(x).mean().over("group")).alias(x) for x in ("a", "s"))
@@ -191,7 +225,7 @@ def _parallel(sample: Sequence[pl.DataFrame], rewards: Sequence[str], recipe: Re
     by = by.filter(pl.col("factor").is_finite())
     a, made, factor = (by[name].to_numpy() for name in ("a", "s", "factor"))
     near = np.abs(a - factor * made) <= _NEAR * (1 + np.abs(a))
-    return len(by) > 0 and bool(near.all()) and bool((factor > 0).all())
+    return factor if len(by) > 0 and bool(near.all()) and bool((factor > 0).all()) else None
 
 
 # --- weights that depend on a column ---------------------------------------------------------------------------------

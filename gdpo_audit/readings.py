@@ -18,7 +18,7 @@ from gdpo_audit.logs.files.attempts import Search, attempt
 from gdpo_audit.logs.forms.roles import total_rank
 from gdpo_audit.logs.groups.run import Run, spread
 from gdpo_audit.logs.names import reward_columns
-from gdpo_audit.logs.numbers.clues import add_up
+from gdpo_audit.logs.numbers.clues import add_up, values_of
 from gdpo_audit.logs.numbers.weighted_sums import weights_of
 from gdpo_audit.recipe.added import Added, added_column
 from gdpo_audit.recipe.changes import recipe_of_one_batch
@@ -165,17 +165,18 @@ def masked(run: Run, mask: Mask, clues: Clues) -> Run:
     """Return the run as it is read with a mask, and with an issue that tells of the mask.
 
     A mask leaves out some rows of the log: the whole rows, or only their advantages. A reward is left out too if it
-    only repeats the mask. It repeats the mask if it is equal to the mask's column in all rows looked at, or differs
-    from the column in all of them.
+    only repeats the mask, or if it alone tells rows that count nowhere. It repeats the mask if it is 1 where the mask
+    leaves out rows and 0 elsewhere, or the other way round, in all rows looked at.
 
     mask: the mask, which has to name a column.
-    clues: the rows looked at, with the columns of the log that hold 0 and 1.
+    clues: the rows looked at, with the columns of the log that hold few values.
     """
-    masking = clues.flags[f"{mask.column}"]
-    flags = {name for name, flag in clues.flags.items() if _same_or_opposite(flag, masking)}
+    masking = clues.flags[f"{mask.column}"] == mask.value
+    flags = {name for name, flag in clues.flags.items() if masking.any() and _same_or_opposite(flag, masking)}
+    flags |= set() if mask.counts else {f"{mask.column}"}  # what tells the rows of the training is no reward of theirs
     rewards = tuple(name for name in run.rewards if name not in flags)
     reread = _read_with(run, mask=mask, rewards=rewards, **_grouped_as(run, mask))
-    return replace(reread, issues=(*reread.issues, LogIssue("masked", _mask_details(run, reread, mask))))
+    return replace(reread, issues=(*reread.issues, LogIssue("masked", _mask_details(run, reread, mask, clues))))
 
 
 def _grouped_as(run: Run, mask: Mask) -> dict[str, object]:
@@ -191,41 +192,45 @@ def _grouped_as(run: Run, mask: Mask) -> dict[str, object]:
 
 
 def _same_or_opposite(flag: np.ndarray, masking: np.ndarray) -> bool:
-    """Return whether two columns of 0 and 1 are equal in every row, or differ in every row."""
-    return bool((flag == masking).all() or (flag == 1 - masking).all())
+    """Return whether a column of 0 and 1 is equal to a mask in every row, or differs from it in every row.
 
-
-def without_zeros(run: Run, counts: bool) -> Run:
-    """Return the run without its rows of advantage 0, with an issue that says so.
-
-    counts: whether the rewards of these rows still count in the mean and the std of their groups, so that their
-        advantages alone are left out.
+    flag: (rows,) the column, which may hold other numbers or texts too.
+    masking: (rows,) whether the mask leaves each row out.
     """
-    mask = Mask(None, 0.0, counts)
+    ones = np.array([value == 1 for value in flag.tolist()])
+    return bool(np.isin(values_of(flag), [0, 1]).all() and ((ones == masking).all() or (ones == ~masking).all()))
+
+
+def without_rows(run: Run, mask: Mask, clues: Clues) -> Run:
+    """Return the run without its rows of advantage 0, or without those that have none, with an issue that says so.
+
+    mask: the mask, which names no column.
+    clues: some rows of the log.
+    """
     reread = _read_with(run, mask=mask, **_grouped_as(run, mask))
-    return replace(reread, issues=(*reread.issues, LogIssue("masked", _mask_details(run, reread, mask))))
+    return replace(reread, issues=(*reread.issues, LogIssue("masked", _mask_details(run, reread, mask, clues))))
 
 
 def said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: Recipe) -> Run:
     """Return the run with more details in its issue "masked": what the rows that a mask leaves out have in common.
 
-    Only an issue whose "column" is None gets them, as where rows are left out because their advantage is 0. A run
+    Only an issue whose "column" is None gets them, and only where rows are left out because their advantage is 0. A run
     without this issue is unchanged. The details are:
 
     - "column" and "value": most of these rows have this value in this column, and no other row has it.
     - Otherwise "below": True if under the recipe all of these rows get an advantage of at most 0, and no logged
       advantage is below 0. Only rows that count in the statistics of their groups are examined for this.
 
-    clues: some rows of the log, with the columns that hold only 0 and 1.
+    clues: some rows of the log, with the columns of few values.
     sample: tables of the run.
     recipe: the recipe of the advantages in the sample.
     """
     mask_issue = next((issue for issue in run.issues if issue.id == "masked" and issue.details["column"] is None), None)
-    if mask_issue is None:
+    if mask_issue is None or mask_issue.details["missing"]:
         return run
     zero, more = clues.advantage == 0, dict[str, object]()
     for name, flag in clues.flags.items():
-        for value in (0.0, 1.0):
+        for value in values_of(flag):
             if zero[flag == value].all() and (flag[zero] == value).mean() >= MOSTLY:
                 more = {"column": name, "value": value}
     if not more and mask_issue.details["counts"]:
@@ -237,21 +242,32 @@ def said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: Re
     return replace(run, issues=tuple(told if issue is mask_issue else issue for issue in run.issues))
 
 
-def _mask_details(run: Run, reread: Run, mask: Mask) -> dict[str, object]:
+def _mask_details(run: Run, reread: Run, mask: Mask, clues: Clues) -> dict[str, object]:
     """Return the details of the issue about a mask, in a dict.
 
     "column" and "value" say which rows the mask leaves out: the rows with this value in this column. If "column" is
     None, the column of the advantages is meant. "rows" is the number of these rows, and "of" the number of all rows.
-    "counts" says whether the rows that are left out count in the statistics of their groups all the same.
+    "counts" says whether the rows that are left out count in the statistics of their groups all the same, "missing"
+    whether they have no advantage at all, and "untrained" whether a column alone tells them and they count nowhere.
 
     run: the run as it was read at first.
     reread: the run read with the mask.
+    clues: some rows of the log.
     """
     rows = int(run._source.sizes["rows"].sum())
     left = rows - int(reread._source.sizes["rows"].sum())
     if mask.counts:
         left = sum(int(table["advantage"].is_nan().sum()) for table in reread.tables())
-    return {"column": mask.column, "value": mask.value, "rows": left, "of": rows, "counts": mask.counts}
+    untrained = mask.column is not None and not mask.counts
+    return {
+        "column": mask.column,
+        "value": mask.value,
+        "rows": left,
+        "of": rows,
+        "counts": mask.counts,
+        "missing": mask == clues.unjudged,
+        "untrained": untrained,
+    }
 
 
 def of_total_alone(run: Run, total: str, parts: Sequence[str], explained: float) -> Run:

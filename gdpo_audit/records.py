@@ -14,6 +14,7 @@ Blocks: TypeAlias = tuple[tuple[int, int], ...]
 Extracts: TypeAlias = Mapping[str, Callable[[], Iterator[pl.DataFrame]]]
 ROUNDED_SUM = 6e-3  # how far bfloat16 may keep a group's sum of advantages from 0, as a share of the sum of their sizes
 CLUE_ROWS = 20_000  # the most rows of `Clues`
+FEW_VALUES = 12  # the most values of a column that may tell rows of the training from others
 
 
 # --- what reading says of a log ---
@@ -69,16 +70,18 @@ class Claim(Struct, frozen=True, kw_only=True):
 
 
 class Mask(NamedTuple):
-    """The rows that a mask leaves out: the rows in which `column` has the value `value`, or all rows of advantage 0.
+    """The rows that a mask leaves out: those in which `column` has the value `value`, all rows of advantage 0, or all
+    rows without an advantage.
 
-    column: the name of the column; None if the rows of advantage 0 are meant.
-    value: the value of the rows that are left out; it has no meaning if `column` is None.
+    column: the name of the column; None if the rows of advantage 0, or those without one, are meant.
+    value: the value of the rows that are left out, a number or a text. If `column` is None, it is the advantage of
+        these rows: 0, or None for rows without one.
     counts: whether the rows that are left out still count in the statistics of their group, so that only their
         advantage is left out.
     """
 
     column: str | None
-    value: float
+    value: float | str | None
     counts: bool
 
 
@@ -117,8 +120,10 @@ class Clues:
     advantage: the advantage of each row.
     keys: the columns that may tell groups apart, by name. Their values are numbers, which are equal where the values in
         the log are equal.
-    flags: the columns of 0 and 1, which may be masks, by name.
+    flags: the columns of few values, numbers or texts, which may be masks, by name.
     rewards: (rows, rewards) the values of the rewards, NaN where one is missing.
+    unjudged: the mask of the rows without an advantage, which are no rows of the clues. It names the column and the
+        value that all of them have, and no other row, if there are such; None if all rows have an advantage.
     """
 
     batch: np.ndarray
@@ -126,6 +131,7 @@ class Clues:
     keys: dict[str, np.ndarray] = field(default_factory=dict)
     flags: dict[str, np.ndarray] = field(default_factory=dict)
     rewards: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    unjudged: Mask | None = None
 
     def at_rows(self, rows: np.ndarray) -> "Clues":
         """Return some of the rows.

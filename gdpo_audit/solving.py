@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from gdpo_audit.combining import another_reading, combined_reading
-from gdpo_audit.edited import clipped_reading
+from gdpo_audit.combining import another_reading, combined_reading, edited_in_other_groups, masked_reading
+from gdpo_audit.edited import edited_reading
 from gdpo_audit.findings.impossible import impossible
 from gdpo_audit.logs.files.attempts import Search
 from gdpo_audit.logs.groups.grouping import regroup
@@ -20,6 +20,7 @@ from gdpo_audit.readings import (
     ADDS_UP,
     SAMPLE,
     SECONDS,
+    Solve,
     share_adding_up,
     total_alone,
     with_changing_weights,
@@ -69,9 +70,10 @@ def solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | 
         return run, sample, recipe
     solve_all = partial(recipe_of_all, wanted)
     if recipe is not None and not _groups_are_others(run, sample, recipe):
-        whole = reproduces(recipe, sample, run.rewards)
-        clipped = None if whole else clipped_reading(run, sample, solve_all)
-        return clipped or (run, sample, recipe)
+        if reproduces(recipe, sample, run.rewards):
+            return run, sample, recipe
+        masked = masked_reading(run, solve_all, Search(SECONDS))
+        return masked or edited_reading(run, sample, solve_all) or (run, sample, recipe)
     for regrouped_run in (regroup(run, size) for size in run.other_sizes if recipe is None):
         sample_regrouped = regrouped_run.sample
         if (in_blocks := _recipe(regrouped_run, sample_regrouped, wanted)) is not None:
@@ -91,8 +93,21 @@ def solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | 
             changed := solve_after(_of_many(spread(sample, SAMPLE), len(run.rewards)), run.rewards, run.framework, hint)
         ) is not None:
             return run, sample, changed
-    recipe = recipe or _recipe_without_impossible_groups(run, sample, wanted)
-    combined = combined_reading(run, solve_all, search) if recipe is None else clipped_reading(run, sample, solve_all)
+    return _combined(run, sample, recipe or _recipe_without_impossible_groups(run, sample, wanted), solve_all, search)
+
+
+def _combined(
+    run: Run, sample: list[pl.DataFrame], recipe: Recipe | None, solve_all: Solve, search: Search
+) -> tuple[Run, list[pl.DataFrame], Recipe | None]:
+    """Return what `solved` returns for a log of which no single other way to read it gives the advantages: it is read
+    in several other ways together, or, beside a recipe that gives some of them, with edits of what is compared.
+
+    search: bounds the time.
+    """
+    if recipe is None:
+        combined = combined_reading(run, solve_all, search)
+    else:
+        combined = edited_reading(run, sample, solve_all) or edited_in_other_groups(run, solve_all, search)
     if combined is None and search.cut:
         details = {"seconds": search.seconds, "tried": search.tried}
         run = replace(run, issues=(*run.issues, LogIssue("search-cut-short", details)))

@@ -78,7 +78,7 @@ def test_without_advantages_rewards_and_weights_are_assumed_and_the_first_line_s
         "If not: --reward NAME or --weight correct=W. If so: "
     )
     assert "Nothing has to be changed" not in report.verdict
-    assert "push (weights assumed)" in html.body(report) and "How the log was read" in html.body(report)
+    assert "push (rewards and weights assumed)" in html.body(report) and "How the log was read" in html.body(report)
 
 
 def test_what_is_given_is_not_taken_for_granted():
@@ -104,6 +104,17 @@ def test_weights_against_the_log_are_not_what_ran():
     assert claims["weights"].evidence == "assumed" and "the log shows others" in claims["weights"].because
     assert report.plan[0].weights == pytest.approx({"correct": 1, "form": 0.5}, rel=1e-3)
     assert report.plan[1].weights == pytest.approx({"correct": 1, "form": 4}, rel=1e-3)
+
+
+def test_a_first_line_about_the_log_also_says_what_is_assumed():
+    """A prompt is drawn twice in each step, so that its groups are merged, and no group is more than assumed."""
+    r = rewards(steps=8) + np.random.default_rng(1).random((8, PROMPTS, SIZE, 2)).round(3)  # no two responses tie
+    log = [row | {"prompt": row["prompt"].replace(".4", ".3")} for row in rows(r)]
+    report, claims = audited(log)
+    assert claims["groups"].evidence == "assumed" and "share a prompt" in claims["groups"].because
+    first, _, rest = report.what_first.partition(" Taken for granted: the groups are ")
+    assert first == "Log an id for each group." and "the weights are 1 each" in rest and "If so" not in rest
+    assert "push (groups, rewards and weights assumed)" in html.body(report)
 
 
 def test_a_method_that_the_rewards_do_not_part_from_another_is_not_proved():
@@ -184,7 +195,7 @@ def test_rows_that_a_column_alone_calls_an_evaluation_are_not_proved_to_be_none_
 
 
 def test_groups_that_nothing_shows_are_assumed():
-    log = [row | {"prompt": "the same"} for row in rows(rewards())]
+    log = [row | {"prompt": "the same"} for row in rows(rewards(steps=8))]
     report, claims = audited(log, group_size=SIZE)
     assert claims["groups"].evidence == "assumed" and "the groups are groups of 4" in report.what_first
 

@@ -120,6 +120,32 @@ def test_a_total_is_not_among_the_rewards_to_name():
         ga.read_run(clipped)
 
 
+@pytest.mark.parametrize("digits", [None, 2])
+@pytest.mark.parametrize("name", ["reward", "summe"])
+def test_a_total_with_weights_of_each_step_is_found_whatever_its_name(name, digits):
+    """Beside it stand a clock and the number of the answer, which are no parts of it. Rounded to two decimals,
+    leave-one-out of the total with an odd weight comes near to the advantages, though not to within the rounding.
+    """
+    rng, rows = np.random.default_rng(2), []
+    for step in range(40):
+        w = np.array([1, 0.5 if step < 20 else 0.1, 0.2])
+        for group in range(8):
+            r = np.stack([rng.random(6) < 0.5, rng.random(6) < 0.4 + step / 80, rng.beta(2, 3, 6).round(3)], axis=1)
+            total = r @ w
+            a = total - total.mean()
+            a = a if digits is None else a.round(digits)
+            for i in range(6):
+                row = dict(zip(NAMES, r[i].tolist(), strict=True)) | {name: round(float(total[i]), 4)}
+                beside = {"antwort": i, "zeit": 1.7e9 + len(rows) + round(float(rng.random()), 1)}
+                rows.append({"step": step, "group": f"p{step}.{group}"} | beside | row | {"advantage": float(a[i])})
+    report = audited(rows)
+    claims = {claim.what: claim for claim in report.reading}
+    assert [row["name"] for row in report.rewards] == [*NAMES]
+    assert claims["weights"].taken == "changing 1 time" and "leave-one-out" not in claims["method"].taken
+    [finding] = [finding for finding in report.findings if finding.id == "weights-change"]
+    assert "1 : 0.5 : 0.2 → 1 : 0.1 : 0.2" in finding.title
+
+
 # --- groups of which rows are missing --------------------------------------------------------------------------------
 
 
@@ -149,6 +175,47 @@ def test_groups_of_which_rows_are_missing(std, method, key):
     assert any(f"in {short} of 100 groups over rows" in remark for remark in report.run["remarks"])
     assert "those of the logged rows" in " ".join(report.source["notes"])
     assert f"{short} of 100" in report.what_ran
+
+
+def of_rloo(lost, sizes=(8,), seed=3):
+    """Return rows of leave-one-out without std, weights 1 : 0.5 : 0.2, of which a part was lost afterwards, and whether
+    each row stands in a whole group.
+    """
+    rng, rows, whole = np.random.default_rng(seed), [], []
+    for group in range(120):
+        n = rng.choice(sizes)
+        r = rewards(rng)[np.arange(n) % 8] + rng.random((n, 1)).round(2) * [0, 0, 1]
+        score = r @ [1, 0.5, 0.2]
+        a = (score - score.mean()) * n / (n - 1)
+        kept = np.flatnonzero(rng.random(n) >= lost)
+        whole += [len(kept) == n] * len(kept)
+        for i in kept:
+            row = dict(zip(NAMES, r[i].tolist(), strict=True)) | {"advantage": float(a[i])}
+            rows.append({"step": group // 5, "prompt": f"p{group}"} | row)
+    return rows, np.array(whole)
+
+
+@pytest.mark.parametrize("lost", [0.01, 0.06])
+def test_weights_come_from_whole_groups_where_others_lack_rows(lost):
+    """In groups of 8, leave-one-out is the score less its mean, times 8/7: with other weights both methods fit."""
+    rows, whole = of_rloo(lost)
+    report = audited(rows)
+    claims = {claim.what: claim for claim in report.reading}
+    assert [report.run["weights"][name] for name in NAMES] == pytest.approx([1, 0.5, 0.2])
+    assert (claims["weights"].evidence, claims["method"].evidence) == ("proved", "agrees")
+    assert "RLOO" in claims["method"].taken and "without leave-one-out" in claims["method"].because
+    assert f"all {whole.sum():,} advantages" in claims["weights"].because
+    assert "The log lacks rows of" in report.verdict and "and the std" not in report.what_ran
+
+
+def test_without_whole_groups_only_the_ratio_of_the_weights_is_known():
+    rows, whole = of_rloo(0.5)
+    report = audited(rows)
+    claims = {claim.what: claim for claim in report.reading}
+    weights = [report.run["weights"][name] for name in NAMES]
+    assert whole.mean() < 0.05 and np.array(weights) / weights[0] == pytest.approx([1, 0.5, 0.2], abs=1e-4)
+    assert "only their ratio" in claims["weights"].because and claims["method"].evidence == "agrees"
+    assert "ratio of the weights is certain" in " ".join(report.source["notes"])
 
 
 def test_a_baseline_of_the_batch_is_no_missing_row():

@@ -8,6 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 import gdpo_audit as ga
 import gdpo_core as gc
@@ -71,6 +73,42 @@ def test_a_row_is_recommended_where_the_push_on_the_primary_reward_rises_and_its
     assert report.recommended_forecast.rewards["right"].difference == pytest.approx(
         best.forecast["right"]["difference"], rel=1e-3
     )
+
+
+def no_std(r, w) -> np.ndarray:
+    """Return the advantages of GRPO without std, (steps, groups, size), with the weights w of each step."""
+    s = (r * w[:, None, None]).sum(-1)
+    return s - s.mean(-1, keepdims=True)
+
+
+def gdpo(r, w) -> np.ndarray:
+    """Return GDPO's advantages, (steps, groups, size), with the weights w of each step, as the paper computes them."""
+    z = (r - r.mean(2, keepdims=True)) / (r.std(2, ddof=1, keepdims=True) + 1e-4)
+    s = (z * w[:, None, None]).sum(-1)
+    return (s - s.mean((1, 2), keepdims=True)) / (s.std((1, 2), ddof=1, keepdims=True) + 1e-4)
+
+
+@given(st.integers(0, 10_000))
+def test_a_row_with_the_same_weights_has_those_of_each_step_if_they_change(seed):
+    """The row, the what-if and the forecast have the push that plain numpy computes with the weights of each step."""
+    rng = np.random.default_rng(seed)
+    r = np.round(rng.random((STEPS, GROUPS, SIZE, 2)) < rng.uniform(0.3, 0.7, 2)) + rng.random((1, 2)).round(1)
+    turn = rng.integers(6, STEPS - 6)
+    w = np.where(np.arange(STEPS)[:, None] < turn, [1, rng.choice([0.1, 0.2, 3])], [1, rng.choice([0.7, 1, 1.5])])
+    places = np.indices(r.shape[:3]).reshape(3, -1)
+    columns = {"step": places[0], "group": places[1], **dict(zip(NAMES, r.reshape(-1, 2).T, strict=True))}
+    log = pl.DataFrame(columns | {"advantage": no_std(r, w).ravel()})
+    report = ga.audit(ga.read_run(log, rewards=[*NAMES]), primary="right", what_if={"method": "gdpo"})
+    ran, same = report.plan[0], next(row for row in report.plan if row.title == "GDPO, same weights")
+    assert [*ran.push.values()] == pytest.approx(push(no_std(r, w), r), abs=1e-6)
+    expected = push(gdpo(r, w), r)
+    for pushes in (same.push, report.alternative.after["push"]):
+        assert [pushes[name] for name in NAMES] == pytest.approx(expected, abs=1e-3)
+    told = report.forecast(method="gdpo").rewards
+    assert [told[name].push for name in NAMES] == pytest.approx(expected, abs=1e-3)
+    assert "the weights of the run change" in same.lines
+    best = recommended(report)
+    assert best is None or best.push["right"] > ran.push["right"]
 
 
 @pytest.mark.parametrize("primary", ["style", None])

@@ -128,6 +128,55 @@ def test_without_names_of_groups_long_stretches_without_an_advantage_are_no_trai
     assert ga.audit(run).rewards == ga.audit(ga.read_run(written(clean, "jsonl"))).rewards
 
 
+def greedy(rows: list[dict], advantage, told: tuple) -> list[dict]:
+    """Return rows of a training with a row more in each group, made without sampling, with this advantage.
+
+    told: a column, its value in the rows of the training, and its value in the others.
+    """
+    draw, made = np.random.default_rng(7), []
+    column, train, other = told
+    for i, row in enumerate(rows):
+        made.append(row | {column: train})
+        if i + 1 == len(rows) or rows[i + 1]["uid"] != row["uid"]:
+            r = dict(zip(NAMES, (draw.random(2) < 0.6).astype(float).tolist(), strict=True))
+            made.append(row | r | {"advantage": advantage, column: other})
+    return made
+
+
+@pytest.mark.parametrize("advantage", [0.0, None])
+@pytest.mark.parametrize("told", [("modus", "lernen", "gierig"), ("temp", 0.7, 0.0), ("is_x", False, True)])
+def test_a_row_of_each_group_that_a_column_tells_is_no_training(advantage, told):
+    rows = trained()
+    log = ga.audit(ga.read_run(written(greedy(rows, advantage, told), "jsonl")))
+    clean = ga.audit(ga.read_run(written(rows, "jsonl")))
+    claims = {claim.what: claim for claim in log.reading}
+    assert (claims["responses"].evidence, claims["groups"].evidence) == ("agrees", "proved")
+    assert claims["responses"].taken == "240 of 280 rows in 40 groups" and told[0] in claims["responses"].because
+    assert (log.rewards, log.run["weights"]) == (clean.rewards, clean.run["weights"])
+    [note] = [note for note in log.notes if "no part of the training" in note]
+    assert note.startswith("40 of 280 rows") and f"because {told[0]} is" in note and "mask" not in note
+
+
+def test_groups_of_an_evaluation_with_advantages_of_0_are_told_by_a_column_of_any_name():
+    rows = [row | {"modus": "lernen"} for row in trained()]
+    evals = [row | {"advantage": 0.0, "modus": "pruefen"} for row in evaluated(n=3, size=6)]
+    log = ga.audit(ga.read_run(written(in_steps(rows + evals), "jsonl")))
+    clean = ga.audit(ga.read_run(written(trained(), "jsonl")))
+    responses = log.reading[0]
+    assert (responses.evidence, responses.taken) == ("agrees", "240 of 276 rows in 40 groups")
+    assert log.rewards == clean.rewards and "mask" not in responses.because
+
+
+def test_rows_that_a_mask_takes_out_of_the_update_stay_in_their_groups():
+    """The advantages of the others show that the masked rows counted."""
+    rows = [row | {"long": i % 7 == 0} for i, row in enumerate(trained())]
+    masked = [row | ({"advantage": 0.0} if row["long"] else {}) for row in rows]
+    report = ga.audit(ga.read_run(written(masked, "jsonl")))
+    responses = report.reading[0]
+    assert (responses.evidence, responses.taken) == ("proved", "all 240 rows in 40 groups")
+    assert "mask" in responses.because and report.source["responses"] == 240
+
+
 def kept_whole(rows: list[dict], **options) -> ga.Run:
     """Return the run of a log whose rows all count."""
     run = ga.read_run(written(rows, "jsonl"), **options)
@@ -265,6 +314,28 @@ def test_two_runs_side_by_side_are_refused_as_before(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content)
     refused(tmp_path, r"expected the log of one run, got several, name one of them: ")
+
+
+def test_an_evaluation_that_stands_behind_the_rows_of_a_step_overwrote_nothing(tmp_path):
+    """GDPO as TRL computes it: rows more in the file move the step over the batch, so that all are off by a factor."""
+    draw = np.random.default_rng(5)
+    for step in range(1, 13):
+        frames = []
+        for rows, n in ((24, 6), *[(18, 3)] * (step in (5, 10))):
+            r = np.stack([draw.random(rows) < 0.5, draw.random(rows).round(2)], axis=1).astype(float)
+            groups = r.reshape(-1, n, 2)
+            z = (groups - groups.mean(1, keepdims=True)) / (groups.std(1, ddof=1, keepdims=True) + 1e-4)
+            sums = z.reshape(rows, 2) @ [1, 0.5]
+            a = (sums - sums.mean()) / (sums.std(ddof=1) + 1e-4)
+            columns = {"step": [step] * rows, "prompt": [f"{step} {rows} question {k // n}" for k in range(rows)]}
+            columns |= {"completion": ["x"] * rows, **dict(zip(NAMES, r.T, strict=True)), "advantage": a}
+            frames.append(pl.DataFrame(columns))
+        pl.concat(frames).write_parquet(tmp_path / f"completions_{step:05d}.parquet")
+    findings = ga.audit(ga.read_run(tmp_path)).findings
+    assert not any("overwrote" in finding.title for finding in findings)
+    [finding] = [finding for finding in findings if finding.id == "eval-overwrote"]
+    assert finding.evidence["steps"] == [5, 10] and "stand beside those of steps 5 and 10" in finding.title
+    assert "42 or more, and 24 or fewer" in finding.message
 
 
 @pytest.mark.parametrize(("size", "part"), [(3, 12), (2, 24)])

@@ -7,8 +7,9 @@ advantages add up to 0 in every group, all groups are equally large, a configura
 caller says so. Otherwise it is *assumed*: a name, a place or a default stands behind it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from shlex import quote
+from typing import Any
 
 import polars as pl
 
@@ -16,11 +17,14 @@ from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.findings_weights import contradicted_weights
 from gdpo_audit.findings.sentences import whose
 from gdpo_audit.findings.words import some
+from gdpo_audit.logs.columns.behaviour import CLOCK
 from gdpo_audit.logs.columns.candidates import SAMPLE
 from gdpo_audit.logs.numbers.clues import add_up
+from gdpo_audit.recipe.recipe import GRIDS, TOLERANCE
 from gdpo_audit.records import AGREES, ASSUMED, PROVED, Claim
 from gdpo_core._words import count, listing, number
 from gdpo_core.conventions import NAMES
+from gdpo_core.frameworks import ALL_CONVENTIONS
 
 ALL_ADD_UP = 0.99  # the share of groups whose advantages add up to 0, from which on they do so "in nearly every group"
 DECISIVE = ("groups", "rewards", "weights")  # every share, every push and every row of a plan rests on these
@@ -72,7 +76,9 @@ def _responses(f: Facts, groups: Claim) -> Claim:
     rows = int(sum(batches.responses.sum() for batches in in_all))
     apart = int(f.repeated_batches.responses.sum() + f.overwritten_batches.responses.sum())
     untrained = [issue for issue in f.run.issues if issue.id == "not-trained"]
+    masked = next((issue.details for issue in f.run.issues if issue.id == "masked"), None)
     left = sum(issue.details["rows"] for issue in untrained)
+    left += masked["rows"] if masked is not None and not masked["counts"] else 0
     taken = f"{count(rows - apart)} of {count(rows + left)} rows" if apart or left else f"all {count(rows)} rows"
     taken += f" in {count(int(f.totals.groups), 'group')}"
     if lacking := incomplete_groups(f):
@@ -80,23 +86,38 @@ def _responses(f: Facts, groups: Claim) -> Claim:
         return _claim("responses", lack, PROVED, "the logged advantages are reproduced only so")
     if any(issue.id == "rows-twice" for issue in f.run.issues):
         return _claim("responses", taken, ASSUMED, "rows that stand twice count twice")
-    masked = next((issue.details for issue in f.run.issues if issue.id == "masked"), None)
     if _explained(f) and masked is not None:
-        why = f"the others are reproduced; {count(masked['rows'])} have advantage 0 by a mask"
-        return _claim("responses", taken, PROVED, why)
-    without = int(f.totals.responses - f.totals.logged.count) if f.run.has_advantage else 0
-    if _explained(f) and without:
+        return _claim("responses", taken, *_of_masked(masked))
+    clipped = sum(issue.details["rows"] for issue in f.run.issues if issue.id == "clipped")
+    without = int(f.totals.responses - f.totals.logged.count) - clipped if f.run.has_advantage else 0
+    beside = f"; {count(clipped)} of them lie on a bound, where the advantages were clipped" if clipped else ""
+    if _explained(f) and without > 0:
         return _claim("responses", taken, ASSUMED, f"{count(without)} of them have no advantage and count all the same")
     if _explained(f) and any(issue.details["why"] in ("evaluation", "alone") for issue in untrained):
-        why = "their logged advantages are reproduced; a column alone says that the others are no training"
+        why = f"their logged advantages are reproduced{beside}; a column alone says that the others are no training"
         return _claim("responses", taken, AGREES, why, "--by COLUMN")
     if _explained(f):
-        return _claim("responses", taken, PROVED, "their logged advantages are reproduced from these rows alone")
+        why = f"their logged advantages are reproduced from these rows alone{beside}"
+        return _claim("responses", taken, PROVED, why)
     if groups.evidence != ASSUMED and (f.run.group_size or 0) > 1:
         return _claim("responses", taken, AGREES, f"every group holds {f.run.group_size}, as groups of a training do")
     if groups.evidence == AGREES and f.run.has_advantage:
         return _claim("responses", taken, AGREES, "the logged advantages add up to 0 in nearly every group of them")
     return _claim("responses", taken, ASSUMED, "nothing in the log tells rows of an evaluation, or lost rows, apart")
+
+
+def _of_masked(masked: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the evidence and the reason of the claim on the responses, where some rows have the advantage 0 or none
+    and the others are reproduced.
+
+    masked: the details of the issue `masked`.
+    """
+    rows = count(masked["rows"])
+    if masked["untrained"]:
+        return AGREES, f"their advantages are reproduced without the others, which {masked['column']} alone tells"
+    if masked["missing"]:
+        return AGREES, f"their advantages are reproduced without the {rows} others, which have none"
+    return PROVED, f"the others are reproduced; {rows} have advantage 0 by a mask"
 
 
 def incomplete_groups(f: Facts) -> tuple[int, int] | None:
@@ -122,7 +143,10 @@ def _steps(f: Facts) -> Claim:
         many = len(f.run.files) > 1
         taken = f"{steps}, a step per file" if many else "1 step"
         why = "the files stand in this order" if many else "no column of the log is read as the number of a step"
-        return _claim("steps", taken, ASSUMED, why, "--columns step=NAME")
+        reasons: Mapping[str, str] = next((x.details["columns"] for x in f.run.issues if x.id == "no-reward"), {})
+        clock = next((name for name, reason in reasons.items() if reason == CLOCK), None)
+        why += f"; {clock} rises along the log" if clock and not many else ""
+        return _claim("steps", taken, ASSUMED, why, f"--columns step={quote(clock or 'NAME')}")
     name = f.run.step_column or "step"
     taken = f"{steps}, from {name}"
     if _explained(f) and f.method in ("gdpo", "grpo_batch_std") and len(f.steps) > 1:
@@ -143,10 +167,10 @@ def _groups(f: Facts) -> Claim:
         return _claim("groups", by, PROVED, "the logged advantages are reproduced in them")
     if f.run.has_advantage and _advantages_add_up(f):
         return _claim("groups", by, AGREES, f"the logged advantages add up to 0 in nearly every group{seen}", way)
-    if f.run.grouped_by_column and (f.run.group_size or 0) > 1:
-        return _claim("groups", by, AGREES, "all of these groups are equally large", way)
     if any(issue.id == "prompts-merged" for issue in f.run.issues):
         return _claim("groups", by, ASSUMED, "several of them share a prompt", way)
+    if f.run.grouped_by_column and (f.run.group_size or 0) > 1:
+        return _claim("groups", by, AGREES, "all of these groups are equally large", way)
     if (f.run.group_size or 0) > 1 and _one_prompt_a_group(f):
         return _claim("groups", by, AGREES, f"all rows of a group have one prompt{seen}", way)
     return _claim("groups", by, ASSUMED, "nothing else in the log shows them", way)
@@ -247,7 +271,8 @@ def _weights(f: Facts) -> Claim | None:
         return _claim("weights", taken or "1 each", ASSUMED, f"the log does not show how {counts} weigh", way)
     if _explained(f) and f.known_weights and _matching(f):
         ratio = "; the log shows only their ratio" if f.ratios_alone else ""
-        why = f"no other weights that were tried give all {count(int(f.totals.logged.count))} advantages{ratio}"
+        under = "with this method, " if incomplete_groups(f) else ""
+        why = f"{under}no other weights that were tried give all {count(int(f.totals.logged.count))} advantages{ratio}"
         return _claim("weights", taken, PROVED, why)
     source = f.weights_from
     if source == "assumed" or (source == "solved" and not f.known_weights):
@@ -294,12 +319,31 @@ def _method(f: Facts) -> Claim:
     if not f.reproduced:
         wrong = int(f.totals.logged.wrong + f.overwritten_batches.logged.wrong.sum())
         return _claim("method", taken, AGREES, f"it gives all logged advantages but {count(wrong)}", "--asked METHOD")
+    if beyond_rounding(f):
+        why = (
+            f"it gives all logged advantages but for {number(f.totals.logged.max_error)}, more than they are rounded by"
+        )
+        return _claim("method", taken, AGREES, why)
     if f.recipe.alike is None:
         return _claim("method", taken, AGREES, "it gives all logged advantages; whether another one does was not tried")
+    if f.recipe.method == "grpo_no_std" and incomplete_groups(f):
+        either = "without" if ALL_CONVENTIONS[f.recipe.convention].mean_of_others else "with"
+        why = f"it gives all logged advantages, and so does the same {either} leave-one-out with weights in that ratio"
+        return _claim("method", taken, AGREES, why)
     if f.recipe.alike:
         same = listing((NAMES[method] for method in f.recipe.alike), link="and")
         return _claim("method", taken, AGREES, f"it gives all logged advantages, and so does {same} on these rewards")
     return _claim("method", taken, PROVED, "it gives all logged advantages, and no other method that was tried does")
+
+
+def beyond_rounding(f: Facts) -> bool:
+    """Return whether the recipe misses an advantage by more than the decimals explain with which they are logged. It
+    may by half as much again before it counts as wrong, as weights fitted to rounded numbers do; that is no proof.
+    """
+    decimals = GRIDS[f.recipe.grid] if f.recipe is not None and f.recipe.grid else None
+    if not isinstance(decimals, int):
+        return False
+    return bool(f.totals.logged.max_error > 0.5 * 10.0**-decimals + TOLERANCE)
 
 
 def _missing(f: Facts) -> Claim | None:

@@ -31,7 +31,8 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 
 def eval_overwrote(f: Facts) -> Iterator[Finding]:
     """Yield one finding if evaluations overwrote the files of some steps, so that the log holds the advantages of the
-    evaluations there. Nothing is yielded if another recipe than the run's makes all advantages of these steps.
+    evaluations there, or if these steps hold rows of an evaluation beside their own. Nothing is yielded if another
+    recipe than the run's makes all advantages of these steps.
     """
     if not len(f.overwritten_batches.batch) or f.recipe_of_the_rest is not None:
         return
@@ -41,10 +42,16 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
     if f.size_of_evaluations is not None:
         how = f"they are those of groups of {f.size_of_evaluations}"
         how += f", not of {f.run.group_size}" if f.size_of_evaluations != f.run.group_size else " in smaller batches"
+    usual, fewest = int(f.batches.responses.max(initial=0)), int(f.overwritten_batches.responses.min())
+    title, happens = f"An evaluation overwrote {at}", "an evaluation overwrites the file of its step"
+    if fewest > usual:  # nothing is missing there
+        title = f"Rows of an evaluation stand beside those of {at}"
+        happens = f"rows of an evaluation stand in the file of a step, for there are {fewest} or more, and {usual} or "
+        happens += "fewer in every other step"
     yield Finding(
-        title=f"An evaluation overwrote {at}",
-        message=f"Of all logged advantages, only those of {at} are not reproduced: {how}, as happens where an "
-        f"evaluation overwrites the file of its step. The figures here leave {at} out.",
+        title=title,
+        message=f"Of all logged advantages, only those of {at} are not reproduced: {how}, as happens where {happens}. "
+        f"The figures here leave {at} out.",
         to_do=f"Train without evaluations, or leave {at} out of the audit ({leaving_out(steps)}).",
         evidence=_off(f.overwritten_batches),
         fix=f"{f.framework.lines.no_evaluation}  # or leave {at} out: gdpo audit … {leaving_out(steps)}",

@@ -209,12 +209,15 @@ class _Forecaster:
 
 def _notes(f: Facts) -> Iterator[str]:
     """Yield a sentence if the log does not show which method ran, since the forecast then assumes a method. Yield a
-    sentence if the weights of the run change, since the forecast then assumes one set of weights.
+    sentence if the weights of the run change, since the forecast then follows one set of weights.
     """
     if f.recipe is None:
         yield f"The log does not show which method ran; “as it ran” stands for {NAMES[f.method]} here."
     if f.basis.changes:
-        yield "The weights of the run change; the speeds were fitted as if the most frequent ones had held throughout."
+        yield (
+            "The weights of the run change; the pushes were measured with the weights of each step, and followed as if "
+            "the most frequent ones had held throughout."
+        )
 
 
 def fitted_speeds(f: Facts) -> dict[str, tuple[float, float]]:

@@ -10,7 +10,7 @@ import polars as pl
 
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.summarise import as_counted
-from gdpo_audit.findings.trials import Gate, behind, sample_of
+from gdpo_audit.findings.trials import Gate, behind, changes_of, sample_of
 from gdpo_audit.logs.names import reward_column
 from gdpo_audit.recipe.recipe import starts_of, tensors_of
 from gdpo_core._errors import InputError
@@ -176,14 +176,20 @@ class LoggedGroups:
         A response without any reward gets 0, unless the convention counts such responses or lets missing rewards make
         advantages NaN.
 
-        weights: one per reward.
+        weights: one per reward. If they are the run's own, and change during the run, each batch has its own.
         """
         convention = ALL_CONVENTIONS[self.facts.basis.convention]
-        log = tensors_of(table, self.facts.rewards)
-        if convention.last_step == "tokens" and log.lengths is None:
+        if convention.last_step == "tokens" and tensors_of(table, self.facts.rewards).lengths is None:
             convention = replace(convention, last_step="responses")
-        formula, batch = method_for(method, log.read(convention, weights))
-        return batch.zero_unrewarded(formula(batch).advantages).flatten().numpy()
+        changes = changes_of(self.facts, weights)
+        weights_of_rows = [changes.get(batch, weights) for batch in table["batch"].to_list()]
+        made = np.empty(len(table))
+        for constant in dict.fromkeys(weights_of_rows):
+            rows = np.array([w == constant for w in weights_of_rows])
+            log = tensors_of(table.filter(pl.Series(rows)), self.facts.rewards)
+            formula, batch = method_for(method, log.read(convention, constant))
+            made[rows] = batch.zero_unrewarded(formula(batch).advantages).flatten().numpy()
+        return made
 
     def _passes(self, gate: Gate, values: Array) -> float:
         """Return the factor of a gate: the rate of the gated reward, divided by the product of two other rates. They

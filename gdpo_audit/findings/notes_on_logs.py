@@ -201,12 +201,13 @@ def _groups_incomplete(details: Mapping[str, Any]) -> str:
     )
     why = "in every group they are the weighted sum of the rewards, less a number of the group"
     if details["whole"]:
-        why = "there they are the weighted sum of the rewards, less a number of the group and divided by another one. "
-        why += "The method was checked in the groups that are whole"
+        why = "there they are a multiple of the weighted sum of the rewards, less a number of the group. "
+        why += "Method and weights were checked in the groups that are whole"
     so = "So the mean was taken over rows that are not all in the log"
     if details["groups"] >= MOST_GROUPS * details["of"]:
         so = "Either the mean was taken over rows that are not all in the log, or each group has a baseline"
-    figures = "The weights are certain, but shares, pushes and silent groups are those of the logged rows."
+    sure = "The weights are" if details["whole"] else "The ratio of the weights is"
+    figures = f"{sure} certain, but shares, pushes and silent groups are those of the logged rows."
     return f"{groups}: {why}. {so}. {figures}"
 
 
@@ -265,20 +266,29 @@ def _regrouped(details: Mapping[str, Any]) -> str:
 
 def _masked(details: Mapping[str, Any]) -> str:
     """Return a note on the rows whose advantage was set to 0, by a mask, a filter, or a rule that no advantage may be
-    below 0.
+    below 0, and on rows that a column tells from those of the training.
 
     details: the details of the issue `masked`. `rows` of `of` rows are such rows, and `below` is true if the rule is
         the reason. `column` and `value` say which value of a column marks the rows, None if no column does. `counts`
-        says whether the rows count in the statistics of their group.
+        says whether the rows count in the statistics of their group, `missing` whether they have no advantage, and
+        `untrained` whether the column alone tells them.
     """
     if details.get("below"):
         return (
             f"No logged advantage is below 0: in {count(details['rows'])} of {count(details['of'], 'row')} "
             f"({percent(details['rows'] / details['of'])}) the advantage would be below 0 and was set to 0."
         )
-    where = f" These are the rows where {details['column']} is {number(details['value'])}." if details["column"] else ""
+    value = details["value"] if isinstance(details["value"], str) else number(details["value"] or 0.0)
+    where = f" These are the rows where {details['column']} is {value}." if details["column"] else ""
     count_in = "count" if details["counts"] else "do not count"
     rows = f"{count(details['rows'])} of {count(details['of'], 'row')} ({percent(details['rows'] / details['of'])})"
+    if details["missing"] or details["untrained"]:
+        marked = f", because {details['column']} is {value} there, and in no other row" if details["column"] else ""
+        judged = "have no advantage" if details["missing"] else "have the advantage 0 whatever their rewards"
+        return (
+            f"{rows} were left out as no part of the training{marked}. They {judged}, and do not count in the "
+            "statistics of their group: without them all others are reproduced."
+        )
     return (
         f"The advantage of {rows} is 0 whatever the rewards, so a mask or a filter set it to 0.{where} Such rows "
         f"{count_in} in the statistics of their group."

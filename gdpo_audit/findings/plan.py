@@ -13,7 +13,7 @@ from gdpo_audit.findings.recommending import marked, rises
 from gdpo_audit.findings.setting import Setting, TrialPart
 from gdpo_audit.findings.shares import weights_for
 from gdpo_audit.findings.thresholds import MISSED, MOVED
-from gdpo_audit.findings.trials import Gate, Trial, Trials
+from gdpo_audit.findings.trials import Gate, Trial, Trials, changes_of
 from gdpo_audit.findings.wanted import sign_of
 from gdpo_audit.findings.words import gate_opens
 from gdpo_audit.json_types import GatePart
@@ -122,6 +122,8 @@ def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, 
         lines = config_lines.switch_to(
             f.run.framework, functions, weights, method, of_grpo=trial.weights == f.basis.weights
         )
+    if lines is not None and changes_of(f, trial.weights):
+        lines = f"# the weights of the run change during it: these are those of some steps alone\n{lines}"
     setting = Setting(
         setting=TrialPart(
             method=method, weights=dict(zip(f.rewards, f.printed(trial.weights), strict=True)), gate=gate

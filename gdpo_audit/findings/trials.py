@@ -9,7 +9,7 @@ import polars as pl
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.selection import ungated_column
 from gdpo_audit.findings.summarise import summarise_all
-from gdpo_audit.findings.sums import Array, Basis, Sums
+from gdpo_audit.findings.sums import Array, Basis, Made, Sums
 from gdpo_audit.json_types import GatePart
 from gdpo_audit.logs.groups.run import spread
 from gdpo_audit.logs.names import reward_column
@@ -73,10 +73,9 @@ class Trials:
         """
         if trial not in self._facts_under:
             f = self.facts
-            # Under the run's own weights each batch keeps those that it had.
-            as_it_ran = (trial.method, trial.weights) == (f.method, f.basis.weights)
+            changes = {batch: Made(weights, None) for batch, weights in changes_of(f, trial.weights).items()}
             basis = replace(f.basis, recipe=None, extra_method=trial.method, examples_of=None)
-            basis = basis if as_it_ran else replace(basis, weights=trial.weights, changes={})
+            basis = replace(basis, weights=trial.weights, changes=changes)
             batches = sums_under(basis, trial.gate, self.sample)
             self._facts_under[trial] = replace(f, basis=basis, batches=batches)
         return self._facts_under[trial]
@@ -87,6 +86,20 @@ class Trials:
         compared with these.
         """
         return self.facts_under(Trial(self.facts.method, self.facts.basis.weights))
+
+
+def changes_of(f: Facts, weights: tuple[float, ...]) -> dict[int, tuple[float, ...]]:
+    """Return the weights of each batch that has others than the run, by its number, if a setting keeps the run's own
+    weights; {} if it has weights of its own, which then hold in every batch.
+
+    weights: those of the setting. They are the run's own if they are those of the figures, or those of the recipe.
+    """
+    recipe = f.basis.recipe
+    if weights == f.basis.weights:
+        return {batch: made.weights for batch, made in f.basis.changes.items()}
+    if recipe is not None and weights == recipe.weights:
+        return {batch: made.recipe.weights for batch, made in f.basis.changes.items() if made.recipe is not None}
+    return {}
 
 
 def sample_of(f: Facts) -> list[pl.DataFrame]:

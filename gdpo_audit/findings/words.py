@@ -72,7 +72,7 @@ def reading_remarks(issue: str, details: Mapping[str, Any]) -> Iterator[str]:
         yield f"clipped at {bounds_in_words(details)}"
     elif issue == "groups-incomplete":
         groups = f"{details['groups']} of {details['of']} groups"
-        what = "mean and the std" if details["whole"] else "mean"
+        what = "mean and the std" if details["divided"] else "mean"
         if details["groups"] < MOST_GROUPS * details["of"]:
             yield f"with the {what} in {groups} over rows that are not all logged"
         else:

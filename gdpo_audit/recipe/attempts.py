@@ -21,7 +21,7 @@ from gdpo_audit.recipe.guesses import (
     round_weights,
     shows_scale,
 )
-from gdpo_audit.recipe.recipe import Recipe, Tensors, compare_with
+from gdpo_audit.recipe.recipe import FITTED_TO_ROUNDED, Recipe, Tensors, compare_with
 from gdpo_audit.recipe.terms import BY_GROUP, Terms, terms_of
 from gdpo_audit.recipe.weights import WITHOUT_EPS, Solution, eps_of, scale_of, separate, solution_of
 from gdpo_core._groups import Batch
@@ -52,6 +52,7 @@ class Attempt:
     complexity: int  # 0 for weights that were asked for or are ones; FITTED for weights that are not round
     share: float  # the share of the batches with a signal that it reproduces
     error: float  # the root mean square error in these batches
+    within: bool = False  # whether no error in these batches is larger than the rounding of the log
 
     @property
     def claims(self) -> int:
@@ -167,7 +168,7 @@ def attempt_with(
     for weights, complexity in trial.guesses:
         if not is_plausible((weights, complexity), unknown, terms, eps_of(batch.convention, method), equations):
             continue
-        share, off = judge(log, log.read(batch.convention, weights), method, live)
+        share, off, within = judge(log, log.read(batch.convention, weights), method, live)
         told = measured is not None and shows_scale((weights, complexity), solution, measured, trial.error)
         # In a single batch another method can make the advantages larger or smaller by any factor.
         told &= complexity < FITTED or share * int(live.sum()) >= 1.5
@@ -176,7 +177,7 @@ def attempt_with(
         open_ones = unknown if any(known) or not any(weights) else range(count)
         up_to_scale = not (told or (measured is not None and weights == given))
         recipe = Recipe(method, convention, weights, tuple(open_ones), up_to_scale, log.grid)
-        attempts.append(Attempt(recipe, complexity, share, off))
+        attempts.append(Attempt(recipe, complexity, share, off, within))
         if share == 1 and off <= EXACT:
             break
     return best_of(attempts, 1.5, log)[0] if attempts else None
@@ -227,7 +228,8 @@ def best_of(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt
     """Return the attempts that are about as good as the best one, in their order.
 
     Such an attempt has a share of at least 98 % of the largest one. Its error is at most `EXACT`, or at most `slack`
-    times the smallest error. The smallest error counts as no smaller than the rounding of the log explains.
+    times the smallest error. The smallest error counts as no smaller than the rounding of the log explains. If some of
+    these attempts explain every rounded number, an attempt that misses one by more than its rounding is none of them.
 
     attempts: one or more.
     slack: how many times the smallest error an error may be.
@@ -238,12 +240,14 @@ def best_of(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt
     # An error below that of the rounding is chance, as the log has few different numbers.
     of_rounding = rms(log.rounding[log.advantages.isfinite()]) / math.sqrt(3) if log.grid else 0.0
     least = max(min(attempt.error for attempt in attempts), of_rounding)
-    return [attempt for attempt in attempts if attempt.error <= max(EXACT, slack * least)]
+    good = [attempt for attempt in attempts if attempt.error <= max(EXACT, slack * least)]
+    return [attempt for attempt in good if attempt.within] or good
 
 
-def judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float, float]:
-    """Return two numbers that say how well a method makes the logged advantages. The first is the share of the live
-    batches in which it makes all of them. The second is its root mean square error in the batches of this share.
+def judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float, float, bool]:
+    """Return how well a method makes the logged advantages. Two numbers come first: the share of the live batches in
+    which it makes all of them, and its root mean square error in the batches of this share. The last one says whether
+    no error there is larger than the rounding of the log, and is False where nothing is rounded.
 
     Return 0 and infinity if it makes all advantages of no live batch. Return them too if it does so in only some of the
     live batches, and its errors there are not far below the advantages.
@@ -258,8 +262,11 @@ def judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float,
     wrong = torch.zeros(log.batches).index_add_(0, index, (error > comparison.allowed).float())
     good = live & (wrong == 0)
     if not good.any():
-        return 0.0, math.inf
+        return 0.0, math.inf, False
     share = (good.sum() / live.sum()).item()
     off, size = (rms(x[good[index]].nan_to_num()) for x in (error, log.advantages))
     # Batches in which round-off may be as large as the advantages, because sums cancel there, explain nothing.
-    return (0.0, math.inf) if share < 1 and off > max(_UNLIKE * size, 10 * EXACT) else (share, off)
+    if share < 1 and off > max(_UNLIKE * size, 10 * EXACT):
+        return 0.0, math.inf, False
+    rounded = comparison.allowed - (FITTED_TO_ROUNDED - 1) * log.rounding
+    return share, off, bool(log.grid) and not bool((error > rounded)[good[index]].any())

@@ -34,7 +34,9 @@ GRIDS: dict[str, int | torch.dtype] = {
 # The changes that may have come after the method, in words that follow its name in a sentence.
 AFTER = {"whitened": "and then whitened over the batch", "factor": "times a factor for each batch"}
 _SAME = 1e-7  # the relative distance of a number from the same one in float32
-_FITTED = 1.5  # The multiple of the rounding that is allowed, because weights fitted to rounded numbers come only near.
+FITTED_TO_ROUNDED = (
+    1.5  # The multiple of the rounding that is allowed, because weights fitted to rounded numbers come only near.
+)
 
 
 @dataclass(frozen=True)
@@ -219,7 +221,7 @@ def compare_with(log: Tensors, method: str, batch: Batch, after: str = "") -> Co
     # log stores it.
     allowed = allowed + (ROUNDED * computed.abs().nan_to_num(posinf=0.0)).clamp(min=TOLERANCE)
     if log.grid:
-        allowed = allowed + _FITTED * log.rounding
+        allowed = allowed + FITTED_TO_ROUNDED * log.rounding
     error = (log.advantages - computed).abs().nan_to_num_(nan=torch.inf, posinf=torch.inf)
     return Comparison(computed, error.masked_fill_(log.advantages.isnan(), torch.nan), allowed.expand(len(error)))
 

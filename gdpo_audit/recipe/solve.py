@@ -177,7 +177,9 @@ def _as_good(log: Tensors, alternative: Attempt, chosen: Attempt) -> bool:
     """Return whether an attempt of another method or convention reproduces the log about as well as `chosen` does."""
     batch = log.read(ALL_CONVENTIONS[alternative.recipe.convention], alternative.recipe.weights)
     live = terms_of(log, batch, alternative.recipe.method).live_batches(log.batches)
-    share, error = judge(log, batch, alternative.recipe.method, live)
+    share, error, within = judge(log, batch, alternative.recipe.method, live)
+    if chosen.within and not within:
+        return False
     return share >= (_ROUNDED if log.grid else 0.98) * chosen.share and error <= max(2 * EXACT, 3 * chosen.error)
 
 

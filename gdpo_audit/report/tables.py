@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from gdpo_audit.findings.claims import taken_for_granted
 from gdpo_audit.findings.forecast import OF_WHAT
 from gdpo_audit.findings.forecast_on_log import AGAINST
 from gdpo_audit.findings.over_time import MEAN, SHARE, column, series_of, sparkline
@@ -41,7 +42,7 @@ from gdpo_audit.report.summary import (
     shown_method,
     wanted,
 )
-from gdpo_core._words import MISSING, clip, count, number, one_line, percent, signed
+from gdpo_core._words import MISSING, clip, count, listing, number, one_line, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.pushing import MEANING, OTHER_STEPS, same_step
@@ -107,8 +108,11 @@ def rewards_table(report: AuditReport) -> Table:
 
 
 def if_assumed(report: AuditReport) -> str:
-    """Return words behind the heading of a column of shares or pushes if the weights behind them are only assumed."""
-    return " (weights assumed)" if report.run["weights_from"] == "assumed" else ""
+    """Return words behind the heading of a column of shares or pushes if the groups, the rewards or the weights behind
+    them are only assumed.
+    """
+    granted = [claim.what for claim in taken_for_granted(report.reading)]
+    return f" ({listing(granted)} assumed)" if granted else ""
 
 
 def plan_table(report: AuditReport) -> Table | None:

@@ -87,8 +87,8 @@ def what_to_do(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting], c
     They say to mend the log, to follow the plan or to decide something. If nothing asks for a change, the texts say
     that.
 
-    condition: the words that stand before the first text that rests on the weights, where something that decides them
-        is only assumed; else "".
+    condition: the words that stand before the first text if it rests on the weights, and behind it if it does not,
+        where something that decides them is only assumed; else "".
     """
     errors = [x for x in findings if x.severity == "error"]
     urgent = errors[:1] or [x for x in findings if x.severity == "warning" and KINDS[x.id].first][:1]
@@ -97,8 +97,9 @@ def what_to_do(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting], c
     warned = [x for x in findings if x.severity != "info"][:1]
     asked = [(x.to_do, KINDS[x.id].weighed) for x in ([*urgent] if urgent or planned else warned)]
     texts = [*asked, *((text, True) for text in planned)] or [(text, True) for text in _nothing_to_do(f, findings)]
-    first = next((n for n, (_, rests) in enumerate(texts) if rests), None)
-    return [condition * (n == first) + text for n, (text, _) in enumerate(texts)]
+    (first, rests), *further = texts
+    told = condition + first if rests else f"{first} {condition.removesuffix('If so: ')}".rstrip()
+    return [told, *(text for text, _ in further)]
 
 
 def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:

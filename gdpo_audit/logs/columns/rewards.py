@@ -6,7 +6,7 @@ order every group alike only one can be meant. Where it stays open whether a col
 caller to name the rewards. If advantages are logged, they can judge the column later, and no error is raised.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
@@ -27,6 +27,7 @@ from gdpo_audit.logs.columns.totals import (
     total_by_step,
     total_in,
     totals_among,
+    with_own_reasons,
 )
 from gdpo_audit.logs.forms.options import REWARDS
 from gdpo_audit.logs.forms.roles import HYPERPARAMETERS, REWARD_WORDS, role, total_rank, words_of
@@ -89,10 +90,10 @@ def choose(
         return RewardChoice(tuple(clear))
     beside = [metrics, [*metrics, length]] if length else [metrics]
     table = sample([*clear, *beside[-1]])
-    exact = _exact_total([*numbers, *([length] if length else [])], table, clear, beside, flags)
+    reasons = not_rewards(table, clear, labels=asks)
+    exact = _exact_total([*numbers, *([length] if length else [])], table, clear, reasons, beside, flags)
     if exact is not None:
         return exact
-    reasons = not_rewards(table, clear, labels=asks)
     clear = [name for name in clear if name not in reasons]
     if not clear:
         got = f"columns that are none: {listing((f'{name} ({why})' for name, why in reasons.items()), most=8)}"
@@ -110,22 +111,29 @@ def _exact_total(
     numbers: Sequence[str],
     table: pl.DataFrame,
     clear: Sequence[str],
+    reasons: Mapping[str, str],
     beside: Sequence[Sequence[str]],
     flags: Collection[str],
 ) -> RewardChoice | None:
     """Return the rewards of which a column is exactly the weighted sum, over the whole log or in every step; None if no
-    column is.
+    column is. A sum is looked for without columns that cannot be rewards first: large numbers, as those of a clock,
+    hide how far a sum is off.
 
     numbers: all number columns, whose order the rewards keep.
     table: a sample of the rows.
     clear: the columns that may be rewards, totals among them.
+    reasons: those of them that cannot be rewards by their numbers, each with the reason.
     beside: lists of more columns that a total may count, the likeliest list first.
     flags: columns of true and false.
     """
-    total_and_parts = total_in(table, clear, beside, totals_among(clear), flags)
-    if total_and_parts is not None:
-        return of_total(numbers, *total_and_parts)
-    return changing_total(table, clear, beside)
+    fewer = [name for name in clear if name not in reasons]
+    for columns in (fewer, clear) if reasons else (clear,):
+        total_and_parts = total_in(table, columns, beside, totals_among(columns), flags)
+        if total_and_parts is not None:
+            return with_own_reasons(of_total(numbers, *total_and_parts), reasons)
+        if (changing := changing_total(table, columns, beside)) is not None:
+            return with_own_reasons(changing, reasons)
+    return None
 
 
 def _refuse_no_reward(where: str, got: str, columns: Iterable[str]) -> NoReturn:

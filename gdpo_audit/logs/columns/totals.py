@@ -190,6 +190,24 @@ def with_left_out(choice: RewardChoice, reasons: Mapping[str, str]) -> RewardCho
     return replace(choice, issues=(*kept, *left_out(together))) if reasons else choice
 
 
+def with_own_reasons(choice: RewardChoice, reasons: Mapping[str, str]) -> RewardChoice:
+    """Return a choice in which columns that a total does not count, and that cannot be rewards by their numbers, are
+    left out for that reason: a column that rises along the log may still number its steps.
+
+    choice: the choice.
+    reasons: columns that cannot be rewards, each with the reason.
+    """
+    out = {name: why for name, why in reasons.items() if name not in (*choice.rewards, choice.total)}
+    issues = list[LogIssue]()
+    for issue in choice.issues:
+        if issue.id == "not-in-score":
+            columns = [name for name in issue.details["columns"] if name not in out]
+            issue = replace(issue, details={**issue.details, "columns": columns})
+        if issue.details.get("columns") != []:
+            issues.append(issue)
+    return with_left_out(replace(choice, issues=tuple(issues)), out)
+
+
 def beside_score(
     table: pl.DataFrame, rewards: Sequence[str], score: str, flags: Collection[str], named: bool
 ) -> RewardChoice:
@@ -204,6 +222,13 @@ def beside_score(
     flags: columns of true and false.
     named: whether the caller names the rewards, which then all stay.
     """
+    reasons = {} if named else not_rewards(table, rewards, labels=False)
+    fewer = [name for name in rewards if name not in reasons]
+    if reasons and len(fewer) > 1:  # large numbers, as those of a clock, hide how far a sum is off
+        fit = weights_of(table, fewer, flags, score)
+        changing = None if fit is None or fit.exact else total_by_step(table, score, [fewer])
+        if changing is not None:
+            return with_left_out(changing, reasons)
     fit = weights_of(table, rewards, flags, score)
     if fit is None or fit.weights is None:
         return _beside_open_score(table, rewards, score, flags, named, fit)

@@ -46,7 +46,7 @@ def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -
     if columns.once:
         chosen.append(hash_column(frame, columns.once).alias("_once"))
     if columns.mask and columns.mask.column:
-        chosen.append((_float(frame, columns.mask.column) == columns.mask.value).alias("_masked"))
+        chosen.append(_has(frame, columns.mask.column, columns.mask.value).alias("_masked"))
     if columns.by:
         chosen.append(_value(frame, columns.by, files).alias("_by"))
     rows = frame.select(chosen)
@@ -138,6 +138,18 @@ def _float(frame: pl.DataFrame, name: str) -> pl.Expr:
     if name not in frame.columns:
         return pl.lit(float("nan"))
     return pl.col(name).cast(pl.Float64).fill_null(float("nan"))
+
+
+def _has(frame: pl.DataFrame, name: str, value: float | str | None) -> pl.Expr:
+    """Return an expression for whether a column has a value, a number or a text, in each row; False where none is.
+
+    frame: the rows.
+    name: the column.
+    value: the value.
+    """
+    if isinstance(value, str) and name in frame.columns:
+        return (pl.col(name).cast(pl.String) == value).fill_null(False)
+    return _float(frame, name) == value
 
 
 def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Expr:

@@ -20,7 +20,7 @@ from gdpo_audit.logs.numbers.clues import key_names
 from gdpo_audit.logs.refusals import refuse
 from gdpo_audit.logs.tables import formats as tables
 from gdpo_audit.logs.tables.formats import is_number_type
-from gdpo_audit.records import CLUE_ROWS, Clues, Extracts, Mask
+from gdpo_audit.records import CLUE_ROWS, FEW_VALUES, Clues, Extracts, Mask
 
 START = 60  # the characters at the start of a prompt that are read, to name it in a report
 
@@ -134,7 +134,8 @@ def _unmasked(rows: pl.DataFrame, mask: Mask) -> pl.DataFrame:
     If masked rows still count in their groups (`mask.counts`), they stay instead. They are then marked in `_masked`,
     and their advantage is NaN.
     """
-    masked = pl.col("advantage") == 0 if mask.column is None else pl.col("_masked")
+    masked = pl.col("advantage").is_nan() if mask.value is None else pl.col("advantage") == 0
+    masked = masked if mask.column is None else pl.col("_masked")
     if mask.counts:
         advantage = pl.when(masked).then(float("nan")).otherwise(pl.col("advantage"))
         return rows.with_columns(masked.fill_null(False).alias("_masked"), advantage=advantage)
@@ -144,7 +145,7 @@ def _unmasked(rows: pl.DataFrame, mask: Mask) -> pl.DataFrame:
 def _clues(form: Form) -> Clues:
     """Return clues to the groups and the masks of a log: the batch and the advantage of some of its first rows.
 
-    The clues also hold, for the same rows, the columns that may tell groups apart, and the columns of 0 and 1, which
+    The clues also hold, for the same rows, the columns that may tell groups apart, and the columns of few values, which
     may be masks. Rows without a finite advantage are left out. If no advantages are logged, all are 0.
     form: says which column of the log holds what.
     """
@@ -156,28 +157,52 @@ def _clues(form: Form) -> Clues:
     keys = key_names([name for name, kind in free.items() if _may_be_a_key(kind)], GROUPS)
     beside = (form.step, form.advantage, FILE, ROW, EVENT)
     flags = [name for name, kind in kinds.items() if is_number_type(kind) and name not in beside]
+    texts = [name for name, kind in free.items() if kind in (pl.String, pl.Categorical, pl.Enum)]
     wanted, frames = Columns(step=form.step, advantage=form.advantage), list[pl.DataFrame]()
-    for frame in frames_of(form, [*dict.fromkeys([*wanted.names, *keys, *flags])], CLUE_ROWS):
+    for frame in frames_of(form, [*dict.fromkeys([*wanted.names, *keys, *flags, *texts])], CLUE_ROWS):
         rows = standard_rows(frame, wanted, [table.name for table in form.tables])
         hashes = [hash_column(frame, name).fill_null(0).alias(f"key {name}") for name in keys]
         numbers = [pl.col(name).cast(pl.Float64, strict=False).alias(f"flag {name}") for name in flags]
-        frames.append(rows.hstack(frame.select(*hashes, *numbers)))
+        labels = [pl.col(name).cast(pl.String).alias(f"flag {name}") for name in texts]
+        frames.append(rows.hstack(frame.select(*hashes, *numbers, *labels)))
         if sum(map(len, frames)) >= CLUE_ROWS:
             break
     rows = pl.concat(frames).head(CLUE_ROWS)
+    few = [name for name in (*flags, *texts) if 1 < rows[f"flag {name}"].n_unique() <= FEW_VALUES]
+    unjudged = _unjudged(rows, few) if form.advantage else None
     by = [name for name in ("_file", "step") if name in form.batch and (name == "_file" or form.step)] or ["_file"]
     rows = rows.with_columns(pl.struct(by).rank("dense").alias("batch")).sort("batch", maintain_order=True)
     rows = rows.filter(pl.col("advantage").is_finite()) if form.advantage else rows
     rewards = [name for name in form.rewards if name in flags]
     values = [rows[f"flag {name}"].fill_null(float("nan")).to_numpy() for name in rewards]
-    binary = [name for name in flags if rows[f"flag {name}"].drop_nulls().is_in([0.0, 1.0]).all()]
     return Clues(
         rows["batch"].cast(pl.Int64).to_numpy(),
         rows["advantage"].to_numpy() if form.advantage else np.zeros(len(rows)),
         {name: rows[f"key {name}"].reinterpret(signed=True).to_numpy() for name in keys},
-        {name: rows[f"flag {name}"].to_numpy() for name in binary},
+        {name: rows[f"flag {name}"].to_numpy() for name in few},
         np.stack(values, 1) if values and len(rewards) == len(form.rewards) else np.empty((0, 0)),
+        unjudged,
     )
+
+
+def _unjudged(rows: pl.DataFrame, few: Sequence[str]) -> Mask | None:
+    """Return the mask of the rows without an advantage, as in `Clues.unjudged`.
+
+    rows: some rows of the log, with their advantages and, as `flag NAME`, columns of few values.
+    few: the names of these columns.
+    """
+    without = ~rows["advantage"].is_finite()
+    if not without.any() or without.all():
+        return None
+    for name in few:
+        values = rows[f"flag {name}"].filter(without).unique()
+        if (
+            len(values) == 1
+            and values[0] is not None
+            and not (rows[f"flag {name}"].filter(~without) == values[0]).any()
+        ):
+            return Mask(name, values[0], False)
+    return Mask(None, None, False)
 
 
 def _may_be_a_key(kind: pl.DataType) -> bool:

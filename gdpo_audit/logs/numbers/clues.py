@@ -129,18 +129,27 @@ def _follows(group: np.ndarray, clues: Clues) -> bool:
     return shown >= FEWEST and good >= NEARLY_ALL * shown
 
 
-def masks_of(clues: Clues) -> Iterator[tuple[str, float]]:
-    """Yield the columns of 0 and 1 that may be masks, each with the value of the rows that the mask leaves out.
+def masks_of(clues: Clues) -> Iterator[tuple[str, float | str]]:
+    """Yield the columns of few values that may be masks, each with the value of the rows that the mask leaves out.
 
     The advantage is 0 in all rows that are left out. It is not 0 in more than half of the rows that are kept. At most
     the share `MOST` of all rows is left out.
     """
     for name, flag in clues.flags.items():
-        for value in (0.0, 1.0):
+        for value in values_of(flag):
             out = flag == value
             kept = clues.advantage[~out]
             if 0 < out.sum() <= MOST * len(out) and not clues.advantage[out].any() and (kept != 0).mean() > 0.5:
                 yield name, value
+
+
+def values_of(flag: np.ndarray) -> list[float | str]:
+    """Return the values of a column of `Clues.flags`, ascending, without missing ones.
+
+    >>> values_of(np.array([1.0, 0.0, np.nan, 1.0])), values_of(np.array(["train", None, "greedy"], dtype=object))
+    ([0.0, 1.0], ['greedy', 'train'])
+    """
+    return sorted({value for value in flag.tolist() if value is not None and value == value})
 
 
 def add_up(group: np.ndarray, advantage: np.ndarray) -> float:

@@ -27,10 +27,17 @@ class Centred:
 
 @dataclass(frozen=True)
 class Whole:
-    """Leaves out the advantages of the groups in which they do not add up to 0."""
+    """Leaves out the advantages of the groups in which they do not add up to 0, or that have another size.
+
+    size: the number of rows of a group that counts; None for any. A group also adds up to 0 if a row that it lacks had
+        the advantage 0, but then it is smaller.
+    """
+
+    size: int | None
 
     def __call__(self, table: pl.DataFrame) -> pl.DataFrame:
-        advantage = pl.when(adds_up()).then(_A).fill_null(float("nan"))
+        whole = adds_up() if self.size is None else adds_up() & (pl.len().over("group") == self.size)
+        advantage = pl.when(whole).then(_A).fill_null(float("nan"))
         return table.with_columns(advantage=advantage)
 
 
