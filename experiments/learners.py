@@ -52,7 +52,11 @@ def wide() -> Any:
 
 
 def _random(seed: int, sizes: dict[str, int]) -> Any:
-    """Return a model with random weights. sizes: where it differs from the warm one."""
+    """Return a model with random weights.
+
+    seed: fixes these weights.
+    sizes: where it differs from the warm one.
+    """
     import torch
     from transformers import LlamaForCausalLM
 

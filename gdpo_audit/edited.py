@@ -26,6 +26,8 @@ _OFF = 0.01  # the share of the groups from which on those whose advantages do n
 _LEAST = 8  # the fewest groups that show what is usual
 _WHOLE = 1 / 3  # the smallest share of whole groups that prove a method which divides by a std
 _INSIDE = 0.95  # the share of the groups whose mean has to be one that responses can have
+# A group's factor of this many times the usual one is no std of rewards: it comes from a division by round-off.
+_ROUND_OFF = 1000
 _NEAR = 1e-4  # relative: numbers that are nearer are equal
 _FEW = 8  # the most values of a column on which weights may depend
 _COLUMNS = 4  # the most such columns that are tried
@@ -217,7 +219,8 @@ def _has_means(sample: Sequence[pl.DataFrame], rewards: Sequence[str], recipe: R
 
 def _factors(sample: Sequence[pl.DataFrame], rewards: Sequence[str], recipe: Recipe) -> np.ndarray | None:
     """Return by which positive number the weighted sum of the rewards was multiplied in each group to give the
-    advantages, besides a number that was subtracted; None if that is not so in every group.
+    advantages, besides a number that was subtracted; None if that is not so in every group, and where a factor is so
+    large that it can only come from a division by round-off.
     """
     rows = pl.concat([_scores(table, rewards, recipe) for table in sample])
     centred = rows.with_columns((pl.col(x) - pl.col(x).mean().over("group")).alias(x) for x in ("a", "s"))
@@ -225,7 +228,9 @@ def _factors(sample: Sequence[pl.DataFrame], rewards: Sequence[str], recipe: Rec
     by = by.filter(pl.col("factor").is_finite())
     a, made, factor = (by[name].to_numpy() for name in ("a", "s", "factor"))
     near = np.abs(a - factor * made) <= _NEAR * (1 + np.abs(a))
-    return factor if len(by) > 0 and bool(near.all()) and bool((factor > 0).all()) else None
+    if not len(by) or not near.all() or not (factor > 0).all() or factor.max() > _ROUND_OFF * np.median(factor):
+        return None
+    return factor
 
 
 # --- weights that depend on a column ---------------------------------------------------------------------------------

@@ -56,9 +56,9 @@ def _marked(f: Facts, row: Setting, ran: Setting, first: str) -> Setting:
     told = row.forecast[first] if row.forecast else None
     why = "" if same_step(row.method, ran.method) else OTHER_STEPS
     if told is not None and AGAINST in told["why"]:
-        why = f"{first} {AGAINST}, so this log shows that the push on it does not say how it is learnt."
+        why = f"{first} {AGAINST}, so its push cannot tell what a change would do here."
     if why:
-        most = f"Of the settings that were tried, {row.title}, would push it most: {_arrow(row, ran, first)}."
+        most = f"Of the settings without a gate, {row.title}, would push it most: {_arrow(row, ran, first)}."
         return replace(row, held_back=f"No setting is recommended: {why} {most}", cost=cost)
     if told is not None and told["difference"] is None:
         cost = f"Nothing but the push speaks for it, as {first} has no forecast. {cost}"
@@ -195,9 +195,9 @@ def _in_points(told: ForecastPart, width: float) -> str:
     width: the range of the reward.
 
     >>> _in_points({"difference": -0.12, "low": -0.17, "high": -0.07, "why": "", "off_by": 0.01}, 1.0)
-    'would be 12 points lower (80 % interval 7 to 17; its test on this log was off by 1'
+    "would be 12 points lower (80 % interval 7 to 17; tried on this log's second half, it missed by 1"
     >>> _in_points({"difference": 0.2, "low": -0.1, "high": 0.5, "why": "", "off_by": 0.0}, 10.0)
-    'would be 2 points higher (80 % interval −1.0 to +5.0; its test on this log was off by 0'
+    "would be 2 points higher (80 % interval −1.0 to +5.0; tried on this log's second half, it missed by 0"
     """
     figures = told["difference"], told["low"], told["high"], told["off_by"]
     difference, low, high, off = (100 * (x or 0.0) / width for x in figures)
@@ -207,7 +207,7 @@ def _in_points(told: ForecastPart, width: float) -> str:
         ends = " to ".join(decimal(x, places) for x in sorted((abs(low), abs(high))))
     else:
         ends = f"{signed(low, places)} to {signed(high, places)}"
-    tested = f"(80 % interval {ends}; its test on this log was off by {decimal(off, 1)}"
+    tested = f"(80 % interval {ends}; tried on this log's second half, it missed by {decimal(off, 1)}"
     if not float(size.replace(",", "")):
         return f"would hardly change {tested}"
     return f"would be {size} {'point' if size == '1' else 'points'} {way} {tested}"
@@ -233,7 +233,8 @@ def why_no_change(f: Facts, plan: Sequence[Setting]) -> str:
         row = max(rising, key=lambda row: direction * row.push[first])
         return f"{effect(f, row, ran, first)} under {row.title}, which does not exclude a loss"
     down, now = " down" * (direction < 0), signed(ran.push[first])
-    return f"no other setting that was tried pushes {first}{down} more by more than noise (the push is {now})"
+    setting = "setting without a gate" if any(row.gate for row in plan) else "setting that was tried"
+    return f"no other {setting} pushes {first}{down} more by more than noise (the push is {now})"
 
 
 def to_decide(f: Facts, plan: Sequence[Setting]) -> list[str]:
