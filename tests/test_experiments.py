@@ -15,6 +15,7 @@ import gdpo_audit as ga
 import gdpo_core as gc
 from experiments import setups, train
 from experiments.requests import TEMPLATES, answer, draw, pieces, task_of
+from gdpo_audit.findings.forecast import OF_WHAT
 from gdpo_core.bfcl import grade
 from views.evidence import trained
 
@@ -191,3 +192,56 @@ def test_a_sample_is_the_log_of_its_run(method, table):
     assert report.run["reproduced"] is True and report.source["steps"] == 50
     dominant = [f.evidence["reward"] for f in report.findings if f.id == "reward-dominates"]
     assert dominant == (["conciseness"] if method == "grpo" else [])
+
+
+# --- three learners and two more --------------------------------------------------------------------------------------
+
+
+def judged_learners() -> dict[tuple[str, int], dict[str, float]]:
+    """Return how the told forecasts of each learner fared, by its name and the steps of the log, by plain means."""
+    means = pl.read_parquet(ROOT / "data/learners.parquet").with_columns(pl.col(pl.Categorical).cast(pl.String))
+    key = ("learner", "setup", "row", "reward")
+    came = {tuple(place): x for *place, x in means.group_by(*key).agg(pl.col("mean").mean()).iter_rows()}
+    found: dict[tuple[str, int], dict[str, float]] = {}
+    for path in ("learners.json", "learners_later.json"):
+        for x in json.loads((ROOT / "data" / path).read_text()):
+            learner, setup, row, reward = (x[part] for part in key)
+            true = (came[learner, setup, row, reward] - came[learner, setup, "as it ran", reward]) / x["range"]
+            of = found.setdefault(
+                (learner, x["from_steps"]), dict.fromkeys(("open", "told", "held", "clear", "signs"), 0)
+            )
+            if x["low"] is None:
+                of["open"] += 1
+                continue
+            of["told"] += 1
+            of["held"] += x["low"] <= true <= x["high"]
+            of["clear"] += abs(true) >= 0.03
+            of["signs"] += abs(true) >= 0.03 and true * x["difference"] > 0
+    return found
+
+
+def test_what_is_said_of_the_learners_is_what_their_runs_gave():
+    found = judged_learners()
+    text = (ROOT / "experiments/README.md").read_text()
+    for (learner, steps), x in found.items():
+        row = f"| {learner} | {steps} | {x['open']} | {x['signs']} of {x['clear']} | {x['held']} of {x['told']} |"
+        assert row in text
+    warm, cold = (
+        {name: sum(found[learner, 50][name] for learner in some) for name in ("held", "told", "signs", "clear")}
+        for some in (("warm", "fast", "faster"), ("small", "wide"))
+    )
+    assert f"{warm['held']} of {warm['told']} such intervals held" in OF_WHAT
+    assert f"{cold['held']} of {cold['told']}, with {cold['signs']} of {cold['clear']} directions right" in OF_WHAT
+
+
+def test_grpo_without_std_is_behind_grpo_as_the_runs_say():
+    curves = pl.read_parquet(ROOT / "data/no_std.parquet").with_columns(pl.col(pl.Categorical).cast(pl.String))
+    earlier = pl.read_parquet(ROOT / "data/experiments.parquet").with_columns(pl.col(pl.Categorical).cast(pl.String))
+    mine = curves.filter(reward="correctness").group_by("setup", "seed").agg(pl.col("mean").mean())
+    grpo = earlier.filter(method="grpo").group_by("setup", "seed").agg(pl.col("correctness").mean())
+    apart = mine.join(grpo, on=("setup", "seed")).with_columns(apart=pl.col("mean") - pl.col("correctness"))
+    by = apart.group_by("setup").agg(pl.col("apart").mean().alias("mean"), pl.col("apart").std(), pl.len())
+    assert len(by) == 5 and (by["len"] == 10).all() and (by["mean"] < 0).all()
+    assert (by["mean"] < -2 * by["apart"] / 10**0.5).sum() == 4
+    pushes = pl.read_csv(ROOT / "data/no_std_pushes.csv").group_by("setup").mean()
+    assert (pushes["push_grpo_no_std"] >= pushes["push_grpo"] - 0.03).sum() == 4

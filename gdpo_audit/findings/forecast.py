@@ -33,7 +33,10 @@ _QUANTILE = 1.2816  # of the normal distribution: 80 of 100 draws lie within so 
 # logarithm of the factor by which a difference was off; what the log's own test was off by is added to it. LEAST_ERROR:
 # the part of the reward's range by which a difference is off in any case.
 CARRIED, MODEL_ERROR, LEAST_ERROR = 0.7, 0.6, 0.012
-OF_WHAT = "The interval is calibrated on a small model of 0.2 M parameters and one task."
+OF_WHAT = (
+    "On three small learners that had been trained before, 56 of 60 such intervals held; on two that started from random "
+    "weights, 12 of 39, with 26 of 29 directions right: there, believe the direction alone."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
