@@ -96,7 +96,7 @@ class Case:
     rows: dict[str, tuple[str, tuple[float, float, float]]]
 
     @property
-    def settings(self) -> dict[str, tuple[str, tuple[float, float, float]]]:
+    def trained(self) -> dict[str, tuple[str, tuple[float, float, float]]]:
         """The method and the weights of every row, the one that ran first."""
         return {AS_IT_RAN: (self.method, self.weights)} | self.rows
 
@@ -190,7 +190,7 @@ def function_of(name: str) -> Callable[..., list[float | None]]:
 
 def train(case: Case, row: str, seed: int, folder: Path) -> None:
     """Train one run, unless it is there."""
-    learner, (method, weights) = (LEARNERS | LATER)[case.learner], case.settings[row]
+    learner, (method, weights) = (LEARNERS | LATER)[case.learner], case.trained[row]
     job = Job(
         model=learner.model,
         functions=[function_of(name) for name in case.rewards],
@@ -216,7 +216,7 @@ def measure(folder: Path) -> pl.DataFrame:
     """
     tables = []
     for case, seed in product((*CASES, *LATER_CASES), FIRST_SEEDS):
-        for row in case.settings:
+        for row in case.trained:
             if files := files_of(folder, case, row, seed):
                 means = pl.read_parquet(files).group_by("step").agg(pl.col(case.rewards).fill_nan(None).mean())
                 named = {"learner": case.learner, "setup": case.name, "row": row, "seed": seed}
@@ -299,7 +299,7 @@ def main() -> int:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
     for seed in (0,) if given.do == "first" else FIRST_SEEDS:
         for case in cases:
-            for row in (AS_IT_RAN,) if given.do == "first" else case.settings:
+            for row in (AS_IT_RAN,) if given.do == "first" else case.trained:
                 train(case, row, seed, given.out)
     return 0
 

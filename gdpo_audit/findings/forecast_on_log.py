@@ -23,7 +23,7 @@ UNLIKE = 5.0
 # Why a reward has no forecast where the log shows that its push does not predict.
 AGAINST = "moved against its push"
 # Nine equally likely speeds, by the part of the distribution that lies below each.
-_PARTS = (np.arange(9) + 0.5) / 9
+_QUANTILES = (np.arange(9) + 0.5) / 9
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,9 @@ def tested_on_log(f: Facts, whole: LoggedGroups) -> LogTest:
     """
     steps = np.array(f.steps)
     begin, middle, end = int(steps[0]), int(steps[len(steps) // 2]), int(steps[-1]) + 1
-    parts = [LoggedGroups(f, part) for part in ((begin, middle), (middle, end))]
-    pushes = [part.pushes(f.method, f.basis.weights) for part in parts]
-    first, second = (fit_speeds(part.course, push) for part, push in zip(parts, pushes, strict=True))
+    halves = [LoggedGroups(f, steps_of) for steps_of in ((begin, middle), (middle, end))]
+    pushes = [half.pushes(f.method, f.basis.weights) for half in halves]
+    first, second = (fit_speeds(half.course, push) for half, push in zip(halves, pushes, strict=True))
     course = whole.course
     late = course.time >= middle - begin
     rates = course.rates[late]
@@ -132,8 +132,8 @@ def _foretold(speeds: Speeds, pushes: Pushes, steps: Array, there: NDArray[np.bo
     steps: (T,) counted from the first step.
     there: (T, K) whether the log holds the reward at that step.
     """
-    parts = np.repeat([[0.5], *([x] for x in _PARTS)], len(speeds.start), axis=1)
-    drawn, times = speeds.quantile(parts), times_of(int(steps[-1]))
+    below = np.repeat([[0.5], *([x] for x in _QUANTILES)], len(speeds.start), axis=1)
+    drawn, times = speeds.quantile(below), times_of(int(steps[-1]))
     courses = integrate(pushes, speeds.starts(drawn), drawn, times)  # (times, draws, K)
     low = np.clip(np.searchsorted(times, steps, side="right") - 1, 0, len(times) - 2)
     on_the_way = ((steps - times[low]) / (times[low + 1] - times[low]))[:, None, None]
