@@ -44,24 +44,24 @@ class LoggedGroups:
     are measured.
 
     f: the facts of the run.
-    part: the first step that counts and the one from which on none does; None for all steps.
+    between: the first step that counts and the one from which on none does; None for all steps.
 
     Raises InputError for a log that does not have all that a forecast needs.
     """
 
-    def __init__(self, f: Facts, part: tuple[int, int] | None = None) -> None:
+    def __init__(self, f: Facts, between: tuple[int, int] | None = None) -> None:
         if lacking := what_is_lacking(f):
             expected, got = lacking
             raise InputError(f"forecast: expected {expected}, got {got}, in {f.run.path}")
         self.facts = f
-        self.part = part
+        self.between = between
         self.low, self.high = (np.array(x, dtype=float) for x in (f.totals.rewards.low, f.totals.rewards.high))
         self.range = np.where(
             self.high > self.low, self.high - self.low, np.nan
         )  # NaN: the reward is constant or missing
         self.logged = pl.concat(sample_of(f)).drop("advantage", strict=False)
-        if part is not None:
-            self.logged = self.logged.filter(pl.col("step").is_between(*part, closed="left"))
+        if between is not None:
+            self.logged = self.logged.filter(pl.col("step").is_between(*between, closed="left"))
         self.table = as_counted(self.logged, f.rewards)
         self.starts = starts_of(self.table["group"].to_numpy())
         self.sizes = np.diff(self.starts, append=len(self.table))
@@ -105,8 +105,8 @@ class LoggedGroups:
         means = np.divide(total, present, out=np.full(total.shape, np.nan), where=present > 0)
         rates = (means - self.low) / self.range
         rates[:, np.isnan(self.range)] = 0.5
-        if self.part is not None:
-            inside = (step >= self.part[0]) & (step < self.part[1])
+        if self.between is not None:
+            inside = (step >= self.between[0]) & (step < self.between[1])
             step, rates = step[inside], rates[inside]
         return Course(time=(step - step[0]).astype(float), rates=rates, dispersion=self._dispersion(rates))
 
