@@ -392,7 +392,7 @@ def test_each_trainer_has_five_examples():
 OF_USERS = {
     "nemo_reward_features.yaml": ("gdpo", {"nemo-leave-one-out"}),
     "swift_dynamic_sample.py": ("gdpo", {"swift-filter-drops-signal"}),
-    "swift_function.sh": (None, set()),
+    "swift_function.sh": ("grpo", set()),  # the first of two calls
     "swift_geobox.sh": ("gdpo", set()),
     "swift_megatron_three.sh": ("grpo", set()),
     "swift_one_reward.sh": ("gdpo", set()),
