@@ -1,15 +1,17 @@
 """The reading of the files of a configuration, each in the form that it has: YAML, JSON, Python, notebook or script."""
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
 from gdpo_core._errors import InputError, expect
+from gdpo_core.checking.make import MAKEFILES, read_makefile
 from gdpo_core.checking.program import code_cells, read_cells, read_python, written_files
 from gdpo_core.checking.shell import COMMAND, read_shell
-from gdpo_core.checking.sources import Source, installed_by
+from gdpo_core.checking.sources import Entry, Source, Unread, installed_by
 from gdpo_core.checking.values import read_json, read_yaml
 
 Given: TypeAlias = str | Path | Sequence[str | Path] | Mapping[str, str | bytes]
@@ -21,6 +23,7 @@ _READERS: dict[str, Callable[[str, str], list[Source]]] = {
     ".json": lambda text, file: [read_json(text, file)],
     ".py": read_python,
     ".ipynb": lambda text, file: _read_notebook(code_cells(text, file), file),
+    ".mk": read_makefile,
     **dict.fromkeys((".sh", ".bash", ".slurm", ".sbatch", ".zsh"), read_shell),
 }
 _COMMAND = re.compile(
@@ -65,7 +68,9 @@ def read_text(text: str, file: str) -> list[Source]:
     """
     expect(len(text) <= LARGEST, file, f"at most {LARGEST:,} characters", f"{len(text):,}")
     text = text.removeprefix("\ufeff")  # a byte order mark
-    return _READERS.get(Path(file).suffix.lower(), _reader_of(text))(text, file)
+    name = Path(file)
+    ending = ".mk" if name.name in MAKEFILES else name.suffix.lower()
+    return _READERS.get(ending, _reader_of(text))(text, file)
 
 
 def _reader_of(text: str) -> Callable[[str, str], list[Source]]:
@@ -84,17 +89,36 @@ def _reader_of(text: str) -> Callable[[str, str], list[Source]]:
 
 
 def _with_commands(source: Source) -> list[Source]:
-    """Return the source of a file of values, followed by a source for each trainer's command that stands in a value as
-    text.
+    """Return the source of a file of values, followed by a source for each trainer's command that stands in a value, as
+    text or as a list of words.
 
     Files that start jobs on a cluster hold such commands.
     """
     sources = [source]
-    for entry in source.entries.values():
-        if isinstance(entry.value, str) and COMMAND.search(entry.value):
+    for key, entry in source.entries.items():
+        value = entry.value.text if isinstance(entry.value, Unread) else entry.value
+        if isinstance(value, list) and all(isinstance(word, str | int | float) for word in value):
+            value = shlex.join(map(str, value))
+        if isinstance(value, str) and COMMAND.search(value):
             line = int(entry.place.rpartition(":")[2])
-            sources += read_shell(entry.value, source.file, first=line + ("\n" in entry.value))
+            given = _environment(source.entries, key)
+            sources += read_shell(value, source.file, first=line + ("\n" in value), given=given)
     return sources
+
+
+def _environment(entries: Mapping[str, Entry], command: str) -> dict[str, str]:
+    """Return the variables that a job's `env` or `envs` sets for a command, with their values.
+
+    command: the key under which the command stands; only mappings beside it, or further out, count.
+    """
+    variables = {}
+    for key, entry in entries.items():
+        owner, _, name = key.rpartition(".")
+        place, _, last = owner.rpartition(".")
+        beside = command.startswith(f"{place}.") if place else True
+        if last in ("env", "envs") and beside and isinstance(entry.value, str | int | float):
+            variables[name] = str(entry.value)
+    return variables
 
 
 def _read_notebook(cells: Sequence[str], file: str) -> list[Source]:

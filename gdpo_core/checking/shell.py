@@ -1,12 +1,13 @@
 """A shell script, read and not run: its commands, in which variables have the values that the script itself gives."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from itertools import takewhile
 
 from gdpo_core._errors import InputError
+from gdpo_core._words import clip
 from gdpo_core.checking.shell_options import LAUNCHERS, OVERRIDE, Options
 from gdpo_core.checking.shell_variables import LOOPS, LOST, Frame, Learnt, Script, Word
 from gdpo_core.checking.shell_words import DECLARES, LAUNCHED_BY, Command, commands
@@ -14,11 +15,16 @@ from gdpo_core.checking.sources import Entry, Source, Unread, collect, installed
 from gdpo_core.checking.values import plain
 
 # What a command of a trainer has in it, by which it is found in other texts.
-COMMAND = re.compile(r"\b(?:(?:swift|megatron) rlhf|main_ppo|trl (?:grpo|rloo)|axolotl train|run_grpo)\b")
+COMMAND = re.compile(
+    r"\b(?:(?:swift|megatron) rlhf|main_ppo|trl (?:grpo|rloo)|trl[./]scripts[./](?:grpo|rloo)|axolotl train|run_grpo)\b"
+)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _CLOSES = {"fi": ("if",), "done": ("while", "until", "for", "select"), "esac": ("case",), "}": ("{",)}
 _JOINS = {"&&", "||", "|", "|&"}  # beside a command that may run in some cases only, or in a process of its own
 _READS = {"read", "unset", "let", "mapfile", "readarray", "getopts", "eval", "trap"}  # they set names in their words
+_SHELLS = {"bash", "sh", "zsh", "dash", "ksh"}
+# Scripts that prepare programs and set nothing that a configuration holds.
+_PREPARES = re.compile(r"activate|conda|bashrc|profile|set_env|setvars|cargo/env|nvm\.sh|modules?\b")
 _ENVIRONMENT = ("NPROC_PER_NODE",)  # variables that a trainer reads itself
 _EXPORTED = " exported"  # after a variable's name: whether it was exported; alone: whether `set -a` is on
 _MOST_READINGS = 8  # how often a script is read to learn about its names
@@ -26,7 +32,13 @@ _MOST_CALLS = 4  # how many calls of functions inside one another are followed
 _DEEPEST = 30  # how many commands such as if may be inside one another
 
 
-def read_shell(text: str, file: str, first: int = 1, outside: frozenset[str] = frozenset()) -> list[Source]:
+def read_shell(
+    text: str,
+    file: str,
+    first: int = 1,
+    outside: frozenset[str] = frozenset(),
+    given: Mapping[str, str] | None = None,
+) -> list[Source]:
     """Return the sources of entries in a script: one for each command with options, overrides or a file of values.
 
     The entries of a command are its options, its overrides (words key=value), and variables that a trainer reads itself
@@ -37,15 +49,19 @@ def read_shell(text: str, file: str, first: int = 1, outside: frozenset[str] = f
     first: the number of the script's first line in this file.
     outside: the names of variables that a script around this one assigns, where this script is a word of another; here
         their values are unknown.
+    given: variables that whoever runs the script sets before, with their values.
 
     Raises InputError that names the file where too many commands such as if are inside one another, or one command has
     too many options.
     """
     text = text.replace("\r\n", "\n")
     script = Script(text, first, outside, _learnt(text, file, first, outside))
+    script.variables |= given or {}
     packages = installed_by(text)
-    sources = [replace(source, packages=packages) for source in _sources(script, file)]
-    return _without_fragments(sources)
+    sources = _without_fragments([replace(source, packages=packages) for source in _sources(script, file)])
+    if script.hidden:
+        sources.append(Source(file, {}, hidden=tuple(dict.fromkeys(script.hidden))))
+    return sources
 
 
 def _learnt(text: str, file: str, first: int, outside: frozenset[str]) -> Learnt:
@@ -97,8 +113,10 @@ def _sources(script: Script, file: str, depth: int = 0) -> list[Source]:
     for before, words, command in _steps(script, file):
         inside = script.body.function if script.body else ""
         if words and not inside and words[0].written in script.functions and depth < _MOST_CALLS:
-            tagged += [("", source) for source in _of_call(words, command, script, file, depth)]
-            continue
+            called = _of_call(words, command, script, file, depth)
+            tagged += [("", source) for source in called]
+            if called:
+                continue
         tagged += [(inside, source) for source in _of_command(before, words, script, file)]
     followed = {name for name, calls in script.calls.items() if len(calls) + 1 >= script.counts[name.replace("-", "_")]}
     return [source for function, source in tagged if function not in followed]
@@ -120,6 +138,7 @@ def _of_call(words: list[Word], command: Command, script: Script, file: str, dep
     call.functions, call.spent = script.functions, script.spent
     sources = _sources(call, file, depth + 1)
     script.spent = call.spent
+    script.hidden += call.hidden
     return [replace(source, place=place) for source in sources]
 
 
@@ -129,9 +148,12 @@ def _of_command(before: list[Word], words: list[Word], script: Script, file: str
     before, words: the assignments before the command, and its words.
     """
     sources = []
-    for word in words:  # A word can be a whole command as text, as after `bash -c`.
-        if word.quoted and " " in word.text.strip() and COMMAND.search(word.text) and word.text != script.text:
+    for number, word in enumerate(words):  # A word can be a whole command as text, as after `bash -c`.
+        text = " " in word.text.strip() and word.text != script.text
+        runs = text and (_runs(words[:number]) or (word.quoted and COMMAND.search(word.text)))
+        if runs and not word.text.strip().startswith(LOST):
             sources += read_shell(word.text, file, word.line, script.names)
+    script.hidden += _hidden(words, file)
     options = Options(file, script)
     entries = collect(options.read(words), file)
     parents = (*_parents(words, entries), *options.open)
@@ -140,6 +162,33 @@ def _of_command(before: list[Word], words: list[Word], script: Script, file: str
         entries = _environment(before, script, place) | entries
         sources.append(Source(file, entries, _mark(words), place, parents))
     return sources
+
+
+def _runs(words: list[Word]) -> bool:
+    """Return whether the word after these words is a text that a shell runs, as after bash -c."""
+    texts = [word.text for word in words]
+    shells = [number for number, text in enumerate(texts) if text.rpartition("/")[2] in _SHELLS]
+    return texts == ["eval"] or bool(shells and re.fullmatch(r"-[a-z]*c", texts[-1]))
+
+
+def _hidden(words: list[Word], file: str) -> list[str]:
+    """Return what of a command may hold commands or variables and was not read: a text that a shell runs, or a script.
+
+    words: the words of the command.
+    """
+    texts = [word.text for word in words]
+    if len(words) > 1 and texts[0] in ("source", "."):
+        quiet = _PREPARES.search(words[1].written)
+        return [] if quiet else [f"{file}:{words[0].line} sources {_shown(words[1])}"]
+    if words and words[0].text.startswith(LOST) and words[0].written[:1] in '"$' and len(words) == 1:
+        return [f"{file}:{words[0].line} runs {_shown(words[0])}"]
+    unknown = [word for number, word in enumerate(words) if LOST in word.text.split(" ")[0] and _runs(words[:number])]
+    hooks = [word for word in unknown if not word.written.strip('"').startswith("$(")]
+    return [f"{file}:{word.line} runs {_shown(word)}" for word in hooks]
+
+
+def _shown(word: Word) -> str:
+    return clip(word.written)
 
 
 def _without_fragments(sources: list[Source]) -> list[Source]:

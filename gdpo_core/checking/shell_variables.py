@@ -131,6 +131,7 @@ class Script:
         self.at = 0  # the place to which the script was read
         self.head = ""  # the name in the head of a function that was read, whose body comes next
         self.functions: dict[str, tuple[str, int]] = {}  # the bodies of functions, each with its first line
+        self.hidden: list[str] = []  # what may hold commands or variables and was not read
         self.calls: dict[str, set[int]] = {}  # for each function, the places of the calls that were followed
 
     @cached_property
