@@ -9,7 +9,7 @@ from gdpo_core._errors import InputError, expect
 from gdpo_core._words import clip, listing
 from gdpo_core.checking.evaluate import Known
 from gdpo_core.checking.rules import Rules
-from gdpo_core.checking.sources import Entry, Source
+from gdpo_core.checking.sources import Entry, Source, command_line_of, name_of
 from gdpo_core.frameworks import FRAMEWORKS, Framework
 
 _VERSION = re.compile(r"v?\d+(\.\d+)*[\w.+-]*", re.ASCII)
@@ -83,10 +83,11 @@ def recognise(sources: Sequence[Source], files: Sequence[str], asked: str | None
         expect(asked in seen or not seen, listing(map(clip, files), most=3), wanted, _told(seen))
         expect(bool(sources), listing(map(clip, files), most=3), wanted, "no key at all")
     key = asked or next(iter(seen))
+    programs = {name_of(source.file) for source, s in zip(sources, strong, strict=True) if key in s}
     chosen = [
         source
         for source, s, w in zip(sources, strong, weak, strict=True)
-        if key in s or (not s and (key in w or not source.mark or asked))
+        if key in s or (not s and (key in w or not source.mark or asked or programs & _started(source)))
     ]
     return _recognised(FRAMEWORKS[key], chosen, version)
 
@@ -107,6 +108,7 @@ def _recognised(framework: Framework, sources: Sequence[Source], version: str | 
     if marks:
         entries["program"] = Entry(" ".join(marks), next(s.place for s in sources if s.mark))
     given = {name_of(source.file) for source in sources}
+    given |= {command_line_of(name) for source in sources for name in _started(source)}
     named = dict.fromkeys(name for source in sources for name in source.parents if name_of(name) not in given)
     parents = tuple(name for name in named if not any(re.search(pattern, name) for pattern in rules.own_files))
     version = version or _version(rules, sources, entries)
@@ -120,9 +122,9 @@ def _recognised(framework: Framework, sources: Sequence[Source], version: str | 
     )
 
 
-def name_of(path: str) -> str:
-    """Return the name of a file without its folders."""
-    return path.replace("\\", "/").rpartition("/")[2]
+def _started(source: Source) -> set[str]:
+    """Return the names of the programs that a command starts, without their folders."""
+    return {name_of(word) for word in source.mark.split() if word.endswith(".py")}
 
 
 def _today(key: str, rules: Rules) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from gdpo_core._errors import InputError
 from gdpo_core._words import clip
@@ -60,7 +60,7 @@ def read_shell(
     packages = installed_by(text)
     sources = _without_fragments([replace(source, packages=packages) for source in _sources(script, file)])
     if script.hidden:
-        sources.append(Source(file, {}, hidden=tuple(dict.fromkeys(script.hidden))))
+        sources.append(Source(file, {}, place=f"{file}:{first}", hidden=tuple(dict.fromkeys(script.hidden))))
     return sources
 
 
@@ -257,7 +257,8 @@ def _parents(words: list[Word], entries: dict[str, Entry]) -> tuple[str, ...]:
     """
     named = [entries[key].value for key in ("config", "config_name") if key in entries]
     texts = [value.text if isinstance(value, Unread) else value for value in named if isinstance(value, str | Unread)]
-    texts += [word.written for word in words if word.text.endswith((".yaml", ".yml")) and word.text[0] not in "-+"][:1]
+    values = [word for before, word in pairwise([Word(), *words]) if before.text != "--config_file"]  # accelerate's own
+    texts += [word.written for word in values if word.text.endswith((".yaml", ".yml")) and word.text[0] not in "-+"][:1]
     names = [text.strip("'\"") for text in texts if "=" not in text and LOST not in text]
     return tuple(dict.fromkeys(n if n.endswith((".yaml", ".yml", ".json")) else f"{n}.yaml" for n in names if n))
 

@@ -77,6 +77,16 @@ class Source:
     loads: tuple[str, ...] = ()
 
 
+def command_line_of(file: str) -> str:
+    """Return the words by which the options that a program gets on its command line are named."""
+    return f"the command line of {name_of(file)}"
+
+
+def name_of(path: str) -> str:
+    """Return the name of a file without its folders."""
+    return path.replace("\\", "/").rpartition("/")[2]
+
+
 def installed_by(text: str) -> dict[str, str]:
     """Return the versions of the packages that a text installs as NAME==VERSION, by the package's name in lower case.
 
