@@ -64,10 +64,17 @@ def test_a_command_is_found_where_it_stands(text, name):
 def test_what_a_list_or_a_makefile_may_hold_besides_is_open():
     extra = GROWN.replace("subprocess.run(words)", "words.insert(1, x)\nsubprocess.run(words)")
     assert told(extra, "a.py")[2] is None
+    twice = GROWN.replace("words.append", "words = words + ['actor_rollout_ref.rollout.n=8']\nprint")
+    assert told(twice, "a.py")[2] is None
     maybe = GROWN.replace("words.append", "if x: words.append")
     assert told(maybe, "a.py")[2] is None
     assert told(MAKE.replace("ADV :=", "N = 4\nADV :="), "Makefile")[2] is None
     assert told(MAKE.replace("N ?= 6", "ifdef X\nN = 6\nendif"), "Makefile")[2] is None
+    assert told(MAKE.replace("N ?= 6", "N := $(M)\nM = 6"), "Makefile")[2] is None  # M is empty where := is read.
+    assert told(MAKE.replace("N ?= 6", "N = $(M)\nM = 6"), "Makefile")[2] == 6
+    assert told(MAKE.replace("N ?= 6", "N = 6\ntrain: N = 4"), "Makefile")[2] is None
+    included = gc.check_config({"Makefile": "include own.mk\n" + MAKE})
+    assert included.facts["not read"] == "Not looked into: Makefile:1 includes own.mk."
     assert told(SKYPILOT.replace("  N: 6", "  M: 6"), "task.yaml")[2] is None
 
 
@@ -118,3 +125,10 @@ def test_what_hides_a_command_is_named():
     assert (
         gc.check_config({"a.sh": TOLD}).looked == "None of the known traps was found: 11 of verl could be looked for."
     )
+
+
+def test_hostile_makefiles_and_programs_are_read_quickly():
+    doubled = "".join(f"A{n} = $(A{n + 1})$(A{n + 1})\n" for n in range(60)) + "A60 = x\nB = $(B)\n"
+    assert told(doubled + MAKE, "Makefile")[2] == 6
+    lists = "import subprocess\n" + "x = ['trl grpo', '--n', '4']\nx.append(f'{x}')\n" * 1000
+    assert told(lists, "a.py")[2] is None

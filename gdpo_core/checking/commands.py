@@ -38,16 +38,15 @@ def _lists(nodes: list[ast.AST], names: Names) -> Iterator[tuple[ast.List, str]]
     started = [node.args[0] for node in nodes if isinstance(node, ast.Call) and node.args and _starts(node)]
     run = {id(names.values.get(arg.id)) if isinstance(arg, ast.Name) else id(arg) for arg in started}
     added = {id(item) for node in nodes if isinstance(node, ast.BinOp) for item in (node.left, node.right)}
-    grown = {id(part) for node in nodes for _, part, _ in _growths(node)}
-    assigned = {id(n.value): n for n in nodes if isinstance(n, ast.Assign)}
+    changes = _Changes(nodes)
     for node in nodes:
-        if not isinstance(node, ast.List) or id(node) in grown:
+        if not isinstance(node, ast.List) or id(node) in changes.parts:
             continue
         text = " ".join(text_of(item, names) for item in node.elts)
         if COMMAND.search(text) or id(node) in run:
             more = f" {_MORE}" if id(node) in added else ""
             words = f"A=({_words(node, names, node.lineno)}{more})"
-            yield node, f'{words}; {_later(nodes, assigned.get(id(node)), names)} "${{A[@]}}"'
+            yield node, f'{words}; {changes.after(node, names)} "${{A[@]}}"'
 
 
 def _starts(call: ast.Call) -> bool:
@@ -73,29 +72,44 @@ def _words(node: ast.expr, names: Names, line: int) -> str:
     return " ".join(words)
 
 
-def _later(nodes: list[ast.AST], assignment: ast.Assign | None, names: Names) -> str:
-    """Return the part of a script that adds to the array A what a program adds to a list after it has made it.
+class _Changes:
+    """The changes that a program makes to its lists after it has made them.
 
-    A word that is added in another block, such as an if, may be missing.
-
-    assignment: the statement that gives the list a name, None if it has none.
+    nodes: all nodes of the program's syntax tree.
     """
-    if assignment is None:
-        return ""
-    targets = {target.id for target in assignment.targets if isinstance(target, ast.Name)}
-    blocks = {id(s): id(body) for n in nodes for body in _bodies(n) for s in body}
-    parts = []
-    for node in nodes:
-        for name, part, how in _growths(node):
-            if name in targets and how in ("append", "extend"):
-                items = ast.List([part], ast.Load(), lineno=part.lineno) if how == "append" else part
-                adds = f"A+=({_words(items, names, part.lineno)})"
-                parts.append(adds if blocks.get(id(node)) == blocks.get(id(assignment)) else f"if :; then {adds}; fi")
-            elif name in targets:
-                parts.append(f"A+=({_MORE})")
-    if any(name not in names.values and parts == [] for name in targets):
-        parts.append(f"A+=({_MORE})")  # The name is assigned once more, or changed in another way.
-    return "; ".join([*parts, ""])
+
+    def __init__(self, nodes: list[ast.AST]) -> None:
+        self.growths: dict[str, list[tuple[ast.AST, ast.expr, str]]] = {}  # by the names of lists
+        self.assigned: dict[str, list[ast.Assign]] = {}
+        self.blocks = {id(s): id(body) for n in nodes for body in _bodies(n) for s in body}
+        for node in nodes:
+            for name, part, how in _growths(node):
+                self.growths.setdefault(name, []).append((node, part, how))
+            for target in node.targets if isinstance(node, ast.Assign) else ():
+                if isinstance(node, ast.Assign) and isinstance(target, ast.Name):
+                    self.assigned.setdefault(target.id, []).append(node)
+        self.parts = {id(part) for growths in self.growths.values() for _, part, _ in growths}
+        self.names = {id(node.value): name for name, those in self.assigned.items() for node in those}
+
+    def after(self, made: ast.List, names: Names) -> str:
+        """Return the part of a script that adds to the array A what the program adds to a list after it has made it.
+
+        A word that is added in another block, such as an if, may be missing.
+
+        made: the list.
+        names: what the names of the program stand for.
+        """
+        name = self.names.get(id(made), "")
+        growths, assigned = self.growths.get(name, []), self.assigned.get(name, [])
+        if len(assigned) > 1 and (growths or not all(isinstance(node.value, ast.List) for node in assigned)):
+            return f"A+=({_MORE});"
+        script = ""
+        for node, part, how in growths:
+            items = ast.List([part], ast.Load(), lineno=part.lineno) if how == "append" else part
+            adds = f"A+=({_words(items, names, part.lineno) if how in ('append', 'extend') else _MORE})"
+            same = self.blocks.get(id(node)) == self.blocks.get(id(assigned[0]))
+            script += f"{adds}; " if same else f"if :; then {adds}; fi; "
+        return script
 
 
 def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:

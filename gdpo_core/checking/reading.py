@@ -18,6 +18,7 @@ from gdpo_core.checking.values import mapping_of, read_json, read_yaml
 Given: TypeAlias = str | Path | Sequence[str | Path] | Mapping[str, str | bytes]
 
 LARGEST = 2_000_000  # the most bytes of a file; a configuration has some thousand
+_MOST_VARIABLES = 1000  # how many variables that a job sets are read
 _PARENTS = 10  # how many files may build on one another
 _READERS: dict[str, Callable[[str, str, Mapping[str, Any]], list[Source]]] = {
     **dict.fromkeys((".yaml", ".yml"), lambda text, file, _: _with_commands(read_yaml(text, file))),
@@ -121,31 +122,29 @@ def _with_commands(source: Source) -> list[Source]:
 
     Files that start jobs on a cluster hold such commands.
     """
-    sources = [source]
+    sources, variables = [source], _environment(source.entries)
     for key, entry in source.entries.items():
         value = entry.value.text if isinstance(entry.value, Unread) else entry.value
         if isinstance(value, list) and all(isinstance(word, str | int | float) for word in value):
             value = shlex.join(map(str, value))
         if isinstance(value, str) and COMMAND.search(value):
             line = int(entry.place.rpartition(":")[2])
-            given = _environment(source.entries, key)
+            given = {name: text for place, name, text in variables if key.startswith(place)}
             sources += read_shell(value, source.file, first=line + ("\n" in value), given=given)
     return sources
 
 
-def _environment(entries: Mapping[str, Entry], command: str) -> dict[str, str]:
-    """Return the variables that a job's `env` or `envs` sets for a command, with their values.
-
-    command: the key under which the command stands; only mappings beside it, or further out, count.
+def _environment(entries: Mapping[str, Entry]) -> list[tuple[str, str, str]]:
+    """Return the variables that a job's `env` or `envs` sets, with their values, each after the begin of the keys for
+    whose commands it is set: those beside it, or further in.
     """
-    variables = {}
+    variables = []
     for key, entry in entries.items():
         owner, _, name = key.rpartition(".")
-        place, _, last = owner.rpartition(".")
-        beside = command.startswith(f"{place}.") if place else True
-        if last in ("env", "envs") and beside and isinstance(entry.value, str | int | float):
-            variables[name] = str(entry.value)
-    return variables
+        place, dot, last = owner.rpartition(".")
+        if last in ("env", "envs") and isinstance(entry.value, str | int | float):
+            variables.append((place + dot, name, str(entry.value)))
+    return variables[:_MOST_VARIABLES]
 
 
 def _read_notebook(cells: Sequence[str], file: str, files: Mapping[str, Any]) -> list[Source]:
