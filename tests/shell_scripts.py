@@ -157,6 +157,15 @@ HAND = (
     "N=8; echo 4 | { read N; }; trl grpo 1 --n $N",
     "N=8; N=4 &; trl grpo 1 --n $N",
     "f() { N=$1; }; f 8; trl grpo 1 --n $N",
+    "f() { N=4; g; trl grpo 1 --n $N; }; g() { N=5; }; f",
+    "main() { N=4; g; trl grpo 1 --n $N; }\ng() { N=8; }\nmain",
+    "f() { N=4; $1; trl grpo 1 --n $N; }; g() { N=5; }; f g",
+    'f() { shift 2; trl grpo 1 --h 1 "$@" --z; }; f 1 2 --n 3; f 1 2 --n 4 5',
+    'f() { trl grpo 1 --h 1 "$@"; }; for x in 1 2; do f --n $x --m 3; shift; done',
+    'f() { trl grpo 1 "$@"; }; g() { f --n 3 "$@"; }; g --m 4; f --k 5',
+    'f() { export "$1"; }; N=8; f N=4; trl grpo 1 --n $N',
+    'A=(--n 4); f() { trl grpo 1 "${A[@]}"; }; for x in 1 2; do f; A+=(--m 3); done',
+    'A=(--n 4); for x in 1 2; do A+=(7); [ $x = 2 ] && break; A=(--k 1); done; trl grpo 1 --h 2 "${A[@]}"',
     "f() { shift; N=$1; }; f 4 8; trl grpo 1 --n $N",
     "set -- 4 8; shift; N=$1; trl grpo 1 --n $N",
     "N=8; for x in 1 2; do N=8; done; trl grpo 1 --n $N",
@@ -295,9 +304,9 @@ class _Writer:
         stop = self.random.choice(("",) * 4 + ("break", "[ $N = 4 ] && break", "[ $N = 4 ] && continue", "exit"))
         leave = self.random.choice(("",) * 4 + ("return", "[ $N = 4 ] && return", "[ $N = 8 ] && exit"))
         own = self.random.choice(("", "", "local N", "local N=4", "declare M=8", "declare -g M=8", "local A=(--w 1)"))
-        name = self.random.choice(("f", "g"))
+        name, other = self.random.sample(("f", "g", "h"), 2)
         if self.random.random() < 0.15:
-            return self.random.choice((name, f"N=8 {name}", f"{name} --x 4"))
+            return self.random.choice((name, f"N=8 {name}", f"{name} --x 4", f"C={name}; $C", f'{name} "$@" --y $N'))
         return self.random.choice(
             (
                 f"if {condition}; then\n{block()}\nfi",
@@ -321,6 +330,11 @@ class _Writer:
                 f"{name}() {{\n{own}\n{block()}\n{leave}\n{block()}\n}}\n{name}",
                 f"{name}() {{\n{own}\n{block()}\n{leave}\n}}",
                 f"function {name} {{\n{block()}\n}}\n{self.command(depth - 1)}\n{name}",
+                # A function that calls a helper which is defined further down, between an assignment and its use.
+                f"{name}() {{\n{self.simple()}\n{other}\n{self.trainer()}\n}}\n{other}() {{\n{block()}\n}}\n{name}",
+                f"{name}() {{\n{own}\n{other} --x 4\n{block()}\n}}\n{other}() {{\n{own}\n{block()}\n}}\n{name} 8",
+                f"{name}() {{\n{self.simple()}\n$1\n{self.trainer()}\n}}\n{other}() {{\n{block()}\n}}\n{name} {other}",
+                f"{name}() {{\n{other}\nshift\n{self.trainer()}\n}}\n{other}() {{\n{block()}\n}}\n{name} a --x 4",
             )
         )
 

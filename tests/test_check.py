@@ -319,14 +319,18 @@ def test_a_command_inside_a_file_of_values_or_a_program_is_read():
     command = "axolotl train own.yml --rl gdpo --context-parallel-size 2 --trl.scale-rewards true"
     cli = gc.check_config({"a.sh": command})
     assert cli.method == "grpo" and "own.yml" in cli.facts["trainer"]
-    program = "import os\nBETA = 0.1\nos.system(f'swift rlhf --rlhf_type grpo --num_generations 4 --beta {BETA}')\n"
+    program = "import os\nBETA = load()\nos.system(f'swift rlhf --rlhf_type grpo --num_generations 4 --beta {BETA}')\n"
     check = gc.check_config({"a.py": program})
     assert check.group_size == 4 and check.unread == ("beta = … (a.py:3)",)
 
 
 def test_the_processes_of_accelerate_count():
     program = OF["trl/grpo_vlm.py"].read_text()
-    check = gc.check_config({"a.py": program, "zero2.yaml": OF["trl/accelerate_zero2.yaml"].read_text()})
+    launch = "accelerate launch --config_file zero2.yaml a.py --output_dir x\n"
+    files = {"a.py": program, "zero2.yaml": OF["trl/accelerate_zero2.yaml"].read_text(), "run.sh": launch}
+    check = gc.check_config(files)
+    alone = gc.check_config({"a.py": program})
+    assert alone.method is None and "the command line of a.py" in alone.facts["trainer"]
     assert (check.group_size, check.groups) == (8, 8)  # The program has 8 answers on each of 8 processes.
     launched = (
         "accelerate launch --num_processes 2 --config_file x.yaml train.py --num_generations 4 --log_completions \\\n"
@@ -392,7 +396,7 @@ def test_each_trainer_has_five_examples():
 OF_USERS = {
     "nemo_reward_features.yaml": ("gdpo", {"nemo-leave-one-out"}),
     "swift_dynamic_sample.py": ("gdpo", {"swift-filter-drops-signal"}),
-    "swift_function.sh": (None, set()),
+    "swift_function.sh": ("grpo", set()),  # the first of two calls
     "swift_geobox.sh": ("gdpo", set()),
     "swift_megatron_three.sh": ("grpo", set()),
     "swift_one_reward.sh": ("gdpo", set()),

@@ -60,7 +60,7 @@ def show_check(check: ConfigCheck, sample: SampleScore | None, file: TextIO) -> 
     for line in check.lines:
         show_lines(console, line, "a line that makes the run write a log that can be audited")
     if not check.traps:
-        console.print("\nNone of the known traps was found.", style="bold")
+        console.print(f"\n{check.looked}", style="bold")
     for trap in check.traps:
         console.print()
         name = (f"{trap.severity}  {trap.id}", COLOURS[trap.severity])

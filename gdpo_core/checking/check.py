@@ -60,6 +60,7 @@ class ConfigCheck:
     lines: lines to add to the configuration, so that the run writes a log that can be audited.
     traps: the traps that the configuration holds, the worst first.
     unread: a text for each key whose value only a run would tell.
+    looked: for a configuration without traps, a sentence on how many known traps were looked for; else "".
     """
 
     files: tuple[str, ...]
@@ -76,6 +77,7 @@ class ConfigCheck:
     lines: tuple[str, ...]
     traps: tuple[FoundTrap, ...]
     unread: tuple[str, ...]
+    looked: str = ""
 
     @property
     def worst(self) -> Severity | None:
@@ -118,15 +120,16 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
     fill = Filled(values_of(rules, known), known)
     runs, says_method = _method(rules, known)
     told = runs is None or not runs.stops
-    rewards, weights = _rewards(rules, known, runs) if told else (None, None)
+    rewards, weights = _rewards(recognised, runs) if told else (None, None)
     size = _whole(known.value(rules.group_size)) if told else None
     groups, says_batch = _batch(rules, known, size, runs) if told else (None, "")
-    chosen = {about: fact for about in ABOUT if told and (fact := _fact(rules, known, about))}
+    chosen = {about: fact for about in ABOUT if told and (fact := _fact(recognised, about))}
     unread = tuple(map(one_line, _unread(rules, known)))
     facts = {"trainer": _says_trainer(recognised), "method": says_method}
     if told:
         facts |= _facts(chosen, fill, _says_rewards(rules, known, rewards, weights), says_batch)
     facts |= _notes(unread, recognised)
+    traps = tuple(_traps(recognised, fill))
     return ConfigCheck(
         files=names_of(configuration),
         trainer=recognised.framework.id,
@@ -140,8 +143,9 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
         groups=groups,
         facts={name: one_line(says) for name, says in facts.items()},  # a configuration may hold any character
         lines=tuple(line for fact in chosen.values() if (line := fact.line.strip())),
-        traps=tuple(_traps(recognised, fill)),
+        traps=traps,
         unread=unread,
+        looked="" if traps else one_line(_looked(recognised)),
     )
 
 
@@ -166,10 +170,10 @@ def _notes(unread: Sequence[str], recognised: Recognised) -> dict[str, str]:
     "not read" names the keys in `unread`, whose values only a run would tell. "note" says what of the configuration was
     left out. A key is missing where there is nothing to say.
     """
-    notes = {}
-    if unread:
-        more = f" and {len(unread) - _NAMED} more" * (len(unread) > _NAMED)
-        notes["not read"] = f"Only a run would tell {listing(unread[:_NAMED])}{more}."
+    more = f" and {len(unread) - _NAMED} more" * (len(unread) > _NAMED)
+    says = [f"Only a run would tell {listing(unread[:_NAMED])}{more}."] * bool(unread)
+    says += [f"Not looked into: {listing(recognised.hidden, most=_NAMED)}."] * bool(recognised.hidden)
+    notes = {"not read": " ".join(says)} if says else {}
     return notes | ({"note": " ".join(recognised.notes)} if recognised.notes else {})
 
 
@@ -203,7 +207,7 @@ def _needs(when: Sequence[Condition], known: Known) -> str:
     return f"It cannot be told without {listing(keys)}."
 
 
-def _rewards(rules: Rules, known: Known, runs: Runs | None) -> tuple[tuple[str, ...] | None, tuple[float, ...] | None]:
+def _rewards(recognised: Recognised, runs: Runs | None) -> tuple[tuple[str, ...] | None, tuple[float, ...] | None]:
     """Return the names of the rewards and their weights, in the order in which the trainer uses them.
 
     Each is None where the configuration does not tell it, but weights that are not given are 1 for each named reward.
@@ -214,7 +218,8 @@ def _rewards(rules: Rules, known: Known, runs: Runs | None) -> tuple[tuple[str, 
 
     runs: the record of the rules that says what runs, or None.
     """
-    fact = _fact(rules, known, "rewards")
+    rules, known = recognised.rules, recognised.known
+    fact = _fact(recognised, "rewards")
     names, weights = (known.values(key) if key else None for key in (rules.rewards, rules.weights))
     named = tuple(map(str, names)) if _all_are(names, str | int) else None
     counted = _numbers(weights)
@@ -299,20 +304,23 @@ def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
     return None, False
 
 
-def _fact(rules: Rules, known: Known, about: str) -> Fact | None:
+def _fact(recognised: Recognised, about: str) -> Fact | None:
     """Return the first of the rules' facts about `about`, a name of ABOUT, that holds; None if none does.
 
     Facts are tried in turn. If only a run would tell whether one holds, the result is a new fact that says so.
-    If the trainer's version is unknown, only facts count that are still true of the newest version.
+    If the trainer's version is unknown, only facts count that are still true of the newest version. What a key may
+    decide that the trainer does not have is not told.
     """
-    for fact in rules.facts:
+    known, may = recognised.known, recognised.left_open.get(about, ())
+    for fact in recognised.rules.facts:
         force = in_force(fact.since, fact.until, known.version)
         if fact.about == about and (force or (force is None and not fact.until)):
             holds = known.holds(fact.when)
-            if holds is None:
-                return Fact(about=about, says=_needs(fact.when, known))
-            if holds:
-                return fact
+            rests = any(c.key in known.entries for c in fact.when) and about != "rewards"
+            if holds is not False and may and not rests:
+                return Fact(about=about, says=f"Not told: {listing(map(clip, may))} may decide it.")
+            if holds is not False:
+                return fact if holds else Fact(about=about, says=_needs(fact.when, known))
     return None
 
 
@@ -354,6 +362,17 @@ def _traps(recognised: Recognised, fill: Filled) -> Iterator[FoundTrap]:
             line = printable(fill(trap.line, trap.when).strip())
             held.append(FoundTrap(trap.id, severity, one_line(says), line, one_line(place), trap.read_in))
     yield from sorted(held, key=lambda trap: SEVERITIES.index(trap.severity))
+
+
+def _looked(recognised: Recognised) -> str:
+    """Return the sentence that no known trap was found, with the number of those that could be looked for."""
+    traps = [t for t in recognised.rules.traps if in_force(t.since, t.until, recognised.version) is not False]
+    told = [trap for trap in traps if recognised.known.holds(trap.when) is not None]
+    rest = len(traps) - len(told)
+    left = f"; {rest} depend{'s' * (rest == 1)} on what was not read" * bool(rest)
+    hidden = "; what is named above as not looked into may hold more" * bool(recognised.hidden)
+    looked = f"{len(told)} of {recognised.framework.title} could be looked for{left}{hidden}"
+    return f"None of the known traps was found: {looked}."
 
 
 def _of_versions(trap: Trap) -> str:

@@ -19,6 +19,7 @@ class Known:
     complete: whether every file on which the configuration builds was given. If not, the value of a missing key cannot
         be told.
     version: the version of the trainer, None where it is not known.
+    undecided: the keys whose values are not told, as keys that the trainer does not have may decide them, with these.
     """
 
     def __init__(
@@ -27,8 +28,10 @@ class Known:
         defaults: Mapping[str, Any],
         complete: bool = True,
         version: str | None = None,
+        undecided: Mapping[str, str] | None = None,
     ) -> None:
         self.entries, self.defaults, self.complete, self.version = entries, defaults, complete, version
+        self.undecided = undecided or {}
 
     def value(self, key: str) -> Any:
         """Return the value of a key, else its default, else None.
@@ -36,6 +39,8 @@ class Known:
         An `Unread` stands for a value that only a run would tell. It is also returned in place of a default where the
         key may stand in a file that was not given.
         """
+        if key in self.undecided:
+            return Unread(self.undecided[key], maybe=True)
         if key in self.entries:
             return self.entries[key].value
         return self.defaults.get(key) if self.complete else Unread("")

@@ -8,16 +8,17 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gdpo_core._errors import InputError, reason
-from gdpo_core.checking.shell import COMMAND, read_shell
+from gdpo_core.checking.commands import commands_of
+from gdpo_core.checking.expressions import Names, dotted, names_in, value_of, written_of
 from gdpo_core.checking.shell_variables import LOST
-from gdpo_core.checking.sources import Entry, Source, Unread, collect, flatten, installed_by
+from gdpo_core.checking.sources import Entry, Source, Unread, collect, command_line_of, flatten, installed_by
 
 _CALLED = re.compile(r"\w*(?:GRPO|RLOO|GDPO|RLHF)\w*(?:Config|Trainer|Arguments)$")
 _CELL = re.compile(r"\s*%%(?!time|timeit|capture|prun|python3?\b).*")  # the first line of a cell that is no Python
@@ -29,38 +30,22 @@ _LINE = re.compile(  # a line that is no Python: a command, a magic, a question
     r"^([ \t]*(?:[\w, ]+=[ \t]*)?)(?:%%?|!!?|\?\??(?=\w))((?:.*\\\n)*.*)$|^[\w.]+\?\??[ \t]*$", re.M
 )
 _FUNCTIONS = {"reward_funcs", "reward_functions"}  # arguments that hold functions, of which the names are kept
-_CHANGES = ("append", "extend", "insert", "pop", "remove", "clear")  # the methods that change a list
-_DEEPEST = 10  # how many names that stand for names, or lists inside lists, are followed
 _VERSION = ".".join(map(str, sys.version_info[:2]))  # the running Python, which cannot parse newer syntax
-_LONGEST = 60  # the most characters of an expression that is shown
 
 
-@dataclass(frozen=True)
-class _Names:
-    """The names of a program, with what they stand for.
-
-    values: the expression of each name that is assigned once and not changed.
-    functions: the names of the program's own functions and classes, and of what it imports.
-    origins: for each imported name, the package that it comes from.
-    """
-
-    values: dict[str, ast.expr]
-    functions: frozenset[str]
-    origins: dict[str, str]
-
-
-def read_cells(cells: Sequence[str], file: str) -> list[Source]:
+def read_cells(cells: Sequence[str], file: str, files: Mapping[str, Any] | None = None) -> list[Source]:
     """Return the sources of entries in the code cells of a notebook, read as one program in the way of `read_python`.
 
     A cell that only writes a file, as after %%writefile, is left out (see `written_files`).
 
     cells: the texts of the code cells.
     file: the name of the notebook, for errors and places.
+    files: the content of the files of values that the notebook may load, by their names without folders.
 
     Raises InputError if the cells are no Python.
     """
     program = "\n".join("\n" * cell.count("\n") if _WRITES.match(cell) else _as_python(cell) for cell in cells)
-    return read_python(program, file, installed="\n".join(cells))
+    return read_python(program, file, files, installed="\n".join(cells))
 
 
 def written_files(cells: Sequence[str]) -> dict[str, str]:
@@ -112,13 +97,16 @@ def _as_python(cell: str) -> str:
     return _LINE.sub(lambda m: f"{m[1] or ''}{quoted(_INSERTED.sub(LOST, m[2]) if m[2] else m[0])}", cell)
 
 
-def read_python(text: str, file: str, installed: str | None = None) -> list[Source]:
+def read_python(
+    text: str, file: str, files: Mapping[str, Any] | None = None, installed: str | None = None
+) -> list[Source]:
     """Return a source of entries for each call that configures a trainer, and for each trainer's command in a string.
 
     A string with such a command counts because the program may hand it to a shell. The sources are in the order of
     their lines.
 
     file: the name of the file, for errors and places.
+    files: the content of the files of values that the program may load, by their names without folders.
     installed: the text that is searched for the versions of installed packages, by default the program itself.
 
     Raises InputError, with the file and mostly the line, where the text is no Python.
@@ -132,11 +120,11 @@ def read_python(text: str, file: str, installed: str | None = None) -> list[Sour
         raise InputError(f"{file}:{error.lineno or 1}: expected Python {_VERSION}, got: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise InputError(f"{file}: expected Python {_VERSION}, got: {reason(error)}") from None
-    names = _names(nodes)
+    names = names_in(nodes, files or {})
     packages = installed_by(installed or text)
     sources = []
     for call in (node for node in nodes if isinstance(node, ast.Call)):
-        called = _dotted(call.func)
+        called = dotted(call.func)
         if called and _CALLED.search(called):
             origin = names.origins.get(called.partition(".")[0])
             entries = collect(_arguments(call, names, file), file)
@@ -146,82 +134,21 @@ def read_python(text: str, file: str, installed: str | None = None) -> list[Sour
             entries = {key: entry for key, entry in entries.items() if key not in opened}
             mark = f"{origin}.{called}" if origin else called
             sources.append(Source(file, entries, mark, f"{file}:{call.lineno}", opened, packages))
-    sources += _commands(nodes, file)
+    sources += _of_parsers(nodes, file)
+    sources += commands_of(nodes, names, file)
+    sources = [replace(source, loads=tuple(names.loads)) for source in sources]
     return sorted(sources, key=lambda source: int(source.place.rpartition(":")[2]))
 
 
-def _commands(nodes: list[ast.AST], file: str) -> Iterator[Source]:
-    """Yield the sources of entries in the strings of a program, f-strings among them.
-
-    A string counts if `COMMAND` finds in it a command that runs a trainer, because the program may hand the string to a
-    shell. The string then gives a source for each of its commands that has options, overrides or a file of values, as
-    `read_shell` finds them. In an f-string, `LOST` stands for every value that is inserted.
-
-    nodes: all nodes of the program's syntax tree.
-    file: the name of the program's file, for errors and places.
-    """
-    inside = {id(value) for node in nodes if isinstance(node, ast.JoinedStr) for value in node.values}
-    for node in nodes:
-        if isinstance(node, ast.JoinedStr):
-            text = "".join(str(value.value) if isinstance(value, ast.Constant) else LOST for value in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside:
-            text = node.value
-        else:
-            continue
-        if COMMAND.search(text):
-            yield from read_shell(text, file, first=node.lineno)
+def _of_parsers(nodes: list[ast.AST], file: str) -> list[Source]:
+    """Return a source without entries if a parser fills the trainer's configuration from a command line, else none."""
+    calls = [node for node in nodes if isinstance(node, ast.Call) and dotted(node.func)]
+    parsers = [call for call in calls if (dotted(call.func) or "").endswith(("TrlParser", "HfArgumentParser"))]
+    place = f"{file}:{parsers[0].lineno}" if parsers else ""
+    return [Source(file, {}, place=place, parents=(command_line_of(file),))] if parsers else []
 
 
-def _dotted(node: ast.expr) -> str | None:
-    """Return the name that an expression spells, with its dots, such as "trl.GRPOConfig"; None if it is no name."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute) and (before := _dotted(node.value)):
-        return f"{before}.{node.attr}"
-    return None
-
-
-# --- names -----------------------------------------------------------------------------------------------------------
-
-
-def _names(nodes: list[ast.AST]) -> _Names:
-    functions = {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
-    origins: dict[str, str] = {}
-    for node in nodes:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names = [alias.asname or alias.name.partition(".")[0] for alias in node.names]
-            functions |= set(names)
-            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                origins |= dict.fromkeys(names, node.module.partition(".")[0])
-    values: dict[str, ast.expr | None] = {}
-    for node in nodes:
-        for name, value in _assigned(node):
-            values[name] = None if name in values else value
-    return _Names({name: value for name, value in values.items() if value}, frozenset(functions), origins)
-
-
-def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
-    """Yield each name to which a node of the tree assigns a value, with the expression of the value.
-
-    Some values cannot be followed, such as the value of a loop's variable or of a list that a call changes. Their name
-    is yielded twice with None, because a name that is yielded more than once counts as changed.
-    """
-    if isinstance(node, ast.Assign):
-        yield from ((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))
-    elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and isinstance(node.target, ast.Name):
-        yield node.target.id, node.value
-    elif isinstance(node, ast.AugAssign | ast.For) and isinstance(node.target, ast.Name):
-        yield from [(node.target.id, None)] * 2
-    elif isinstance(node, ast.arg):  # a function's parameter may have the same name as a variable outside
-        yield from [(node.arg, None)] * 2
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
-        yield from [(_dotted(node.func.value) or "", None)] * 2
-
-
-# --- arguments -------------------------------------------------------------------------------------------------------
-
-
-def _arguments(call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Entry]]:
+def _arguments(call: ast.Call, names: Names, file: str) -> Iterator[tuple[str, Entry]]:
     """Yield each argument that a call gets by name: its key, and an `Entry` with its value and its place.
 
     If the program spells out a mapping after **, each key of the mapping that is a literal gives an argument. Otherwise
@@ -231,8 +158,8 @@ def _arguments(call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, 
     names: what the names of the program stand for.
     file: the name of the program's file, for the places.
     """
-    if (_dotted(call.func) or "").endswith("Trainer") and len(call.args) > 1:  # the first argument is the model
-        yield "reward_funcs", Entry(_value(call.args[1], names, True), f"{file}:{call.args[1].lineno}")
+    if (dotted(call.func) or "").endswith("Trainer") and len(call.args) > 1:  # the first argument is the model
+        yield "reward_funcs", Entry(value_of(call.args[1], names, True), f"{file}:{call.args[1].lineno}")
     for keyword in call.keywords:
         place = f"{file}:{keyword.value.lineno}"
         if keyword.arg is not None:
@@ -240,22 +167,22 @@ def _arguments(call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, 
             continue
         value = keyword.value
         given = names.values.get(value.id) if isinstance(value, ast.Name) else value
-        if isinstance(given, ast.Call) and _dotted(given.func) == "dict":
+        if isinstance(given, ast.Call) and dotted(given.func) == "dict":
             yield from _arguments(given, names, file)
         elif isinstance(given, ast.Dict):
             for key, inner in zip(given.keys, given.values, strict=True):
                 if isinstance(key, ast.Constant):
                     yield from _given(str(key.value), inner, names, file)
         else:
-            yield f"**{_written(value)}", Entry(Unread(_written(value)), place)
+            yield f"**{written_of(value)}", Entry(Unread(written_of(value)), place)
 
 
-def _given(key: str, node: ast.expr, names: _Names, file: str) -> Iterator[tuple[str, Entry]]:
-    value, place = _value(node, names, key in _FUNCTIONS), f"{file}:{node.lineno}"
+def _given(key: str, node: ast.expr, names: Names, file: str) -> Iterator[tuple[str, Entry]]:
+    value, place = value_of(node, names, key in _FUNCTIONS), f"{file}:{node.lineno}"
     yield from flatten(value, place, f"{key}.") if isinstance(value, dict) and value else [(key, Entry(value, place))]
 
 
-def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Entry]]:
+def _set_later(nodes: list[ast.AST], call: ast.Call, names: Names, file: str) -> Iterator[tuple[str, Entry]]:
     """Yield the key and the entry of each attribute that the program assigns to a configuration after making it.
 
     nodes: all nodes of the program's syntax tree.
@@ -287,74 +214,14 @@ def _updates(nodes: list[ast.AST], call: ast.Call, file: str) -> Iterator[tuple[
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update":
             if isinstance(node.func.value, ast.Name) and node.func.value.id in mappings:
                 place = f"{file}:{node.lineno}"
-                for key in [k.arg or f"**{_written(k.value)}" for k in node.keywords]:
-                    yield key, Entry(Unread(_written(node), maybe=True), place)
+                for key in [k.arg or f"**{written_of(k.value)}" for k in node.keywords]:
+                    yield key, Entry(Unread(written_of(node), maybe=True), place)
                 if node.args:
-                    yield f"**{_written(node.args[0])}", Entry(Unread(_written(node)), place)
+                    yield f"**{written_of(node.args[0])}", Entry(Unread(written_of(node)), place)
         elif isinstance(node, ast.Assign):
             for target in node.targets:
-                if isinstance(target, ast.Subscript) and _dotted(target.value) in mappings:
-                    key = str(target.slice.value) if isinstance(target.slice, ast.Constant) else f"**{_written(target)}"
-                    yield key, Entry(Unread(_written(node), maybe=True), f"{file}:{node.lineno}")
-
-
-def _value(node: ast.expr, names: _Names, functions: bool, depth: int = 0) -> Any:
-    """Return the value that an expression spells out; `Unread` where only a run would tell it.
-
-    names: what the names of the program stand for.
-    functions: whether the expression stands for reward functions, which then become a list of their names.
-    depth: how many names or lists were entered on the way to this expression.
-    """
-    if depth > _DEEPEST:
-        return Unread(_written(node))
-    if isinstance(node, ast.Name) and node.id in names.values:
-        return _value(names.values[node.id], names, functions, depth + 1)
-    if functions and not isinstance(node, ast.List | ast.Tuple):
-        told = isinstance(node, ast.Lambda | ast.Constant) or (_dotted(node) and _root(node) in names.functions)
-        return [_function(node, names)] if told else Unread(_written(node))
-    if isinstance(node, ast.List | ast.Tuple):
-        starred = any(isinstance(item, ast.Starred) for item in node.elts)
-        if functions:
-            return Unread(_written(node)) if starred else [_function(item, names) for item in node.elts]
-        items = [_value(item, names, False, depth + 1) for item in node.elts]
-        return next((item for item in items if isinstance(item, Unread)), items)
-    try:
-        return ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return Unread(_written(node))
-
-
-def _root(node: ast.expr) -> str:
-    return (_dotted(node) or "").partition(".")[0]
-
-
-def _written(node: ast.AST) -> str:
-    """Return an expression as text of at most `_LONGEST` characters; a longer one is cut and ends with "…"."""
-    try:
-        text = " ".join(ast.unparse(node).split())
-    except (RecursionError, ValueError):  # ValueError: a number has too many digits to be written
-        text = "…"
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-def _function(node: ast.expr, names: _Names) -> str:
-    """Return the name of the reward function that an expression stands for.
-
-    A function has its own name, without the name of its module. A reward model that is given as text has that text.
-    `partial(f, …)` has the name of f. Any other call has the name of what is called. A lambda is "<lambda>".
-
-    names: what the names of the program stand for.
-    """
-    if isinstance(node, ast.Constant):
-        return str(node.value)
-    if isinstance(node, ast.Name) and isinstance(names.values.get(node.id), ast.Call | ast.Constant):
-        node = names.values[node.id]
-    if isinstance(node, ast.Constant):
-        return str(node.value)
-    if isinstance(node, ast.Call):
-        called = (_dotted(node.func) or "").rpartition(".")[2]
-        inner = node.args[0] if called == "partial" and node.args else None
-        return (_dotted(inner) or "?").rpartition(".")[2] if inner is not None else called or "?"
-    if isinstance(node, ast.Lambda):
-        return "<lambda>"
-    return (_dotted(node) or _written(node)).rpartition(".")[2] or _written(node)
+                if isinstance(target, ast.Subscript) and dotted(target.value) in mappings:
+                    key = (
+                        str(target.slice.value) if isinstance(target.slice, ast.Constant) else f"**{written_of(target)}"
+                    )
+                    yield key, Entry(Unread(written_of(node), maybe=True), f"{file}:{node.lineno}")

@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import clip, listing
 from gdpo_core.checking.evaluate import Known
-from gdpo_core.checking.rules import Rules
-from gdpo_core.checking.sources import Entry, Source
+from gdpo_core.checking.forks import keys_not_had, left_open, open_keys, says_not_had
+from gdpo_core.checking.rules import Rules, today
+from gdpo_core.checking.sources import Entry, Source, command_line_of, name_of
 from gdpo_core.frameworks import FRAMEWORKS, Framework
 
 _VERSION = re.compile(r"v?\d+(\.\d+)*[\w.+-]*", re.ASCII)
@@ -25,6 +26,8 @@ class Recognised:
     known: the entries, with the trainer's defaults; a key that was renamed has its newest name.
     parents: files on which the configuration builds and which were not given.
     notes: sentences on what was left out, such as a second run.
+    left_open: what keys that the trainer does not have may decide, such as "size", each with those keys.
+    hidden: sentences without a dot on what may hold commands or values and was not read.
     """
 
     framework: Framework
@@ -33,6 +36,8 @@ class Recognised:
     known: Known
     parents: tuple[str, ...]  # files on which the configuration builds and which were not given
     notes: tuple[str, ...]
+    left_open: Mapping[str, tuple[str, ...]]
+    hidden: tuple[str, ...]
 
 
 def trainers() -> dict[str, Framework]:
@@ -81,17 +86,30 @@ def recognise(sources: Sequence[Source], files: Sequence[str], asked: str | None
     else:
         wanted = f"a configuration of {FRAMEWORKS[asked].title}"
         expect(asked in seen or not seen, listing(map(clip, files), most=3), wanted, _told(seen))
-        expect(bool(sources), listing(map(clip, files), most=3), wanted, "no key at all")
+        there = any(source.entries or source.parents for source in sources)
+        expect(there, listing(map(clip, files), most=3), wanted, "no key at all")
     key = asked or next(iter(seen))
+    programs = {name_of(source.file) for source, s in zip(sources, strong, strict=True) if key in s}
     chosen = [
         source
         for source, s, w in zip(sources, strong, weak, strict=True)
-        if key in s or (not s and (key in w or not source.mark or asked))
+        if key in s or (not s and (key in w or not source.mark or asked or programs & _started(source)))
     ]
-    return _recognised(FRAMEWORKS[key], chosen, version)
+    evidence = any(key in s or key in w for s, w in zip(strong, weak, strict=True))
+    recognised = _recognised(FRAMEWORKS[key], chosen, version, evidence)
+    return replace(recognised, hidden=_hidden(sources))
 
 
-def _recognised(framework: Framework, sources: Sequence[Source], version: str | None) -> Recognised:
+def _hidden(sources: Sequence[Source]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for source in sources for text in source.hidden))
+
+
+def _recognised(framework: Framework, sources: Sequence[Source], version: str | None, evidence: bool) -> Recognised:
+    """Return what `recognise` does, for the sources of one trainer.
+
+    evidence: whether something besides the caller says that they are for it. Otherwise, and for a fork of the trainer,
+        a key that is not given has no default.
+    """
     rules = framework.rules
     assert rules is not None
     entries: dict[str, Entry] = {}
@@ -103,37 +121,28 @@ def _recognised(framework: Framework, sources: Sequence[Source], version: str | 
         seen.add((source.file, source.mark))
         if source.mark:
             marks.append(source.mark)
-        entries |= {_today(key, rules): entry for key, entry in source.entries.items()}
+        entries |= {today(key, rules): entry for key, entry in source.entries.items()}
     if marks:
         entries["program"] = Entry(" ".join(marks), next(s.place for s in sources if s.mark))
     given = {name_of(source.file) for source in sources}
+    given |= {command_line_of(name) for source in sources for name in _started(source)}
     named = dict.fromkeys(name for source in sources for name in source.parents if name_of(name) not in given)
     parents = tuple(name for name in named if not any(re.search(pattern, name) for pattern in rules.own_files))
     version = version or _version(rules, sources, entries)
-    return Recognised(
-        framework,
-        rules,
-        version,
-        Known(entries, rules.defaults, complete=not parents, version=version),
-        parents,
-        tuple(dict.fromkeys(notes)),
-    )
+    foreign = keys_not_had(framework.id, rules, sources)
+    about = left_open(foreign)
+    notes += [text] if (text := says_not_had(framework.title, rules.read_version, foreign)) else []
+    assured = evidence or any(key in entries for key in (rules.group_size, *rules.common, *rules.defaults))
+    fork = not assured or not all(_fits(source, framework) for source in sources)
+    known = Known(entries, rules.defaults, not parents and not fork, version, open_keys(rules, about, entries))
+    if fork:
+        notes.append(f"Nothing here says that this is {framework.title} itself: what is not given may be anything.")
+    return Recognised(framework, rules, version, known, parents, tuple(dict.fromkeys(notes)), about, ())
 
 
-def name_of(path: str) -> str:
-    """Return the name of a file without its folders."""
-    return path.replace("\\", "/").rpartition("/")[2]
-
-
-def _today(key: str, rules: Rules) -> str:
-    """Return the name that a key has today.
-
-    It is the key itself, unless the key, or the section that it begins with, has been renamed since.
-    """
-    for old, new in rules.also.items():
-        if key == old or (old.endswith(".") and key.startswith(old)):
-            return new + key[len(old) :] if old.endswith(".") else new
-    return key
+def _started(source: Source) -> set[str]:
+    """Return the names of the programs that a command starts, without their folders."""
+    return {name_of(word) for word in source.mark.split() if word.endswith(".py")}
 
 
 def _version(rules: Rules, sources: Sequence[Source], entries: Mapping[str, Entry]) -> str | None:
@@ -204,7 +213,8 @@ def _expect_one(sources: Sequence[Source], files: Sequence[str], seen: Mapping[s
         file = listing(map(clip, files), most=3)
         named = [clip(name) for source in sources for name in source.parents]
         hint = f"it names {listing(named, most=2)}: give that file too" if named else "--trainer NAME says which it is"
-        raise InputError(f"{file}: expected a configuration of {titles}, got {got} ({hint})")
+        unread = f"; not read: {listing(hidden, most=2)}" if (hidden := _hidden(sources)) else ""
+        raise InputError(f"{file}: expected a configuration of {titles}, got {got} ({hint}{unread})")
     expect(len(seen) == 1, "configuration", "one trainer (--trainer NAME says which)", _told(seen))
 
 

@@ -195,3 +195,14 @@ def rules_of(check: Mapping[str, Any], traps: Sequence[Mapping[str, Any]]) -> Ru
     return Rules(
         **dict(check) | {"runs": runs, "facts": facts, "traps": tuple(built(Trap, record) for record in traps)}
     )
+
+
+def today(key: str, rules: Rules) -> str:
+    """Return the name that a key has today.
+
+    It is the key itself, unless the key, or the section that it begins with, has been renamed since.
+    """
+    for old, new in rules.also.items():
+        if key == old or (old.endswith(".") and key.startswith(old)):
+            return new + key[len(old) :] if old.endswith(".") else new
+    return key

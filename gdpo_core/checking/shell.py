@@ -1,32 +1,44 @@
 """A shell script, read and not run: its commands, in which variables have the values that the script itself gives."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import replace
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from gdpo_core._errors import InputError
-from gdpo_core.checking.shell_variables import LOST, Frame, Script, Word
+from gdpo_core._words import clip
+from gdpo_core.checking.shell_options import LAUNCHERS, OVERRIDE, Options
+from gdpo_core.checking.shell_variables import LOOPS, LOST, Frame, Learnt, Script, Word
 from gdpo_core.checking.shell_words import DECLARES, LAUNCHED_BY, Command, commands
-from gdpo_core.checking.sources import Entry, Source, Unread, collect, flatten, installed_by
+from gdpo_core.checking.sources import Entry, Source, Unread, collect, installed_by
 from gdpo_core.checking.values import plain
 
 # What a command of a trainer has in it, by which it is found in other texts.
-COMMAND = re.compile(r"\b(?:(?:swift|megatron) rlhf|main_ppo|trl (?:grpo|rloo)|axolotl train|run_grpo)\b")
-_OVERRIDE = re.compile(r"(?:\+\+|\+|~)?([A-Za-z_][\w.@/-]*)=(.*)", re.DOTALL)
+COMMAND = re.compile(
+    r"\b(?:(?:swift|megatron) rlhf|main_ppo|trl (?:grpo|rloo)|trl[./]scripts[./](?:grpo|rloo)|axolotl train|run_grpo)\b"
+)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _CLOSES = {"fi": ("if",), "done": ("while", "until", "for", "select"), "esac": ("case",), "}": ("{",)}
-_LOOPS = {"while", "until", "for", "select"}
 _JOINS = {"&&", "||", "|", "|&"}  # beside a command that may run in some cases only, or in a process of its own
 _READS = {"read", "unset", "let", "mapfile", "readarray", "getopts", "eval", "trap"}  # they set names in their words
-_ALL = {'"$@"', "$@", '"$*"', "$*", '"${@}"', "${@}"}
+_SHELLS = {"bash", "sh", "zsh", "dash", "ksh"}
+# Scripts that prepare programs and set nothing that a configuration holds.
+_PREPARES = re.compile(r"activate|conda|bashrc|profile|set_env|setvars|cargo/env|nvm\.sh|modules?\b")
 _ENVIRONMENT = ("NPROC_PER_NODE",)  # variables that a trainer reads itself
 _EXPORTED = " exported"  # after a variable's name: whether it was exported; alone: whether `set -a` is on
+_MOST_READINGS = 8  # how often a script is read to learn about its names
+_MOST_CALLS = 4  # how many calls of functions inside one another are followed
 _DEEPEST = 30  # how many commands such as if may be inside one another
-_LAUNCHERS = {"torchrun", "accelerate", "deepspeed", "ray", "srun", "uv", "python", "python3"}
 
 
-def read_shell(text: str, file: str, first: int = 1, outside: frozenset[str] = frozenset()) -> list[Source]:
+def read_shell(
+    text: str,
+    file: str,
+    first: int = 1,
+    outside: frozenset[str] = frozenset(),
+    given: Mapping[str, str] | None = None,
+) -> list[Source]:
     """Return the sources of entries in a script: one for each command with options, overrides or a file of values.
 
     The entries of a command are its options, its overrides (words key=value), and variables that a trainer reads itself
@@ -37,34 +49,146 @@ def read_shell(text: str, file: str, first: int = 1, outside: frozenset[str] = f
     first: the number of the script's first line in this file.
     outside: the names of variables that a script around this one assigns, where this script is a word of another; here
         their values are unknown.
+    given: variables that whoever runs the script sets before, with their values.
 
     Raises InputError that names the file where too many commands such as if are inside one another, or one command has
     too many options.
     """
-    script = Script(text, first, outside)
+    text = text.replace("\r\n", "\n")
+    script = Script(text, first, outside, _learnt(text, file, first, outside))
+    script.variables |= given or {}
     packages = installed_by(text)
-    sources: list[Source] = []
-    for command in commands(text, script):
+    sources = _without_fragments([replace(source, packages=packages) for source in _sources(script, file)])
+    if script.hidden:
+        sources.append(Source(file, {}, place=f"{file}:{first}", hidden=tuple(dict.fromkeys(script.hidden))))
+    return sources
+
+
+def _learnt(text: str, file: str, first: int, outside: frozenset[str]) -> Learnt:
+    """Return what a script tells about its names, for which it is read until nothing is new.
+
+    The arguments are those of `read_shell`, and so is the error.
+    """
+    learnt = Learnt()
+    for _ in range(_MOST_READINGS):
+        script = Script(text, first, outside, learnt)
+        for _command in _steps(script, file):
+            pass
+        if learnt == script.known:
+            return learnt
+    for name in learnt.last:
+        learnt.doubt(name)
+    return learnt
+
+
+def _steps(script: Script, file: str) -> Iterator[tuple[list[Word], list[Word], Command]]:
+    """Yield the commands of a script one after another: the assignments before it, its words, and the command.
+
+    While the caller has a command, `script` has the variables as they are when it runs. Raises InputError where too
+    many commands such as if are inside one another.
+
+    file: the name of the file, for the error.
+    """
+    for command in commands(script.text, script):
         if _is_pattern(command, script):
             continue
         words = _structure(command, script)
         words = [inner for word in words for inner in (word.several if word.several is not None else [word])]
         before, words = _assign(words, command, script)
-        for word in words:  # A word can be a whole command as text, as after `bash -c`.
-            if word.quoted and " " in word.text.strip() and COMMAND.search(word.text) and word.text != text:
-                sources += read_shell(word.text, file, word.line, script.names)
-        options = _Options(file, script)
-        entries = collect(options.read(words), file)
-        parents = (*_parents(words, entries), *options.open)
-        if entries or (parents and (len(parents) > len(options.open) or COMMAND.search(_mark(words)))):
-            place = f"{file}:{words[0].line}"
-            sources.append(
-                Source(file, _environment(before, script, place) | entries, _mark(words), place, parents, packages)
-            )
+        yield before, words, command
         _operator(command.after, script)
         if len(script.frames) > _DEEPEST:
             raise InputError(f"{file}: expected at most {_DEEPEST} commands such as if inside one another, got more")
-    return _without_fragments(sources)
+
+
+def _sources(script: Script, file: str, depth: int = 0) -> list[Source]:
+    """Return the sources of a script's commands.
+
+    A command in a function has a source for each call that the script writes out. If the function may also be called
+    in another way, the command has one more source, in which the function's arguments are unknown.
+
+    depth: how many calls of functions led to this script.
+    """
+    tagged: list[tuple[str, Source]] = []  # each with the function in which it stands
+    for before, words, command in _steps(script, file):
+        inside = script.body.function if script.body else ""
+        if words and not inside and words[0].written in script.functions and depth < _MOST_CALLS:
+            called = _of_call(words, command, script, file, depth)
+            tagged += [("", source) for source in called]
+            if called:
+                continue
+        tagged += [(inside, source) for source in _of_command(before, words, script, file)]
+    followed = {name for name, calls in script.calls.items() if len(calls) + 1 >= script.counts[name.replace("-", "_")]}
+    return [source for function, source in tagged if function not in followed]
+
+
+def _of_call(words: list[Word], command: Command, script: Script, file: str, depth: int) -> list[Source]:
+    """Return the sources of the commands in the body of a function that a command calls, with its arguments there.
+
+    words: the words of the command, of which the first is the function's name.
+    depth: how many calls of functions led to this one.
+    """
+    name, place = words[0].written, f"{file}:{words[0].line}"
+    body, line = script.functions[name]
+    script.calls.setdefault(name, set()).add(command.at)
+    if not script.may_spend(0, len(body)):
+        return []
+    call = Script(body, line, script.outside, deepcopy(script.known), called=name)
+    call.variables = {name: script.get(name) for name in script.variables} | {call.arguments: tuple(words[1:])}
+    call.functions, call.spent = script.functions, script.spent
+    sources = _sources(call, file, depth + 1)
+    script.spent = call.spent
+    script.hidden += call.hidden
+    return [replace(source, place=place) for source in sources]
+
+
+def _of_command(before: list[Word], words: list[Word], script: Script, file: str) -> list[Source]:
+    """Return the sources of one command: those of the commands that its words hold as text, and its own.
+
+    before, words: the assignments before the command, and its words.
+    """
+    sources = []
+    for number, word in enumerate(words):  # A word can be a whole command as text, as after `bash -c`.
+        text = " " in word.text.strip() and word.text != script.text
+        runs = text and (_runs(words[:number]) or (word.quoted and COMMAND.search(word.text)))
+        if runs and not word.text.strip().startswith(LOST):
+            sources += read_shell(word.text, file, word.line, script.names)
+    script.hidden += _hidden(words, file)
+    options = Options(file, script)
+    entries = collect(options.read(words), file)
+    parents = (*_parents(words, entries), *options.open)
+    if entries or (parents and (len(parents) > len(options.open) or COMMAND.search(_mark(words)))):
+        place = f"{file}:{words[0].line}"
+        entries = _environment(before, script, place) | entries
+        sources.append(Source(file, entries, _mark(words), place, parents))
+    return sources
+
+
+def _runs(words: list[Word]) -> bool:
+    """Return whether the word after these words is a text that a shell runs, as after bash -c."""
+    texts = [word.text for word in words]
+    shells = [number for number, text in enumerate(texts) if text.rpartition("/")[2] in _SHELLS]
+    return texts == ["eval"] or bool(shells and re.fullmatch(r"-[a-z]*c", texts[-1]))
+
+
+def _hidden(words: list[Word], file: str) -> list[str]:
+    """Return what of a command may hold commands or variables and was not read: a text that a shell runs, or a script.
+
+    words: the words of the command.
+    """
+    texts = [word.text for word in words]
+    if len(words) > 1 and texts[0] in ("source", "."):
+        quiet = _PREPARES.search(words[1].written)
+        return [] if quiet else [f"{file}:{words[0].line} sources {_shown(words[1])}"]
+    if words and words[0].text.startswith(LOST) and words[0].written[:1] in '"$' and len(words) == 1:
+        return [f"{file}:{words[0].line} runs {_shown(words[0])}"]
+    unknown = [word for number, word in enumerate(words) if LOST in word.text.split(" ")[0] and _runs(words[:number])]
+    hooks = [word for word in unknown if not word.written.strip('"').startswith("$(")]
+    return [f"{file}:{word.line} runs {_shown(word)}" for word in hooks]
+
+
+def _shown(word: Word) -> str:
+    return clip(word.written)
 
 
 def _without_fragments(sources: list[Source]) -> list[Source]:
@@ -101,40 +225,28 @@ def _structure(command: Command, script: Script) -> list[Word]:
     while words and words[0].written in LAUNCHED_BY | {"!", "time", "in"}:
         words = words[1:]
     key = words[0].written if words else ""
-    at, top = script.at, script.frames[-1]
     if key == "function":
-        script.heads = True
-    elif key in _LOOPS | {"if", "case", "{"}:
-        sure = key == "{" and command.before not in _JOINS
-        script.open(Frame(key, at, key in _LOOPS or script.heads, script.heads, sure))
-        script.heads = False
+        script.head = words[0].text
+    elif key in LOOPS | {"if", "case", "{"}:
+        script.open(key, words[0].line)
         if key in ("for", "select") and len(words) > 1:
             script.lose(words[1].text)
-    elif key in ("then", "else", "elif"):
-        if top.kind == "if":
-            script.next_branch(restore=key != "then")
     elif key in _CLOSES:
-        kinds = _CLOSES[key]
-        kind = next((frame.kind for frame in reversed(script.frames) if frame.kind in kinds), "")
-        if kind:
-            script.close(kind, command.after not in _JOINS | {"&"})
-    elif key != "do":
+        script.close(_CLOSES[key], command.at)
+    elif key not in ("do", "then", "else", "elif"):
         return words
     return []
 
 
 def _operator(operator: str, script: Script) -> None:
-    """Begin a subshell at (, end one at ), and end a branch of a case at ;; and its like.
+    """Begin a subshell at (, and end one at ).
 
     operator: the operator after a command.
     """
     if operator == "(":
-        script.open(Frame("(", script.at, script.heads, script.heads))
-        script.heads = False
+        script.open("(")
     elif operator == ")" and script.frames[-1].kind != "case":
-        script.close("(")
-    elif operator in (";;", ";&", ";;&") and script.frames[-1].kind == "case":
-        script.next_branch(restore=operator == ";;")
+        script.close(("(",), script.at)
 
 
 def _parents(words: list[Word], entries: dict[str, Entry]) -> tuple[str, ...]:
@@ -145,7 +257,8 @@ def _parents(words: list[Word], entries: dict[str, Entry]) -> tuple[str, ...]:
     """
     named = [entries[key].value for key in ("config", "config_name") if key in entries]
     texts = [value.text if isinstance(value, Unread) else value for value in named if isinstance(value, str | Unread)]
-    texts += [word.written for word in words if word.text.endswith((".yaml", ".yml")) and word.text[0] not in "-+"][:1]
+    values = [word for before, word in pairwise([Word(), *words]) if before.text != "--config_file"]  # accelerate's own
+    texts += [word.written for word in values if word.text.endswith((".yaml", ".yml")) and word.text[0] not in "-+"][:1]
     names = [text.strip("'\"") for text in texts if "=" not in text and LOST not in text]
     return tuple(dict.fromkeys(n if n.endswith((".yaml", ".yml", ".json")) else f"{n}.yaml" for n in names if n))
 
@@ -167,7 +280,10 @@ def _assign(words: list[Word], command: Command, script: Script) -> tuple[list[W
     texts = [word.text for word in rest[1:]]
     apart = command.before in _JOINS or command.after in _JOINS | {"&"}
     if apart:
-        script.open(Frame("&&"))
+        script.frames.append(Frame("&&"))
+    if rest and (name in script.known.functions or name == "eval" or LOST in name):
+        for word in before:  # The function that is called, or may be, has what is assigned before its name.
+            script.learnt.doubt((_NAME.match(word.assigns) or [""])[0])
     if not rest:
         for word in before:
             script.assign(word)
@@ -180,15 +296,36 @@ def _assign(words: list[Word], command: Command, script: Script) -> tuple[list[W
         for match in _NAME.findall(" ".join(texts)):
             script.lose(match)
         rest = rest if name == "eval" else []
+    elif name == "shift":
+        _shift(rest[1:], script)
+        rest = []
     elif name == "set" and texts:
         if texts[0] == "--" or texts[0][:1] not in ("-", "+"):
-            script.lose("@")
+            script.lose(script.arguments)
         elif "a" in texts[0] or "allexport" in texts:
             script.set(_EXPORTED, "1" if texts[0][0] == "-" else "")
         rest = []
     if apart:
-        script.close("&&")
+        script.frames.pop()
     return before, rest
+
+
+def _shift(words: list[Word], script: Script) -> None:
+    """Change the arguments of a function, or of the script, as the command shift does.
+
+    words: the words after shift.
+    """
+    given, count = script.get(script.arguments), words[0].text if words else "1"
+    counted = count.isdecimal() and len(count) < 4
+    if counted and isinstance(given, tuple) and all(map(_is_one, given[: int(count)])):
+        script.set(script.arguments, given[int(count) :], words=True)
+    else:
+        script.lose(script.arguments)
+
+
+def _is_one(word: Word) -> bool:
+    """Return whether a word is certainly one word, as a variable in quotes is."""
+    return not word.maybe and (not word.more or re.fullmatch(r'"\$(\w+|\{\w+\})"', word.written) is not None)
 
 
 def _declare(words: list[Word], script: Script) -> None:
@@ -199,28 +336,22 @@ def _declare(words: list[Word], script: Script) -> None:
     words: the words of the command, whose name is the first.
     """
     flags = {letter for word in words[1:] if word.text[:1] in ("-", "+") for letter in word.text[1:]}
-    bodies = [number for number, frame in enumerate(script.frames) if frame.function]
-    inside = script.frames[bodies[-1] :] if bodies else []
-    body = inside[0] if inside else None
-    local = body is not None and words[0].text in ("declare", "local", "typeset") and "g" not in flags
     for word in words[1:]:
         names = _NAME.findall(word.text.partition("=")[0])
         if not word.assigns and word.text.startswith(LOST) and not word.written.strip('"').startswith(("$(", "`")):
-            for name in [*script.variables]:  # The name stands behind a variable, so that it can be any.
+            for name in [*script.known.last]:  # The name stands behind a variable, so that it can be any.
                 script.lose(name)
         if not names or word.text[:1] in ("-", "+"):
             continue
         if "=" in word.text and not word.assigns:  # as in export "$B=5"
             script.lose(names[0])
-        if body and local and not any(names[0] in frame.old for frame in inside):  # Else it was set before as a global.
-            body.local.add(names[0])
         if not flags <= {"a", "g", "x"}:
             for name in _NAME.findall(word.text):
                 script.lose(name)
                 script.fixed.add(name)
         elif word.assigns:
             script.assign(word)
-        elif local:
+        elif script.body and words[0].text in ("declare", "local", "typeset"):
             script.lose(names[0])
         if words[0].text == "readonly":
             script.fixed.add(names[0])
@@ -257,135 +388,11 @@ def _mark(words: list[Word]) -> str:
     for word in words:
         text = word.text.replace(LOST, "…")
         if text.startswith("-") and text not in ("-m", "-c", "--") and kept[-1:] != ["--"]:
-            launching = bool(kept) and kept[0] in _LAUNCHERS
+            launching = bool(kept) and kept[0] in LAUNCHERS
             if not launching:
                 break
             continue
-        if _OVERRIDE.fullmatch(text) and not launching:
+        if OVERRIDE.fullmatch(text) and not launching:
             break
         kept.append(text)
     return " ".join(kept[:20])
-
-
-class _Options:
-    """A reader of the options --key and the overrides key=value of a command.
-
-    file: the name of the file, for the places.
-    script: the script in which the command stands.
-    open: the words that may stand for further options, as the script writes them; filled by `read`.
-    """
-
-    def __init__(self, file: str, script: Script) -> None:
-        self.file, self.script = file, script
-        self.open: list[str] = []
-        self.flag: Word | None = None  # the option to which the next words belong
-        self.values: list[Word] = []
-        self.sure: Word | None = None  # the last option that is certainly there
-        self.seen: dict[str, str] = {}  # the keys so far with their places
-
-    def read(self, words: list[Word]) -> Iterator[tuple[str, Entry]]:
-        """Yield the key and the entry of each option and of each override of a command.
-
-        In the name of an option - becomes _; an option without a value is True, and one with several is a list. A value
-        that only a run would tell is `Unread`. An override by a mapping comes as one entry per key inside it.
-        """
-        launching = words[0].text.rpartition("/")[2] in _LAUNCHERS if words else False
-        for word in words:
-            override = None if word.quoted and self.flag else _OVERRIDE.fullmatch(word.text)
-            if launching and (word.text.endswith(".py") or word.text == "-m"):  # the launcher's options end here
-                yield from self._end()
-                launching = False
-            elif word is not words[0] and self._holds_more(word):
-                yield from self._opened(word)
-            elif word.text.startswith("--") and len(word.text) > 2:
-                yield from self._end(word.maybe)
-                text, equals, value = word.text.partition("=")
-                self.flag = replace(word, text=text)
-                self.sure = self.sure if word.maybe else self.flag
-                inside = replace(word, text=value, written=word.written.partition("=")[2])
-                self.values = [inside] if equals else []
-            elif override and ("." in override[1] or word.text[0] == "+" or self.flag is None or self.values):
-                yield from self._end(word.maybe)
-                yield from self._override(word, override)
-            elif word.text == "--" or re.fullmatch(r"-[A-Za-z]\w*", word.text):
-                yield from self._end(word.maybe)
-            elif word.written not in _ALL:
-                yield from self._value(word)
-        yield from self._end()
-
-    def _holds_more(self, word: Word) -> bool:
-        """Return whether a word may stand for further options.
-
-        Directly after an option, an unknown word counts as that option's value, unless the script writes options into
-        the variable or array from which it comes.
-        """
-        if word.written in _ALL and any(frame.function for frame in self.script.frames):
-            return True
-        if not word.more or word.text.strip(LOST):
-            return False
-        if self.flag is None:
-            return word.options or bool(self.seen) or not word.quoted
-        return word.options or bool(self.values)
-
-    def _opened(self, word: Word) -> Iterator[tuple[str, Entry]]:
-        """Yield an `Unread` entry for each key so far that the options in a word may change.
-
-        The arguments of a function can change only a key that the script has in another place too.
-        """
-        yield from self._end()
-        given = word.written in _ALL and not word.more
-        self.open.append("the arguments of its function" if given else word.written.strip("\"'"))
-        for key in [key for key in self.seen if not given or self.script.counts[key.replace("-", "_")] > 1]:
-            yield key, Entry(Unread(word.written.strip("\"'")), self.seen.pop(key))
-
-    def _value(self, word: Word) -> Iterator[tuple[str, Entry]]:
-        """Take a word as a value of the option before it.
-
-        If that option may be missing without the word, the word may be a value of the last certain option, for which an
-        `Unread` entry is yielded.
-        """
-        if self.flag is not None:
-            self.values.append(word)
-        together = word.maybe and self.flag is not None and word.origin == self.flag.origin
-        if self.sure is not None and self.flag is not self.sure and not together:
-            yield _key(self.sure), Entry(Unread(self.sure.written), f"{self.file}:{self.sure.line}")
-
-    def _override(self, word: Word, fits: re.Match[str]) -> Iterator[tuple[str, Entry]]:
-        """Yield the key and the entry of an override, or several if its value is a mapping.
-
-        fits: the match of `_OVERRIDE` in the word.
-        """
-        value = _plain(replace(word, text=fits[2], written=word.written.partition("=")[2]))
-        name, place = fits[1], f"{self.file}:{word.line}"
-        match = flatten(value, place, f"{name}.") if isinstance(value, dict) else [(name, Entry(value, place))]
-        for key, entry in match:
-            self.seen[key] = place
-            yield key, entry
-
-    def _end(self, maybe: bool = False) -> Iterator[tuple[str, Entry]]:
-        """Yield the entry of the present option, which ends here.
-
-        maybe: whether the word that ends it may be missing.
-        """
-        if self.flag is not None:
-            value = [_plain(word) for word in self.values]
-            lost = next((v for v in value if isinstance(v, Unread)), None)
-            if self.flag.maybe:
-                lost = Unread(lost.text if lost else self.flag.written, maybe=True)
-            key, place = _key(self.flag), f"{self.file}:{self.flag.line}"
-            self.seen[key] = place
-            known = True if not value else value[0] if len(value) == 1 else value
-            yield key, Entry(replace(lost, maybe=self.flag.maybe) if lost else known, place)
-        self.flag, self.values = None, []
-        self.sure = self.sure if maybe else None
-
-
-def _key(flag: Word) -> str:
-    """Return the key of an option --some-key: some_key."""
-    return flag.text[2:].replace("-", "_")
-
-
-def _plain(word: Word) -> object:
-    """Return the value of a word, which is `Unread` if the word depends on the run or holds a template ${…}."""
-    lost = word.maybe or LOST in word.text or "${" in word.text
-    return Unread((word.written.strip("\"'") or word.text).replace(LOST, "…"), word.maybe) if lost else plain(word.text)

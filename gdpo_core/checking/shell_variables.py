@@ -1,22 +1,24 @@
-"""The variables of a shell script, each with its value at one place of the script or as unknown."""
+"""The variables of a shell script, each with its value at one place of the script or as unknown.
+
+A variable is known if only commands outside all compound commands set it. Whatever is set inside an if, a loop, a
+case, a group, a function or a command next to && is unknown in the whole script, also before that place. An array that
+gets nothing but words is told as far as its words may be there.
+"""
 
 import re
 from collections import Counter
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 LOST = "\0"  # stands in a text for what only a run would tell
+LOOPS = {"while", "until", "for", "select"}
 _MOST_WORDS = 2000  # the most words of an array; one that is set to itself twice doubles each time
 LONGEST = 100_000  # the most characters of a value; a variable that is set to itself twice doubles each time
 _BUDGET = 20_000_000  # the most characters that all expansions of a script may bring; a word counts as 50
-_ASSIGNED = re.compile(  # whatever may give a variable a value: an assignment, arithmetic, or a builtin such as read
-    r"(?<![\w.\-/@])([A-Za-z_]\w*)(?:\[[^]\n]{0,200}\])?(?:[ \t]*(?:(\+=\()|(?:[-+*/%&|^]|<<|>>)?=(?!=))|\+\+|--)"
-    r"|(?:\+\+|[(,=!<>?:]\s*--)\s*([A-Za-z_]\w*)|\$\{([A-Za-z_]\w*)(?:\[[^]\n]{0,200}\])?:?="
-    r"|\b(?:read|unset|let|mapfile|readarray|getopts|printf[ \t]+-v|declare|local|typeset|readonly|for|select|eval"
-    r"|trap)\b((?:\\\n|[^\n;&|]){0,300})|\b(set)[ \t]+(?:--|[^-+\s])"
-)
+_MOST_CHOICES = 8  # the most values of one variable that are listed
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_OPTION = re.compile(r"(?:\\\n|[^\n;]){0,300}?(?<!\w)--\w")  # an option in the text that is assigned
+_OPTION = re.compile(r"(?<!\w)--\w")  # an option in the text that is assigned
 
 
 @dataclass
@@ -35,6 +37,7 @@ class Word:
     assigns: for a word that assigns, its text up to =, such as "NAME+="; otherwise "".
     array: the words that it assigns, as in NAME=(a b).
     several: the words for which it stands: an array's, or those into which a shell splits it.
+    choices: the values that the script writes for it, where it is a variable that several branches set.
     """
 
     text: str = ""
@@ -48,41 +51,55 @@ class Word:
     assigns: str = ""
     array: list["Word"] | None = None
     several: list["Word"] | None = None
+    choices: tuple[str, ...] = ()
 
 
 Value = str | tuple[Word, ...]  # of a variable or of an array; `LOST` may be an array too
 
 
-@dataclass
+@dataclass(frozen=True)
 class Frame:
-    """A compound command that has begun and not ended, with what it changed so far.
-
-    It is an if, a case, a loop, a group { … }, a subshell ( … ) or the body of a function.
+    """A compound command that has begun and not ended.
 
     kind: the keyword or bracket that opened it, "&&" for a command that runs in some cases only, "" for the script.
     begun: the place in the script where it begins.
-    repeats: whether it may run again.
-    function: whether it is the body of a function.
-    sure: whether it runs exactly once and in the script's own process.
-    old: for each name that it set, the value from before it as `Script.get` told it; None where there was none.
-    kept: for the same names, what `Script.variables` held before it, which is put back at its end.
-    grown: by the names that it changed, whether each is an array that it only added words to.
-    gained: by the same names, all words that it put into an array; None for a name that got anything but words.
-    branch: the names that it changed in its present branch.
-    local: the names that are local in the body of a function.
+    function: the name of the function whose body it is, "" for any other command.
+    line: the number of the line on which it begins.
     """
 
     kind: str = ""
     begun: int = 0
-    repeats: bool = False
-    function: bool = False
-    sure: bool = False
-    old: dict[str, Value | None] = field(default_factory=dict)
-    kept: dict[str, Value | None] = field(default_factory=dict)
-    grown: dict[str, bool] = field(default_factory=dict)
-    gained: dict[str, tuple[Word, ...] | None] = field(default_factory=dict)
-    branch: set[str] = field(default_factory=set)
-    local: set[str] = field(default_factory=set)
+    function: str = ""
+    line: int = 0
+
+
+@dataclass
+class Learnt:
+    """A record of what the readings of a whole script so far tell about its names, for the next reading of it.
+
+    last: for each name that the script may set, the last place where it does.
+    inside: the names that compound commands set.
+    texts: the names that get something else than the words of an array, or that a function sets.
+    choices: for each name, all texts that it gets.
+    optional: the names whose values may hold options.
+    functions: for each function, the places where its bodies begin.
+    """
+
+    last: dict[str, int] = field(default_factory=dict)
+    inside: set[str] = field(default_factory=set)
+    texts: set[str] = field(default_factory=set)
+    choices: dict[str, dict[str, None]] = field(default_factory=dict)
+    optional: set[str] = field(default_factory=set)
+    functions: dict[str, set[int]] = field(default_factory=dict)
+
+    def doubt(self, name: str) -> None:
+        """Make a name unknown in the whole script."""
+        self.inside.add(name)
+        self.texts.add(name)
+
+    def is_unsure(self, name: str) -> bool:
+        """Return whether a name is unknown in the whole script."""
+        return name in self.inside and name in self.texts
 
 
 class Script:
@@ -91,45 +108,67 @@ class Script:
     text: the script.
     line: the number of its first line.
     outside: names that the script around this one assigns, where this script is a word of another.
+    learnt: what earlier readings of the script told, to which this one adds.
+    called: the name of the function of whose body this script is one call; "" for a whole script.
     """
 
-    def __init__(self, text: str, line: int, outside: frozenset[str] = frozenset()) -> None:
-        self.line, self.outside = line, outside
+    def __init__(
+        self,
+        text: str,
+        line: int,
+        outside: frozenset[str] = frozenset(),
+        learnt: Learnt | None = None,
+        called: str = "",
+    ) -> None:
+        self.text, self.line, self.outside, self.called = text, line, outside, called
+        self.learnt = learnt or Learnt()
+        self.known = deepcopy(self.learnt)
         self.variables: dict[str, Value | None] = {}
-        self.frames = [Frame(sure=True)]
-        self.fixed: set[str] = set()  # names that stay unknown whatever is assigned, as those that a function sets
+        self.frames = [Frame()]
+        self.fixed: set[str] = set()  # names that stay unknown whatever is assigned, as after declare -i
         self.pending: set[str] = set()  # names that the words of the present command assign
         self.spent = 0
         self.at = 0  # the place to which the script was read
-        self.heads = False  # whether the head of a function was read, whose body comes next
-        self.counts = Counter(name.replace("-", "_") for name in re.findall(r"[A-Za-z_][\w.-]*", text))
-        self.last, self.replaced = _assigned_at(text)
-        match = (m[1] for m in _ASSIGNED.finditer(text) if m[1] and _OPTION.match(text, m.end()))
-        self.optional = set(match)  # names whose values may be whole options
+        self.head = ""  # the name in the head of a function that was read, whose body comes next
+        self.functions: dict[str, tuple[str, int]] = {}  # the bodies of functions, each with its first line
+        self.hidden: list[str] = []  # what may hold commands or variables and was not read
+        self.calls: dict[str, set[int]] = {}  # for each function, the places of the calls that were followed
 
     @cached_property
+    def counts(self) -> Counter[str]:
+        """The number of times that each word is written in the script, with _ in place of -."""
+        return Counter(name.replace("-", "_") for name in re.findall(r"[A-Za-z_][\w.-]*", self.text))
+
+    @property
     def names(self) -> frozenset[str]:
         """The names that the script, or one around it, may assign anywhere."""
-        return self.outside | self.last.keys()
+        return self.outside | self.known.last.keys()
+
+    @property
+    def body(self) -> Frame | None:
+        """The body of the function in which the reading is, None outside of functions."""
+        return next((frame for frame in self.frames if frame.function), None)
+
+    @property
+    def arguments(self) -> str:
+        """The name under which the arguments of the script, or of the function in which the reading is, are kept."""
+        return f"@{self.body.function if self.body else self.called}"
 
     def assigns(self, name: str) -> bool:
         """Return whether the script, or one around it, may assign a variable anywhere."""
-        return name in self.last or name in self.outside or name in self.variables
+        return name in self.known.last or name in self.outside or name in self.variables
 
-    def get(self, name: str, grows: bool = False) -> Value | None:
+    def get(self, name: str) -> Value | None:
         """Return the value of a variable: `LOST` where it is unknown, and None where the script gave it none.
 
-        A loop or function that assigns the variable further on makes it unknown, because it may have run before.
-
-        grows: whether the value is only extended, for which assignments that extend the same array do not count.
+        A name that is set further on is unknown in the body of a function, which may be called after that place. So is
+        an array in a loop that gives it words further on.
         """
-        if name in self.pending:
+        if name in self.pending or self.known.is_unsure(name):
             return LOST
-        last = (self.replaced if grows else self.last).get(name, -1)
-        for frame in reversed(self.frames):
-            if name in frame.old:
-                break
-            if frame.repeats and last > frame.begun:
+        for frame in self.frames:
+            again = frame.function or (frame.kind in LOOPS and name in self.known.inside)
+            if again and self.known.last.get(name, -1) > frame.begun:
                 return LOST
         value = self.variables.get(name)
         return LOST if value is None and name in self.outside else value
@@ -138,28 +177,19 @@ class Script:
         """Make a variable unknown."""
         self.set(name, LOST)
 
-    def set(self, name: str, value: Value, grows: bool = False) -> None:
-        """Give a variable a value, and note what the innermost compound command changed.
+    def set(self, name: str, value: Value, words: bool = False) -> None:
+        """Give a variable a value, and note what that tells about its name for the next reading.
 
-        grows: whether `value` is the array as it was, with more words at its end.
+        words: whether it gets the words of an array.
         """
-        frame = self.frames[-1]
-        before = self.get(name, grows)
-        if name in self.fixed or len(value) > _limit(value):
-            value = LOST
-        if name not in frame.old:
-            frame.old[name], frame.kept[name] = before, self.variables.get(name)
-        if isinstance(value, str) and value == before == self.variables.get(name):
-            return
-        words: tuple[Word, ...] | None = None
-        grows = isinstance(value, tuple) and (before is None or (grows and not isinstance(before, str)))
-        if isinstance(value, tuple) and not isinstance(before, str):
-            known = frame.gained.get(name, ())
-            words = None if known is None else known + (value[len(before or ()) :] if grows else value)
-        frame.grown[name] = grows and frame.grown.get(name, True)
-        frame.gained[name] = words if words is None or len(words) <= _MOST_WORDS else None
-        frame.branch.add(name)
-        self.variables[name] = value
+        outer = self.body if name.startswith("@") else None  # A function has arguments of its own.
+        self.learnt.last[name] = max(self.at, self.learnt.last.get(name, 0))
+        self.learnt.choices.setdefault(name, {})[value if isinstance(value, str) else LOST] = None
+        if self.frames[-1] is not (outer or self.frames[0]):
+            self.learnt.inside.add(name)
+        if not words or self.body:
+            self.learnt.texts.add(name)
+        self.variables[name] = LOST if name in self.fixed or len(value) > _limit(value) else value
 
     def assign(self, word: Word) -> None:
         """Give a variable the value that a word NAME=value, NAME+=value, NAME[…]=value or NAME=( … ) assigns.
@@ -169,25 +199,40 @@ class Script:
         name = (_NAME.match(word.assigns) or [""])[0]
         extends, text = word.assigns.endswith("+="), word.text[len(word.assigns) :]
         known = self.get(name)
+        if word.options or any(_OPTION.search(w.text) for w in word.array or ()) or _OPTION.search(text):
+            self.learnt.optional.add(name)
         if "[" in word.assigns:
             self.lose(name)
-        elif word.array is None and not extends:
+        elif word.array is not None:
+            self.set(name, self._with_words(word, name, extends), words=True)
+        elif not extends:
             self.set(name, text if not isinstance(known, tuple) else LOST)
-        elif word.array is None and isinstance(known, tuple):
+        elif isinstance(known, tuple):
             first = known[0] if known else Word(line=word.line)  # A shell appends a text to the first word of an array.
             longer = (replace(first, text=first.text + text), *known[1:])
             self.set(name, LOST if first.maybe else longer)
-        elif word.array is None:
-            self.set(name, known + text if isinstance(known, str) and known != LOST else LOST)
-        elif not extends:
-            self.set(name, tuple(word.array))
         else:
-            base = self.get(name, grows=True)
-            uncertain = known == LOST and base != LOST  # The loop may have added these words before.
-            words = tuple(replace(w, maybe=True) for w in word.array) if uncertain else tuple(word.array)
-            whole = isinstance(base, str)
-            begun = (may_hold_more(word) if base == LOST else Word(str(base), line=word.line),) if whole else base or ()
-            self.set(name, (*begun, *words), grows=not whole)
+            self.set(name, known + text if isinstance(known, str) and known != LOST else LOST)
+
+    def _with_words(self, word: Word, name: str, extends: bool) -> tuple[Word, ...]:
+        """Return the words that an array may have after NAME=( … ) or NAME+=( … ).
+
+        Inside a compound command the words that it had before may stay, and those that it gets may be missing.
+
+        extends: whether the words are added to those that it had.
+        """
+        inside = len(self.frames) > 1
+        base = LOST if self.known.is_unsure(name) or name in self.outside else self.variables.get(name)
+        if isinstance(base, str):
+            base = (may_hold_more(word) if base == LOST else Word(base, line=word.line),)
+        kept = base or () if extends else tuple(replace(w, maybe=True) for w in base or ()) if inside else ()
+        return (*kept, *(replace(w, maybe=w.maybe or inside) for w in word.array or ()))
+
+    def choices(self, name: str) -> tuple[str, ...]:
+        """Return the texts that a name gets in the branches of the script, () where it may get something else."""
+        texts = tuple(self.known.choices.get(name, ()))
+        told = 1 < len(texts) <= _MOST_CHOICES and not any(LOST in text for text in texts)
+        return texts if told else ()
 
     def may_spend(self, texts: int, words: int = 0) -> bool:
         """Count what an expansion brings, and return whether the script has stayed within `_BUDGET`.
@@ -198,53 +243,33 @@ class Script:
         self.spent += texts + 50 * words
         return self.spent <= _BUDGET
 
-    def open(self, frame: Frame) -> None:
-        """Note that a compound command begins, inside those that are open already."""
-        self.frames.append(frame)
+    def open(self, kind: str, line: int = 0) -> None:
+        """Note that a compound command begins, which is the body of a function if its head was read just before.
 
-    def next_branch(self, restore: bool) -> None:
-        """End a branch of the innermost compound command.
-
-        restore: whether the next branch begins with the values from before the command. Otherwise all that this branch
-            set is unknown there, as after ;& in a case, or after a condition.
+        kind: the keyword or bracket that opens it.
+        line: the number of the line.
         """
-        frame = self.frames[-1]
-        for name in frame.branch:
-            self.variables[name] = frame.old[name] if restore else LOST
-            if not restore:
-                frame.gained[name] = None
-        frame.branch = set()
+        if self.head:
+            self.learnt.functions.setdefault(self.head, set()).add(self.at)
+        self.frames.append(Frame(kind, self.at, self.head, line))
+        self.head = ""
 
-    def close(self, kind: str, sure: bool = True) -> None:
-        """End the innermost compound command of a kind, and those inside it; what only some runs set is then unknown.
+    def close(self, kinds: tuple[str, ...], end: int) -> None:
+        """End the innermost compound command of one of some kinds, and those inside it.
 
-        kind: the keyword or bracket that opened it. If none is open, nothing happens.
-        sure: whether the command runs in the script's own process.
+        The body of a function is kept where the script has just one function of that name, outside compound commands.
+
+        kinds: the keywords or brackets that may have opened it. If none is open, nothing happens.
+        end: the place before what ends it.
         """
-        if any(frame.kind == kind for frame in self.frames):
-            while self.frames[-1].kind != kind:
-                self._close(sure=False)
-            self._close(sure)
-
-    def _close(self, sure: bool) -> None:
-        """End the innermost compound command, whatever its kind; sure means the same as for `close`."""
+        if not any(frame.kind in kinds for frame in self.frames):
+            return
+        while self.frames[-1].kind not in kinds:
+            self.frames.pop()
         frame = self.frames.pop()
-        for name, before in frame.old.items():
-            now, self.variables[name] = self.variables.get(name), frame.kept[name]
-            if name in frame.local or (frame.kind == "(" and not frame.function):
-                continue
-            if frame.function:
-                self.fixed.add(name)
-                self.lose(name)
-            elif name not in frame.grown:
-                continue
-            elif frame.sure and sure and now is not None:
-                self.set(name, now, frame.grown[name])
-            elif (gained := frame.gained[name]) is None or isinstance(before, str):
-                self.lose(name)
-            else:
-                kept = before or () if frame.grown[name] else tuple(replace(w, maybe=True) for w in before or ())
-                self.set(name, (*kept, *(replace(w, maybe=True) for w in gained)), frame.grown[name])
+        alone = len(self.known.functions.get(frame.function, ())) == 1 and len(self.frames) == 1
+        if frame.function and frame.kind == "{" and alone:
+            self.functions[frame.function] = self.text[frame.begun : end], frame.line
 
 
 def may_hold_more(word: Word) -> Word:
@@ -257,20 +282,3 @@ def may_hold_more(word: Word) -> Word:
 
 def _limit(value: Value) -> int:
     return LONGEST if isinstance(value, str) else _MOST_WORDS
-
-
-def _assigned_at(text: str) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the last place of a script that may assign each name, and the last that does more than extend an array.
-
-    What stands in comments, quotes and here-documents counts too.
-    """
-    last: dict[str, int] = {}
-    replaced: dict[str, int] = {}
-    for match in _ASSIGNED.finditer(text):
-        name = match[1] or match[3] or match[4]
-        names = [name] if name else ["@"] if match[6] else _NAME.findall(match[5] or "")
-        for assigned in names:
-            last[assigned] = match.start()
-            if not match[2]:
-                replaced[assigned] = match.start()
-    return last, replaced

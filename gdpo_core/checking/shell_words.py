@@ -19,7 +19,7 @@ _REDIRECTS = re.compile(r"&>>|&>|(?:\d+|\{\w+\})?(?:<<<|<<-?|<>|<&|>&|>>|>\||<(?
 _HOME = re.compile(r"~[\w.+-]*(?:[/:\s;&|<>()]|\Z)")
 _OPERATOR = re.compile(r";;&|;&|;;|;|&&|&|\|\||\|&|\||\n|\(|\)")
 _FUNCTION = re.compile(
-    r"function[ \t]+[^\s(){}]+[ \t]*(?:\([ \t]*\))?|[^\s=(){}<>;&|'\"$`\\]+[ \t]*\([ \t]*\)"
+    r"function[ \t]+([^\s(){}]+)[ \t]*(?:\([ \t]*\))?|([^\s=(){}<>;&|'\"$`\\]+)[ \t]*\([ \t]*\)"
 )  # the head of a function, without its body
 _DOCUMENT = re.compile(r"[ \t]*(?:'([^'\n]*)'|\"([^\"\n]*)\"|([^\s;&|<>()]+))")  # the word that ends a here-document
 # An assignment in an arithmetic expression, such as N += 2 or N++; the name is group 1 or 2.
@@ -43,11 +43,13 @@ class Command:
     words: its words, without redirections.
     before: the operator before it, such as && or a new line.
     after: the operator after it; "" after a keyword.
+    at: the place where its first word begins.
     """
 
     words: list[Word]
     before: str
     after: str
+    at: int
 
 
 def commands(text: str, script: Script) -> Iterator[Command]:
@@ -59,23 +61,24 @@ def commands(text: str, script: Script) -> Iterator[Command]:
     text: the script.
     script: its variables, which an expansion that assigns, such as ${N:=8}, makes unknown.
     """
-    scan = _Scan(text.replace("\r\n", "\n"), script)
+    scan = _Scan(text, script)
     words: list[Word] = []
-    before = "\n"
+    before, at = "\n", 0
     while (item := scan.next()) is not None:
         script.at = scan.at
         if isinstance(item, Word):
+            at = at if words else scan.begun
             words.append(item)
             if scan.first and item.written in _BEFORE:
-                yield Command(words, before, "")
+                yield Command(words, before, "", at)
                 words, before = [], ";" if item.written in _OPENS else before
         else:
             if words or item != "\n":
-                yield Command(words, before, item)
+                yield Command(words, before, item, at)
                 before = item
             words = []
     if words:
-        yield Command(words, before, "\n")
+        yield Command(words, before, "\n", at)
 
 
 class _Scan:
@@ -87,6 +90,7 @@ class _Scan:
 
     def __init__(self, text: str, script: Script) -> None:
         self.text, self.at, self.line, self.script = text, 0, script.line, script
+        self.begun = 0  # the place where the last word begins
         self.first = True  # whether the next word may be the name of a command, or an assignment before it
         self.declares = False  # whether the present command is one of `DECLARES`
         self.long = False  # whether the present word is longer than `LONGEST`
@@ -118,7 +122,7 @@ class _Scan:
                 return match[0]
             elif self.first and (match := _FUNCTION.match(self.text, self.at)):
                 self._go(match.end())
-                return Word("function", "function", self.line)
+                return Word(match[1] or match[2], "function", self.line)
             else:
                 word = self._read()
                 self.declares |= self.first and word.written in DECLARES
@@ -194,7 +198,7 @@ class _Scan:
                 self._expand(word, quoted=False)
             else:
                 self._letter(word, c)
-        word.written = text[begun : self.at]
+        word.written, self.begun = text[begun : self.at], begun
         word.text = LOST if self.long else word.text
         if word.assigns:
             self.script.pending.add((_NAME.match(word.assigns) or [""])[0])
@@ -305,9 +309,9 @@ class _Scan:
         quoted: whether the variable stands inside double quotes.
         """
         name = _NAME.match(inside)
-        set_here = self.script.assigns(name[0] if name else inside)
+        set_here = self.script.assigns(name[0] if name else self.script.arguments)
         if whole := re.match(r"([A-Za-z_]\w*)\[[@*]\]|@$", inside):
-            value = self.script.get(whole[1] or "@") if whole[0] == inside else LOST
+            value = self.script.get(whole[1] or self.script.arguments) if whole[0] == inside else LOST
             if isinstance(value, tuple):
                 self._words(word, value, quoted, bool(word.assigns) or (quoted and inside.endswith("*]")))
             elif set_here and not word.assigns:
@@ -328,7 +332,8 @@ class _Scan:
             self.script.lose(match[1])
         if value is not None and LOST in value:
             word.more |= set_here
-            word.options |= name is not None and name[0] in self.script.optional
+            word.options |= name is not None and name[0] in self.script.known.optional
+            word.choices = self.script.choices(inside) if not word.text else ()
         self._append(word, LOST if value is None else value, quoted)
 
     def _words(self, word: Word, value: tuple[Word, ...], quoted: bool, joined: bool) -> None:
@@ -356,7 +361,7 @@ class _Scan:
         """
         value = value if self.script.may_spend(len(value)) else LOST
         if not quoted and not word.assigns:
-            value = LOST if re.search(r"[*?]", value) or self.script.variables.get("IFS") is not None else value
+            value = LOST if re.search(r"[*?]", value) or self.script.get("IFS") is not None else value
             value = re.sub(r"[ \t\n]+", _SPLITS, value) or _SPLITS
         self._add(word, value)
 

@@ -63,6 +63,8 @@ class Source:
     place: where that command or call stands, as file:line.
     parents: names of files, or words for the arguments of a function, which may hold further entries and were not read.
     packages: for each package that the file installs, its version.
+    hidden: sentences without a dot on what may hold commands or values of this file and was not read.
+    loads: the names of the files of values that this program loads itself.
     """
 
     file: str
@@ -71,6 +73,18 @@ class Source:
     place: str = ""
     parents: tuple[str, ...] = ()
     packages: Mapping[str, str] = field(default_factory=dict)
+    hidden: tuple[str, ...] = ()
+    loads: tuple[str, ...] = ()
+
+
+def command_line_of(file: str) -> str:
+    """Return the words by which the options that a program gets on its command line are named."""
+    return f"the command line of {name_of(file)}"
+
+
+def name_of(path: str) -> str:
+    """Return the name of a file without its folders."""
+    return path.replace("\\", "/").rpartition("/")[2]
 
 
 def installed_by(text: str) -> dict[str, str]:

@@ -80,6 +80,21 @@ def read_json(text: str, file: str) -> Source:
         return Source(file, collect(flatten(value, file), file))
 
 
+def mapping_of(text: str, file: str) -> dict[str, Any]:
+    """Return the mapping that a YAML or JSON text without aliases spells out, as a program gets it that loads the file.
+
+    Raises InputError where the text is something else.
+    """
+    _expect_shallow(text, file)
+    try:
+        value = yaml.load(text, Loader=_Plain)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise InputError(f"{file}: expected YAML, got: {reason(error)}") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{file}: expected keys and values, got {type(value).__name__}")
+    return value
+
+
 class _Plain(yaml.SafeLoader):
     """A loader of YAML that refuses aliases, of which a single one can stand for millions of values.
 

@@ -57,7 +57,7 @@ def _told(check: ConfigCheck) -> Html:
     facts = (tag("p", tag("b", name), " ", says) for name, says in check.facts.items())
     wanted = [tag("p", "These lines make a log that can be audited:")] if check.lines else []
     lines = (report.copy_box(line, "a log that can be audited") for line in check.lines)
-    none = [] if check.traps else [tag("p", tag("b", "None of the known traps"), " was found.")]
+    none = [] if check.traps else [tag("p", tag("b", check.looked))]
     return join(*facts, *wanted, *lines, *none, *map(_trap, check.traps))
 
 
