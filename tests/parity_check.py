@@ -5,6 +5,7 @@ Each test has a configuration with the trap, and gives the same values to the tr
 """
 
 import ast
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch
 import gdpo_core as gc
 from tests.parity.code import _run, aggregation_block, distribution, functions
 from tests.parity.frameworks import load
+from tests.parity.outcomes import FILE, OPTIONS, outcomes_of
 
 REWARDS = torch.tensor(np.random.default_rng(3).integers(0, 3, (12, 2)).astype(np.float32))
 WEIGHTS, SIZE, LENGTHS = torch.tensor([1.0, 0.5]), 4, torch.arange(12) % 5 + 2
@@ -135,3 +137,14 @@ def test_axolotl_refuses_it_itself(trap, validator, config):
     given = (None, config) if validator == "check_gdpo" else (SimpleNamespace(**config, use_glm_dsa_kernels=False),)
     with pytest.raises(ValueError, match=r"gdpo|GDPO"):
         validate(*given)
+
+
+@pytest.mark.parametrize("trainer", OPTIONS)
+def test_every_combination_of_options_gives_the_recorded_advantages(trainer):
+    if distribution(trainer) is None:
+        pytest.skip(f"{trainer} is not installed")
+    recorded, found = json.loads(FILE.read_text())["trainers"][trainer], outcomes_of(trainer)
+    assert [chosen for chosen, _ in found["combinations"]] == [chosen for chosen, _ in recorded["combinations"]]
+    for (chosen, i), (_, j) in zip(found["combinations"], recorded["combinations"], strict=True):
+        assert (i is None) == (j is None), chosen
+        assert i is None or np.allclose(found["outcomes"][i], recorded["outcomes"][j], rtol=0, atol=2e-5), chosen

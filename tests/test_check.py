@@ -114,6 +114,10 @@ CASES = {
         verl(GDPO_VERL + "algorithm.norm_adv_by_std_in_grpo=False"),
         verl("algorithm.adv_estimator=grpo algorithm.norm_adv_by_std_in_grpo=False"),
     ),
+    "verl-vectorized-std-stays": (
+        verl("algorithm.adv_estimator=grpo_vectorized algorithm.norm_adv_by_std_in_grpo=False"),
+        verl("algorithm.adv_estimator=grpo_vectorized"),
+    ),
     "verl-overlong-unlogged": (verl(OVERLONG), verl(LOGGED)),
     "verl-overlong-no-key": (verl(LOGGED), verl(LOGGED.replace(",form]", ",overlong_reward]"))),
     "verl-keys-unread": (verl(GDPO_VERL.replace("=gdpo", "=grpo")), verl(GDPO_VERL)),
@@ -129,8 +133,8 @@ CASES = {
     "swift-real": (swift(GDPO_SWIFT + "--loss_type real"), swift(GDPO_SWIFT + "--loss_type grpo")),
     "swift-kl-switched-off": (swift(GDPO_SWIFT + "--kl_in_reward true"), swift(GDPO_SWIFT + "--kl_in_reward false")),
     "swift-filter-drops-signal": (
+        swift(GDPO_SWIFT + "--dynamic_sample true --reward_weights 1 0.5"),
         swift(GDPO_SWIFT + "--dynamic_sample true"),
-        swift("--rlhf_type grpo --scale_rewards gdpo --reward_funcs accuracy --dynamic_sample true"),
     ),
     "swift-multi-turn": (swift(GDPO_SWIFT + "--multi_turn_scheduler tool_call"), swift(GDPO_SWIFT + "--max_turns 3")),
     "swift-more-weights": (
@@ -161,8 +165,8 @@ CASES = {
     "nemo-leave-one-out": (nemo("grpo.adv_estimator.name=gdpo"), nemo(GDPO_NEMO)),
     "nemo-undivided": (nemo(GDPO_NEMO + "grpo.adv_estimator.normalize_rewards=false"), nemo(GDPO_NEMO)),
     "nemo-filter-drops-signal": (
-        nemo(GDPO_NEMO + "grpo.use_dynamic_sampling=true"),
-        nemo("grpo.use_dynamic_sampling=true"),
+        nemo(WEIGHTED + "grpo.use_dynamic_sampling=true"),
+        nemo(GDPO_NEMO + "grpo.adv_estimator.reward_weights=[1,1] grpo.use_dynamic_sampling=true"),
     ),
     "axolotl-context-parallel": (
         axolotl("context_parallel_size: 2\nfsdp_version: 2"),
@@ -185,7 +189,26 @@ CASES = {
         axolotl("trl: {multi_objective_aggregation: normalize_then_sum}"),
     ),
     "axolotl-aggregation-unplaced": (axolotl("multi_objective_aggregation: normalize_then_sum"), axolotl("")),
-    "axolotl-streaming": (axolotl("trl: {streaming_partial_batch: true}"), axolotl("trl: {async_prefetch: true}")),
+    "axolotl-streaming": (
+        axolotl("trl: {streaming_partial_batch: true, async_prefetch: true}"),
+        axolotl("trl: {streaming_partial_batch: true}"),
+    ),
+    "axolotl-streaming-unread": (
+        axolotl("trl: {streaming_partial_batch: true}"),
+        axolotl("trl: {streaming_partial_batch: true, use_data_producer: true}"),
+    ),
+    "axolotl-context-parallel-async": (
+        axolotl("context_parallel_size: 2\ntrl: {async_prefetch: true}"),
+        axolotl("context_parallel_size: 1\ntrl: {async_prefetch: true}"),
+    ),
+    "axolotl-gdpo-scale-unread": (
+        axolotl("trl: {scale_rewards: batch}"),
+        axolotl("trl: {scale_rewards: batch}", rl="grpo"),
+    ),
+    "axolotl-aggregation-scale-unread": (
+        axolotl("trl: {scale_rewards: none, multi_objective_aggregation: normalize_then_sum}", rl="grpo"),
+        axolotl("trl: {scale_rewards: none, multi_objective_aggregation: sum_then_normalize}", rl="grpo"),
+    ),
     "axolotl-before-gdpo": ((axolotl(""), "axolotl==0.13.1"), (axolotl(""), "axolotl==0.13.2")),
     "axolotl-more-weights": (
         axolotl(FUNCS + "reward_weights: [1, 2, 3]}"),
@@ -256,7 +279,12 @@ def test_a_version_that_is_not_given_is_named_on_both_sides():
         (nemo(GDPO_NEMO), "a.sh", "gdpo", "nemo_rl"),
         (axolotl(""), "a.yml", "gdpo", "trl"),
         (axolotl("trl: {multi_objective_aggregation: normalize_then_sum}", rl="grpo"), "a.yml", "gdpo", "trl"),
-        (axolotl("trl: {streaming_partial_batch: true}"), "a.yml", "gdpo", "axolotl_streaming"),
+        (
+            axolotl("trl: {streaming_partial_batch: true, use_data_producer: true}"),
+            "a.yml",
+            "gdpo",
+            "axolotl_streaming",
+        ),
         (axolotl("", rl="dpo"), "a.yml", None, None),
     ],
 )
@@ -395,7 +423,7 @@ def test_each_trainer_has_five_examples():
 # The method, and the traps that are no mere hint, were checked by hand.
 OF_USERS = {
     "nemo_reward_features.yaml": ("gdpo", {"nemo-leave-one-out"}),
-    "swift_dynamic_sample.py": ("gdpo", {"swift-filter-drops-signal"}),
+    "swift_dynamic_sample.py": ("gdpo", {"swift-filter-drops-signal"}),  # It has four rewards.
     "swift_function.sh": ("grpo", set()),  # the first of two calls
     "swift_geobox.sh": ("gdpo", set()),
     "swift_megatron_three.sh": ("grpo", set()),

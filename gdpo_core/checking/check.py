@@ -18,7 +18,7 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 _PROCESSES = "num_processes"  # the key of the number of processes, which a configuration often does not give
-_TITLES = {"rewards": "rewards", "kl": "KL", "penalty": "penalty", "filter": "filter", "log": "log"}
+_TITLES = {"rewards": "rewards", "kl": "KL", "penalty": "penalty", "filter": "filter", "loss": "loss", "log": "log"}
 _NAMED = 8  # how many keys that cannot be read are named
 
 
@@ -150,9 +150,9 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
 
 
 def _facts(chosen: Mapping[str, Fact], fill: Filled, says_rewards: str, says_batch: str) -> dict[str, str]:
-    """Return sentences by their titles, in this order: "rewards", "KL", "penalty", "filter", "batch" and "log".
+    """Return sentences by their titles: "rewards", "KL", "penalty", "filter", "loss", "batch" and "log", in this order.
 
-    "KL", "penalty" or "filter" is left out where no fact on it holds.
+    "KL", "penalty", "filter" or "loss" is left out where no fact on it holds.
 
     chosen: by subject, a name in ABOUT, the fact on it that holds; there is always one on "log".
     fill: a function that puts values of the configuration into a sentence.

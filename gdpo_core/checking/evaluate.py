@@ -74,13 +74,41 @@ class Known:
         if c.set is not None and not maybe and (key in self.entries or self.complete):
             given = key in self.entries and value is not None
             return given == c.set
+        if weights := c.even or c.uneven:
+            even = _even(value, self.values(weights), weighted=key != weights)
+            return even is (c.uneven is None)
         if isinstance(value, Unread):
             return None
         return _test(value, c, self)
 
 
+def _even(rewards: Any, weights: Any, weighted: bool) -> bool | None:
+    """Return whether GDPO has nothing to learn from a group in which the sum of these rewards is constant.
+
+    If w₁r₁ + w₂r₂ is constant, r₁ and r₂ have z-scores of one size, and GDPO's sum is 0 just where |w₁| = |w₂|. With
+    three rewards or more it can be anything. A weight of 0 takes a reward out of both sums. The result is None if the
+    rewards or their weights cannot be told.
+
+    rewards: a name for each reward, or one for all.
+    weights: a number per reward; None if each is 1.
+    weighted: whether the constant sum has the weights too; else it is the plain sum.
+    """
+    names = rewards if isinstance(rewards, list) else [rewards]
+    numbers = [1] * len(names) if weights is None else weights
+    if rewards is None or isinstance(rewards, Unread) or not isinstance(numbers, list) or len(numbers) != len(names):
+        return None
+    if not all(isinstance(w, int | float) and not isinstance(w, bool) for w in numbers):
+        return None
+    counted = [abs(w) for w in numbers if w] if weighted else numbers
+    return len(counted) < 2 or (len(counted) == 2 and counted[0] == counted[1])
+
+
 def _test(value: Any, c: Condition, known: Known) -> bool | None:
     entries = [] if value is None else value if isinstance(value, list) else [value]
+    if c.no_multiple_of:
+        divisor = known.value(c.no_multiple_of)
+        whole = all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in (value, divisor))
+        return whole and value % divisor != 0
     if compared_key := c.longer_than or c.shorter_than:
         theirs = known.values(compared_key)
         if isinstance(theirs, Unread):

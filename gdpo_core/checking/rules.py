@@ -10,7 +10,14 @@ from typing import Any, Literal, get_args
 from gdpo_core._errors import expect
 
 Severity = Literal["error", "warning", "info"]
-ABOUT = ("rewards", "kl", "penalty", "filter", "log")  # what a fact can be about, in the order in which facts are said
+ABOUT = (
+    "rewards",
+    "kl",
+    "penalty",
+    "filter",
+    "loss",
+    "log",
+)  # what a fact can be about, in the order in which facts are said
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +43,13 @@ class Condition:
     longer_than: another key; its list must be shorter than the list of `key`.
     shorter_than: another key; its list must be longer than the list of `key`.
     several: True if a list must have two entries or more, False if it must not.
+    even: the key of the weights of the rewards that `key` names. There must be one reward, or two whose weights have
+        one size. If such rewards have a constant sum in a group, each is constant there or they mirror each other, so
+        that GDPO's sum is 0 too. If it is `key` itself, the sum is taken as one without weights, and GDPO's weights
+        must be the same. The test fails if names or weights cannot be told.
+    uneven: the same key; there must be three rewards or more, or two whose weights differ in size. The test fails if
+        names or weights cannot be told.
+    no_multiple_of: another key, whose value must not divide the value of `key`.
 
     Raises InputError if none or several tests are given.
     """
@@ -55,6 +69,9 @@ class Condition:
     longer_than: str | None = None  # another key, whose list must be shorter
     shorter_than: str | None = None
     several: bool | None = None  # whether a list must have two entries or more
+    even: str | None = None  # the key of the weights, with which a constant sum can hide nothing from GDPO
+    uneven: str | None = None  # the key of the weights, with which it can
+    no_multiple_of: str | None = None  # another key, whose value must not divide this one
 
     def __post_init__(self) -> None:
         given = [name for name in self.__dataclass_fields__ if name != "key" and getattr(self, name) not in (None, ())]

@@ -34,6 +34,48 @@ def functions(file: Path, *names: str, known: dict) -> dict:
     return _run(found, file, known)
 
 
+def method(file: Path, name: str, *, known: dict) -> Callable:
+    """Return a method of a class, the only one of that name in its module, as a function of `self`. known: the names
+    that it uses. Raises LookupError unless there is just one.
+    """
+    nodes = ast.walk(ast.parse(file.read_text()))
+    found = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == name]
+    if len(found) != 1:
+        raise LookupError(f"{file.name} has {len(found)} methods {name}")
+    found[0].decorator_list = []
+    return _run(found, file, known)[name]
+
+
+def assignment(file: Path, target: str, *, known: dict) -> Callable:
+    """Return the first statement that assigns to `target`, such as "self.a", and calls something, as a function that
+    runs it on `self`. Raises LookupError if there is none.
+    """
+    nodes = ast.walk(ast.parse(file.read_text()))
+    found = [
+        node
+        for node in nodes
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == target and isinstance(node.value, ast.Call)
+    ]
+    if not found:
+        raise LookupError(f"{file.name} assigns nothing to {target}")
+    arguments = ast.arguments(posonlyargs=[], args=[ast.arg("self")], kwonlyargs=[], kw_defaults=[], defaults=[])
+    function = ast.FunctionDef(name="assign", args=arguments, body=found[:1], decorator_list=[], type_params=[])
+    return _run([function], file, known)["assign"]
+
+
+def default_of(file: Path, field: str) -> object:
+    """Return the default of a field of a dataclass, which stands as `field(default=…)` or as a plain value. Raises
+    LookupError if no class of the module has the field.
+    """
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == field and node.value is not None:
+            given = node.value
+            if isinstance(given, ast.Call):
+                given = next(word.value for word in given.keywords if word.arg == "default")
+            return ast.literal_eval(given)
+    raise LookupError(f"{file.name} has no field {field}")
+
+
 def aggregation_block(file: Path, arguments: Sequence[str], *, nth: int = 0, known: dict) -> Callable:
     """Return the n-th block of a trainer that turns rewards into advantages, as a function of `arguments`.
 

@@ -143,7 +143,11 @@ def _ms_swift(package: Distribution) -> Framework:
     return Framework("ms-swift", package.version, "MS_SWIFT", methods, tuple(methods))
 
 
-def _verl(package: Distribution) -> Framework:
+VERL_ESTIMATORS = tuple(f"compute_{name}_outcome_advantage" for name in ("grpo", "grpo_vectorized", "gdpo"))
+
+
+def verl_estimators(package: Distribution) -> dict[str, Callable]:
+    """Return verl's functions in VERL_ESTIMATORS by their names."""
     utils = package.locate_file("verl/utils")
     masked = functions(
         utils / "torch_functional.py", "masked_sum", "masked_mean", "masked_var", "masked_whiten", known={}
@@ -151,9 +155,12 @@ def _verl(package: Distribution) -> Framework:
     grouping = ("_resolve_device", "_to_1d_numpy_object_array", "as_torch_index", "group_mean_std")
     known = functions(utils / "groupwise.py", *grouping, known={"np": np})
     known |= {"np": np, "defaultdict": defaultdict, "verl_F": SimpleNamespace(**masked)}
-    names = [f"compute_{name}_outcome_advantage" for name in ("grpo", "grpo_vectorized", "gdpo")]
-    core = functions(package.locate_file("verl/trainer/ppo/core_algos.py"), *names, known=known)
-    grpo, vectorized, gdpo = (core[name] for name in names)
+    core = functions(package.locate_file("verl/trainer/ppo/core_algos.py"), *VERL_ESTIMATORS, known=known)
+    return {name: core[name] for name in VERL_ESTIMATORS}
+
+
+def _verl(package: Distribution) -> Framework:
+    grpo, vectorized, gdpo = verl_estimators(package).values()
 
     def first_token(advantages: Tensor) -> Tensor:
         return advantages[:, 0]

@@ -290,8 +290,9 @@ def _while_it_trains(framework: Framework) -> list[str]:
         sentences.append(f"{blind} For each reward, record in how many groups it is constant.")
     if option := framework.filter_option:
         sentences.append(
-            f"{option} drops groups whose summed reward is constant. GDPO still learns from such a group if "
-            "its rewards differ and cancel in the sum, so leave this option off."
+            f"{option} drops groups whose summed reward is constant. With two rewards of equal weight this loses "
+            "nothing, because GDPO gives such a group only zeros. With three rewards or more, or with unequal weights, "
+            "GDPO can learn from it, so leave this option off there."
         )
     return sentences
 
