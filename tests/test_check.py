@@ -13,6 +13,7 @@ from logs import gdpo
 
 import gdpo_cli
 import gdpo_core as gc
+from gdpo_core import config_lines
 from gdpo_core._words import listing
 from gdpo_core.frameworks import FRAMEWORKS
 
@@ -41,7 +42,10 @@ def trl(more="", call="GRPOConfig", funcs="[accuracy, form]"):
 
 
 GDPO_TRL = "multi_objective_aggregation='normalize_then_sum', "
-GDPO_VERL = "algorithm.adv_estimator=gdpo trainer.use_v1=False +algorithm.gdpo_reward_keys=[accuracy,form] "
+GDPO_VERL = (
+    "algorithm.adv_estimator=gdpo trainer.use_v1=False +algorithm.gdpo_reward_keys=[accuracy,form] "
+    "actor_rollout_ref.rollout.n=8 "
+)
 OVERLONG = GDPO_VERL + "reward.reward_kwargs.overlong_buffer_cfg.enable=True "
 LOGGED = OVERLONG + "reward.reward_kwargs.overlong_buffer_cfg.log=True "
 GDPO_SWIFT = "--rlhf_type grpo --scale_rewards gdpo --reward_funcs accuracy form "
@@ -92,6 +96,31 @@ CASES = {
         trl(funcs="[accuracy, partial(form, strict=True)]"),
     ),
     "trl-log-lacks-answers": (trl("log_unique_prompts=True"), trl("log_unique_prompts=False")),
+    "trl-one-answer": (trl("num_generations=1"), trl("num_generations=2")),
+    "trl-broken-groups": (
+        trl("num_generations=12, generation_batch_size=32"),
+        trl("num_generations=12, generation_batch_size=48"),
+    ),
+    "trl-broken-groups-of-a-process": (
+        trl("num_generations=12"),
+        trl("num_generations=12, per_device_train_batch_size=12"),
+    ),
+    "trl-evaluation-overwrites": (trl("eval_strategy='steps'"), trl("eval_strategy='no'")),
+    "verl-one-answer": (verl("algorithm.adv_estimator=grpo"), verl("algorithm.adv_estimator=gae")),
+    "verl-first-answer-decides": (
+        verl(GDPO_VERL + "data.train_files=[a.parquet,b.parquet]"),
+        verl(GDPO_VERL + "data.train_files=[a.parquet]"),
+    ),
+    "swift-one-answer": (swift("--rlhf_type grpo --num_generations 1"), swift("--rlhf_type grpo")),
+    "swift-broken-groups": (
+        swift("--rlhf_type grpo --num_generations 12 --generation_batch_size 16"),
+        swift("--rlhf_type grpo --num_generations 12 --generation_batch_size 24"),
+    ),
+    "axolotl-one-answer": (axolotl("trl: {num_generations: 1}"), axolotl("trl: {num_generations: 2}")),
+    "axolotl-broken-groups": (
+        axolotl("trl: {num_generations: 6, generation_batch_size: 8}"),
+        axolotl("trl: {num_generations: 4, generation_batch_size: 8}"),
+    ),
     "verl-v1-has-no-gdpo": (
         (verl(GDPO_VERL.replace("trainer.use_v1=False", "")), "verl==0.9.1"),
         (verl(GDPO_VERL.replace("trainer.use_v1=False", "")), "verl==0.8.0"),
@@ -392,6 +421,63 @@ def test_python_is_read_and_never_run(tmp_path):
     assert opened.method is None and "load()" in opened.facts["trainer"]
 
 
+@pytest.mark.parametrize("size", [2, 8, 12])
+@pytest.mark.parametrize(
+    ("trainer", "name", "around"),
+    [
+        ("trl", "a.py", "from trl import GRPOConfig\n{}\n"),
+        ("ms_swift", "a.sh", "swift rlhf --rlhf_type grpo --reward_funcs a b {}\n"),
+        ("axolotl", "a.yaml", "base_model: m\n{}\n"),
+        ("verl", "a.sh", "python3 -m verl.trainer.main_ppo {}\n"),
+    ],
+)
+def test_our_own_lines_for_a_group_start_and_run_gdpo(trainer, name, around, size):
+    lines = config_lines.switch_to_gdpo(trainer, ["a", "b"], group_size=size, whole_batch=True)
+    check = gc.check_config({name: around.format(lines)})
+    assert (check.method, check.group_size) == ("gdpo", size)
+    assert not {trap.id for trap in check.traps if trap.severity != "info"}
+    assert not any("broken-groups" in trap.id for trap in check.traps)
+
+
+def test_what_an_answers_length_does_to_the_loss_is_said():
+    def of(text, name):
+        return gc.check_config({name: text}).facts["loss"]
+
+    assert "dapo, the default" in of(trl(), "a.py") and "no bias" in of(trl(), "a.py")
+    for text, name in (
+        (trl("loss_type='grpo'"), "a.py"),
+        (swift("--rlhf_type grpo"), "a.sh"),
+        (axolotl("trl: {loss_type: grpo}"), "a.yaml"),
+        (verl("algorithm.adv_estimator=grpo actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean"), "a.sh"),
+    ):
+        assert "short answers are favoured where the advantage is positive" in of(text, name)
+    assert "token-mean" in of(verl("algorithm.adv_estimator=grpo"), "a.sh")
+
+
+# What each filter on a constant sum takes from GDPO, by the weights: computed here from groups whose sum is constant.
+@pytest.mark.parametrize("weights", [(1, 1), (2, 2), (1, -1), (1, 0.5), (1, 1, 1), (1, 1, 0), (0.5, 2, 1)])
+def test_a_filter_on_a_constant_sum_is_a_trap_just_where_gdpo_could_learn(weights):
+    marks = np.random.default_rng(5).normal(size=(200, 4, len(weights)))
+    w = np.array(weights, dtype=float)
+    last = np.flatnonzero(w)[-1]
+    marks[..., last] = (1 - np.delete(marks, last, 2) @ np.delete(w, last)) / w[last]
+    z = (marks - marks.mean(1, keepdims=True)) / marks.std(1, ddof=1, keepdims=True)
+    learns = np.abs(z @ w).max() > 1e-6
+    names = " ".join("abc"[: len(weights)])
+    options = f"--rlhf_type grpo --scale_rewards gdpo --dynamic_sample true --reward_funcs {names}"
+    check = gc.check_config({"a.sh": swift(f"{options} --reward_weights {' '.join(map(str, weights))}")})
+    assert ("swift-filter-drops-signal" in {trap.id for trap in check.traps}) == learns
+    assert ("Nothing is lost by it" in check.facts["filter"]) == (not learns)
+
+
+@pytest.mark.parametrize("module", ["fully_async_policy.fully_async_main", "one_step_off_policy.main_ppo"])
+def test_an_experimental_trainer_of_verl_runs_gdpo_without_use_v1(module):
+    command = f"python -m verl.experimental.{module} algorithm.adv_estimator=gdpo actor_rollout_ref.rollout.n=8 "
+    check = gc.check_config({"a.sh": f"{command} +algorithm.gdpo_reward_keys=[a,b] trainer.rollout_data_dir=x"})
+    assert check.method == "gdpo" and not check.traps and "read in the source and not run" in check.facts["method"]
+    assert not check.lines and "shares and ties" in check.facts["log"]
+
+
 # --- the trainers' own, and those of users ---------------------------------------------------------------------------
 
 # These traps hold of an example of a trainer with the version that it was read in: verl's GDPO needs the legacy trainer
@@ -613,7 +699,7 @@ def test_the_command_prints_ten_lines_and_ends_by_what_it_found(capsys, tmp_path
     assert (code, err) == (0, "") and "error  verl-kl-vanishes" in out and "train.sh:3" in out
     assert "verl==0.9.1 verl/trainer/ppo/ray_trainer.py:106" in out
     code, out, _ = gdpo(capsys, "check", str(tmp_path / "fine.sh"), "--strict")
-    assert code == 0 and len(out.strip().splitlines()) <= 11 and "None of the known traps" in out
+    assert code == 0 and len(out.strip().splitlines()) <= 12 and "None of the known traps" in out
     assert gdpo(capsys, "check", str(tmp_path / "train.sh"), "--strict")[0] == 1
     code, _, err = gdpo(capsys, "check", str(tmp_path / "none.sh"))
     assert code == 2 and err.startswith("gdpo: ") and err.count("\n") == 1

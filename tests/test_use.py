@@ -88,7 +88,7 @@ def test_the_lines_follow_the_labs_pays_weights_and_gate(default, framework):
     text = section(lab, framework, "conciseness")
     assert "correctness 0 or 1, style 0 or 1, conciseness 0 or 10" in text
     assert "conciseness counts only where correctness reaches 1" in text
-    switch = config_lines.switch_to_gdpo(framework, REWARDS, (2.0, 1.0, 0.5), 12)
+    switch = config_lines.switch_to_gdpo(framework, REWARDS, (2.0, 1.0, 0.5), 12, whole_batch=True)
     assert all(line in text for line in map(text_of, switch.splitlines()) if not line.startswith("# axolotl"))
     assert "Pay drops out under GDPO" in text
     text = section(default, framework)

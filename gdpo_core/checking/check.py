@@ -1,12 +1,13 @@
 """The check of a configuration: what its trainer runs, its rewards, weights, batch and log, and its traps."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from math import isfinite, prod
+from dataclasses import asdict, dataclass, replace
+from math import isfinite
 from typing import Any, TypeGuard
 
 from gdpo_core._json import jsonable
-from gdpo_core._words import clip, count, listing, one_line, printable
+from gdpo_core._words import clip, listing, one_line, printable
+from gdpo_core.checking.batches import says_batch_of, whole_number, with_answers
 from gdpo_core.checking.evaluate import Known, in_force
 from gdpo_core.checking.filling import Filled, values_of
 from gdpo_core.checking.reading import Given, names_of, read_files
@@ -17,7 +18,6 @@ from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
-_PROCESSES = "num_processes"  # the key of the number of processes, which a configuration often does not give
 _TITLES = {"rewards": "rewards", "kl": "KL", "penalty": "penalty", "filter": "filter", "loss": "loss", "log": "log"}
 _NAMED = 8  # how many keys that cannot be read are named
 
@@ -112,17 +112,18 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
     >>> script = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=gdpo trainer.use_v1=False"
     >>> check = check_config({"train.sh": script})
     >>> check.title, check.method, [trap.id for trap in check.traps]
-    ('verl', 'gdpo', ['verl-no-keys'])
+    ('verl', 'gdpo', ['verl-no-keys', 'verl-one-answer'])
     """
     asked, version = parse_trainer(trainer)
     recognised = recognise(read_files(configuration), names_of(configuration), asked, version)
-    rules, known = recognised.rules, recognised.known
+    rules, known = recognised.rules, with_answers(recognised.rules, recognised.known)
+    recognised = replace(recognised, known=known)
     fill = Filled(values_of(rules, known), known)
     runs, says_method = _method(rules, known)
     told = runs is None or not runs.stops
     rewards, weights = _rewards(recognised, runs) if told else (None, None)
-    size = _whole(known.value(rules.group_size)) if told else None
-    groups, says_batch = _batch(rules, known, size, runs) if told else (None, "")
+    size = whole_number(known.value(rules.group_size)) if told else None
+    groups, says_batch = says_batch_of(rules, known, size, runs) if told else (None, "")
     chosen = {about: fact for about in ABOUT if told and (fact := _fact(recognised, about))}
     unread = tuple(map(one_line, _unread(rules, known)))
     facts = {"trainer": _says_trainer(recognised), "method": says_method}
@@ -256,52 +257,6 @@ def _says_rewards(rules: Rules, known: Known, names: tuple[str, ...] | None, wei
     if weights:
         return f"They are not named here; the weights are {listing(f'{w:g}' for w in weights)}, in their order."
     return "They are not named here."
-
-
-def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**9 else None
-
-
-def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> tuple[int | None, str]:
-    """Return how many groups share a batch step, and a sentence on the sizes of a group and of a batch.
-
-    The number is None where the configuration does not tell it.
-
-    size: the number of answers to a prompt, or None.
-    runs: the record of the rules that says what runs, or None.
-    """
-    sizes = f"{count(size, 'answer')} to a prompt" if size else "The number of answers to a prompt is not told"
-    gdpo = runs is not None and runs.method == "gdpo"
-    if runs and runs.convention == "axolotl_streaming":
-        return 1, f"{sizes}; every group has a batch step of its own."
-    groups = _whole(known.value(rules.groups)) if rules.groups else None
-    answers, missing = _product(rules, known)
-    if answers and size and not missing and answers % size == 0:
-        groups = answers // size
-    if groups:
-        has = "has" if groups == 1 else "share" if gdpo else "make"
-        step = "a batch step" if gdpo else "a batch"
-        total = f", {count(groups * size, 'answer')}" if size else ""
-        alone = " of its own" if groups == 1 else ""
-        return groups, f"{sizes}; {count(groups, 'group')} {has} {step}{alone}{total}."
-    if answers:
-        each = f" of each process, whose number ({_PROCESSES}) is not told" if missing else ""
-        return None, f"{sizes}; {'a batch step' if gdpo else 'a batch'} holds {count(answers, 'answer')}{each}."
-    return None, f"{sizes}; how many groups {'share a batch step' if gdpo else 'make a batch'} is not told."
-
-
-def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
-    """Return two things: the number of answers in a batch, and whether it is the number of one process alone.
-
-    The second is true if the configuration tells every factor of the number but the number of processes. If more
-    factors are not told, the result is (None, False).
-    """
-    for keys in rules.answers:
-        values = {key: _whole(known.value(key)) for key in keys}
-        missing = [key for key, value in values.items() if value is None]
-        if not missing or missing == [_PROCESSES]:
-            return prod(value or 1 for value in values.values()), bool(missing)
-    return None, False
 
 
 def _fact(recognised: Recognised, about: str) -> Fact | None:

@@ -49,6 +49,9 @@ def values_of(rules: Rules, known: Known) -> dict[str, str]:
     # without a weight gets 1.
     fitting = [*(weights[:n] if isinstance(weights, list) else []), *[1.0] * (n - w)]
     return {
+        "batch": f"{known.value('answers')}",
+        "process_batch": f"{known.value('answers_of_a_process')}",
+        "group_size": f"{known.value(rules.group_size)}",
         "reward_count": count(n, "reward"),
         "weight_count": count(w, "weight"),
         "weights": listing(f"{x}" for x in weights) if isinstance(weights, list) else "",

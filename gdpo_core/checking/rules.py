@@ -27,7 +27,8 @@ class Condition:
     Exactly one field besides `key` is given; it is the test. A * in the key stands for any text. Then it is enough that
     one of the keys that fit passes the test. A key that is not in the configuration has its default.
 
-    key: the key whose value is tested.
+    key: the key whose value is tested. "answers" and "answers_of_a_process" are the number of answers in a batch, which
+        the check computes where the configuration tells every factor of it, or all but the number of processes.
     equals: the value that the key must have.
     differs: a value that it must not have.
     one_of: values of which it must have one.
