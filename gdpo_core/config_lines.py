@@ -25,6 +25,7 @@ def switch_to_gdpo(
     group_size: int | None = None,
     *,
     of_grpo: bool = True,
+    whole_batch: bool = False,
 ) -> str:
     """Return the lines of configuration that make a run of this framework use GDPO on these rewards.
 
@@ -34,6 +35,8 @@ def switch_to_gdpo(
     group_size: the number of rollouts per prompt, which the lines set if it is given.
     of_grpo: whether the weights were chosen for GRPO; if so and if they differ, a comment says what weights mean under
         GDPO.
+    whole_batch: whether the lines set a batch of one whole group per process too, if the group size is given. Some
+        trainers do not start where the batch is no multiple of the group.
 
     Raises InputError for an unknown framework, for no rewards, for names that are no texts, for weights that are not
     one finite number per reward, and for a group size that is not a whole number from 1 to 999,999,999.
@@ -46,7 +49,10 @@ def switch_to_gdpo(
     if group_size is not None:
         expect_count(group_size, "group_size")
     with_size = "" if group_size is None else Template(lines.with_size).substitute(size=group_size)
-    text = Template(lines.switch_to_gdpo).substitute(_values(rewards, weights), with_size=with_size)
+    batch = lines.with_batch if whole_batch and group_size is not None else ""
+    with_batch = Template(batch).substitute(size=group_size)
+    sizes = {"with_size": with_size, "with_batch": with_batch}
+    text = Template(lines.switch_to_gdpo).substitute(_values(rewards, weights), **sizes)
     differ = of_grpo and weights is not None and len({f"{float(w):.6g}" for w in weights}) > 1
     why = "# GDPO's weights multiply normalised rewards: take out of them what made up for a reward's scale\n"
     return why * differ + text

@@ -26,6 +26,7 @@ class Lines:
 
     switch_to_gdpo: makes a run use GDPO.
     with_size: the text for $with_size in `switch_to_gdpo`, if the group size is known.
+    with_batch: the text for $with_batch in `switch_to_gdpo`, which sets a batch of whole groups.
     switch_to_other: makes a run use another method than GDPO.
     options: by method, the text for $option in `switch_to_other`. A method without such a text cannot be set. If
         options is None, the text is the method's name.
@@ -40,6 +41,7 @@ class Lines:
 
     switch_to_gdpo: str
     with_size: str = ""
+    with_batch: str = ""
     switch_to_other: str
     options: Mapping[str, str] | None = None
     set_weights: str

@@ -510,7 +510,7 @@ def test_each_trainer_has_five_examples():
 OF_USERS = {
     "nemo_reward_features.yaml": ("gdpo", {"nemo-leave-one-out"}),
     "swift_dynamic_sample.py": ("gdpo", {"swift-filter-drops-signal"}),  # It has four rewards.
-    "swift_function.sh": ("grpo", set()),  # the first of two calls
+    "swift_function.sh": ("grpo", {"swift-broken-groups"}),  # the first of two calls; two answers, a batch of one
     "swift_geobox.sh": ("gdpo", set()),
     "swift_megatron_three.sh": ("grpo", set()),
     "swift_one_reward.sh": ("gdpo", set()),

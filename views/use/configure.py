@@ -124,7 +124,8 @@ def lines(framework: str, lab: State, gate: str, run: AuditReport | None = None)
     pays = ", ".join(f"{name} {pay}" for name, pay in zip(REWARDS, pay_in_words, strict=True))
     lines = [f"# what the rewards pay: {pays}"]
     lines += [config_lines.gate(framework, REWARDS, name, FIRST, lab.pays[0]) for name in gated_rewards(gate)]
-    lines.append(config_lines.switch_to_gdpo(framework, REWARDS, lab.weights, len(lab.marks)))
+    size = len(lab.marks)
+    lines.append(config_lines.switch_to_gdpo(framework, REWARDS, lab.weights, size, whole_batch=True))
     return _without_axolotl("\n".join(lines))
 
 
