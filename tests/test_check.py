@@ -111,6 +111,10 @@ CASES = {
         verl(GDPO_VERL + "data.train_files=[a.parquet,b.parquet]"),
         verl(GDPO_VERL + "data.train_files=[a.parquet]"),
     ),
+    "swift-no-rewards": (
+        swift("--rlhf_type grpo --scale_rewards gdpo --teacher_model org/model"),
+        swift(GDPO_SWIFT + "--teacher_model org/model"),
+    ),
     "swift-one-answer": (swift("--rlhf_type grpo --num_generations 1"), swift("--rlhf_type grpo")),
     "swift-broken-groups": (
         swift("--rlhf_type grpo --num_generations 12 --generation_batch_size 16"),
