@@ -339,9 +339,10 @@ def _of_versions(trap: Trap) -> str:
 def _unread(rules: Rules, known: Known) -> Iterator[str]:
     """Yield a text "key = expression (file:line)" for each key that matters and whose value only a run would tell.
 
-    A key matters if a rule depends on it.
+    A key matters if a rule depends on it, other than a trap that is a mere hint.
     """
-    records: Sequence[Runs | Fact | Trap] = (*rules.runs, *rules.facts, *rules.traps)
+    graver = (trap for trap in rules.traps if trap.severity != "info")
+    records: Sequence[Runs | Fact | Trap] = (*rules.runs, *rules.facts, *graver)
     bearing = {c.key for record in records for c in record.when}
     bearing |= {
         rules.rewards,
