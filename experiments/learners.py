@@ -262,7 +262,7 @@ def print_judged(means: pl.DataFrame) -> None:
     for name, steps in product((*LEARNERS, *LATER), FROM_STEPS):
         truth, judged = [], [x for x in said if (x["learner"], x["from_steps"]) == (name, steps)]
         for x in judged:
-            place = [x[part] for part in key]
+            place = [x[name_of] for name_of in key]
             ran = came[place[0], place[1], AS_IT_RAN, place[3]]
             truth.append((came[tuple(place)] - ran) / x["range"])
             shown = "open" if x["low"] is None else f"{x['difference']:+.3f} [{x['low']:+.3f}, {x['high']:+.3f}]"
