@@ -40,7 +40,7 @@ def _lists(nodes: list[ast.AST], names: Names) -> Iterator[tuple[ast.List, str]]
     added = {id(item) for node in nodes if isinstance(node, ast.BinOp) for item in (node.left, node.right)}
     changes = _Changes(nodes)
     for node in nodes:
-        if not isinstance(node, ast.List) or id(node) in changes.parts:
+        if not isinstance(node, ast.List) or id(node) in changes.pieces:
             continue
         text = " ".join(text_of(item, names) for item in node.elts)
         if COMMAND.search(text) or id(node) in run:
@@ -83,16 +83,16 @@ class _Changes:
         self.assigned: dict[str, list[ast.Assign]] = {}
         self.blocks = {id(s): id(body) for n in nodes for body in _bodies(n) for s in body}
         for node in nodes:
-            for name, part, how in _growths(node):
-                self.growths.setdefault(name, []).append((node, part, how))
+            for name, piece, how in _growths(node):
+                self.growths.setdefault(name, []).append((node, piece, how))
             for target in node.targets if isinstance(node, ast.Assign) else ():
                 if isinstance(node, ast.Assign) and isinstance(target, ast.Name):
                     self.assigned.setdefault(target.id, []).append(node)
-        self.parts = {id(part) for growths in self.growths.values() for _, part, _ in growths}
+        self.pieces = {id(piece) for growths in self.growths.values() for _, piece, _ in growths}
         self.names = {id(node.value): name for name, those in self.assigned.items() for node in those}
 
     def after(self, made: ast.List, names: Names) -> str:
-        """Return the part of a script that adds to the array A what the program adds to a list after it has made it.
+        """Return the piece of a script that adds to the array A what the program adds to a list after it has made it.
 
         A word that is added in another block, such as an if, may be missing.
 
@@ -104,9 +104,9 @@ class _Changes:
         if len(assigned) > 1 and (growths or not all(isinstance(node.value, ast.List) for node in assigned)):
             return f"A+=({_MORE});"
         script = ""
-        for node, part, how in growths:
-            items = ast.List([part], ast.Load(), lineno=part.lineno) if how == "append" else part
-            adds = f"A+=({_words(items, names, part.lineno) if how in ('append', 'extend') else _MORE})"
+        for node, piece, how in growths:
+            items = ast.List([piece], ast.Load(), lineno=piece.lineno) if how == "append" else piece
+            adds = f"A+=({_words(items, names, piece.lineno) if how in ('append', 'extend') else _MORE})"
             same = self.blocks.get(id(node)) == self.blocks.get(id(assigned[0]))
             script += f"{adds}; " if same else f"if :; then {adds}; fi; "
         return script
@@ -125,8 +125,8 @@ def _growths(node: ast.AST) -> Iterator[tuple[str, ast.expr, str]]:
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
         call, function = node.value, node.value.func
         if isinstance(function.value, ast.Name) and function.attr in ("append", "extend", "insert", "remove", "pop"):
-            part = call.args[0] if call.args else call
-            yield function.value.id, part, function.attr
+            piece = call.args[0] if call.args else call
+            yield function.value.id, piece, function.attr
     elif isinstance(node, ast.Assign):
         for target in node.targets:
             if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):

@@ -66,13 +66,13 @@ def names_in(nodes: list[ast.AST], files: Mapping[str, Any]) -> Names:
 def _changed(nodes: list[ast.AST]) -> frozenset[str]:
     """Return the names of mappings that a program changes, or hands to a function that may change them."""
     changed: set[str] = set()
-    parts: list[tuple[str, str]] = []  # names of parts of a mapping, each with the name of the whole
+    pairs: list[tuple[str, str]] = []  # names of parts of a mapping, each with the name of the whole
     for node in nodes:
         if isinstance(node, ast.Assign | ast.AugAssign | ast.Delete):
             targets = [node.target] if isinstance(node, ast.AugAssign) else node.targets
             changed |= {_root(target) for target in targets if isinstance(target, ast.Subscript | ast.Attribute)}
             if isinstance(node, ast.Assign):
-                parts += [(_root(target), _root(node.value)) for target in targets]
+                pairs += [(_root(target), _root(node.value)) for target in targets]
         elif isinstance(node, ast.Call):
             called = (dotted(node.func) or "").rpartition(".")[2]
             if isinstance(node.func, ast.Attribute) and node.func.attr in _UPDATES:
@@ -81,7 +81,7 @@ def _changed(nodes: list[ast.AST]) -> frozenset[str]:
                 given = [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg)]
                 changed |= {argument.id for argument in given if isinstance(argument, ast.Name)}
     for _ in range(_DEEPEST):
-        changed |= {whole for part, whole in parts if part in changed}
+        changed |= {whole for inner, whole in pairs if inner in changed}
     return frozenset(changed)
 
 
@@ -200,7 +200,7 @@ def _file_of(node: ast.expr | None, names: Names) -> str | None:
 def text_of(node: ast.expr, names: Names, depth: int = 0) -> str:
     """Return the text of an expression, in which `LOST` stands for each part that only a run would tell."""
     if isinstance(node, ast.JoinedStr):
-        return "".join(text_of(part, names, depth) for part in node.values)
+        return "".join(text_of(value, names, depth) for value in node.values)
     if isinstance(node, ast.FormattedValue):
         plain = node.conversion == -1 and node.format_spec is None
         return text_of(node.value, names, depth + 1) if plain else LOST

@@ -52,8 +52,8 @@ def _is_had(key: str) -> bool:
 def left_open(keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return what keys that the trainer does not have may decide, such as "size", each with those keys."""
     keys = tuple(keys)
-    parts = {key: key.rpartition(".")[2] for key in keys}
-    decided = {about: tuple(k for k in keys if word.search(parts[k])) for about, word in _DECIDES.items()}
+    lasts = {key: key.rpartition(".")[2] for key in keys}
+    decided = {about: tuple(k for k in keys if word.search(lasts[k])) for about, word in _DECIDES.items()}
     return {about: names for about, names in decided.items() if names}
 
 
