@@ -28,7 +28,7 @@ _FIELDS = """
 {fields}
 """
 SECTIONS = frozenset(_SECTIONS.split())  # the sections with which its keys begin
-KEYS = frozenset(_KEYS.split())  # the keys of verl/trainer/config, with their sections, whose last part is no field
+KEYS = frozenset(_KEYS.split())  # the keys of verl/trainer/config, with their sections, whose last piece is no field
 FIELDS = frozenset(_FIELDS.split())  # the fields of the dataclasses of its configuration, which have no section
 '''
 
@@ -68,7 +68,7 @@ def main(wheel: str) -> None:
     sections = {key.partition(".")[0] for key in keys if "." in key}
     keys = {key for key in keys if key.rpartition(".")[2] not in fields}
     names = {"sections": sections, "keys": keys, "fields": fields}
-    written = {part: _filled(" ".join(sorted(those))) for part, those in names.items()}
+    written = {piece: _filled(" ".join(sorted(those))) for piece, those in names.items()}
     TO.write_text(HEAD.format(version=Path(wheel).name.split("-")[1], **written), encoding="utf-8")
 
 
