@@ -36,7 +36,7 @@ def keys_not_had(trainer: str, rules: Rules, sources: Iterable[Source]) -> tuple
     foreign: dict[str, None] = {}
     for source in sources if trainer == "verl" else ():
         keys = [key for key in source.entries if "." in key]
-        missing = [key for key in keys if key not in bearing and today(key, rules) not in bearing and not _is_had(key)]
+        missing = [key for key in keys if (now := today(key, rules)) not in bearing and not _is_had(now)]
         if source.mark or len(missing) < len(keys):
             foreign |= dict.fromkeys(missing)
     return tuple(foreign)

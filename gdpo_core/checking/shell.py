@@ -188,7 +188,7 @@ def _hidden(words: list[Word], file: str) -> list[str]:
 
 
 def _shown(word: Word) -> str:
-    return clip(word.written)
+    return clip(word.written.replace(LOST, "…"))
 
 
 def _without_fragments(sources: list[Source]) -> list[Source]:
