@@ -123,7 +123,7 @@ def test_what_hides_a_command_is_named():
     with pytest.raises(gc.InputError, match=r"not read: a.sh:1 runs \$CMD"):
         gc.check_config({"a.sh": "$CMD\n"})
     assert (
-        gc.check_config({"a.sh": TOLD}).looked == "None of the known traps was found: 11 of verl could be looked for."
+        gc.check_config({"a.sh": TOLD}).looked == "None of the known traps was found: 14 of verl could be looked for."
     )
 
 

@@ -115,7 +115,7 @@ NEEDED = {  # by whom; each is left out once
     "views/evidence/squares.py": "the chapter evidence (views/evidence/__init__.py)",
     "views/memory.py": "serve.py",
     "gdpo_audit/judging.py": "the chapter evidence (views/evidence/forecasts.py)",
-    "gdpo_core/checking/shell.py": "gdpo_core/checking/program.py",
+    "gdpo_core/checking/shell.py": "gdpo_core/checking/commands.py",
     "data/experiments.parquet": "views/experiment.py",
     "data/matrix.json": "the chapter use (views/use/configure.py)",
     "docs/library.md": "the chapter lab (views/lab/depth.py)",
