@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from test_forecast import report_of, simulate
 
+from gdpo_audit.findings import trials
 from gdpo_audit.findings.forecast_on_log import BELOW, DISAGREE, LogTest
 
 STEPS = 50
@@ -49,6 +50,7 @@ LOG_TEST = LogTest(
     moved=np.array([0.1]),
     speeds=np.array([[0.05], [0.05]]),
     errors=np.array([[0.01], [0.01]]),
+    held=np.array([True]),
 )
 
 
@@ -94,3 +96,24 @@ def test_a_setting_whose_steps_have_another_length_is_not_forecast():
     assert all(f.difference is not None for f in report.forecast(method="gdpo").rewards.values())
     for told in report.forecast(method="grpo_no_std").rewards.values():
         assert told.difference is None and told.why.startswith("GRPO without std takes steps of another length")
+
+
+# --- logs on which it cannot be done ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("half", ["first", "second", "all but one step"])
+def test_a_reward_that_a_half_lacks_is_open(half):
+    rows, _ = simulate("grpo", [1, 3], STEPS, 0)
+    lacks = {"first": lambda s: s < 25, "second": lambda s: s >= 25, "all but one step": lambda s: s != 30}[half]
+    gone = [row | {"b": float("nan")} if lacks(row["step"]) else row for row in rows]
+    b = report_of(gone, weights={"a": 1, "b": 3}).forecast(method="gdpo").rewards["b"]
+    assert b.difference is None and b.tested is None and "b is missing in one half of the log" in b.why
+
+
+def test_a_log_whose_sample_holds_one_half_alone_is_open(monkeypatch):
+    """A step that holds more responses than are tried makes the sample a part of one step."""
+    monkeypatch.setattr(trials, "MOST", 64)
+    rows, _ = simulate("grpo", [1, 3], STEPS, 0)
+    report = report_of(rows, weights={"a": 1, "b": 3})
+    for told in report.forecast(method="gdpo").rewards.values():
+        assert told.difference is None and told.tested is None and "groups of one half of the steps alone" in told.why

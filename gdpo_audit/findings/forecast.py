@@ -77,7 +77,8 @@ class RewardForecast:
     push: the push on the reward under the tried setting, as `gdpo_core.push` defines it, measured on the logged groups.
     push_as_it_ran: the push under the run's own setting, measured on the same groups.
     why: a sentence that says why `difference` is None; empty if it is a number.
-    tested: how the log's own test went; None for a reward that has one value in the whole log.
+    tested: how the log's own test went; None where it could not be done, as for a reward that has one value in the
+        whole log or is missing in half of it.
     """
 
     difference: float | None
@@ -319,7 +320,7 @@ def _reward_forecast(run: _Forecaster, compared: _Compared, after: Pushes, k: in
     difference, draws = compared.differences[0, k], compared.differences[1:, k]
     below, above = (abs(np.quantile(draws, probability) - difference) for probability in (0.1, 0.9))
     why = other_steps or _why_open(log, speeds, test, k)
-    factor = np.exp(_QUANTILE * np.hypot(MODEL_ERROR, 0.0 if why else test.off_by(k)))
+    factor = np.exp(_QUANTILE * np.hypot(MODEL_ERROR, 0.0 if why or test is None else test.off_by(k)))
     nearer, further = abs(difference) * (1 - 1 / factor), abs(difference) * (factor - 1)
     down, up = (nearer, further) if difference > 0 else (further, nearer)
     low = difference - np.sqrt(below**2 + down**2 + (_QUANTILE * LEAST_ERROR) ** 2)
@@ -336,7 +337,7 @@ def _reward_forecast(run: _Forecaster, compared: _Compared, after: Pushes, k: in
         push=float(after.measured[k]),
         push_as_it_ran=float(run.before.measured[k]),
         why=why,
-        tested=None if one_value else _tested(test, k, unit),
+        tested=None if one_value or test is None or not test.held[k] else _tested(test, k, unit),
     )
 
 
@@ -347,7 +348,7 @@ def _tested(test: LogTest, k: int, unit: float) -> Tested:
     return Tested(fitted_to=test.first, foretold=test.rest, error=error, speeds=(first, second))
 
 
-def _why_open(log: LoggedGroups, speeds: Speeds, test: LogTest, k: int) -> str:
+def _why_open(log: LoggedGroups, speeds: Speeds, test: LogTest | None, k: int) -> str:
     """Return a sentence that says why the reward with index k has no forecast; an empty one where it has one."""
     name, steps = log.facts.rewards[k], len(log.course.time)
     if np.isnan(log.range[k]):
@@ -357,7 +358,7 @@ def _why_open(log: LoggedGroups, speeds: Speeds, test: LogTest, k: int) -> str:
         return f"{name} was never pushed, {unknown}"
     if speeds.fitted[k] + 2 * speeds.error[k] < 0:
         return f"{name} {AGAINST}, {unknown}"
-    if objection := test.objection(k, name):
+    if test is not None and (objection := test.objection(k, name)):
         return f"{objection}, {unknown}"
     if speeds.log_spread[k] > UNKNOWN:
         return f"{name} hardly moved, {unknown}"

@@ -35,6 +35,7 @@ class LogTest:
     noise: (K,) the standard error of this difference: of the logged mean, and of the foretold one by that of the speed.
     moved: (K,) how far the reward was foretold to move from the first step, in parts of its range.
     speeds, errors: (2, K) the speed fitted to each of the two parts, and its standard error.
+    held: (K,) whether both parts hold values of the reward, without which there is nothing to test.
     """
 
     first: tuple[int, int]
@@ -44,6 +45,7 @@ class LogTest:
     moved: Array
     speeds: Array
     errors: Array
+    held: NDArray[np.bool_]
 
     def off_by(self, k: int) -> float:
         """Return by which part of its foretold move reward k was off, beyond the noise."""
@@ -54,6 +56,8 @@ class LogTest:
         """Return the words that say why nothing can rest on the speed of reward k, to follow “so the log …”; "" where
         the test objects to nothing.
         """
+        if not self.held[k]:
+            return f"{name} is missing in one half of the log"
         known = self.errors[:, k] < np.inf
         against = (self.speeds[:, k] + BELOW * self.errors[:, k] < 0) & known
         if against.any():
@@ -71,7 +75,7 @@ class LogTest:
         return ""
 
 
-def objection_of_run(test: LogTest, speeds: Speeds, names: Sequence[str]) -> str:
+def objection_of_run(test: LogTest | None, speeds: Speeds, names: Sequence[str]) -> str:
     """Return the words that say why nothing can rest on any speed of a run, to follow “so the log …”; "" where nothing
     speaks against them.
 
@@ -81,6 +85,8 @@ def objection_of_run(test: LogTest, speeds: Speeds, names: Sequence[str]) -> str
     speeds: those that were fitted to the whole log.
     names: the names of the rewards.
     """
+    if test is None:
+        return "the sample of this log has groups of one half of the steps alone, which leaves no forecast to be tested"
     for k in range(len(names)):
         if objection := test.objection(k, names[k]):
             return objection
@@ -95,14 +101,18 @@ def objection_of_run(test: LogTest, speeds: Speeds, names: Sequence[str]) -> str
     return ""
 
 
-def tested_on_log(f: Facts, whole: LoggedGroups) -> LogTest:
-    """Return the test of a run's own log. Its two parts hold about as many steps each.
+def tested_on_log(f: Facts, whole: LoggedGroups) -> LogTest | None:
+    """Return the test of a run's own log, whose two parts hold about as many steps each; None where the sample of the
+    log has no groups of one part, as where a single step has more responses than the sample.
 
     whole: the data of the whole log.
     """
     steps = np.array(f.steps)
     begin, middle, end = int(steps[0]), int(steps[len(steps) // 2]), int(steps[-1]) + 1
-    halves = [LoggedGroups(f, steps_of) for steps_of in ((begin, middle), (middle, end))]
+    spans = (begin, middle), (middle, end)
+    if not all(whole.logged["step"].is_between(*steps_of, closed="left").any() for steps_of in spans):
+        return None
+    halves = [LoggedGroups(f, steps_of) for steps_of in spans]
     pushes = [half.pushes(f.method, f.basis.weights) for half in halves]
     first, second = (fit_speeds(half.course, push) for half, push in zip(halves, pushes, strict=True))
     course = whole.course
@@ -121,6 +131,7 @@ def tested_on_log(f: Facts, whole: LoggedGroups) -> LogTest:
         moved=expected - start,
         speeds=_both(first, second, "fitted"),
         errors=_both(first, second, "error"),
+        held=np.logical_and(there.any(axis=0), (~np.isnan(course.rates[~late])).any(axis=0)),
     )
 
 

@@ -93,8 +93,8 @@ class LoggedGroups:
         """The course of the rewards: the mean of each at each step, as a rate from 0, its lowest value in the log, to
         1, its highest.
 
-        NaN where a step holds no value of a reward. A reward that has one value in the whole log, or none, has the rate
-        0.5.
+        NaN where a step holds no value of a reward. A reward that has one value in the whole log, or none in these
+        steps, has the rate 0.5.
         """
         batches = self.facts.batches
         step, which = np.unique(batches.step, return_inverse=True)
@@ -108,6 +108,7 @@ class LoggedGroups:
         if self.between is not None:
             inside = (step >= self.between[0]) & (step < self.between[1])
             step, rates = step[inside], rates[inside]
+            rates[:, np.isnan(rates).all(0)] = 0.5
         return Course(time=(step - step[0]).astype(float), rates=rates, dispersion=self._dispersion(rates))
 
     def _dispersion(self, rates: Array) -> Array:
