@@ -28,7 +28,7 @@ _FIELDS = """
 {fields}
 """
 SECTIONS = frozenset(_SECTIONS.split())  # the sections with which its keys begin
-KEYS = frozenset(_KEYS.split())  # the keys of verl/trainer/config, with their sections, whose last piece is no field
+KEYS = frozenset(_KEYS.split())  # the keys of verl/trainer/config, with their sections, whose last part is no field
 FIELDS = frozenset(_FIELDS.split())  # the fields of the dataclasses of its configuration, which have no section
 '''
 

@@ -132,3 +132,32 @@ def test_hostile_makefiles_and_programs_are_read_quickly():
     assert told(doubled + MAKE, "Makefile")[2] == 6
     lists = "import subprocess\n" + "x = ['trl grpo', '--n', '4']\nx.append(f'{x}')\n" * 1000
     assert told(lists, "a.py")[2] is None
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        'alias train="swift rlhf --rlhf_type grpo"\ntrain --num_generations 4 --scale_rewards gdpo\n',
+        'echo "swift rlhf --rlhf_type grpo" > run.sh\necho " --scale_rewards gdpo" >> run.sh\nbash run.sh\n',
+        'printf "swift rlhf --rlhf_type grpo" > run.sh\n',
+        'echo "--scale_rewards gdpo" | xargs swift rlhf --rlhf_type grpo\n',
+    ],
+)
+def test_a_command_that_gets_more_words_than_stand_there_tells_no_method(script):
+    assert gc.check_config({"a.sh": script}).method is None
+
+
+@pytest.mark.parametrize("place", ["{said}\n{run}", "{run}\n{said}"])
+def test_a_command_that_is_only_printed_says_nothing_beside_one_that_runs(place):
+    said, run = (
+        'echo "swift rlhf --rlhf_type grpo"',
+        "swift rlhf --rlhf_type grpo --scale_rewards gdpo --reward_funcs a b",
+    )
+    check = gc.check_config({"a.sh": place.format(said=said, run=run)})
+    assert (check.method, check.facts.get("not read")) == ("gdpo", None)
+
+
+def test_what_only_a_run_would_tell_is_shown_without_a_mark_of_ours():
+    rules = "A = $(B)\nB = $(A)\nrun:\n\tswift rlhf --rlhf_type grpo --reward_weights $(W) $(A)\n"
+    shown = json.dumps(gc.check_config({"Makefile": rules}).to_dict())
+    assert "reward_weights = \\u2026" in shown and "u0000" not in shown

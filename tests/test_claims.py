@@ -117,6 +117,13 @@ def test_a_first_line_about_the_log_also_says_what_is_assumed():
     assert "push (groups, rewards and weights assumed)" in html.body(report)
 
 
+def test_weights_that_were_given_against_the_log_name_no_way_on():
+    r = rewards()
+    report, _ = audited(rows(r, grpo(r)), weights={"correct": -1.0, "form": 1.0})
+    first = report.what_first
+    assert "Taken for granted: the weights are correct −1 and form 1." in first and "If not" not in first
+
+
 def test_a_method_that_the_rewards_do_not_part_from_another_is_not_proved():
     """In groups of two whose rewards are 0 and √2 the std is 1, so that dividing by it changes nothing."""
     log = [{"step": s, "prompt": f"{s}.{p}", "reward": x, "advantage": x - 2**-0.5} for s in range(6) for p in range(4)

@@ -54,7 +54,8 @@ def condition(claims: Iterable[Claim]) -> str:
     if not granted:
         return ""
     what = listing((f"the {claim.what} are {claim.taken}" for claim in granted), link="and")
-    ways = listing(filter(None, (claim.otherwise for claim in granted)), link="or")
+    options = [claim.otherwise for claim in granted if claim.otherwise]
+    ways = listing(options, link="or") if options else ""
     return f"Taken for granted: {what}. {f'If not: {ways}. ' * bool(ways)}If so: "
 
 

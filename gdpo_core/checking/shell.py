@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
-from itertools import pairwise, takewhile
+from itertools import takewhile
 
 from gdpo_core._errors import InputError
 from gdpo_core._words import clip
-from gdpo_core.checking.shell_options import LAUNCHERS, OVERRIDE, Options
+from gdpo_core.checking.shell_options import LAUNCHERS, OVERRIDE, Options, parents_of
 from gdpo_core.checking.shell_variables import LOOPS, LOST, Frame, Learnt, Script, Word
 from gdpo_core.checking.shell_words import DECLARES, LAUNCHED_BY, Command, commands
 from gdpo_core.checking.sources import Entry, Source, Unread, collect, installed_by
@@ -22,6 +22,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _CLOSES = {"fi": ("if",), "done": ("while", "until", "for", "select"), "esac": ("case",), "}": ("{",)}
 _JOINS = {"&&", "||", "|", "|&"}  # beside a command that may run in some cases only, or in a process of its own
 _READS = {"read", "unset", "let", "mapfile", "readarray", "getopts", "eval", "trap"}  # they set names in their words
+_MENTIONS = {"alias", "echo", "printf"}  # a text after these is not run as it stands: more words may follow it
 _SHELLS = {"bash", "sh", "zsh", "dash", "ksh"}
 # Scripts that prepare programs and set nothing that a configuration holds.
 _PREPARES = re.compile(r"activate|conda|bashrc|profile|set_env|setvars|cargo/env|nvm\.sh|modules?\b")
@@ -43,7 +44,8 @@ def read_shell(
 
     The entries of a command are its options, its overrides (words key=value), and variables that a trainer reads itself
     (`_ENVIRONMENT`). A trainer's command inside quotes counts too. A value is what a shell would give the command, or
-    `Unread` where that depends on the run.
+    `Unread` where that depends on the run. A command in a text that is only mentioned (`_MENTIONS`) counts where the
+    script has no other, and may have more words than stand there.
 
     file: the name of the file, for errors and places.
     first: the number of the script's first line in this file.
@@ -58,7 +60,10 @@ def read_shell(
     script = Script(text, first, outside, _learnt(text, file, first, outside))
     script.variables |= given or {}
     packages = installed_by(text)
-    sources = _without_fragments([replace(source, packages=packages) for source in _sources(script, file)])
+    sources = _sources(script, file)
+    if not any(COMMAND.search(source.mark) for source in sources):
+        sources += script.mentioned
+    sources = _without_fragments([replace(source, packages=packages) for source in sources])
     if script.hidden:
         sources.append(Source(file, {}, place=f"{file}:{first}", hidden=tuple(dict.fromkeys(script.hidden))))
     return sources
@@ -151,12 +156,16 @@ def _of_command(before: list[Word], words: list[Word], script: Script, file: str
     for number, word in enumerate(words):  # A word can be a whole command as text, as after `bash -c`.
         text = " " in word.text.strip() and word.text != script.text
         runs = text and (_runs(words[:number]) or (word.quoted and COMMAND.search(word.text)))
-        if runs and not word.text.strip().startswith(LOST):
+        if runs and words[0].text in _MENTIONS:
+            script.mentioned += read_shell(f"{word.text} {LOST}", file, word.line, script.names)
+        elif runs and not word.text.strip().startswith(LOST):
             sources += read_shell(word.text, file, word.line, script.names)
     script.hidden += _hidden(words, file)
+    if words and words[0].text == "xargs":
+        words = [*words, Word(LOST, "what xargs reads", words[0].line, more=True)]
     options = Options(file, script)
     entries = collect(options.read(words), file)
-    parents = (*_parents(words, entries), *options.open)
+    parents = (*parents_of(words, entries), *options.open)
     if entries or (parents and (len(parents) > len(options.open) or COMMAND.search(_mark(words)))):
         place = f"{file}:{words[0].line}"
         entries = _environment(before, script, place) | entries
@@ -247,20 +256,6 @@ def _operator(operator: str, script: Script) -> None:
         script.open("(")
     elif operator == ")" and script.frames[-1].kind != "case":
         script.close(("(",), script.at)
-
-
-def _parents(words: list[Word], entries: dict[str, Entry]) -> tuple[str, ...]:
-    """Return the files of values that a command names: by --config FILE, by --config-name NAME, or by a word a.yaml.
-
-    words, entries: those of the command. Of several words a.yaml only the first counts. A name without the ending
-        .yaml, .yml or .json gets .yaml. A name that only a run would tell is as the script writes it, with its $.
-    """
-    named = [entries[key].value for key in ("config", "config_name") if key in entries]
-    texts = [value.text if isinstance(value, Unread) else value for value in named if isinstance(value, str | Unread)]
-    values = [word for before, word in pairwise([Word(), *words]) if before.text != "--config_file"]  # accelerate's own
-    texts += [word.written for word in values if word.text.endswith((".yaml", ".yml")) and word.text[0] not in "-+"][:1]
-    names = [text.strip("'\"") for text in texts if "=" not in text and LOST not in text]
-    return tuple(dict.fromkeys(n if n.endswith((".yaml", ".yml", ".json")) else f"{n}.yaml" for n in names if n))
 
 
 def _assign(words: list[Word], command: Command, script: Script) -> tuple[list[Word], list[Word]]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 from gdpo_core.checking.shell_variables import LOST, Script, Word
 from gdpo_core.checking.sources import Entry, Unread, flatten
@@ -83,11 +84,11 @@ class Options:
         last = _key(self.flag) if self.flag else ""
         yield from self._end()
         given = word.written in _ALL and not word.more
-        self.open.append("the arguments of its function" if given else word.written.strip("\"'"))
+        self.open.append("the arguments of its function" if given else word.shown)
         for key in [
             key for key in self.seen if not given or key == last or self.script.counts[key.replace("-", "_")] > 1
         ]:
-            yield key, Entry(Unread(word.written.strip("\"'")), self.seen.pop(key))
+            yield key, Entry(Unread(word.shown), self.seen.pop(key))
 
     def _value(self, word: Word) -> Iterator[tuple[str, Entry]]:
         """Take a word as a value of the option before it.
@@ -99,7 +100,7 @@ class Options:
             self.values.append(word)
         together = word.maybe and self.flag is not None and word.origin == self.flag.origin
         if self.sure is not None and self.flag is not self.sure and not together:
-            yield _key(self.sure), Entry(Unread(self.sure.written), f"{self.file}:{self.sure.line}")
+            yield _key(self.sure), Entry(Unread(self.sure.shown), f"{self.file}:{self.sure.line}")
 
     def _override(self, word: Word, fits: re.Match[str]) -> Iterator[tuple[str, Entry]]:
         """Yield the key and the entry of an override, or several if its value is a mapping.
@@ -149,4 +150,18 @@ def _plain(word: Word) -> object:
     lost = word.maybe or LOST in word.text or "${" in word.text
     if word.text == LOST and word.choices:
         return Unread(_one_of(word.choices), word.maybe)
-    return Unread((word.written.strip("\"'") or word.text).replace(LOST, "…"), word.maybe) if lost else plain(word.text)
+    return Unread(word.shown or word.text.replace(LOST, "…"), word.maybe) if lost else plain(word.text)
+
+
+def parents_of(words: list[Word], entries: dict[str, Entry]) -> tuple[str, ...]:
+    """Return the files of values that a command names: by --config FILE, by --config-name NAME, or by a word a.yaml.
+
+    words, entries: those of the command. Of several words a.yaml only the first counts. A name without the ending
+        .yaml, .yml or .json gets .yaml. A name that only a run would tell is as the script writes it, with its $.
+    """
+    named = [entries[key].value for key in ("config", "config_name") if key in entries]
+    texts = [value.text if isinstance(value, Unread) else value for value in named if isinstance(value, str | Unread)]
+    values = [word for before, word in pairwise([Word(), *words]) if before.text != "--config_file"]  # accelerate's own
+    texts += [word.written for word in values if word.text.endswith((".yaml", ".yml")) and word.text[0] not in "-+"][:1]
+    names = [text.strip("'\"") for text in texts if "=" not in text and LOST not in text]
+    return tuple(dict.fromkeys(n if n.endswith((".yaml", ".yml", ".json")) else f"{n}.yaml" for n in names if n))

@@ -11,6 +11,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from gdpo_core.checking.sources import Source
+
 LOST = "\0"  # stands in a text for what only a run would tell
 LOOPS = {"while", "until", "for", "select"}
 _MOST_WORDS = 2000  # the most words of an array; one that is set to itself twice doubles each time
@@ -52,6 +54,11 @@ class Word:
     array: list["Word"] | None = None
     several: list["Word"] | None = None
     choices: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """The word as the script has it, without quotes around it, for a reader."""
+        return self.written.strip("\"'").replace(LOST, "…")
 
 
 Value = str | tuple[Word, ...]  # of a variable or of an array; `LOST` may be an array too
@@ -132,6 +139,7 @@ class Script:
         self.head = ""  # the name in the head of a function that was read, whose body comes next
         self.functions: dict[str, tuple[str, int]] = {}  # the bodies of functions, each with its first line
         self.hidden: list[str] = []  # what may hold commands or variables and was not read
+        self.mentioned: list[Source] = []  # of commands in texts that are not run as they stand
         self.calls: dict[str, set[int]] = {}  # for each function, the places of the calls that were followed
 
     @cached_property
