@@ -15,7 +15,7 @@ from gdpo_core.registry import method_for
 NO_STD = "grpo_no_std"
 OTHER_STEPS = (
     "GRPO without std takes steps of another length than methods that divide by a std, and a push only knows the "
-    "direction of a step: in training GRPO without std learnt less than GRPO although its push was about as large."
+    "direction of a step: trained on a small model, GRPO without std learnt less than GRPO, with a push about as large."
 )
 SHARE = "The share of a reward in the update is its part of the variance of the advantages."
 MEANING = (
