@@ -13,6 +13,7 @@ import polars as pl
 from gdpo_audit.combining import another_reading, combined_reading, edited_in_other_groups, masked_reading
 from gdpo_audit.edited import edited_reading
 from gdpo_audit.findings.impossible import impossible
+from gdpo_audit.followed_total import with_parts
 from gdpo_audit.logs.files.attempts import Search
 from gdpo_audit.logs.groups.grouping import regroup
 from gdpo_audit.logs.groups.run import Run, spread
@@ -61,6 +62,7 @@ def solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | 
 
     wanted: what the caller asks for.
     """
+    run = with_parts(run, run.sample) or run
     sample = run.sample
     recipe = _recipe(run, sample, wanted)
     if recipe is not None and (alone := total_alone(run, recipe, sample)) is not None:

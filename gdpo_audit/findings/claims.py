@@ -129,6 +129,22 @@ def incomplete_groups(f: Facts) -> tuple[int, int] | None:
     return None if issue is None else (issue.details["groups"], issue.details["of"])
 
 
+def _either_baseline(f: Facts) -> bool:
+    """Return whether RLOO's baseline, the mean of the other responses, gives the advantages as well as the mean of the
+    group does, with weights that differ by a factor.
+
+    It does where the method divides by nothing and all groups have one size, or lack rows that were never logged. What
+    the run was given as its weights settles which of them it was.
+    """
+    if f.recipe is None or f.recipe.method != "grpo_no_std":
+        return False
+    shown = f.run.weights if f.run.weights_by in ("score", "config", "log", "parts") else None
+    told = f.given_weights or shown or {}
+    pairs = [(told.get(name, 0.0), w) for name, w in zip(f.rewards, f.recipe.weights, strict=True)]
+    settled = any(told.values()) and all(abs(w - given) <= 1e-6 * abs(given) for given, w in pairs)
+    return not settled and (f.run.group_size is not None or incomplete_groups(f) is not None)
+
+
 def _explained(f: Facts) -> bool:
     """Return whether the recipe gives every logged advantage of the rows that count; batches that are set apart, as
     those of an evaluation, are not among them.
@@ -264,7 +280,9 @@ def _weights(f: Facts) -> Claim | None:
         column = next(issue.details["column"] for issue in f.run.issues if issue.id == "weights-by-column")
         return _claim("weights", f"they depend on {column}", surely, "each of its values shows its own")
     if len(f.phases) > 1:
-        return _claim("weights", f"changing {count(len(f.phases) - 1, 'time')}", surely, "each step shows its own")
+        least, surely = ("at least ", AGREES) if beyond_rounding(f) else ("", surely)
+        taken = f"changing {least}{count(len(f.phases) - 1, 'time')}"
+        return _claim("weights", taken, surely, "each step shows its own")
     if f.given_weights and contradicted_weights(f):
         return _claim("weights", taken, ASSUMED, "they were given for this audit, but the log shows others")
     if _explained(f) and not f.given_weights and any(_unshown(f).values()):
@@ -272,18 +290,21 @@ def _weights(f: Facts) -> Claim | None:
         return _claim("weights", taken or "1 each", ASSUMED, f"the log does not show how {counts} weigh", way)
     if _explained(f) and f.known_weights and _matching(f):
         ratio = "; the log shows only their ratio" if f.ratios_alone else ""
-        under = "with this method, " if incomplete_groups(f) else ""
+        under = "with this method, " if _either_baseline(f) else ""
         why = f"{under}no other weights that were tried give all {count(int(f.totals.logged.count))} advantages{ratio}"
         return _claim("weights", taken, PROVED, why)
     source = f.weights_from
     if source == "assumed" or (source == "solved" and not f.known_weights):
-        return _claim("weights", "1 each", ASSUMED, "the log does not show them", way)
+        unmade = source == "assumed" and f.run.has_advantage and f.recipe is None
+        why = "no known method makes the logged advantages, which would show them" if unmade else _NOT_SHOWN
+        return _claim("weights", "1 each", ASSUMED, why, way)
     if source == "fitted":
         return _claim("weights", taken, ASSUMED, f"with them the rewards come near {f.run.total}, and no nearer", way)
     why = _SOURCES[source].format(total=f.run.total) + _looked_at(f, SAMPLE) * (source == "score")
     return _claim("weights", taken, AGREES, why, way)
 
 
+_NOT_SHOWN = "the log does not show them"
 _SOURCES = {  # by `Facts.weights_from`: why weights that are not proved are taken
     "given": "they were given for this audit",
     "solved": "they give most of the logged advantages",
@@ -327,8 +348,9 @@ def _method(f: Facts) -> Claim:
         return _claim("method", taken, AGREES, why)
     if f.recipe.alike is None:
         return _claim("method", taken, AGREES, "it gives all logged advantages; whether another one does was not tried")
-    if f.recipe.method == "grpo_no_std" and incomplete_groups(f):
-        either = "without" if ALL_CONVENTIONS[f.recipe.convention].mean_of_others else "with"
+    if _either_baseline(f):
+        convention = ALL_CONVENTIONS[f.recipe.convention]
+        either = "without" if convention.leave_one_out or convention.mean_of_others else "with"
         why = f"it gives all logged advantages, and so does the same {either} leave-one-out with weights in that ratio"
         return _claim("method", taken, AGREES, why)
     if f.recipe.alike:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, takewhile
 
+import numpy as np
 import polars as pl
 
 from gdpo_audit.logs.groups.run import Run
@@ -18,6 +19,8 @@ from gdpo_audit.recipe.weights import UNDIVIDED
 _EXPLAINED = 0.75
 _TOGETHER = 16  # the most batches that are solved together, where a single batch shows too little
 _TRIED = 6  # the batches of an unexplained log that are tried, each of which a recipe has to explain by itself
+_SHOWN = 3  # the fewest batches in which a weight that stays shows the scale of all
+_STAYS = 1e-3  # the share of a weight by which it may seem to change because advantages are rounded
 _KNOWN = 3  # the recipes of earlier batches that may have come back
 # The batches that nothing explains after which the search ends, as it would take long, unless weights explain more
 # batches than that.
@@ -31,18 +34,51 @@ def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | No
     advantage other than 0. The weights are those of the last of these batches.
 
     None if there is no such method, or if the sample has fewer than two batches with an advantage other than 0. None
-    too if the weights are known only up to a factor though the method is one of `UNDIVIDED`, which divide by nothing.
+    too if the method is one of `UNDIVIDED`, which divide by nothing, its weights are known only up to a factor, and no
+    weight stays as it was in all of these batches.
 
     run: the run, for the names of its rewards and its framework.
     sample: tables of whole batches.
     """
     live = (rows for rows in _batches(sample) if rows["advantage"].fill_nan(0).cast(bool).any())
     first = list(islice(live, _TRIED))
-    recipe = solve(first[:1], run.rewards, run.framework) if len(first) > 1 else None
-    for rows in first:
-        recipe = None if recipe is None else solve_weights([rows], run.rewards, recipe)
-    # Where nothing is divided, weights whose scale is open belong to another method, times a factor of the batch.
-    return None if recipe is None or (recipe.up_to_scale and recipe.method in UNDIVIDED) else recipe
+    tried = set[tuple[str, str]]()
+    # A batch may not tell two conventions apart of which the next one needs the second, so that several are tried.
+    for rows in first[:_SHOWN] if len(first) > 1 else ():
+        recipe = solve([rows], run.rewards, run.framework)
+        if recipe is None or (recipe.method, recipe.convention) in tried:
+            continue
+        tried.add((recipe.method, recipe.convention))
+        by_batch = _in_turn(first, run.rewards, recipe)
+        # Where nothing is divided, weights whose scale is open may belong to another method, times a factor of the
+        # batch. A factor that changes from batch to batch leaves no weight as it was.
+        if len(by_batch) == len(first):
+            scaled = by_batch[-1].up_to_scale and recipe.method in UNDIVIDED
+            if not scaled or _one_stays(by_batch):
+                return by_batch[-1]
+    return None
+
+
+def _in_turn(batches: Sequence[pl.DataFrame], rewards: Sequence[str], recipe: Recipe) -> list[Recipe]:
+    """Return the recipes of some batches with the method of a recipe, each solved from the one before it, up to the
+    first batch that has none.
+    """
+    solved = list[Recipe]()
+    for rows in batches:
+        if (new := solve_weights([rows], rewards, solved[-1] if solved else recipe)) is None:
+            return solved
+        solved.append(new)
+    return solved
+
+
+def _one_stays(by_batch: Sequence[Recipe]) -> bool:
+    """Return whether one of the weights is the same in all of these recipes, is known in them, and is not 0. Fewer than
+    `_SHOWN` recipes show nothing.
+    """
+    known = [k for k in range(len(by_batch[0].weights)) if all(k not in recipe.unknown for recipe in by_batch)]
+    weights = np.array([[recipe.weights[k] for k in known] for recipe in by_batch])
+    least, most = np.abs(weights).min(0), np.abs(weights).max(0)
+    return len(by_batch) >= _SHOWN and bool(((least > 0) & (np.ptp(weights, 0) <= _STAYS * most)).any())
 
 
 def recipes_by_batch(

@@ -14,7 +14,7 @@ from gdpo_audit.recipe.attempts import EXACT, Attempt, attempt_with, attempts_on
 from gdpo_audit.recipe.guesses import APART, COARSEST, FITTED, KNOWN_ZERO, Weights, degrees_of_freedom
 from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, grid_of, tensors_of
 from gdpo_audit.recipe.terms import terms_of
-from gdpo_audit.recipe.weights import UNDIVIDED, solution_of
+from gdpo_audit.recipe.weights import UNDIVIDED, WITHOUT_EPS, solution_of
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
 
 # The equations to spare before the weights of a batch are trusted; more are needed where the numbers are rounded.
@@ -27,6 +27,8 @@ _ROUNDED = 0.5
 _ONE_DIGIT = 2
 # The relative distance of the weights of two exact batches, which shows that they are different.
 _SHOWN = 1e-3
+# The error up to which an advantage that is logged in float32 counts as made exactly.
+_ROUND_OFF = 1e-5
 
 
 def solve(
@@ -73,7 +75,13 @@ def solve(
     if is_given:
         alike = {recipe.method, *(recipe.alike or ())} - {attempt.recipe.method}
         recipe = replace(attempt.recipe, convention_open=recipe.convention_open, alike=tuple(sorted(alike)))
-    return replace(recipe, convention_open=False) if recipe.convention in FRAMEWORKS[framework].conventions else recipe
+    if recipe.convention in FRAMEWORKS[framework].conventions:
+        return replace(recipe, convention_open=False)
+    # A multiple of the weights makes the same advantages with the same multiple of eps, which then is none of a known
+    # convention. Advantages that are missed by more than the round-off of float32 may be made so.
+    missed = not log.grid and float(comparison.error[wrong[index] == 0].nan_to_num().max()) > _ROUND_OFF
+    scaled = recipe.up_to_scale and recipe.method not in WITHOUT_EPS
+    return replace(recipe, convention_open=recipe.convention_open or (missed and scaled))
 
 
 def solve_weights(tables: Sequence[pl.DataFrame], rewards: Sequence[str], like: Recipe) -> Recipe | None:

@@ -50,7 +50,9 @@ def with_unnamed(form: Form, kinds: Mapping[str, pl.DataType], options: ReadOpti
         for name, kind in kinds.items()
         if is_number_type(kind) and kind != pl.Boolean and name not in used and name.lower() not in form.not_rewards
     ]
-    form = form if form.advantage else _with_advantage(form, kinds, numbers)
+    if not form.advantage:
+        named = [name for name in options.rewards or () if name in kinds and name not in numbers]
+        form = _with_advantage(form, kinds, [*numbers, *named])
     return form if form.step else _with_steps(form, kinds, [name for name in numbers if name != form.advantage])
 
 
@@ -244,7 +246,8 @@ def _numbers_steps(name: str, values: pl.Series, key: np.ndarray | None, clues: 
     the groups are whole in it.
 
     In shuffled rows nothing rises. Then as many rows have each number. A column that is not called a step has to go up
-    by one distance, and several groups share each of its numbers.
+    by one distance, and several groups share each of its numbers. A column that is called so, goes up by one distance
+    and never falls numbers them even where prompts that come again do not tell whether groups are whole.
     name: the name of the column.
     values: its values.
     key: a number for each row that tells its group, as far as a column names it; None without such a column.
@@ -267,7 +270,18 @@ def _numbers_steps(name: str, values: pl.Series, key: np.ndarray | None, clues: 
         return named if judged is None else _splits(number[: len(judged.batch)], judged, rises)
     pair = np.unique(np.stack([number, np.unique(key, return_inverse=True)[1]], 1), axis=0, return_inverse=True)[1]
     several = pair.max() + 1 >= 2 * len(steps)
+    if named and even and several and not (changes < 0).any() and _mostly_once(pair.ravel(), key):
+        return True
     return (named or several) and _whole_in(pair.ravel(), key, judged)
+
+
+def _mostly_once(pair: np.ndarray, key: np.ndarray) -> bool:
+    """Return whether most keys stand in one step alone, as prompts do that a training draws at random.
+
+    The arguments are those of `_whole_in`.
+    """
+    pairs = np.unique(np.stack([pair, np.unique(key, return_inverse=True)[1]]), axis=1)[1]
+    return bool((np.bincount(pairs) == 1).mean() > 0.5)
 
 
 def _splits(number: np.ndarray, clues: Clues, rises: bool) -> bool:

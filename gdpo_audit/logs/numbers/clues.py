@@ -17,6 +17,7 @@ from gdpo_audit.records import ROUNDED_SUM, Clues, Grouping
 from gdpo_core._words import listing
 
 KEYS, PAIRED = 10, 7  # the most columns that are tried as keys, and the most of these that are tried in pairs
+_LARGEST = 1e6  # the largest number of which a float holds nine decimals
 LEAST = 4  # the fewest groups with an advantage other than 0; in fewer the advantages may add up to 0 by chance
 NEARLY_ALL = 0.9  # the share of the groups, or of the batches, that counts as nearly all
 EQUAL, ONE_BATCH = 0.95, 0.95  # the share of groups of one size, and of values in one batch, that show groups
@@ -166,7 +167,21 @@ def add_up(group: np.ndarray, advantage: np.ndarray) -> float:
     sizes = np.bincount(group, np.abs(advantage))
     sums = np.abs(np.bincount(group, advantage))
     live = sizes > 0
-    return float((sums[live] <= ROUNDED_SUM * sizes[live]).mean()) if live.sum() >= LEAST else 0.0
+    allowed = np.maximum(ROUNDED_SUM * sizes, np.bincount(group) * half_of_last_decimal(advantage) * (1 + ROUNDED_SUM))
+    return float((sums <= allowed)[live].mean()) if live.sum() >= LEAST else 0.0
+
+
+def half_of_last_decimal(values: np.ndarray) -> float:
+    """Return how far numbers of one to six decimals may be from what they were rounded from; 0 for more decimals.
+
+    >>> half_of_last_decimal(np.array([0.25, -1.5])), half_of_last_decimal(np.array([1 / 3]))
+    (0.005, 0.0)
+    """
+    values = values[np.isfinite(values)]
+    if np.abs(values).max(initial=0.0) > _LARGEST:
+        return 0.0
+    decimals = next((d for d in range(1, 7) if np.abs(values - values.round(d)).max(initial=0.0) <= 1e-9), None)
+    return 0.0 if decimals is None else 0.5 * 10.0**-decimals
 
 
 def _admitted(clues: Clues) -> Iterator[Grouping]:

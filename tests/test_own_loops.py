@@ -1,0 +1,203 @@
+"""Logs of training loops that people wrote themselves: foreign words, rounded numbers, totals and weights that change.
+
+The advantages are made by numpy alone, and the log names nothing in the words of a trainer.
+"""
+
+import numpy as np
+import pytest
+
+import gdpo_audit as ga
+
+SIZE, PROMPTS = 6, 8
+
+
+def parts(random, step, steps):
+    """Return (answers, rewards) of one prompt: right or wrong, a form that is learnt, and a score of three decimals."""
+    odds = [0.3 + 0.4 * step / steps, 0.4 + 0.5 * step / steps]
+    return np.column_stack([*(random.random(SIZE) < p for p in odds), random.beta(2, 3, SIZE).round(3)]).astype(float)
+
+
+def changing(step, steps):
+    """Return weights of which the second falls to a fifth in the middle of the run."""
+    return np.array([1, 0.5 if step < steps / 2 else 0.1, 0.2])
+
+
+def log(weights, advantage, total=None, steps=40, seed=2):
+    """Return the rows of a log in German, with a number for the place of each answer.
+
+    weights: a function of the step and the number of steps.
+    advantage: makes the advantages of a group from its rewards and the weights.
+    total: decimals of a column that holds the weighted sum; None for no such column.
+    """
+    random = np.random.default_rng(seed)
+    for step in range(steps):
+        w = weights(step, steps)
+        for prompt in range(PROMPTS):
+            r = parts(random, step, steps)
+            a = advantage(r, w)
+            for place in range(SIZE):
+                row = {"schritt": step, "frage": f"F{step * PROMPTS + prompt}", "antwort": place}
+                row |= dict(zip(("richtig", "form", "kuerze"), r[place].tolist(), strict=True))
+                yield (
+                    row
+                    | ({} if total is None else {"summe": round(float(r[place] @ w), total)})
+                    | {"vorteil": float(a[place])}
+                )
+
+
+def grpo(r, w):
+    total = r @ w
+    return (total - total.mean()) / (total.std(ddof=1) + 1e-4)
+
+
+def no_std(r, w):
+    return r @ w - (r @ w).mean()
+
+
+def normalised_each(r, w):
+    """Return the weighted sum of rewards normalised by numpy's std in their group, divided by nothing afterwards."""
+    return ((r - r.mean(0)) / (r.std(0) + 1e-6)) @ w
+
+
+def claims(rows, **options):
+    report = ga.audit(ga.read_run(list(rows), **options))
+    return report, {claim.what: claim for claim in report.reading}
+
+
+@pytest.mark.parametrize("method", [grpo, no_std])
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("weights", ["constant", "changing"])
+def test_the_advantages_tell_a_total_of_a_foreign_name(method, sign, weights):
+    """No name says that it is a weighted sum of three of the other columns, and one of these numbers the answers."""
+    of_step = (lambda s, n: changing(s, n)) if weights == "changing" else (lambda s, n: np.array([1, 0.5, 0.2]))
+    report, told = claims(log(lambda s, n: of_step(s, n) * [1, sign, 1], method, total=4))
+    assert told["total"].taken == "summe"
+    assert told["rewards"].taken == "richtig, form and kuerze" and told["rewards"].evidence == "proved"
+    assert report.run["method"] == {"grpo": "grpo", "no_std": "grpo_no_std"}[method.__name__]
+    if weights == "constant":
+        assert report.run["weights"] == pytest.approx({"richtig": 1, "form": sign * 0.5, "kuerze": 0.2})
+    else:
+        assert [change["weights"]["form"] for change in report.run["weights_in_turn"]] == pytest.approx(
+            [sign * 0.5, sign * 0.1]
+        )
+
+
+def test_a_reward_that_others_do_not_make_is_no_total():
+    """The advantages follow it alone, and the other columns say little of it: they are left as they are."""
+    random = np.random.default_rng(5)
+    rows = []
+    for step in range(30):
+        for prompt in range(PROMPTS):
+            r = np.column_stack([random.random(SIZE).round(3), random.random(SIZE) < 0.5, random.random(SIZE)])
+            a = no_std(r, np.array([1.0, 0, 0]))
+            rows += [
+                {
+                    "schritt": step,
+                    "frage": f"F{step}.{prompt}",
+                    "note": r[i, 0],
+                    "b": r[i, 1],
+                    "c": r[i, 2],
+                    "vorteil": a[i],
+                }
+                for i in range(SIZE)
+            ]
+    _, told = claims(rows)
+    assert told["reward"].taken == "note" and "total" not in told
+
+
+@pytest.mark.parametrize("decimals", [2, 3])
+def test_rounded_advantages_add_up_in_the_groups_that_made_them(decimals):
+    """Blocks of twelve add up as well as groups of six do once rounding is allowed for; the finer count."""
+    rows = [row | {"vorteil": round(row["vorteil"], decimals)} for row in log(changing, no_std, total=4)]
+    for options in ({}, {"rewards": ["richtig", "form", "kuerze"]}):
+        report, told = claims(rows, **options)
+        assert report.source["group_size"] == SIZE and told["groups"].evidence == "proved"
+        assert report.run["method"] == "grpo_no_std"
+
+
+@pytest.mark.parametrize("scale", [1, 0.37])
+def test_weights_that_fall_step_by_step_are_shown_where_nothing_divides_the_sum(scale):
+    def falling(step, steps):
+        return scale * np.array([1, 1 - 0.9 * step / (steps - 1), 0.5])
+
+    report, told = claims(log(falling, normalised_each))
+    assert told["rewards"].evidence == "proved" and told["weights"].taken == "changing 39 times"
+    last = report.run["weights_in_turn"][-1]["weights"]
+    assert last["form"] / last["richtig"] == pytest.approx(0.1, rel=1e-3)
+
+
+def test_a_factor_of_the_step_is_no_change_of_weights():
+    """Each step multiplies its advantages by a number of its own, so that no weight stays and none is told."""
+    random = np.random.default_rng(7)
+    factors = random.uniform(0.5, 2, 40)
+
+    def falling(step, steps):
+        return factors[step] * np.array([1, 1 - 0.9 * step / (steps - 1), 0.5])
+
+    _, told = claims(log(falling, normalised_each))
+    assert told["weights"].evidence == "assumed" and "no known method" in told["weights"].because
+
+
+def test_a_step_that_never_falls_counts_even_where_prompts_come_again():
+    """One or two draws of a prompt, halved advantages: only the column's name and order tell steps."""
+    random = np.random.default_rng(10)
+    rows = []
+    for step in range(60):
+        drawn = [f"Q{random.integers(900)}" for _ in range(7)]
+        for prompt in drawn + drawn[:3]:
+            r = np.column_stack([random.random(4) < 0.5, random.random(4).round(2)]).astype(float)
+            a = grpo(r, np.array([1, -0.3]))
+            a = np.where(a < 0, a / 2, a)
+            rows += [
+                {"train_step": step, "prompt": prompt, "verifier": r[i, 0], "verbosity": r[i, 1], "adv": a[i]}
+                for i in range(4)
+            ]
+    report, _ = claims(rows)
+    assert report.source["steps"] == 60
+    shuffled = [rows[i] for i in random.permutation(len(rows))]
+    assert claims(shuffled)[0].source["steps"] in (1, 60)
+
+
+def two_tasks(second_scale):
+    """Return rows of two tasks, groups of 8 and of 4, whose rewards differ, by GRPO with numpy's std + 1e-6."""
+    random = np.random.default_rng(9)
+    for step in range(40):
+        for prompt in range(PROMPTS):
+            n = 4 if prompt % 2 else 8
+            right, x = (random.random(n) < 0.5).astype(float), random.random(n).round(2)
+            total = right + 0.2 * x if n == 8 else second_scale * right + 0.3 * x
+            a = (total - total.mean()) / (total.std() + 1e-6)
+            for i in range(n):
+                rewards = {"correct": right[i], "format": x[i] if n == 8 else None, "lint": None if n == 8 else x[i]}
+                yield {"step": step, "group": prompt, **rewards, "advantage": a[i]}
+
+
+def test_an_eps_is_named_only_where_it_is_seen():
+    """With a factor between the tasks no weights give all advantages to the last digit, so no eps is shown."""
+    report, told = claims(two_tasks(2.0))
+    assert report.run["method"] == "grpo" and report.run["convention"] is None and told["method"].taken == "GRPO"
+    seen = claims(two_tasks(1.0))[0].run
+    assert seen["convention"] == "numpy_1e-06" and seen["max_error"] < 1e-7
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("total", [False, True])
+@pytest.mark.parametrize("others", [False, True])
+def test_rloo_and_no_std_are_told_apart_only_where_something_tells(ragged, total, others):
+    """In groups of one size their advantages differ by a factor, which the weights may hold as well."""
+    random = np.random.default_rng(3)
+    rows = []
+    for step in range(30):
+        for prompt in range(PROMPTS):
+            n = int(random.integers(4, 8)) if ragged else SIZE
+            r = np.column_stack([random.random(n) < 0.5, random.random(n).round(2)]).astype(float)
+            sums = r @ [1, 0.3]
+            a = (sums - sums.mean()) * (n / (n - 1) if others else 1)
+            for i in range(n):
+                row = {"step": step, "group": step * PROMPTS + prompt, "acc": r[i, 0], "fmt": r[i, 1]}
+                rows.append(row | ({"reward": sums[i]} if total else {}) | {"advantage": a[i]})
+    _, told = claims(rows)
+    assert told["method"].evidence == ("proved" if ragged or total else "agrees")
+    either = "without leave-one-out" if others else "with leave-one-out"
+    assert (either in told["method"].because) == (not ragged and not total)
+    assert ("with this method" in told["weights"].because) == (not ragged and not total)
