@@ -38,31 +38,31 @@ def with_parts(run: Run, sample: Sequence[pl.DataFrame]) -> Run | None:
     if len(followed) != 1:
         return None
     [total] = followed
-    parts = [name for name in run.rewards if name != total]
+    terms = [name for name in run.rewards if name != total]
     columns = dict(zip(reward_columns(run.rewards), run.rewards, strict=True))
     named = table.select(pl.col("step" if run.has_steps else "batch").alias(STEP_OF_ROW), *columns).rename(columns)
     with attempt():
-        return _of_parts(run, named, total, parts)
+        return _of_parts(run, named, total, terms)
     return None
 
 
-def _of_parts(run: Run, table: pl.DataFrame, total: str, parts: Sequence[str]) -> Run | None:
+def _of_parts(run: Run, table: pl.DataFrame, total: str, terms: Sequence[str]) -> Run | None:
     """Return the run read with the rewards that a total counts, or with the total alone where they only come near it;
     None where they do not.
 
     table: the rewards of some rows, with the step of each.
     total: the column of the total.
-    parts: the columns that may be its parts.
+    terms: the columns that it may add up.
     """
-    score = weights_of(table, parts, (), total)
+    score = weights_of(table, terms, (), total)
     if score is None:
         return None
     if score.exact and score.counted > 1 and score.spare > 0:
-        choice: RewardChoice | None = of_total(run.rewards, total, parts, score)
+        choice: RewardChoice | None = of_total(run.rewards, total, terms, score)
     else:
-        choice = total_by_step(table, total, [parts])
+        choice = total_by_step(table, total, [terms])
     if choice is None:
-        return of_total_alone(run, total, parts, score.explained) if score.explained >= NEARLY else None
+        return of_total_alone(run, total, terms, score.explained) if score.explained >= NEARLY else None
     assert run._read_with is not None, "a run that was read can be read again"
     reread = run._read_with(rewards=choice.rewards)
     left_out = tuple(name for name in reread.left_out if name != total)

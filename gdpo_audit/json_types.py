@@ -99,6 +99,9 @@ class RewardPart(TypedDict):
     ]
     mean: float | None
     std: float | None
+    range: Annotated[
+        float | None, Meta(description="Its largest value in the log less its smallest; a point is 1 % of it.")
+    ]
     missing: Annotated[int, Meta(description="The number of responses that lack it.")]
     dead_groups: Annotated[
         float, Meta(description="Of the groups that hold it, the share in which it is constant; 1 if none holds it.")

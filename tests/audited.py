@@ -44,7 +44,7 @@ def report(rewards=("correctness", "format", "length"), steps=40, path="runs/a",
     of_rewards = []
     for k, name in enumerate(rewards):
         shares = {"grpo": -0.06 / (count - 1) if k else 1.06, "grpo_no_std": share[k], "gdpo": share[k]}
-        numbers = {"mean": 0.3 + k, "std": 0.4, "missing": 3 * k, "dead_groups": 0.25 * k}
+        numbers = {"mean": 0.3 + k, "std": 0.4, "range": 1.0 + k, "missing": 3 * k, "dead_groups": 0.25 * k}
         numbers |= {"asks_for": share[k] ** 2, "first_quarter": 0.2 + k, "last_quarter": 0.5 - k, "changed_at": 7}
         numbers |= {"push": {m: 0.9 - 0.4 * k for m in METHODS}, "punished": {m: 0.1 * k for m in METHODS}}
         correlations = {other: 0.1 * (k + i) for i, other in enumerate(rewards) if i != k}

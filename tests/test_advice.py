@@ -140,7 +140,7 @@ def test_a_recommendation_says_what_it_raises_and_what_that_costs():
     row = audited(log_of(loud(), LOUD), primary="has_digit").plan[1]
     ran, row = (replace(row, push=dict(zip(LOUD, p, strict=True))) for p in ((0.2, 0.5, 0.8), (0.6, 0.495, 0.4)))
     facts = gather(ga.read_run(log_of(loud(), LOUD), group_size=ROLLOUTS), primary="has_digit")
-    best = recommending._marked(facts, row, ran, "has_digit")
+    best = recommending._marked(facts, row, ran, "has_digit", "")
     assert best.recommended and not best.only_if
     assert best.why == "the push on has_digit goes from +0.20 to +0.60"
     assert best.cost == f"It has a cost: the push on {LOUD[2]} falls from +0.80 to +0.40."

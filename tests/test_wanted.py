@@ -307,7 +307,7 @@ def facts(signs, primary=0, correlation=0.0, steps=24):
         basis=SimpleNamespace(primary=primary),
         recipe=True,
         reproduced=True,
-        highest=lambda k: 1.0,
+        width=lambda k: 1.0 - low[k],
         correlation=lambda i, j: correlation,
         by_chance=lambda *k: 0.1,
         totals=SimpleNamespace(rewards=SimpleNamespace(low=low)),

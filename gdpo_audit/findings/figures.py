@@ -89,6 +89,10 @@ class Figures:
     def highest(self, k: int) -> float:
         return float(self.totals.rewards.high[k])
 
+    def width(self, k: int) -> float:
+        """Return the range of the reward with index k in the log: its highest value less its lowest one."""
+        return self.highest(k) - float(self.totals.rewards.low[k])
+
     def top(self, k: int) -> float:
         """Return the worst of the logged values of the reward with index k that count as its best one, with all digits.
 

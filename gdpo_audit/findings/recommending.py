@@ -42,15 +42,19 @@ def marked(f: Facts, rows: Sequence[Setting]) -> tuple[Setting, ...]:
     good = [row for row in _rising(f, rows) if not _may_get_worse(row, first, direction)]
     alike = [row for row in good if same_step(row.method, ran.method)]
     best = max(alike or good, key=lambda row: _gain(f, row, ran), default=None)
-    return tuple(_marked(f, row, ran, first) if row is best else row for row in rows)
+    if best is None:
+        return tuple(rows)
+    beside = _passed_over(f, rows, best)
+    return tuple(_marked(f, row, ran, first, beside) if row is best else row for row in rows)
 
 
-def _marked(f: Facts, row: Setting, ran: Setting, first: str) -> Setting:
+def _marked(f: Facts, row: Setting, ran: Setting, first: str, beside: str) -> Setting:
     """Return the best setting of a plan marked as recommended, with a reason, a cost and what has to be accepted; or as
     held back, with the cost.
 
     ran: the run's own setting.
     first: the name of the primary reward.
+    beside: a sentence on a setting that is passed over, which follows the cost of a recommended one; "" for none.
     """
     cost = cost_of(f, row, ran)
     told = row.forecast[first] if row.forecast else None
@@ -64,7 +68,28 @@ def _marked(f: Facts, row: Setting, ran: Setting, first: str) -> Setting:
         cost = f"Nothing but the push speaks for it, as {first} has no forecast. {cost}"
     stopping = [name for name in _secondary(f) if _stops(f, row, ran, name)]
     only_if = f"only if {listing(stopping)} may stop improving" if stopping else ""
+    cost = " ".join(filter(None, (cost, beside)))
     return replace(row, recommended=True, why=effect(f, row, ran, first), only_if=only_if, cost=cost)
+
+
+def _passed_over(f: Facts, rows: Sequence[Setting], best: Setting) -> str:
+    """Return a sentence that says why the setting of a plan that pushes the primary reward most is not the best; "" if
+    no setting pushes it more than the best does, by more than noise.
+    """
+    assert f.basis.primary is not None, "without a primary reward no setting is best"
+    first, direction = f.rewards[f.basis.primary], f.wanted[f.basis.primary]
+    more = [(n, row) for n, row in enumerate(rows) if n and same_step(row.method, best.method)]
+    more = [(n, row) for n, row in more if rises(row, best, first, direction)]
+    if not more:
+        return ""
+    n, row = max(more, key=lambda pair: direction * pair[1].push[first])
+    why = "takes more from the other rewards"
+    if row.gate is not None:
+        why = "its gate changes the task: that is yours to choose"
+    elif _may_get_worse(row, first, direction):
+        why = "its forecast does not exclude a loss"
+    down = " down" * (direction < 0)
+    return f"Row {n} pushes {first}{down} more ({signed(row.push[first])}), but {why}."
 
 
 # --- conditions -------------------------------------------------------------------------------------------------------
@@ -171,7 +196,7 @@ def effect(f: Facts, row: Setting, ran: Setting, name: str) -> str:
     k = f.rewards.index(name)
     direction, told = f.wanted[k], row.forecast[name] if row.forecast else None
     called = named(name, direction) + "," * (direction < 0)
-    width = f.highest(k) - float(f.totals.rewards.low[k])
+    width = f.width(k)
     if told is not None and told["difference"] is not None and width > 0:
         return f"{called} {_in_points(told, width)}; push {_arrow(row, ran, name)})"
     if direction * row.push[name] < -push_noise(row.tried_on):

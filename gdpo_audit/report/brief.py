@@ -10,8 +10,9 @@ from gdpo_audit.findings.finding import Finding
 from gdpo_audit.records import Claim
 from gdpo_audit.report import summary, tables
 from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.meanings import IN_SHORT
 from gdpo_audit.report.sections import Section, what_if_section
-from gdpo_audit.report.tables import Table
+from gdpo_audit.report.tables import FORECAST, Table
 from gdpo_core._words import MISSING, count, listing, percent, printable
 
 
@@ -105,11 +106,11 @@ def _plan(report: AuditReport) -> list[Section]:
     primary = report.run["primary"]
     head = ["setting", "push", "shares", *(head.removeprefix(f"{primary} ") for head in whole.head[3:])]
     whole = replace(whole, head=head)
-    if any(cell != MISSING for row in whole.rows for name, cell in zip(head, row, strict=True) if name == "forecast"):
+    if any(cell != MISSING for row in whole.rows for name, cell in zip(head, row, strict=True) if name == FORECAST):
         shown = _without(whole, head[4:])
     else:
         shown = _without_agreeing(whole, head[3:])
-    of_primary = [head for head in shown.head if head in ("forecast", "punished", "constant")]
+    of_primary = [head for head in shown.head if head in (FORECAST, "punished", "constant")]
     about = [f"push, shares: {' / '.join(r['name'] for r in report.rewards)}"]
     about += [f"{', '.join(of_primary)}: {primary}"] if of_primary else []
     says = [tables.on_a_sample(report), shown.note]
@@ -121,14 +122,17 @@ def _plan(report: AuditReport) -> list[Section]:
 
 def _rewards(report: AuditReport) -> Section:
     """Return the section with the table of what each reward did, without the course of its share, without the
-    difference of the two means that it shows, and without columns in which all rewards agree.
+    difference of the two means that it shows, and without columns in which all rewards agree. Behind the title, a few words
+    say what its figures are.
     """
     whole, granted = tables.rewards_table(report), tables.if_assumed(report)
     pushed = any(head.startswith("push") for head in whole.head)
     whole = replace(whole, head=[head.removesuffix(granted) for head in whole.head])
     shown = _without(whole, (tables.SHARE_COURSE, "change"))
     shown = _without_agreeing(shown, ("punished", "shifted at step", "constant"))
-    return Section(f"{shown.title}{granted * pushed}", tables=[replace(shown, title="")])
+    words = [meaning for head, meaning in IN_SHORT.items() if any(head in title.split() for title in shown.head)]
+    short = f" ({'; '.join(words)})" * bool(words)
+    return Section(f"{shown.title}{granted * pushed}{short}", tables=[replace(shown, title="")])
 
 
 def _without(table: Table, dropped: Collection[str]) -> Table:

@@ -131,6 +131,7 @@ def _reward(f: Facts, k: int, steps: pl.DataFrame) -> RewardPart:
         "wanted": WORDS[f.wanted[k]],
         "mean": f.mean(k) if present else None,
         "std": sqrt(float(sums.scatter[k]) / (present - 1)) if present > 1 else None,
+        "range": f.width(k) if present else None,
         "missing": int(f.totals.responses) - present,
         "dead_groups": f.dead(k),
         "update_share": {m: f.shares(m)[k] for m in f.methods},

@@ -35,9 +35,9 @@ _SAVED = "Add --html FILE to save a fuller report, with the evidence, the formul
 def print_report(console: Console, report: AuditReport, groups: int = 0, explain: bool = False) -> None:
     """Print one report.
 
-    The parts come in this order: what to do, with what to copy for it; why there is no forecast, if there is none; what
-    ran; how the log was read; the plan; what each reward did; and the findings. Without `explain`, each claim and each
-    finding is one line, and of a table only the columns are printed that tell its rows apart.
+    The parts come in this order: what to do, with what to copy for it; what ran, and why there is no forecast, if there
+    is none; how the log was read; the plan; what each reward did; and the findings. Without `explain`, each claim and
+    each finding is one line, and of a table only the columns are printed that tell its rows apart.
 
     groups: the most groups that are printed for each finding; 0 for none. If it is not 0, at most as many groups with
         punished answers follow the findings. These answers are better than the group's mean of a reward, with an
@@ -47,8 +47,7 @@ def print_report(console: Console, report: AuditReport, groups: int = 0, explain
     """
     show_paragraph(console, report.what_first, "bold")
     show_lines(console, brief.to_copy(report), "")
-    show_paragraph(console, report.forecast_note)
-    show_paragraph(console, report.what_ran)
+    show_paragraph(console, " ".join(filter(None, (report.what_ran, report.forecast_note))))
     if explain:
         _reading(console, report.reading, READING)
         _explained(console, report, groups)

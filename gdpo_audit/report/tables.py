@@ -48,6 +48,8 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.pushing import MEANING, OTHER_STEPS, same_step
 from gdpo_core.successors import TITLES
 
+FORECAST = "forecast, in points"  # the heading of forecasts in the plan, behind the name of the reward
+
 
 @dataclass(frozen=True)
 class Table:
@@ -124,7 +126,7 @@ def plan_table(report: AuditReport) -> Table | None:
     granted = if_assumed(report)
     head = ["setting", f"push{granted}: {first}", f"shares{granted}: {names}"]
     told = primary is not None and any(row.forecast for row in report.plan)
-    of_primary = [*[f"{primary} forecast"] * told, f"{primary} punished", "wrong order", f"{primary} constant"]
+    of_primary = [*[f"{primary} {FORECAST}"] * told, f"{primary} punished", "wrong order", f"{primary} constant"]
     head += [*of_primary * (primary is not None), "tied pairs", "silent groups"]
     for n, row in enumerate(report.plan):
         shares = " / ".join(percent(share).removesuffix(" %") for share in row.update_share.values())
@@ -133,7 +135,7 @@ def plan_table(report: AuditReport) -> Table | None:
         title = row.title if row.weights == report.plan[0].weights else f"{NAMES[row.method]}, weights {weights}"
         cells = [f"{n} {title}{' ←' * row.recommended}", pushes, f"{shares} %"]
         if primary is not None:
-            cells += [_forecast_of(row, primary)] * told
+            cells += [_forecast_of(row, primary, report)] * told
             cells += [percent(row.punished[primary]), percent(row.inversions, 1), percent(row.dead_groups[primary])]
         rows.append([*cells, percent(row.tied_pairs, 1), percent(row.silent_groups)])
     meanings = _meanings_of_plan(primary, wanted(report).get(primary or "", 0), forecast=told)
@@ -210,12 +212,16 @@ def on_recommended(report: AuditReport) -> str:
     return f"No setting is recommended, because {none} clearly {move}s the push on {primary}{beyond}{mean}."
 
 
-def _forecast_of(row: Setting, name: str) -> str:
-    """Return in words how a reward's mean is forecast to change, with the interval; a dash where it is not known."""
+def _forecast_of(row: Setting, name: str, report: AuditReport) -> str:
+    """Return in words how a reward's mean is forecast to change, in points of its range in the log, with the interval;
+    a dash where it is not known.
+    """
     x = row.forecast[name] if row.forecast else None
-    if x is None or x["difference"] is None:
+    width = next(reward["range"] for reward in report.rewards if reward["name"] == name)
+    if x is None or x["difference"] is None or not width:
         return MISSING
-    return f"{signed(x['difference'], 3)} ({signed(x['low'], 3)} to {signed(x['high'], 3)})"
+    difference, low, high = (signed(100 * (x[key] or 0.0) / width, 1) for key in ("difference", "low", "high"))
+    return f"{difference} ({low} to {high})"
 
 
 def correlations_table(report: AuditReport) -> Table | None:
