@@ -218,7 +218,9 @@ def test_missing_values_are_a_column_only_where_some_are_missing(screen, reports
     for report in reports:
         for explain in (False, True):
             text = screen([report], 200, explain)[0].partition("What each reward did")[2]
-            head, rows = text.split("\n")[1], text.split("\n")[3 : 3 + len(report.rewards)]
+            lines = text.split("\n")
+            at = next(n for n, line in enumerate(lines) if line.startswith("reward "))
+            head, rows = lines[at], lines[at + 2 : at + 2 + len(report.rewards)]
             missing = [reward["missing"] for reward in report.rewards]
             assert head.endswith("missing") == any(missing)
             assert not any(missing) or [int(row.split()[-1].replace(",", "")) for row in rows] == missing

@@ -17,10 +17,12 @@ import gdpo_core as gc
 from gdpo_audit.auditing import gather
 from gdpo_audit.findings import recommending
 from gdpo_audit.findings.forecast_on_log import AGAINST
+from gdpo_audit.findings.thresholds import push_noise
 from gdpo_audit.findings.wanted import directions
 from gdpo_audit.report.groups import punished_tables
 from gdpo_audit.report.tables import plan_table, rewards_table
 from gdpo_core import config_lines
+from gdpo_core._words import signed
 from gdpo_core.pushing import OTHER_STEPS
 
 GROUPS, SIZE = 8, 6
@@ -442,6 +444,26 @@ def test_a_gate_is_a_question_only_where_its_rewards_conflict_and_its_forecast_l
     assert not asked(-0.099, 0.001) and not asked(-0.101, 0.0) and not asked(0.5, 0.001)
     f = facts(signs, correlation=-0.5 * signs[0] * signs[1])
     assert not recommending.to_decide(f, [row_of((0.3, 0.5)), row_of((0.6, 0.1), None, gate)])
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_setting_that_pushes_more_and_is_passed_over_is_named_with_the_reason(sign):
+    gate = {"on": "a", "reward": "b", "threshold": 1.0, "otherwise": 0.0}
+    noise = push_noise(10_000)
+    f, good, loss = facts((sign, 1)), [(sign * 0.01, sign * 0.05, sign * 0.1), (0, 0, 0)], [(-0.1, 0.0, 0.1), (0, 0, 0)]
+    good[0] = tuple(sorted(good[0]))
+
+    def cost(a, b, forecast=None, with_gate=None):
+        rows = [row_of((sign * 0.3, 0.5)), row_of((sign * 0.6, 0.5), good), row_of((sign * a, b), forecast, with_gate)]
+        [best] = [row for row in recommending.marked(f, rows) if row.recommended]
+        assert best.push["a"] == sign * 0.6
+        return best.cost
+
+    row = f"Row 2 pushes a{' down' * (sign < 0)} more ({signed(sign * 0.8)}), but "
+    assert cost(0.8, 0.1, good).endswith(f"{row}takes more from the other rewards.")
+    assert cost(0.8, 0.5, loss).endswith(f"{row}its forecast does not exclude a loss.")
+    assert cost(0.8, 0.5, good, gate).endswith(f"{row}its gate changes the task: that is yours to choose.")
+    assert "Row 2" in cost(0.601 + noise, 0.1, good) and "Row 2" not in cost(0.599 + noise, 0.1, good)
 
 
 @pytest.mark.parametrize("changed", [-1, 0])

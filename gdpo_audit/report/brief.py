@@ -122,8 +122,8 @@ def _plan(report: AuditReport) -> list[Section]:
 
 def _rewards(report: AuditReport) -> Section:
     """Return the section with the table of what each reward did, without the course of its share, without the
-    difference of the two means that it shows, and without columns in which all rewards agree. Behind the title, a few words
-    say what its figures are.
+    difference of the two means that it shows, and without columns in which all rewards agree. Behind the title, a few
+    words say what its figures are.
     """
     whole, granted = tables.rewards_table(report), tables.if_assumed(report)
     pushed = any(head.startswith("push") for head in whole.head)
