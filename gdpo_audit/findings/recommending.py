@@ -17,6 +17,7 @@ from gdpo_audit.json_types import ForecastPart
 from gdpo_core._words import decimal, listing, signed
 from gdpo_core.pushing import OTHER_STEPS, same_step
 
+INTERVAL = "80 % interval"  # the words before the ends of an interval
 POINT = "A point is 1 % of the range of a reward in the log."
 
 
@@ -232,7 +233,7 @@ def _in_points(told: ForecastPart, width: float) -> str:
         ends = " to ".join(decimal(x, places) for x in sorted((abs(low), abs(high))))
     else:
         ends = f"{signed(low, places)} to {signed(high, places)}"
-    tested = f"(80 % interval {ends}; tried on this log's second half, it missed by {decimal(off, 1)}"
+    tested = f"({INTERVAL} {ends}; tried on this log's second half, it missed by {decimal(off, 1)}"
     if not float(size.replace(",", "")):
         return f"would hardly change {tested}"
     return f"would be {size} {'point' if size == '1' else 'points'} {way} {tested}"
@@ -299,6 +300,6 @@ def changed(told: ForecastPart) -> str:
     if low * high > 0 and difference:
         by, *ends = (f"{abs(x):.3f}" for x in (difference, *sorted((low, high), key=abs)))
         way = "higher" if difference > 0 else "lower"
-        return f"been {way} by an estimated {by} (80 % interval {' to '.join(ends)})"
+        return f"been {way} by an estimated {by} ({INTERVAL} {' to '.join(ends)})"
     by = f"changed by an estimated {signed(difference, 3)}" if difference else "hardly changed"
-    return f"{by} (80 % interval {signed(low, 3)} to {signed(high, 3)})"
+    return f"{by} ({INTERVAL} {signed(low, 3)} to {signed(high, 3)})"

@@ -8,7 +8,8 @@ from gdpo_audit.findings.claims import incomplete_groups
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.findings import KINDS
-from gdpo_audit.findings.recommending import to_decide, why_no_change
+from gdpo_audit.findings.forecast import DIRECTION_ALONE
+from gdpo_audit.findings.recommending import INTERVAL, to_decide, why_no_change
 from gdpo_audit.findings.sentences import whose
 from gdpo_audit.findings.setting import Setting
 from gdpo_audit.findings.thresholds import FEW_GROUPS, MOVED
@@ -99,7 +100,8 @@ def what_to_do(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting], c
     texts = [*asked, *((text, True) for text in planned)] or [(text, True) for text in _nothing_to_do(f, findings)]
     (first, rests), *further = texts
     told = condition + first if rests else f"{first} {condition.removesuffix('If so: ')}".rstrip()
-    return [told, *(text for text, _ in further)]
+    narrowed = [DIRECTION_ALONE] * any(INTERVAL in text for text, _ in texts)
+    return [told, *(text for text, _ in further), *narrowed]
 
 
 def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
