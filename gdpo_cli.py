@@ -1,4 +1,5 @@
-"""The command line: `gdpo check`, `audit`, `compare` and `explain`. What these commands do is in `gdpo_audit/cli.py`.
+"""The command line: `gdpo check`, `audit`, `compare` and `explain`. What these commands do is in `gdpo_audit/cli.py`,
+and for the check in `gdpo_audit/check_command.py`.
 
 This file imports nothing of the library, so that neither help nor shell completion has to wait a second for torch.
 
@@ -181,7 +182,10 @@ def explain_command(
     gdpo explain 111 110 011 101 --convention trl --weights 1,0.5,2
     gdpo explain 01 00 / 11 00 --method grpo
     """
-    from gdpo_audit import cli
+    from gdpo_core._extras import needs
+
+    with needs("audit", "explain"):
+        from gdpo_audit import cli
 
     cli.run_explain(context.params)
 
@@ -232,7 +236,10 @@ def audit_command(
     Exit status: 0 with a report, 1 if --fail-on finds something, 2 if a log cannot be read, 70 if gdpo itself is at
     fault.
     """
-    from gdpo_audit import cli
+    from gdpo_core._extras import needs
+
+    with needs("audit", "audit"):
+        from gdpo_audit import cli
 
     return cli.run_audit(context.params, reader_may_leave)
 
@@ -267,9 +274,9 @@ def check_command(
     Exit status: 0 if all went well; 1 if --strict meets a trap of severity error; 2 if this cannot be done, as where a
     file cannot be read or not exactly one trainer is recognised; 70 if gdpo itself is at fault.
     """
-    from gdpo_audit import cli
+    from gdpo_audit.check_command import run_check
 
-    return cli.run_check(context.params, reader_may_leave)
+    return run_check(context.params, reader_may_leave)
 
 
 @app.command("compare", short_help="Say what changed from one run to another.")
@@ -298,6 +305,9 @@ def compare_command(
     gdpo compare before.csv after.csv --group prompt_id --html changes.html
     gdpo compare runs/grpo-1 runs/grpo-2 --with runs/gdpo-1 --with runs/gdpo-2
     """
-    from gdpo_audit import cli
+    from gdpo_core._extras import needs
+
+    with needs("audit", "compare"):
+        from gdpo_audit import cli
 
     cli.run_compare(context.params)

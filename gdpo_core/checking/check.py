@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import Any, TypeGuard
 
-from gdpo_core._json import jsonable
+from gdpo_core._plain import jsonable
 from gdpo_core._words import clip, listing, one_line, printable
 from gdpo_core.checking.batches import says_batch_of, whole_number, with_answers
 from gdpo_core.checking.evaluate import Known, in_force
