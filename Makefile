@@ -83,7 +83,7 @@ endef
 parity-trainer: $(VENV)/.installed-parity
 	$(beside)
 	.$@/bin/python $(PIP) $(CONSTRAINTS) trl
-	.$@/bin/python -m pytest tests/parity_callback.py tests/parity_experiments.py -s
+	.$@/bin/python -m pytest tests/parity_callback.py tests/parity_experiments.py tests/parity_refusals.py -s
 
 parity-ray: $(VENV)/.installed-parity
 	$(beside)

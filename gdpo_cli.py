@@ -258,6 +258,10 @@ def check_command(
         ),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="exit with 1 at a trap of severity error")] = False,
+    each: Annotated[bool, typer.Option("--each", help="take each file as a configuration of its own")] = False,
+    format: Annotated[
+        str, typer.Option(metavar="NAME", help="text, or github for lines that mark the files of a pull request")
+    ] = "text",
     json_: _Json = None,
     debug: _Debug = False,
 ) -> int:
@@ -270,6 +274,7 @@ def check_command(
     gdpo check train.sh --trainer verl==0.9.1
     gdpo check accelerate.yaml train.py --strict
     gdpo check config.yaml --log rewards.csv
+    gdpo check configs/*.yaml --each --strict --format github
 
     Exit status: 0 if all went well; 1 if --strict meets a trap of severity error; 2 if this cannot be done, as where a
     file cannot be read or not exactly one trainer is recognised; 70 if gdpo itself is at fault.
