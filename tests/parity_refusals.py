@@ -17,7 +17,7 @@ CLASSES = {"GRPOConfig": trl.GRPOConfig, "AsyncGRPOConfig": asynchronous.AsyncGR
         ("GRPOConfig", {"num_generations": 12, "generation_batch_size": 32}, "trl-broken-groups"),
         ("AsyncGRPOConfig", {"reward_weights": [1, 1]}, "trl-weights-refused"),
         ("AsyncGRPOConfig", {"multi_objective_aggregation": "normalize_then_sum"}, "trl-async-has-no-gdpo"),
-        ("GRPOConfig", {"num_generations": 12, "generation_batch_size": 36}, None),
+        ("GRPOConfig", {"num_generations": 12, "per_device_train_batch_size": 12}, None),
         ("GRPOConfig", {"scale_rewards": "gdpo"}, None),  # refused later, where the advantages are computed
     ],
 )
