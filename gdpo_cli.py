@@ -122,6 +122,7 @@ def gdpo(
     gdpo audit outputs/completions          which reward drove a run, and what to change
     gdpo compare runs/before runs/after     what changed between two runs
     gdpo explain 111 110 011 101            the arithmetic of one group of responses
+    gdpo selftest                           whether this installation computes as recorded
 
     gdpo COMMAND --help says more.
     """
@@ -316,3 +317,22 @@ def compare_command(
         from gdpo_audit import cli
 
     cli.run_compare(context.params)
+
+
+@app.command("selftest", short_help="Say whether this installation computes as recorded.")
+def selftest_command(debug: _Debug = False) -> int:
+    """Say whether this installation gives the recorded answers to the test vectors of the repository (conformance/).
+
+    Each case is computed by every method that has recorded answers, and under every convention.
+
+    \b
+    gdpo selftest
+
+    Exit status: 0 if all answers agree, 1 if one does not, and 2 if the extra audit is not installed.
+    """
+    from gdpo_core._extras import needs
+
+    with needs("audit", "selftest"):
+        from gdpo_audit.selftest import run_selftest
+
+    return run_selftest()

@@ -127,6 +127,7 @@ def test_a_check_waits_for_no_package_of_the_audit(name, tmp_path):
         ("audit", ["audit", "data/samples/trl_gdpo"]),
         ("compare", ["compare", "data/samples/trl_gdpo", "data/samples/trl_gdpo"]),
         ("explain", ["explain", "11", "00"]),
+        ("selftest", ["selftest"]),
         ("--log", ["check", "tests/configs/trl/paper_index_gdpo.py", "--log", "data/samples/trl_gdpo"]),
     ],
 )
@@ -202,7 +203,7 @@ def checkout(tmp_path_factory):
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("pyproject.toml", "README.md", "LICENSE", "gdpo_cli.py"):
         shutil.copy(ROOT / name, folder)
-    for name in ("gdpo_core", "gdpo_audit", "views"):
+    for name in ("gdpo_core", "gdpo_audit", "views", "conformance"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     return folder
 
@@ -227,7 +228,10 @@ def test_the_wheel_holds_the_library_alone(checkout):
     files = (path for package in ("gdpo_core", "gdpo_audit") for path in (ROOT / package).rglob("*"))
     kinds = (".py", ".css", ".js", ".toml", ".typed")
     here = {path.relative_to(ROOT).as_posix() for path in files if path.suffix in kinds}
-    assert {name for name in wheel.namelist() if ".dist-info/" not in name} == {*here, "gdpo_cli.py"}
+    vectors = {f"gdpo_core/conformance/{name}" for name in ("__init__.py", "cases.json", "check.py", "reference.py")}
+    assert {name for name in wheel.namelist() if ".dist-info/" not in name} == {*here, *vectors, "gdpo_cli.py"}
+    for name in vectors:  # what is in the wheel is what is in the checkout, of which there is one copy
+        assert wheel.read(name) == (ROOT / "conformance" / Path(name).name).read_bytes()
     assert entry_points(wheel) == {"gdpo = gdpo_cli:main"}
     (about,) = (wheel.read(name).decode() for name in wheel.namelist() if name.endswith("/METADATA"))
     assert "gdpo audit" in about and "sdk: docker" not in about
