@@ -61,7 +61,8 @@ def _told(check: ConfigCheck) -> Html:
     lines = (report.copy_box(line, "a log that can be audited") for line in check.lines)
     none = [] if check.traps else [tag("p", tag("b", check.looked))]
     first = tag("p", tag("b", check.headline))
-    return join(first, *map(_trap, check.errors), *facts, *wanted, *lines, *none, *map(_trap, check.milder))
+    asked = [tag("h3", "What the configuration asks for")] * bool(check.errors)
+    return join(first, *map(_trap, check.errors), *asked, *facts, *wanted, *lines, *none, *map(_trap, check.milder))
 
 
 def _trap(trap: FoundTrap) -> Html:
