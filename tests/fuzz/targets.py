@@ -18,6 +18,7 @@ from urllib.parse import parse_qs
 import polars as pl
 
 from gdpo_audit import audit, report
+from gdpo_audit.annotations import annotations
 from gdpo_audit.check_command import show_check
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.report import terminal
@@ -74,6 +75,7 @@ def configuration(data: bytes) -> None:
     check = check_config({NAMES[data[0] % len(NAMES)]: data[1:].decode("utf-8", "replace")})
     json.dumps(check.to_dict(), allow_nan=False)
     show_check(check, None, io.StringIO())
+    assert all(len(line.splitlines()) == 1 for line in annotations(check))
 
 
 DOORS = (text, sqlite, trackio, archive, link, configuration)
