@@ -6,7 +6,8 @@ WORKDIR /app
 RUN python -m venv --without-pip /venv
 COPY pyproject.toml constraints.txt ./
 RUN python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); q = p["project"]; \
-    print(*p["build-system"]["requires"], *q["dependencies"], *q["optional-dependencies"]["page"], sep="\n")' > wanted.txt \
+    extras = [r for e in ("audit", "page") for r in q["optional-dependencies"][e] if not r.startswith(q["name"])]; \
+    print(*p["build-system"]["requires"], *q["dependencies"], *extras, sep="\n")' > wanted.txt \
     && { test -z "$TORCH_INDEX" || python -m pip install -qq --no-deps -c constraints.txt --index-url "$TORCH_INDEX" torch; } \
     && python -m pip install -qq -c constraints.txt -r wanted.txt
 

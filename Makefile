@@ -83,7 +83,7 @@ endef
 parity-trainer: $(VENV)/.installed-parity
 	$(beside)
 	.$@/bin/python $(PIP) $(CONSTRAINTS) trl
-	.$@/bin/python -m pytest tests/parity_callback.py tests/parity_experiments.py -s
+	.$@/bin/python -m pytest tests/parity_callback.py tests/parity_experiments.py tests/parity_refusals.py -s
 
 parity-ray: $(VENV)/.installed-parity
 	$(beside)
@@ -142,7 +142,7 @@ lowest:
 	'$(PYTHON)' -m venv --clear .lowest
 	.lowest/bin/python $(PIP) uv
 	.lowest/bin/python -m uv pip install -q $(if $(TORCH_INDEX),--torch-backend cpu) --resolution lowest-direct \
-		-e . 'pandas>=2.2' 'pyarrow>=19'
+		-e '.[audit]' 'pandas>=2.2' 'pyarrow>=19'
 	.lowest/bin/python -m uv pip install -q pytest pytest-xdist hypothesis jsonschema
 	.lowest/bin/python -m pytest $(WORKERS) tests gdpo_core gdpo_audit -m "not slow" --hypothesis-profile=dev
 
@@ -151,7 +151,7 @@ TRAINERS = axolotl==0.21.0 verl[vllm]==0.9.1 verl[fsdp]==0.9.1 ms-swift==4.6.0 t
 resolves: $(VENV)/.installed-page
 	$(VENV_PYTHON) $(PIP) uv
 	@failed=; for trainer in $(TRAINERS); do echo "$$trainer:"; \
-		found=$$(printf '%s\n' "$$trainer" . | $(VENV_PYTHON) -m uv pip compile -q --no-header --no-annotate \
+		found=$$(printf '%s\n' "$$trainer" '.[audit]' | $(VENV_PYTHON) -m uv pip compile -q --no-header --no-annotate \
 			--python-version 3.12 -) || failed="$$failed $$trainer"; \
 		echo "$$found" | grep -E '^(torch|numpy|polars|typer)=='; \
 	done; test -z "$$failed" || { echo "not beside$$failed" >&2; exit 1; }

@@ -1,4 +1,5 @@
-"""The command line: `gdpo check`, `audit`, `compare` and `explain`. What these commands do is in `gdpo_audit/cli.py`.
+"""The command line: `gdpo check`, `audit`, `compare` and `explain`. What these commands do is in `gdpo_audit/cli.py`,
+and for the check in `gdpo_audit/check_command.py`.
 
 This file imports nothing of the library, so that neither help nor shell completion has to wait a second for torch.
 
@@ -121,6 +122,7 @@ def gdpo(
     gdpo audit outputs/completions          which reward drove a run, and what to change
     gdpo compare runs/before runs/after     what changed between two runs
     gdpo explain 111 110 011 101            the arithmetic of one group of responses
+    gdpo selftest                           whether this installation computes as recorded
 
     gdpo COMMAND --help says more.
     """
@@ -181,7 +183,10 @@ def explain_command(
     gdpo explain 111 110 011 101 --convention trl --weights 1,0.5,2
     gdpo explain 01 00 / 11 00 --method grpo
     """
-    from gdpo_audit import cli
+    from gdpo_core._extras import needs
+
+    with needs("audit", "explain"):
+        from gdpo_audit import cli
 
     cli.run_explain(context.params)
 
@@ -232,7 +237,10 @@ def audit_command(
     Exit status: 0 with a report, 1 if --fail-on finds something, 2 if a log cannot be read, 70 if gdpo itself is at
     fault.
     """
-    from gdpo_audit import cli
+    from gdpo_core._extras import needs
+
+    with needs("audit", "audit"):
+        from gdpo_audit import cli
 
     return cli.run_audit(context.params, reader_may_leave)
 
@@ -251,6 +259,10 @@ def check_command(
         ),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="exit with 1 at a trap of severity error")] = False,
+    each: Annotated[bool, typer.Option("--each", help="take each file as a configuration of its own")] = False,
+    format: Annotated[
+        str, typer.Option(metavar="NAME", help="text, or github for lines that mark the files of a pull request")
+    ] = "text",
     json_: _Json = None,
     debug: _Debug = False,
 ) -> int:
@@ -263,13 +275,14 @@ def check_command(
     gdpo check train.sh --trainer verl==0.9.1
     gdpo check accelerate.yaml train.py --strict
     gdpo check config.yaml --log rewards.csv
+    gdpo check configs/*.yaml --each --strict --format github
 
     Exit status: 0 if all went well; 1 if --strict meets a trap of severity error; 2 if this cannot be done, as where a
     file cannot be read or not exactly one trainer is recognised; 70 if gdpo itself is at fault.
     """
-    from gdpo_audit import cli
+    from gdpo_audit.check_command import run_check
 
-    return cli.run_check(context.params, reader_may_leave)
+    return run_check(context.params, reader_may_leave)
 
 
 @app.command("compare", short_help="Say what changed from one run to another.")
@@ -298,6 +311,28 @@ def compare_command(
     gdpo compare before.csv after.csv --group prompt_id --html changes.html
     gdpo compare runs/grpo-1 runs/grpo-2 --with runs/gdpo-1 --with runs/gdpo-2
     """
-    from gdpo_audit import cli
+    from gdpo_core._extras import needs
+
+    with needs("audit", "compare"):
+        from gdpo_audit import cli
 
     cli.run_compare(context.params)
+
+
+@app.command("selftest", short_help="Say whether this installation computes as recorded.")
+def selftest_command(debug: _Debug = False) -> int:
+    """Say whether this installation gives the recorded answers to the test vectors of the repository (conformance/).
+
+    Each case is computed by every method that has recorded answers, and under every convention.
+
+    \b
+    gdpo selftest
+
+    Exit status: 0 if all answers agree, 1 if one does not, and 2 if the extra audit is not installed.
+    """
+    from gdpo_core._extras import needs
+
+    with needs("audit", "selftest"):
+        from gdpo_audit.selftest import run_selftest
+
+    return run_selftest()

@@ -18,7 +18,10 @@ from typing import Annotated
 
 import typer
 
-from views import memory, sessions
+from gdpo_core._extras import stops_without
+
+with stops_without("page", "serve.py"):
+    from views import memory, sessions
 
 Port = Annotated[int, typer.Option(min=1, max=65535)]
 
@@ -71,10 +74,11 @@ def main(host: str = "127.0.0.1", port: Port = 7860, base_url: str = "/") -> Non
     host, port: the address of this machine at which the server listens.
     base_url: the path under which a proxy shows the page.
     """
-    import marimo
-    import uvicorn
+    with stops_without("page", "serve.py"):
+        import marimo
+        import uvicorn
 
-    from views import assets, guard, heads, patches
+        from views import assets, guard, heads, patches
 
     # Visitors of a server see no code and have no cell of their own: what only such cells read is not computed, so that
     # fifty of them do not wait for each other.

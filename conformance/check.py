@@ -8,21 +8,22 @@ import argparse
 import importlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
-from math import isnan
+from math import inf, isnan, nan
 from operator import attrgetter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 advantages = importlib.import_module("reference").advantages
-sys.path.insert(0, str(Path.cwd()))  # the function to check may be there, even beside another module called reference
+del sys.path[0]
 
 FILE = Path(__file__).parent / "cases.json"
 # Differences that are allowed, relative to max(1, |A|): computing in float32 leaves up to the first, an eps of 1e-4 up
 # to the second.
 SAME, ALIKE = 1e-5, 2e-3
 FEW = 2  # in so few wrong cases different faults may look alike, so that each is named by what its own case shows
+SEVERAL = 3  # more methods and conventions than these, which agree in equally many cases, are not named
 AS_THE_PAPER = "the result of the paper's formula"  # the way of this name changes nothing
 RECORDED_METHODS = ("gdpo", "grpo", "grpo_no_std", "grpo_batch_std")
 INPUTS = ("rewards", "groups", "weights", "lengths")
@@ -165,10 +166,11 @@ def off_by(found: list[float], expected: list[float]) -> float:
     return max((abs(a - b) for a, b in pairs), key=lambda x: (isnan(x), x), default=0.0)
 
 
-def fault_of(wrong: list[tuple[dict, list[float]]], method: str, data: dict, how: dict) -> tuple[str, int]:
-    """Return the known fault that explains the largest number of wrong answers, and this number.
+def fault_of(wrong: list[tuple[dict, list[float]]], method: str, data: dict, how: dict) -> tuple[list[str], int]:
+    """Return the known faults that explain the largest number of wrong answers, and this number.
 
-    The result is ("", 0) if this number is not above half of the wrong answers, or not above `FEW`.
+    There are several faults only if they explain equally many. The result is ([], 0) if this number is not above half
+    of the wrong answers, or not above `FEW`.
 
     wrong: the cases that were answered wrongly, each with its answer.
     method: the method asked for.
@@ -181,22 +183,23 @@ def fault_of(wrong: list[tuple[dict, list[float]]], method: str, data: dict, how
         for fault, changes in data["ways"].items()
         if changes
     }
-    fault = max(found, key=lambda name: found[name])
-    return (fault, found[fault]) if found[fault] > max(FEW, len(wrong) / 2) else ("", 0)
+    most = max(found.values())
+    faults = [fault for fault, hits in found.items() if hits == most]
+    return (faults, most) if most > max(FEW, len(wrong) / 2) else ([], 0)
 
 
 def wrong_as(
-    function: Callable, a: list[float], case: dict, method: str, convention: str, data: dict, fault: str
+    function: Callable, a: list[float], case: dict, method: str, convention: str, data: dict, faults: list[str]
 ) -> str:
     """Return a sentence that says what is wrong with `a`, a function's answer to a case, which disagrees with the
     convention.
 
-    If another eps or round-off explains how far `a` is off, the sentence says so. If not, it is `fault` if this fault
-    explains `a` too. In all other cases it rests on what `says` finds.
+    If another eps or round-off explains how far `a` is off, the sentence says so. If not, it names those of `faults`
+    that explain `a` too. If none does, it names each known way to compute that gives this answer, with "or" between
+    them, since the answer does not tell them apart. If none is known, it says how far `a` is off, and names no fault.
 
     data: what `load` returns.
-    fault: a sentence on the known fault that explains most of the function's answers that are far off; "" if no fault
-        does.
+    faults: the known faults that explain most of the function's answers that are far off.
     """
     how, name = data["conventions"][convention]["how"], data["conventions"][convention]["name"]
     name = "the paper" if convention == "paper" else name
@@ -204,88 +207,170 @@ def wrong_as(
     if near(a, expected, ALIKE):
         difference = off_by(a, expected)
         return f"the advantages differ from those of {name} by {difference:.1g}, as another eps or round-off leaves it"
-    if fault and any(fits(a, case, method, data["ways"][fault], start) for start in ({}, how)):
-        return fault
-    sentence = says(function, a, case, method, data["ways"])
-    if sentence == AS_THE_PAPER:
-        return f"the advantages are those of the paper, not those of {name}"
-    known = sentence in case["ways"] | data["ways"] or sentence.startswith("the round-off")
-    return sentence if known else f"{sentence}; the case finds {case['finds']}"
+    if common := [x for x in faults if any(fits(a, case, method, data["ways"][x], start) for start in ({}, how))]:
+        return ", or ".join(common)
+    for ways in (case["ways"], data["ways"]):
+        fitting = [sentence for sentence, changes in ways.items() if fits(a, case, method, changes)]
+        if AS_THE_PAPER in fitting:
+            return f"the advantages are those of the paper, not those of {name}"
+        if fitting:
+            return ", or ".join(fitting)
+    sentence = says(function, a, case, method, {})
+    known = sentence.startswith(("NaN", "the round-off"))
+    return sentence if known else f"the advantages differ from those of {name} by up to {off_by(a, expected):.2g}"
 
 
-def judge(function: Callable, method: str, convention: str) -> tuple[list[tuple[str, bool, str]], str]:
-    """Return two things: the list that `check` returns, and a sentence on the function as a whole.
+def judge(
+    function: Callable, method: str, convention: str, left_out: Collection[str] = (), tolerance: float = SAME
+) -> tuple[list[tuple[str, bool, str]], str, str]:
+    """Return three things: the list that `check` returns, a sentence on what is wrong, and one on whose advantages the
+    function computes.
 
-    The sentence says the first of these that applies:
+    The sentence on what is wrong is "" if all cases agree with some method and convention, or if a case in which the
+    function gives no numbers is all that is wrong. Otherwise it says the first of these that applies:
 
-    - all cases agree with another convention, and not all with the one asked for;
     - a known fault explains more than half of the cases that are far off, and more than FEW of them;
     - some cases are far off, but at most FEW, and what is wrong in each of them.
 
-    Otherwise the sentence is "". A case is far off if the function's advantages differ from those of the convention
-    asked for by more than ALIKE. A case in which the function gives no numbers is not among them.
+    If neither applies, it is "". A case is far off if the function's advantages differ from those of the convention
+    asked for by more than ALIKE, or by more than the tolerance if that is larger.
+
+    left_out: the names of cases that are not tried.
+    tolerance: how far an advantage A may be off and still agree, relative to max(1, |A|).
     """
     data, lines = load(), []
-    answers = [(case, run(function, case)) for case in data["cases"]]
+    answers = [(case, run(function, case)) for case in data["cases"] if case["name"] not in left_out]
     numbers = [(case, a) for case, a in answers if not isinstance(a, str)]
     agree = {
-        key: {case["name"] for case, a in numbers if near(a, case["advantages"][method][key], SAME)}
+        (known, key): {case["name"] for case, a in numbers if near(a, case["advantages"][known][key], tolerance)}
+        for known in RECORDED_METHODS
         for key in data["conventions"]
     }
-    how = data["conventions"][convention]["how"]
-    wrong = [(case, a) for case, a in numbers if not near(a, case["advantages"][method][convention], ALIKE)]
-    fault, hits = fault_of(wrong, method, data, how)
+    far = max(ALIKE, tolerance)
+    wrong = [(case, a) for case, a in numbers if not near(a, case["advantages"][method][convention], far)]
+    faults, hits = fault_of(wrong, method, data, data["conventions"][convention]["how"])
     said = {}  # by sentence, the cases that are far off and of which it is said
     for case, a in answers:
         if isinstance(a, str):
             lines.append((case["name"], False, a))
             continue
-        right, whose = case["name"] in agree[convention], [key for key in agree if case["name"] in agree[key]]
+        right = case["name"] in agree[method, convention]
         given = (function, a, case, method)
-        what = says(*given, data["ways"]) if right else wrong_as(*given, convention, data, fault)
+        what = says(*given, data["ways"]) if right else wrong_as(*given, convention, data, faults)
         if any(case is other for other, _ in wrong):
             said.setdefault(what, []).append(case["name"])
-        names = ", ".join(data["conventions"][key]["name"] for key in whose)
-        lines.append((case["name"], right, f"{what}; agrees with {names or f'none to {SAME:g}'}"))
-    whole = [key for key, names in agree.items() if len(names) == len(answers)]
-    if convention not in whole and whole:
-        return lines, f"all agree with {data['conventions'][whole[0]]['name']}: --convention {whole[0]}"
-    if fault:
-        return lines, f"far off in {len(wrong)} cases{f', in {hits} of them' * (hits < len(wrong))}: {fault}"
+        names = ", ".join(
+            data["conventions"][key]["name"] for key in data["conventions"] if case["name"] in agree[method, key]
+        )
+        lines.append((case["name"], right, f"{what}; agrees with {names or f'none to {tolerance:g}'}"))
+    whose = whose_of(agree, len(answers), method, convention, data)
+    if any(len(names) == len(answers) for names in agree.values()):
+        return lines, "", whose
+    if faults:
+        named = ", or ".join(faults)
+        return lines, f"far off in {len(wrong)} cases{f', in {hits} of them' * (hits < len(wrong))}: {named}", whose
     few = [f"far off in {' and '.join(names)}: {what}" for what, names in said.items()] if len(wrong) <= FEW else []
-    return lines, "; ".join(few)
+    return lines, "; ".join(few), whose
 
 
-def check(function: Callable, method: str, convention: str) -> list[tuple[str, bool, str]]:
+def whose_of(agree: dict[tuple[str, str], set[str]], tried: int, method: str, convention: str, data: dict) -> str:
+    """Return the sentence on whose advantages a function computes: those of the methods and conventions with which it
+    agrees in all cases. If there is none, the sentence says so, and which agree in most cases.
+
+    agree: by method and convention, the names of the cases in which the function agrees with them.
+    tried: how many cases were tried.
+    method, convention: those asked for.
+    data: what `load` returns.
+    """
+
+    def named(pairs: Iterable[tuple[str, str]]) -> str:
+        return " and ".join(f"{known} ({data['conventions'][key]['name']})" for known, key in pairs)
+
+    whole = [pair for pair, names in agree.items() if len(names) == tried]
+    cases = f"in all {tried} cases that were tried"
+    if (method, convention) in whole:
+        others = [pair for pair in whole if pair != (method, convention)]
+        alike = f"; {named(others)} would be no different there" if others else ""
+        return f"These are the advantages of {named([(method, convention)])} {cases}{alike}."
+    if whole:
+        known, key = whole[0]
+        options = f"--method {known} --convention {key}"
+        return f"These are the advantages of {named(whole)} {cases}, not of {named([(method, convention)])}: {options}."
+    most = max(map(len, agree.values()))
+    best = [pair for pair, names in agree.items() if len(names) == most]
+    unknown = f"Whose advantages these are is not known: no method and convention agrees {cases}"
+    if not most or len(best) > SEVERAL:
+        return f"{unknown}."
+    return f"{unknown}; {named(best)} agree{'s' * (len(best) == 1)} in most, in {most}."
+
+
+def check(
+    function: Callable, method: str, convention: str, left_out: Collection[str] = (), tolerance: float = SAME
+) -> list[tuple[str, bool, str]]:
     """Return three things for each case: its name, whether the function agrees with the convention there, and a
     sentence on the function's answer.
+
+    left_out, tolerance: as for `judge`.
     """
-    return judge(function, method, convention)[0]
+    return judge(function, method, convention, left_out, tolerance)[0]
+
+
+def options_of(arguments: list[str]) -> argparse.Namespace:
+    """Return the options of the command line. Options that cannot be used end the process with status 2."""
+    data = load()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("function", metavar="MODULE:FUNCTION", help="or MODULE:CLASS.METHOD")
+    parser.add_argument("--method", default="gdpo", choices=RECORDED_METHODS)
+    parser.add_argument("--convention", default="paper", choices=tuple(data["conventions"]))
+    parser.add_argument(
+        "--except", dest="left_out", metavar="NAMES", help="cases to leave out, with commas between them"
+    )
+    parser.add_argument(
+        "--tolerance",
+        metavar="X",
+        default=SAME,
+        help=f"how far an advantage A may be off, by default {SAME:g} * max(1, |A|)",
+    )
+    options = parser.parse_args(arguments)
+    known = [case["name"] for case in data["cases"]]
+    options.left_out = [] if options.left_out is None else [name.strip() for name in options.left_out.split(",")]
+    if unknown := [name for name in options.left_out if name not in known]:
+        parser.error(f"--except: expected names of cases ({', '.join(known)}), got {unknown[0]!r}")
+    if set(options.left_out) == set(known):
+        parser.error("--except: expected a case that is left, got none")
+    try:
+        tolerance = float(options.tolerance)
+    except ValueError:
+        tolerance = nan
+    if not 0 <= tolerance < inf:
+        parser.error(f"--tolerance: expected a number from 0 on, got {options.tolerance!r}")
+    options.tolerance = tolerance
+    return options
 
 
 def main(arguments: list[str]) -> int:
     """Check the function that the arguments name, print a line per case and a summary, and return the exit status.
 
-    The status is 0 if all cases agree, 1 if some do not, and 2 if the function cannot be imported.
+    The last line says whose advantages the function computes. The status is 0 if all cases that were tried agree, 1 if
+    some do not, and 2 if the function cannot be imported.
     """
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("function", metavar="MODULE:FUNCTION", help="or MODULE:CLASS.METHOD")
-    parser.add_argument("--method", default="gdpo", choices=RECORDED_METHODS)
-    parser.add_argument("--convention", default="paper", choices=tuple(load()["conventions"]))
-    options = parser.parse_args(arguments)
+    options = options_of(arguments)
     module, _, name = options.function.partition(":")
+    sys.path.insert(0, str(Path.cwd()))  # the function may be there, even beside another module called reference
     try:
         function = attrgetter(name)(importlib.import_module(module))
     except (Exception, SystemExit) as error:
         expected = "expected MODULE:FUNCTION that can be imported"
         print(f"{options.function}: {expected}, got {first_line(error)}", file=sys.stderr)
         return 2
-    lines, verdict = judge(function, options.method, options.convention)
+    lines, verdict, whose = judge(function, options.method, options.convention, options.left_out, options.tolerance)
     for case, agrees, sentence in lines:
         print(f"{'ok   ' if agrees else 'WRONG'} {case:24} {sentence}")
     right = sum(agrees for _, agrees, _ in lines)
-    print(f"\n{right} of {len(lines)} agree: {options.method}, {options.convention}")
+    left_out = f"; left out: {', '.join(options.left_out)}" if options.left_out else ""
+    print(f"\n{right} of {len(lines)} agree: {options.method}, {options.convention}{left_out}")
     print(verdict, end="\n" * bool(verdict))
+    print(whose)
     return 0 if right == len(lines) else 1
 
 

@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +23,13 @@ from gdpo_audit.logs.read import read_run
 from gdpo_audit.output_files import Options, as_json, expect_spared, targets_of, write
 from gdpo_audit.report import comparison_document, document, terminal
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_audit.sample import read_sample, score_sample
 from gdpo_audit.typed_responses import numbers_of, rewards_and_prompts
 from gdpo_audit.watch import follow
-from gdpo_core._errors import InputError, expect
-from gdpo_core._json import jsonable
+from gdpo_core._errors import expect
+from gdpo_core._extras import needs
 from gdpo_core._parse import parse_count, parse_named, parse_setting, parse_steps, parse_weights
+from gdpo_core._plain import jsonable
 from gdpo_core._words import count, listing, one_line
-from gdpo_core.checking.check import check_config
 from gdpo_core.conventions import COMPARED
 from gdpo_core.frameworks import CONVENTIONS
 from gdpo_core.steps import Explanation, explain
@@ -83,12 +81,8 @@ def _write_board(file: Path, rewards: list[list[float]], prompts: list[int], exp
     many, missing = max(prompts), any(x != x for row in rewards for x in row)
     expect(many == 1, "--html", "the responses of one prompt", f"those of {many}")
     expect(not missing, "--html", "responses that have every reward", "a missing one (nan)")
-    try:
+    with needs("board", "--html"):
         from gdpo_core.board import Board
-    except ImportError:
-        raise InputError(
-            "--html: expected the extra board (anywidget) to be installed, got an installation without it"
-        ) from None
     tokens = explanation.convention.last_step == "tokens"
     told = not tokens or explanation.lengths is not None
     expect(told, "--html", "--lengths, as this convention weighs tokens", "none, and the board shows GDPO")
@@ -354,30 +348,3 @@ def run_compare(options: Options) -> None:
         sys.stdout.write(text)
     else:
         terminal.show_changes(difference, sys.stdout)
-
-
-# --- gdpo check ------------------------------------------------------------------------------------------------------
-
-
-def run_check(options: Options, printing: Callable[[], AbstractContextManager[None]]) -> int:
-    """Print what a configuration will run and write it to files; return the exit status.
-
-    With --log, the pushes and the shares of the rewards in that log are added. The status is 1 if --strict is given and
-    a trap of the configuration is an error, else 0.
-
-    printing: returns the context in which all this is printed.
-
-    Raises InputError.
-    """
-    targets = targets_of({"html": None, "json_": options["json_"]})
-    check = check_config(options["configurations"], options["trainer"])
-    expect_spared(targets, check.files, "the configuration")
-    sample = None if options["log"] is None else score_sample(check, read_sample(check, options["log"]))
-    text = as_json(check.to_dict() | {"sample": jsonable(asdict(sample)) if sample else None})
-    write(targets, {"json": text})
-    with printing():
-        if options["json_"] == Path("-"):
-            sys.stdout.write(text)
-        else:
-            terminal.show_check(check, sample, sys.stdout)
-    return int(options["strict"] and check.worst == "error")

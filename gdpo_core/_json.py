@@ -1,9 +1,7 @@
-"""JSON files of the project, read as the type that each must have, and values made ready for JSON."""
+"""JSON files of the project, read as the type that each must have."""
 
-from collections.abc import Mapping
-from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -57,22 +55,3 @@ def _entry_and_fault(error: msgspec.ValidationError) -> tuple[str, str]:
     """
     fault, _, entry = str(error).partition(" - at `$")
     return entry.rstrip("`"), fault[0].lower() + fault[1:]
-
-
-def jsonable(value: object) -> Any:
-    """Return a value in the form that JSON can hold: dicts with text as keys, lists, text, numbers, booleans and None.
-
-    Tuples become lists, keys become text, a `msgspec.Struct` becomes a dict of its fields, and NaN and infinity become
-    None; all this happens at every depth. Raises InputError for a value of another kind.
-    """
-    if isinstance(value, msgspec.Struct):
-        value = msgspec.structs.asdict(value)
-    if isinstance(value, Mapping):
-        return {str(key): jsonable(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [jsonable(item) for item in value]
-    if isinstance(value, float):
-        return value if isfinite(value) else None
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    raise InputError(f"report: expected plain values, got {type(value).__name__}")

@@ -24,7 +24,7 @@ import gdpo_audit as ga
 import gdpo_cli
 from gdpo_audit import cli
 from gdpo_audit.findings.finding import Finding
-from gdpo_audit.report import brief, console, terminal
+from gdpo_audit.report import brief, printed_tables, terminal
 from gdpo_audit.report.sections import sections
 
 ROOT = Path(__file__).parent.parent
@@ -240,7 +240,7 @@ def test_no_number_of_a_table_is_cut_at_any_width(reports):
         for table, numbers in numbers_of(table for part in both for section in part for table in section.tables):
             for width in range(60, 201):
                 output = Console(file=StringIO(), width=width, force_terminal=True, color_system=None)
-                console.show_table(output, table)
+                printed_tables.show_table(output, table)
                 printed = Counter(output.file.getvalue().split())
                 assert not numbers - printed, (width, table.title)
 

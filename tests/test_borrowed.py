@@ -14,7 +14,7 @@ FOLDERS = ("gdpo_core", "gdpo_audit", "views", "tests", "benchmarks", "scripts")
 FILES = sorted([path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")] + list(ROOT.glob("*.py")))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 ASKED = [*PROJECT["dependencies"], *(line for lines in PROJECT["optional-dependencies"].values() for line in lines)]
-PACKAGES = "|".join({re.split(r"[^\w]", line, maxsplit=1)[0] for line in ASKED})
+PACKAGES = "|".join({re.split(r"[^\w]", line, maxsplit=1)[0] for line in ASKED if PROJECT["name"] not in line})
 # This matches a private module or name of a dependency that is imported, or that stands in a string for import_module
 # and monkeypatch.
 REACH = re.compile(rf"\b(?:{PACKAGES})(?:\.\w+)*?(?:\._[a-z]\w*| import _[a-z]\w*)(?:\.\w+)*")

@@ -81,7 +81,7 @@ def axolotl(more, rl="gdpo"):
 CASES = {
     "trl-apply-gdpo": (trl("apply_gdpo=True"), trl(GDPO_TRL)),
     "trl-before-gdpo": ((trl(GDPO_TRL), "trl==0.26.2"), (trl(GDPO_TRL), "trl==0.27.0")),
-    "trl-scale-is-no-method": (trl("scale_rewards='gdpo'"), trl("scale_rewards='group'")),
+    "trl-scale-is-no-method": (trl("scale_rewards='gdpo'"), trl(GDPO_TRL + "scale_rewards='gdpo'")),
     "trl-scale-alone": (trl("scale_rewards='none'"), trl("scale_rewards='none'", funcs="[accuracy]")),
     "trl-scale-unread": (trl(GDPO_TRL + "scale_rewards=False"), trl(GDPO_TRL + "scale_rewards=True")),
     "trl-filter-of-z-scores": (
@@ -90,7 +90,8 @@ CASES = {
     ),
     "trl-more-weights": (trl("reward_weights=[1, 1, 1]"), trl("reward_weights=[1, 1]")),
     "trl-fewer-weights": (trl("reward_weights=[1]"), trl("reward_weights=[1]", funcs="accuracy")),
-    "trl-weights-unread": (trl("reward_weights=[1, 1]", "AsyncGRPOConfig"), trl("", "AsyncGRPOConfig")),
+    "trl-weights-refused": (trl("reward_weights=[1, 1]", "AsyncGRPOConfig"), trl("", "AsyncGRPOConfig")),
+    "trl-async-has-no-gdpo": (trl(GDPO_TRL, "AsyncGRPOConfig"), trl(GDPO_TRL)),
     "trl-one-name-twice": (
         "from functools import partial\n" + trl(funcs="[accuracy, partial(accuracy, strict=True)]"),
         trl(funcs="[accuracy, partial(form, strict=True)]"),
@@ -176,6 +177,10 @@ CASES = {
     ),
     "swift-fewer-weights": (swift(GDPO_SWIFT + "--reward_weights 1"), swift(GDPO_SWIFT + "--reward_weights 1 0.5")),
     "swift-no-aggregation": (swift(GDPO_SWIFT + "--multi_objective_aggregation normalize_then_sum"), swift(GDPO_SWIFT)),
+    "swift-aggregation-ignored": (
+        swift(GDPO_SWIFT + "--ignore_args_error true --multi_objective_aggregation normalize_then_sum"),
+        swift(GDPO_SWIFT + "--ignore_args_error false --multi_objective_aggregation normalize_then_sum"),
+    ),
     "nemo-kl-vanishes": (
         nemo(GDPO_NEMO + "loss_fn.use_kl_in_reward=true"),
         nemo("grpo.adv_estimator.name=reinforce_plus_plus loss_fn.use_kl_in_reward=true"),

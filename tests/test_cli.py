@@ -49,7 +49,13 @@ def test_without_a_command_it_says_which_there_are(capsys):
     code, out, err = gdpo(capsys)
     assert (code, err) == (0, "")
     commands = re.findall(r"^  (\w+) +\w.*\.$", out.partition("Commands:")[2], re.M)
-    assert commands == ["explain", "audit", "check", "compare"]  # Beside each command stands a whole sentence.
+    assert commands == [
+        "explain",
+        "audit",
+        "check",
+        "compare",
+        "selftest",
+    ]  # Beside each command stands a whole sentence.
 
 
 def test_a_slash_starts_a_prompt(capsys):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import close
+from logs import gdpo
 
 import gdpo_core as gc
 from conformance import check, reference
@@ -212,22 +213,110 @@ IMPLEMENTED = {
 @pytest.mark.parametrize("fault", IMPLEMENTED)
 def test_an_implementation_is_told_what_is_wrong_with_it(fault):
     how, said = IMPLEMENTED[fault]
-    lines, verdict = check.judge(partial(in_few_lines, **how), "gdpo", "paper")
+    lines, verdict, whose = check.judge(partial(in_few_lines, **how), "gdpo", "paper")
     wrong = [sentence for _, agrees, sentence in lines if not agrees]
     assert said in verdict and bool(said) == bool(verdict) == bool(wrong)
     assert not any(check.AS_THE_PAPER in sentence for sentence in wrong)
     named = verdict.partition(": ")[2].partition(";")[0]
     assert not wrong or any(sentence.startswith(named) for sentence in wrong)
+    assert whose.startswith(
+        "Whose advantages these are is not known" if wrong else "These are the advantages of gdpo (p"
+    )
 
 
 def test_code_of_another_convention_is_called_that_and_no_line_contradicts_itself(capsys, monkeypatch):
     for ours, asked in (("trl", "paper"), ("paper", "verl"), ("ms_swift", "trl")):
-        lines, verdict = check.judge(partial(ONE, **HOW[ours]), "gdpo", asked)
-        assert verdict == f"all agree with {DATA['conventions'][ours]['name']}: --convention {ours}"
+        lines, verdict, whose = check.judge(partial(ONE, **HOW[ours]), "gdpo", asked)
+        assert verdict == "" and whose == (
+            f"These are the advantages of gdpo ({DATA['conventions'][ours]['name']}) in all 16 cases that were tried, "
+            f"not of gdpo ({DATA['conventions'][asked]['name']}): --method gdpo --convention {ours}."
+        )
         assert not any(check.AS_THE_PAPER in sentence for _, agrees, sentence in lines if not agrees)
     monkeypatch.setitem(sys.modules, "mine", SimpleNamespace(function=partial(in_few_lines, batch="none", add=1e-4)))
     assert check.main(["mine:function", "--convention", "trl"]) == 1
     assert "\nfar off in 14 cases: no step over the batch\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("convention", HOW)
+@pytest.mark.parametrize("method", check.RECORDED_METHODS)
+def test_the_last_sentence_says_whose_advantages_they_are(method, convention):
+    function = partial(ONE, method=method, **HOW[convention])
+    lines, verdict, whose = check.judge(function, method, convention)
+    name = DATA["conventions"][convention]["name"]
+    assert verdict == "" and all(agrees for _, agrees, _ in lines)
+    assert whose.startswith(f"These are the advantages of {method} ({name}) in all 16 cases that were tried")
+    # Whatever else is named gives the same advantages in every case, and nothing else does.
+    alike = [
+        f"{other} ({DATA['conventions'][key]['name']})"
+        for other in check.RECORDED_METHODS
+        for key in HOW
+        if (other, key) != (method, convention)
+        and all(check.near(case["advantages"][method][convention], case["advantages"][other][key], 1e-5)
+                for case in DATA["cases"])
+    ]  # fmt: skip
+    _, _, rest = whose.partition("tried; ")
+    assert rest.removesuffix(" would be no different there.").split(" and ") == (alike or [""])
+    asked = "grpo" if method == "gdpo" else "gdpo"
+    sentence = check.judge(function, asked, "verl")[2]
+    assert f", not of {asked} (verl): --method" in sentence
+
+
+def test_no_fault_is_called_by_a_name_that_was_not_recognised_and_two_that_look_alike_are_both_named():
+    lines, verdict, whose = check.judge(lambda r, g, w, n: [0.1 * i for i in range(len(r))], "gdpo", "paper")
+    known = {*DATA["ways"], *(sentence for case in DATA["cases"] for sentence in case["ways"])}
+    finds = [case["finds"] for case in DATA["cases"]]
+    for _, agrees, sentence in lines:
+        assert not agrees and sentence.startswith("the advantages differ from those of the paper by up to ")
+        assert not [text for text in [*known, *finds] if text in sentence]
+    assert verdict == "" and whose.endswith("no method and convention agrees in all 16 cases that were tried.")
+    # In the case silent-groups alone, std divided by n everywhere and in the batch step alone look alike.
+    others = [case["name"] for case in DATA["cases"] if case["name"] != "silent-groups"]
+    ((_, _, sentence),), verdict, _ = check.judge(partial(ONE, batch_ddof=0), "gdpo", "paper", others)
+    both = "std divides by n, or the std of the batch divides by n"
+    assert sentence.startswith(f"{both}; agrees with") and verdict == f"far off in silent-groups: {both}"
+
+
+def test_cases_are_left_out_and_a_tolerance_is_given_on_both_sides_of_the_bound(capsys, monkeypatch):
+    def off(by):
+        return lambda *given: [a + by * max(1, abs(a)) for a in ONE(*given)]
+
+    assert all(agrees for _, agrees, _ in check.check(off(0.9e-3), "gdpo", "paper", tolerance=1e-3))
+    assert not any(agrees for _, agrees, _ in check.check(off(1.1e-3), "gdpo", "paper", tolerance=1e-3))
+    far = check.judge(off(0.9), "gdpo", "paper", tolerance=1)
+    assert all(agrees for _, agrees, _ in far[0]) and far[1] == "" and "would be no different there" in far[2]
+    monkeypatch.setitem(sys.modules, "mine", SimpleNamespace(function=partial(in_few_lines, zeros=True)))
+    assert check.main(["mine:function"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1].endswith("; gdpo (paper) agrees in most, in 14.")
+    left_out = ["--except", "missing-reward, row-without-rewards"]
+    assert check.main(["mine:function", *left_out]) == 0
+    printed = capsys.readouterr().out
+    assert "\n14 of 14 agree: gdpo, paper; left out: missing-reward, row-without-rewards\n" in printed
+    assert printed.splitlines()[-1].startswith(
+        "These are the advantages of gdpo (paper) in all 14 cases that were tried"
+    )
+    assert "missing-reward  " not in printed
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("--except", "plain,nothing", "--except: expected names of cases (plain, "),
+        ("--except", "", "got ''"),
+        (
+            "--except",
+            ",".join(case["name"] for case in DATA["cases"]),
+            "--except: expected a case that is left, got none",
+        ),
+        *(
+            ("--tolerance", x, f"--tolerance: expected a number from 0 on, got '{x}'")
+            for x in ("x", "-1", "nan", "inf")
+        ),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_refused(option, value, says, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        check.main(["mine:function", f"{option}={value}"])
+    assert stopped.value.code == 2 and says in capsys.readouterr().err
 
 
 class Mute(Exception):
@@ -247,6 +336,27 @@ def test_numbers_are_nan_apart_wherever_one_list_alone_has_nan(where):
     one, other = ([nan if i == where else x for i, x in enumerate(values)] for values in (a, b))
     assert np.isnan(check.off_by(one, b)) and np.isnan(check.off_by(a, other))
     assert check.off_by(one, other) == max(abs(a[i] - b[i]) for i in range(3) if i != where)
+
+
+def test_selftest_counts_the_recorded_answers_that_the_library_gives(capsys, monkeypatch):
+    tried = len(DATA["cases"]) * len(check.RECORDED_METHODS) * len(HOW)
+    code, out, err = gdpo(capsys, "selftest")
+    assert (code, err) == (0, "") and out.startswith(
+        f"{tried} of {tried} answers agree to within 1e-05: 16 cases, 4 met"
+    )
+    right = gc.advantages
+
+    def nearly(by, *given, **options):
+        a = right(*given, **options)
+        return a + by * (options["convention"] is gc.TRL) * a.abs().clamp(min=1)
+
+    for by, status in ((0.9e-5, 0), (1.1e-5, 1)):
+        monkeypatch.setattr(gc, "advantages", partial(nearly, by))
+        code, out, _ = gdpo(capsys, "selftest")
+        wrong = [line for line in out.splitlines() if line.startswith("WRONG ")]
+        assert code == status and len(wrong) == status * tried / len(HOW)
+        assert all(line.endswith(" apart") and ", trl: up to " in line for line in wrong)
+        assert f"{tried - len(wrong)} of {tried} answers agree" in out
 
 
 def raise_(error):

@@ -5,6 +5,7 @@ command and a wheel have to work there without the checkout.
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -193,6 +194,7 @@ def test_a_wheel_works_without_the_checkout(container, tmp_path):
     begin = "import sys; from gdpo_cli import main; sys.argv = ['gdpo', *sys.argv[1:]]; main()"
     assert "audit" in run(installed, "-c", begin, "--help").stdout
     assert "The logged advantages are GDPO" in run(installed, "-c", begin, "audit", log).stdout
+    assert re.match(r"(\d+) of \1 answers agree", run(installed, "-c", begin, "selftest").stdout)
     assert "GRPO" in run(installed, "-c", begin, "check", tmp_path / "run.sh", "--trainer", "trl").stdout
     says = "import gdpo_core as gc; print(gc.gdpo([[1.0, 0], [0, 1], [1, 1]]).tolist(), gc.__file__)"
     assert str(installed) in run(installed, "-c", says).stdout

@@ -109,7 +109,8 @@ def test_the_container_answers_on_the_port_of_the_spaces_settings_as_the_user_th
 
 # --- the bounds of the library's dependencies ------------------------------------------------------------------------
 
-WANTED = {Requirement(line).name: Requirement(line) for line in PROJECT["dependencies"]}
+EXTRAS = PROJECT["optional-dependencies"]
+WANTED = {Requirement(line).name: Requirement(line) for line in [*PROJECT["dependencies"], *EXTRAS["audit"]]}
 
 
 def test_what_is_tested_fits_the_bounds_and_is_what_the_library_lies_beside():
@@ -117,7 +118,8 @@ def test_what_is_tested_fits_the_bounds_and_is_what_the_library_lies_beside():
     pinned = [Requirement(line) for line in lines if "==" in line and not line.startswith("#")]
     newest = {"python_version": "3.12"}  # `make resolves` and the nightly `make parity` use this version.
     tested = {r.name: str(r.specifier)[2:] for r in pinned if not r.marker or r.marker.evaluate(newest)}
-    extras = [Requirement(line) for lines in PROJECT["optional-dependencies"].values() for line in lines]
+    listed = [Requirement(line) for lines in EXTRAS.values() for line in lines]
+    extras = [requirement for requirement in listed if requirement.name != PROJECT["name"]]
     assert all(wanted.specifier.contains(tested[wanted.name]) for wanted in [*WANTED.values(), *extras])
     trainers = re.search(r"^TRAINERS = (.+)$", MAKEFILE, re.MULTILINE)[1]
     for name, version in re.findall(r"([\w-]+)(?:\[\w+\])?==(\S+)", trainers):
@@ -125,5 +127,4 @@ def test_what_is_tested_fits_the_bounds_and_is_what_the_library_lies_beside():
     # No requirement has a bound from above. `make fresh` says which version is too new, and not pip. The libraries of
     # frames have a bound from below, too.
     assert all(spec.operator == ">=" for wanted in WANTED.values() for spec in wanted.specifier)
-    dev = PROJECT["optional-dependencies"]["dev"]
-    assert all(f"'{one}'" in MAKEFILE for one in dev if one.startswith(("pandas", "pyarrow")))
+    assert all(f"'{one}'" in MAKEFILE for one in EXTRAS["dev"] if one.startswith(("pandas", "pyarrow")))

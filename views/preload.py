@@ -6,6 +6,7 @@ processes would wait.
 """
 
 import gdpo_audit.advice  # noqa: F401 (of_group runs in workers)
+import gdpo_core.checking.check  # noqa: F401 (check_config runs in workers)
 from gdpo_core.bfcl.prompts import other_orders
 from views.draws import MODELS, PROMPTS
 

@@ -17,7 +17,7 @@ from gdpo_audit.findings.logged_groups import LoggedGroups, what_is_lacking
 from gdpo_audit.findings.trials import Trial
 from gdpo_audit.json_types import ForecastPart, GatePart
 from gdpo_core._html import Displayed
-from gdpo_core._json import jsonable
+from gdpo_core._plain import jsonable
 from gdpo_core._words import number
 from gdpo_core.conventions import NAMES
 from gdpo_core.forecasting import Array, Pushes, Speeds, fit_speeds, integrate, times_of

@@ -21,7 +21,7 @@ from gdpo_core import config_lines
 from gdpo_core._errors import expect
 from gdpo_core._html import Displayed
 from gdpo_core._inputs import weights_by_name
-from gdpo_core._json import jsonable
+from gdpo_core._plain import jsonable
 from gdpo_core.frameworks import ALL_CONVENTIONS, CONVENTIONS, FRAMEWORKS
 from gdpo_core.registry import ALL_METHODS, method_named
 from gdpo_core.successors import TITLES

@@ -18,7 +18,7 @@ from gdpo_audit.report.document import ReportMembers
 from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core._html import Displayed
 from gdpo_core._inputs import ArrayLike
-from gdpo_core._json import jsonable
+from gdpo_core._plain import jsonable
 from gdpo_core._words import count
 
 

@@ -7,26 +7,18 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
+from gdpo_audit.console import COLOURS, console_of, show_facts, show_lines, show_paragraph, show_trimmed
 from gdpo_audit.findings.claims import line_of
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.records import Claim
 from gdpo_audit.report import brief, summary
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_audit.report.console import (
-    console_of,
-    show_facts,
-    show_lines,
-    show_paragraph,
-    show_section,
-    show_table,
-    show_trimmed,
-)
 from gdpo_audit.report.groups import MEANING, PUNISHED_TITLE, group_tables, punished_tables
+from gdpo_audit.report.printed_tables import show_section, show_table
 from gdpo_audit.report.sections import NOTES, READING, above_and_below
 from gdpo_audit.report.tables import Table
 from gdpo_core._words import printable
 
-COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}  # the style of each severity
 _EVIDENCE = {"proved": "bold green", "agrees": "green", "assumed": "bold yellow"}
 _MORE = "  (--explain says more, --html FILE says all)"
 _SAVED = "Add --html FILE to save a fuller report, with the evidence, the formulas, a what-if and further reading."

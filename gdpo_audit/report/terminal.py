@@ -1,21 +1,20 @@
-"""Reports, comparisons of runs, checks of configurations and single computations, printed in a terminal."""
+"""Reports, comparisons of runs, scores of samples and single computations, printed in a terminal."""
 
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from rich.console import Console
-from rich.text import Text
 from torch import Tensor
 
+from gdpo_audit.console import console_of, show_paragraph
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.comparison import Changes, headline
-from gdpo_audit.report.console import console_of, show_lines, show_paragraph, show_section, show_table
-from gdpo_audit.report.printed import COLOURS, print_report, show_reading  # noqa: F401
+from gdpo_audit.report.printed import print_report, show_reading  # noqa: F401
+from gdpo_audit.report.printed_tables import show_section, show_table
 from gdpo_audit.report.sample_score import SampleScore
-from gdpo_audit.report.sections import Section, changes_sections
+from gdpo_audit.report.sections import changes_sections
 from gdpo_audit.report.tables import Table
 from gdpo_core._words import count, listing, number, percent, printable, raw, raw_column, signed
-from gdpo_core.checking.check import ConfigCheck
 from gdpo_core.conventions import NAMES, exceptions, formulas
 from gdpo_core.pushing import MEANING as PUSH
 from gdpo_core.steps import Explanation
@@ -47,32 +46,10 @@ def show_changes(c: Changes, file: TextIO) -> None:
         show_section(console, section)
 
 
-# --- a configuration -------------------------------------------------------------------------------------------------
+# --- a configuration with a sample -----------------------------------------------------------------------------------
 
 
-def show_check(check: ConfigCheck, sample: SampleScore | None, file: TextIO) -> None:
-    """Print what a configuration will run, its traps, and what a sample, if there is one, would do under it.
-
-    file: where it is printed.
-    """
-    console = console_of(file)
-    show_section(console, Section(listing(check.files, most=4), facts=check.facts))
-    for line in check.lines:
-        show_lines(console, line, "a line that makes the run write a log that can be audited")
-    if not check.traps:
-        console.print(f"\n{check.looked}", style="bold")
-    for trap in check.traps:
-        console.print()
-        name = (f"{trap.severity}  {trap.id}", COLOURS[trap.severity])
-        console.print(Text.assemble(name, f"  {printable(trap.place)}"), soft_wrap=True)
-        show_paragraph(console, trap.says)
-        show_lines(console, trap.line, "write")
-        show_paragraph(console, f"Read in {trap.read_in}.", "dim")
-    if sample:
-        _show_sample(console, sample)
-
-
-def _show_sample(console: Console, sample: SampleScore) -> None:
+def show_sample(console: Console, sample: SampleScore) -> None:
     """Print a table of what the rewards of a sample would do under a configuration, and the notes on it."""
     rows = [
         [name, number(weight), percent(sample.update_share[name]), signed(sample.push[name])]

@@ -2,50 +2,33 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from math import isfinite
 from typing import Any, TypeGuard
 
-from gdpo_core._json import jsonable
-from gdpo_core._words import clip, listing, one_line, printable
+from gdpo_core._plain import jsonable
+from gdpo_core._words import clip, listing, one_line
 from gdpo_core.checking.batches import says_batch_of, whole_number, with_answers
 from gdpo_core.checking.evaluate import Known, in_force
 from gdpo_core.checking.filling import Filled, values_of
+from gdpo_core.checking.headline import headline_of
 from gdpo_core.checking.reading import Given, names_of, read_files
 from gdpo_core.checking.recognise import Recognised, parse_trainer, recognise
 from gdpo_core.checking.rules import ABOUT, Condition, Fact, Rules, Runs, Severity, Trap
 from gdpo_core.checking.sources import Unread
+from gdpo_core.checking.traps import SEVERITIES, FoundTrap, lines_of, looked_for, traps_of
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 _TITLES = {"rewards": "rewards", "kl": "KL", "penalty": "penalty", "filter": "filter", "loss": "loss", "log": "log"}
 _NAMED = 8  # how many keys that cannot be read are named
-
-
-@dataclass(frozen=True)
-class FoundTrap:
-    """A trap that a configuration holds: what happens, and the line of configuration to write instead.
-
-    id: the name of the trap.
-    severity: one of "error", "warning" and "info".
-    says: what happens.
-    line: the line of configuration to write instead.
-    place: where the key that makes the trap stands in the configuration, as file:line; "" where it stands nowhere.
-    read_in: the place in the trainer's code or documents where the trap was read.
-    """
-
-    id: str
-    severity: Severity
-    says: str
-    line: str
-    place: str
-    read_in: str
 
 
 @dataclass(frozen=True)
 class ConfigCheck:
     """The method, the rewards and the traps of a configuration, as far as it tells them without being run.
 
+    headline: a sentence on whether the run starts, or else on the method that runs, as far as it is told.
     files: the names of the configuration's files.
     trainer: the trainer's id.
     title: the trainer's name in sentences.
@@ -63,6 +46,7 @@ class ConfigCheck:
     looked: for a configuration without traps, a sentence on how many known traps were looked for; else "".
     """
 
+    headline: str
     files: tuple[str, ...]
     trainer: str
     title: str
@@ -84,16 +68,25 @@ class ConfigCheck:
         """The highest severity among the traps; None where there is no trap."""
         return next((s for s in SEVERITIES if any(trap.severity == s for trap in self.traps)), None)
 
+    @property
+    def errors(self) -> tuple[FoundTrap, ...]:
+        """The traps that are errors, which stand before the facts."""
+        return tuple(trap for trap in self.traps if trap.severity == "error")
+
+    @property
+    def milder(self) -> tuple[FoundTrap, ...]:
+        """The traps that are no errors, which stand behind the facts."""
+        return tuple(trap for trap in self.traps if trap.severity != "error")
+
     def to_dict(self) -> dict[str, Any]:
         """Return the check as plain values, ready for JSON; "schema": 1 is added to the fields."""
         return jsonable({"schema": 1} | asdict(self))
 
     def __str__(self) -> str:
-        lines = [f"{name}: {says}" for name, says in self.facts.items()]
-        lines += [f"line: {line}" for line in self.lines]
-        for trap in self.traps:
-            lines += [f"{trap.severity}: {trap.says} [{trap.id}]", f"  write: {trap.line}"]
-        return "\n".join(lines)
+        facts = [f"{name}: {says}" for name, says in self.facts.items()]
+        facts += [f"line: {line}" for line in self.lines]
+        errors, milder = ([*chain(*map(lines_of, traps))] for traps in (self.errors, self.milder))
+        return "\n".join([self.headline, *errors, *facts, *milder])
 
 
 def check_config(configuration: Given, trainer: str | None = None) -> ConfigCheck:
@@ -113,6 +106,8 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
     >>> check = check_config({"train.sh": script})
     >>> check.title, check.method, [trap.id for trap in check.traps]
     ('verl', 'gdpo', ['verl-no-keys', 'verl-one-answer'])
+    >>> print(check.headline)
+    Will end before its first update, by the rules of verl 0.9.1.
     """
     asked, version = parse_trainer(trainer)
     recognised = recognise(read_files(configuration), names_of(configuration), asked, version)
@@ -130,8 +125,9 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
     if told:
         facts |= _facts(chosen, fill, _says_rewards(rules, known, rewards, weights), says_batch)
     facts |= _notes(unread, recognised)
-    traps = tuple(_traps(recognised, fill))
+    traps = tuple(traps_of(recognised, fill))
     return ConfigCheck(
+        headline=one_line(headline_of(recognised, traps, runs, len(rewards or ()))),
         files=names_of(configuration),
         trainer=recognised.framework.id,
         title=recognised.framework.title,
@@ -146,7 +142,7 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
         lines=tuple(line for fact in chosen.values() if (line := fact.line.strip())),
         traps=traps,
         unread=unread,
-        looked="" if traps else one_line(_looked(recognised)),
+        looked="" if traps else one_line(looked_for(recognised)),
     )
 
 
@@ -293,47 +289,7 @@ def _says_trainer(recognised: Recognised) -> str:
     return f"{version}{read}{parents}."
 
 
-# --- traps -----------------------------------------------------------------------------------------------------------
-
-
-def _traps(recognised: Recognised, fill: Filled) -> Iterator[FoundTrap]:
-    """Yield the traps that the configuration holds, the worst first.
-
-    A trap may exist in some versions of the trainer only. If the version is not known, such a trap is yielded only if
-    its `if_open` is true. Its severity is then info if the newest version no longer has it.
-
-    fill: a function that puts values of the configuration into a sentence.
-    """
-    held = []
-    for trap in recognised.rules.traps:
-        force = in_force(trap.since, trap.until, recognised.version)
-        if recognised.known.holds(trap.when) and (force or (force is None and trap.if_open)):
-            open_end = force is None
-            # Without a version the newest one is the likeliest, and it no longer has a trap with an `until`.
-            severity: Severity = "info" if open_end and trap.until else trap.severity
-            says = f"{fill(trap.says, trap.when)}{_of_versions(trap) if open_end else ''}"
-            keys = [c.key for c in reversed(trap.when) if c.key in recognised.known.entries and c.key != "program"]
-            place = recognised.known.entries[keys[0]].place if keys else ""
-            line = printable(fill(trap.line, trap.when).strip())
-            held.append(FoundTrap(trap.id, severity, one_line(says), line, one_line(place), trap.read_in))
-    yield from sorted(held, key=lambda trap: SEVERITIES.index(trap.severity))
-
-
-def _looked(recognised: Recognised) -> str:
-    """Return the sentence that no known trap was found, with the number of those that could be looked for."""
-    traps = [t for t in recognised.rules.traps if in_force(t.since, t.until, recognised.version) is not False]
-    told = [trap for trap in traps if recognised.known.holds(trap.when) is not None]
-    rest = len(traps) - len(told)
-    left = f"; {rest} depend{'s' * (rest == 1)} on what was not read" * bool(rest)
-    hidden = "; what is named above as not looked into may hold more" * bool(recognised.hidden)
-    looked = f"{len(told)} of {recognised.framework.title} could be looked for{left}{hidden}"
-    return f"None of the known traps was found: {looked}."
-
-
-def _of_versions(trap: Trap) -> str:
-    """Return the sentence on which versions have a trap, for a configuration without a version."""
-    bounds = [f"from {trap.since} on"] * bool(trap.since) + [f"before {trap.until}"] * bool(trap.until)
-    return f" This holds {listing(bounds)}; no version is given."
+# --- what was not read -----------------------------------------------------------------------------------------------
 
 
 def _unread(rules: Rules, known: Known) -> Iterator[str]:

@@ -28,6 +28,7 @@ class Recognised:
     notes: sentences on what was left out, such as a second run.
     left_open: what keys that the trainer does not have may decide, such as "size", each with those keys.
     hidden: sentences without a dot on what may hold commands or values and was not read.
+    repeated: whether the configuration runs a program again, of which only the first run counts.
     """
 
     framework: Framework
@@ -38,6 +39,7 @@ class Recognised:
     notes: tuple[str, ...]
     left_open: Mapping[str, tuple[str, ...]]
     hidden: tuple[str, ...]
+    repeated: bool
 
 
 def trainers() -> dict[str, Framework]:
@@ -113,10 +115,11 @@ def _recognised(framework: Framework, sources: Sequence[Source], version: str | 
     rules = framework.rules
     assert rules is not None
     entries: dict[str, Entry] = {}
-    notes, seen, marks = [], set(), []
+    notes, seen, marks, repeated = [], set(), [], False
     for source in sorted(sources, key=lambda source: bool(source.mark)):  # a command overrides a file of values
         if source.mark and (source.file, source.mark) in seen:
             notes.append(f"{source.place} runs it once more: what is said here is of the first.")
+            repeated = True
             continue
         seen.add((source.file, source.mark))
         if source.mark:
@@ -137,7 +140,7 @@ def _recognised(framework: Framework, sources: Sequence[Source], version: str | 
     known = Known(entries, rules.defaults, not parents and not fork, version, open_keys(rules, about, entries))
     if fork:
         notes.append(f"Nothing here says that this is {framework.title} itself: what is not given may be anything.")
-    return Recognised(framework, rules, version, known, parents, tuple(dict.fromkeys(notes)), about, ())
+    return Recognised(framework, rules, version, known, parents, tuple(dict.fromkeys(notes)), about, (), repeated)
 
 
 def _started(source: Source) -> set[str]:

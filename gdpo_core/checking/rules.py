@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 from gdpo_core._errors import expect
 
 Severity = Literal["error", "warning", "info"]
+Ends = Literal["", "start", "update"]
 ABOUT = (
     "rewards",
     "kl",
@@ -85,6 +86,7 @@ class Runs:
 
     method: the id of the method that runs, None where gdpo has no id for it.
     convention: the id of the convention by which the method is computed, None for the paper's.
+    name: what runs where gdpo has no id for it, in a few words; "" where that was not read.
     says: a sentence about what runs.
     read_in: the place in the trainer's code where it was read.
     stops: whether the check then reports only the trainer, the method, the traps and what it could not read. This is so
@@ -94,6 +96,7 @@ class Runs:
     when: Sequence[Condition] = ()
     method: str | None = None
     convention: str | None = None
+    name: str = ""
     says: str = ""
     read_in: str = ""
     stops: bool = False
@@ -133,6 +136,8 @@ class Trap:
     until: the first version without it; "" means no bound.
     if_open: whether a trap with a bound is reported where the version is not known.
     severity: one of "error", "warning" and "info".
+    ends: "start" if the trainer refuses to start, "update" if an error ends the run before the first update, as after
+        the first rollouts, and "" if the run goes on.
     says: what happens.
     line: the line of configuration to write instead.
     read_in: the place in the trainer's code or documents where the trap was read.
@@ -144,12 +149,14 @@ class Trap:
     until: str = ""
     if_open: bool = True
     severity: Severity
+    ends: Ends = ""
     says: str
     line: str = ""
     read_in: str
 
     def __post_init__(self) -> None:
         expect(self.severity in get_args(Severity), "severity", "error, warning or info", repr(self.severity))
+        expect(self.ends in get_args(Ends), "ends", "start or update", repr(self.ends))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +209,7 @@ def rules_of(check: Mapping[str, Any], traps: Sequence[Mapping[str, Any]]) -> Ru
     """Return the `Rules` of one trainer, built from its table `check` and from its list `traps`.
 
     Raises InputError for a condition without exactly one test, for a fact about something that is not in ABOUT, and for
-    a trap of unknown severity.
+    a trap of unknown severity or end.
     """
 
     def built(kind: Any, record: Mapping[str, Any]) -> Any:

@@ -18,6 +18,8 @@ from urllib.parse import parse_qs
 import polars as pl
 
 from gdpo_audit import audit, report
+from gdpo_audit.annotations import annotations
+from gdpo_audit.check_command import show_check
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.report import terminal
 from gdpo_core._errors import InputError
@@ -72,7 +74,8 @@ def configuration(data: bytes) -> None:
     """Check a configuration, pasted or in a file; the first byte says which."""
     check = check_config({NAMES[data[0] % len(NAMES)]: data[1:].decode("utf-8", "replace")})
     json.dumps(check.to_dict(), allow_nan=False)
-    terminal.show_check(check, None, io.StringIO())
+    show_check(check, None, io.StringIO())
+    assert all(len(line.splitlines()) == 1 for line in annotations(check))
 
 
 DOORS = (text, sqlite, trackio, archive, link, configuration)

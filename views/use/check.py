@@ -5,7 +5,8 @@ import marimo as mo
 from gdpo_audit import report
 from gdpo_core._errors import InputError
 from gdpo_core._html import Html, tag
-from gdpo_core.checking.check import ConfigCheck, FoundTrap, check_config
+from gdpo_core.checking.check import ConfigCheck, check_config
+from gdpo_core.checking.traps import FoundTrap
 from views.html import join, show
 from views.worker import call
 
@@ -51,14 +52,17 @@ def answer(text: str) -> Html:
 def _told(check: ConfigCheck) -> Html:
     """Return the result of a check of a configuration as HTML.
 
-    It has the facts of the configuration, the lines with which the run writes a log that can be audited, and the traps
-    that the configuration holds. If it holds no known trap, a sentence says so.
+    It has a sentence on what runs, the errors, the facts of the configuration, the lines with which the run writes a
+    log that can be audited, and the other traps that the configuration holds. If it holds no known trap, a sentence
+    says so.
     """
     facts = (tag("p", tag("b", name), " ", says) for name, says in check.facts.items())
     wanted = [tag("p", "These lines make a log that can be audited:")] if check.lines else []
     lines = (report.copy_box(line, "a log that can be audited") for line in check.lines)
     none = [] if check.traps else [tag("p", tag("b", check.looked))]
-    return join(*facts, *wanted, *lines, *none, *map(_trap, check.traps))
+    first = tag("p", tag("b", check.headline))
+    asked = [tag("h3", "What the configuration asks for")] * bool(check.errors)
+    return join(first, *map(_trap, check.errors), *asked, *facts, *wanted, *lines, *none, *map(_trap, check.milder))
 
 
 def _trap(trap: FoundTrap) -> Html:
