@@ -13,7 +13,7 @@ import polars as pl
 from gdpo_audit.logs.files.attempts import attempt
 from gdpo_audit.logs.groups.run import Run, spread
 from gdpo_audit.logs.names import reward_columns
-from gdpo_audit.logs.numbers.edits import VALUES, Centred, Clipped, Edit, Split, Whole, adds_up
+from gdpo_audit.logs.numbers.edits import VALUES, Centred, Clipped, Edit, Once, Split, Whole, adds_up
 from gdpo_audit.readings import SAMPLE
 from gdpo_audit.recipe.recipe import Recipe, compare, tensors_of
 from gdpo_audit.recipe.solve import same_weights, solve_weights
@@ -44,7 +44,7 @@ def edits_of(run: Run, sample: Sequence[pl.DataFrame], solve: Solve) -> Iterator
     sample: tables of the run.
     solve: returns the recipe that makes every advantage of a sample of a run, or None.
     """
-    for kind in (_clipped, _incomplete, _by_column):
+    for kind in (_clipped, _written_again, _incomplete, _by_column):
         with attempt():
             yield from kind(run, sample, solve)
 
@@ -53,7 +53,7 @@ def edited_reading(run: Run, sample: Sequence[pl.DataFrame], solve: Solve) -> Re
     """Return the reading of a run in which advantages were clipped, or in which groups lack rows, as `edits_of` yields
     it; None if there is none.
     """
-    for kind in (_clipped, _incomplete):
+    for kind in (_clipped, _written_again, _incomplete):
         with attempt():
             if (reading := next(kind(run, sample, solve), None)) is not None:
                 return reading
@@ -122,6 +122,27 @@ def _counted(run: Run, edit: Clipped) -> tuple[int, int]:
     sums = [table.select((bound & there).sum().alias("some"), there.sum().alias("all")) for table in run.tables()]
     some, count = pl.concat(sums).sum().row(0)
     return int(some), int(count)
+
+
+# --- rows that were written again ------------------------------------------------------------------------------------
+
+
+def _written_again(run: Run, sample: Sequence[pl.DataFrame], solve: Solve) -> Iterator[Reading]:
+    """Yield the reading in which some groups hold rows twice, as where a writer tried again. Arguments as in
+    `edits_of`.
+
+    Such groups are larger than the others, and all groups add up to 0 once the rows count once.
+    """
+    off, live = _groups(sample)
+    if not off or live - off < _LEAST:
+        return
+    edit = Once(_usual_size(sample))
+    tables = [edit(table) for table in sample]
+    recipe = solve(run, tables) if not _groups(tables)[0] else None
+    if recipe is not None:
+        counts = [(len(table), len(edit(table))) for table in run.tables()]
+        rows, kept = (sum(column) for column in zip(*counts, strict=True))
+        yield _edited(run, edit, LogIssue("rows-again", {"rows": rows - kept, "of": rows})), tables, recipe
 
 
 # --- groups of which rows are missing --------------------------------------------------------------------------------

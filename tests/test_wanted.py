@@ -312,6 +312,7 @@ def facts(signs, primary=0, correlation=0.0, steps=24):
         width=lambda k: 1.0 - low[k],
         correlation=lambda i, j: correlation,
         by_chance=lambda *k: 0.1,
+        step_of="grpo",
         totals=SimpleNamespace(rewards=SimpleNamespace(low=low)),
     )
 

@@ -21,9 +21,12 @@ from gdpo_audit.findings.thresholds import MERGED, SCALE_ONLY
 from gdpo_audit.findings.words import reading_remarks
 from gdpo_audit.logs.groups.run import Run
 from gdpo_audit.recipe.added import Added
-from gdpo_audit.recipe.recipe import Recipe
+from gdpo_audit.recipe.guesses import APART
+from gdpo_audit.recipe.recipe import AFTER, Recipe
 from gdpo_audit.recipe.solve import same_weights
+from gdpo_audit.recipe.weights import UNDIVIDED
 from gdpo_core.frameworks import FRAMEWORKS, Framework
+from gdpo_core.pushing import NO_STD
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,25 @@ class Facts(Figures):
         those that follow from how the log was read.
         """
         of_recipe = () if self.recipe is None else self.recipe.remarks
+        of_recipe = (AFTER["factor"], *of_recipe) if self.scaled_by_batch else of_recipe
         return (*of_recipe, *(remark for x in self.run.issues for remark in reading_remarks(x.id, x.details)))
+
+    @cached_property
+    def scaled_by_batch(self) -> bool:
+        """Whether the weights of the batches differ by a factor alone, though the method divides by nothing. Then each
+        batch was multiplied once more, by a number that the log does not name.
+        """
+        recipe, weights = self.recipe, [made.weights for made in self.basis.changes.values()]
+        if recipe is None or recipe.method not in UNDIVIDED or len(self.phases) > 1 or not weights:
+            return False
+        return any(abs(x - y) > APART * abs(y) for w in weights for x, y in zip(w, recipe.weights, strict=True))
+
+    @property
+    def step_of(self) -> str:
+        """The method whose length of a step the run has, as far as the log shows it. Times a factor of each batch, what
+        divides by the batch's std is no other than GRPO without std.
+        """
+        return NO_STD if self.recipe is not None and NO_STD in (self.recipe.alike or ()) else self.method
 
     @property
     def weights_by_column(self) -> str | None:

@@ -326,7 +326,9 @@ def advantage_impossible(f: Facts) -> Iterator[Finding]:
 
 def method_not_as_asked(f: Facts) -> Iterator[Finding]:
     """Yield one finding if the log shows that another method ran than the one that was meant to run."""
-    if f.intended_method is None or f.recipe is None or f.intended_method == f.recipe.method:
+    if f.intended_method is None or f.recipe is None:
+        return
+    if f.intended_method in (f.recipe.method, *(f.recipe.alike or ())):
         return
     asked, ran = NAMES[f.intended_method], NAMES[f.recipe.method]
     if (f.intended_method, f.recipe.method) == ("gdpo", "mo_grpo"):

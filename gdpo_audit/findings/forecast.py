@@ -194,7 +194,7 @@ class _Forecaster:
     """
 
     def __init__(self, f: Facts) -> None:
-        self.names, self.method = f.rewards, f.method
+        self.names, self.method = f.rewards, f.step_of
         self.log = LoggedGroups(f)
         self.before = self.log.pushes(f.method, f.basis.weights)
         self.speeds = fit_speeds(self.log.course, self.before)

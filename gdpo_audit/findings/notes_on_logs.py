@@ -211,6 +211,13 @@ def _groups_incomplete(details: Mapping[str, Any]) -> str:
     return f"{groups}: {why}. {so}. {figures}"
 
 
+def _rows_again(details: Mapping[str, Any]) -> str:
+    """Return a note on rows that a group holds twice: `rows` of `of` are left out."""
+    rows, several = count(details["rows"], "row"), details["rows"] > 1
+    repeat = f"{rows} of {count(details['of'])} {'repeat' if several else 'repeats'} a row of the same group"
+    return f"{repeat}, and without {'them' if several else 'it'} the logged advantages add up to 0: each counts once."
+
+
 def _weights_by_column(details: Mapping[str, Any]) -> str:
     """Return a note on weights that depend on a `column`; `recipes` in the details has the recipe of each value."""
     recipes, rewards = details["recipes"], details["rewards"]
@@ -306,6 +313,7 @@ NOTES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "files-left-out": _files_left_out,
     "group-size-changes": _group_size_changes,
     "groups-incomplete": _groups_incomplete,
+    "rows-again": _rows_again,
     "header-again": _header_again,
     "masked": _masked,
     "no-reward": _no_reward,

@@ -41,7 +41,7 @@ def marked(f: Facts, rows: Sequence[Setting]) -> tuple[Setting, ...]:
         return tuple(rows)
     first, direction, ran = f.rewards[primary], f.wanted[primary], rows[0]
     good = [row for row in _rising(f, rows) if not _may_get_worse(row, first, direction)]
-    alike = [row for row in good if same_step(row.method, ran.method)]
+    alike = [row for row in good if same_step(row.method, f.step_of)]
     best = max(alike or good, key=lambda row: _gain(f, row, ran), default=None)
     if best is None:
         return tuple(rows)
@@ -59,7 +59,7 @@ def _marked(f: Facts, row: Setting, ran: Setting, first: str, beside: str) -> Se
     """
     cost = cost_of(f, row, ran)
     told = row.forecast[first] if row.forecast else None
-    why = "" if same_step(row.method, ran.method) else OTHER_STEPS
+    why = "" if same_step(row.method, f.step_of) else OTHER_STEPS
     if told is not None and AGAINST in told["why"]:
         why = f"{first} {AGAINST}, so its push cannot tell what a change would do here."
     if why:

@@ -17,6 +17,8 @@ from gdpo_audit.recipe.weights import solution_of
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
 
 LAST_CHANGES = {"gdpo": ("factor",), "grpo_batch_std": ("factor",), "grpo": ("whitened", "factor")}
+# By a method with a step over the batch, the method without that step: times a factor for each batch, both are one.
+_WITHOUT_STEP = {"gdpo": "mo_grpo", "grpo_batch_std": "grpo_no_std"}
 _WHOLE = 0.05  # how far a number of rows may be from a whole number
 _BATCHES = 3  # the fewest batches: with fewer, a free factor for each leaves too little to check
 
@@ -47,7 +49,10 @@ def solve_after(
             attempt = _attempt(log, method, convention, after, wanted)
             if attempt is not None and (best is None or attempt[0] < best[0] / 2):
                 best = attempt
-    return None if best is None else _with_rows(log, best[1])
+    recipe = None if best is None else _with_rows(log, best[1])
+    if recipe is None or recipe.batch_rows is not None or recipe.method not in _WITHOUT_STEP:
+        return recipe
+    return replace(recipe, alike=(_WITHOUT_STEP[recipe.method],))
 
 
 def _attempt(

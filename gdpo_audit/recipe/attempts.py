@@ -21,7 +21,7 @@ from gdpo_audit.recipe.guesses import (
     round_weights,
     shows_scale,
 )
-from gdpo_audit.recipe.recipe import FITTED_TO_ROUNDED, Recipe, Tensors, compare_with
+from gdpo_audit.recipe.recipe import EXACT, FITTED_TO_ROUNDED, Recipe, Tensors, compare_with
 from gdpo_audit.recipe.terms import BY_GROUP, Terms, terms_of
 from gdpo_audit.recipe.weights import WITHOUT_EPS, Solution, eps_of, scale_of, separate, solution_of
 from gdpo_core._groups import Batch
@@ -38,8 +38,8 @@ _FEWEST, _FEWEST_FITTED = 1 / 3, 1 / 2
 # The same share, and the most sizes of advantages, where these are so few, as in groups of two, that a recipe only has
 # to explain their signs.
 _FEWEST_BY_SIGNS, _FEW_SIZES = 0.9, 3
-# The root mean square errors that count as exact and as explaining nothing, relative to the advantages.
-EXACT, _UNLIKE = 2e-6, 0.2
+# The root mean square error that counts as explaining nothing, relative to the advantages.
+_UNLIKE = 0.2
 
 Solved = tuple[Terms, Solution]
 
@@ -178,7 +178,7 @@ def attempt_with(
         up_to_scale = not (told or (measured is not None and weights == given))
         recipe = Recipe(method, convention, weights, tuple(open_ones), up_to_scale, log.grid)
         attempts.append(Attempt(recipe, complexity, share, off, within))
-        if share == 1 and off <= EXACT:
+        if share == 1 and off <= log.exact:
             break
     return best_of(attempts, 1.5, log)[0] if attempts else None
 
@@ -227,9 +227,10 @@ def _trial_of(batch: Batch, method: str, given: Weights | None, solved: Solved, 
 def best_of(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt]:
     """Return the attempts that are about as good as the best one, in their order.
 
-    Such an attempt has a share of at least 98 % of the largest one. Its error is at most `EXACT`, or at most `slack`
-    times the smallest error. The smallest error counts as no smaller than the rounding of the log explains. If some of
-    these attempts explain every rounded number, an attempt that misses one by more than its rounding is none of them.
+    Such an attempt has a share of at least 98 % of the largest one. Its error is at most `log.exact`, or at most
+    `slack` times the smallest error. The smallest error counts as no smaller than the rounding of the log explains. If
+    some of these attempts explain every rounded number, an attempt that misses one by more than its rounding is none of
+    them.
 
     attempts: one or more.
     slack: how many times the smallest error an error may be.
@@ -240,7 +241,7 @@ def best_of(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt
     # An error below that of the rounding is chance, as the log has few different numbers.
     of_rounding = rms(log.rounding[log.advantages.isfinite()]) / math.sqrt(3) if log.grid else 0.0
     least = max(min(attempt.error for attempt in attempts), of_rounding)
-    good = [attempt for attempt in attempts if attempt.error <= max(EXACT, slack * least)]
+    good = [attempt for attempt in attempts if attempt.error <= max(log.exact, slack * least)]
     return [attempt for attempt in good if attempt.within] or good
 
 

@@ -33,6 +33,9 @@ GRIDS: dict[str, int | torch.dtype] = {
 }
 # The changes that may have come after the method, in words that follow its name in a sentence.
 AFTER = {"whitened": "and then whitened over the batch", "factor": "times a factor for each batch"}
+# The root mean square error, relative to the advantages, up to which they count as made exactly: in float32 or with
+# few decimals, and in float64.
+EXACT, _EXACT_IN_FLOAT64 = 2e-6, 1e-9
 _SAME = 1e-7  # the relative distance of a number from the same one in float32
 FITTED_TO_ROUNDED = (
     1.5  # The multiple of the rounding that is allowed, because weights fitted to rounded numbers come only near.
@@ -106,6 +109,15 @@ class Tensors:
     def rounding(self) -> Tensor:
         """(responses,) how far each logged advantage may be from its value before rounding; 0 if `grid` is empty."""
         return half_step(self.grid, self.advantages.nan_to_num())
+
+    @property
+    def exact(self) -> float:
+        """The root mean square error up to which a recipe makes these advantages exactly. It is smaller where they have
+        more digits than float32 has.
+        """
+        a = self.advantages[self.advantages.isfinite()]
+        in_float32 = bool((a == a.float().double()).all()) or bool(grid_of(a)) or not a.numel()
+        return EXACT if in_float32 or bool((a == a.round(decimals=8)).all()) else _EXACT_IN_FLOAT64
 
     def read(self, convention: Convention, weights: Sequence[float] | None = None) -> Batch:
         """Return the log as a `Batch` under a convention, ready for a method.

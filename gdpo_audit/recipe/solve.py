@@ -10,7 +10,7 @@ import polars as pl
 import torch
 
 from gdpo_audit.logs.names import reward_columns
-from gdpo_audit.recipe.attempts import EXACT, Attempt, attempt_with, attempts_on, best_of, has_few_sizes, judge
+from gdpo_audit.recipe.attempts import Attempt, attempt_with, attempts_on, best_of, has_few_sizes, judge
 from gdpo_audit.recipe.guesses import APART, COARSEST, FITTED, KNOWN_ZERO, Weights, degrees_of_freedom
 from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, grid_of, tensors_of
 from gdpo_audit.recipe.terms import terms_of
@@ -58,7 +58,7 @@ def solve(
     attempt, grid = _search(log, conventions, given), grid_of(log.advantages)
     # A few rounded numbers can be exactly what some odd weights make.
     most = 2 * len(rewards) if has_few_sizes(log) else FITTED - 1
-    if grid and not (attempt and attempt.share == 1 and attempt.error <= EXACT and attempt.complexity <= most):
+    if grid and not (attempt and attempt.share == 1 and attempt.error <= log.exact and attempt.complexity <= most):
         log = replace(log, grid=grid)
         attempt = _search(log, conventions, given)
     if attempt is None:
@@ -137,7 +137,7 @@ def _search(log: Tensors, conventions: Sequence[str], given: Weights | None) -> 
     attempts: list[Attempt] = []
     for attempt in attempts_on(log, conventions, given):
         attempts.append(attempt)
-        if attempt.share == 1 and attempt.error <= EXACT and attempt.complexity <= 2 * log.rewards.shape[-1]:
+        if attempt.share == 1 and attempt.error <= log.exact and attempt.complexity <= 2 * log.rewards.shape[-1]:
             return attempt
     return min(best_of(attempts, 2, log), key=lambda attempt: attempt.claims) if attempts else None
 
@@ -188,7 +188,7 @@ def _as_good(log: Tensors, alternative: Attempt, chosen: Attempt) -> bool:
     share, error, within = judge(log, batch, alternative.recipe.method, live)
     if chosen.within and not within:
         return False
-    return share >= (_ROUNDED if log.grid else 0.98) * chosen.share and error <= max(2 * EXACT, 3 * chosen.error)
+    return share >= (_ROUNDED if log.grid else 0.98) * chosen.share and error <= max(2 * log.exact, 3 * chosen.error)
 
 
 def _less_certain(recipe: Recipe, alternative: Recipe) -> Recipe:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from decimal import ROUND_UP, Context
 from math import inf
 
-from gdpo_audit.findings.claims import incomplete_groups
+from gdpo_audit.findings.claims_of_rows import any_baseline, incomplete_groups
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.findings import KINDS
@@ -191,8 +191,10 @@ def caution(f: Facts) -> str:
     lacking = incomplete_groups(f)
     lacks = ""
     if lacking is not None:
-        rows = f"The log lacks rows of {lacking[0]} of {count(lacking[1], 'group')}"
-        lacks = f"{rows}, so that shares, pushes and silent groups are those of the logged rows alone. "
+        rows = f"The log lacks rows of {lacking[0]} of {count(lacking[1], 'group')}, so that"
+        if any_baseline(lacking):
+            rows = "Either the log lacks rows of its groups, or each group has a baseline. If rows are missing,"
+        lacks = f"{rows} shares, pushes and silent groups are those of the logged rows alone. "
     return few * (groups < FEW_GROUPS) + lacks
 
 

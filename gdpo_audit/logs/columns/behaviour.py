@@ -86,6 +86,8 @@ def _reason(column: pl.Series, groups: np.ndarray | None, labels: bool) -> str:
         return ""
     if _rises(values):
         return CLOCK
+    if _counts_up(values):
+        return PLACE
     return "" if groups is None else _reason_in_groups(values, groups, labels)
 
 
@@ -119,13 +121,27 @@ def _reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> s
 
 
 def _rises(values: np.ndarray) -> bool:
-    """Return whether the values rise along the rows, or nearly do, and more than `FEW_VALUES` of them are different."""
-    if len(np.unique(values)) <= FEW_VALUES:
-        return False
+    """Return whether the values rise along the rows, or nearly do, and more than `FEW_VALUES` of them are different.
+
+    Fewer values rise too if none ever falls and each stands in many rows, as the number of an attempt or of a stage
+    does.
+    """
+    several = len(np.unique(values))
     if (np.diff(values) >= 0).all():
-        return True
+        return several > FEW_VALUES or len(values) >= LEAST_PAIRS * several
+    if several <= FEW_VALUES:
+        return False
     ranks = np.argsort(np.argsort(values, kind="stable"))
     return float(np.corrcoef(ranks, np.arange(len(values)))[0, 1]) >= FOLLOWS
+
+
+def _counts_up(values: np.ndarray) -> bool:
+    """Return whether the values count up by one from the smallest one, again and again, in at least `LEAST_GROUPS`
+    runs of three rows or more: they number the responses of groups that no column names.
+    """
+    starts = np.flatnonzero(np.append(True, np.diff(values) != 1))
+    lengths = np.diff(starts, append=len(values))
+    return len(starts) >= LEAST_GROUPS and bool((lengths > 2).all() and (values[starts] == values.min()).all())
 
 
 def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -138,15 +138,16 @@ def _explained(
     if not groupings or not parts or _in_a_total(table, name, parts):
         return 0.0, ""
     group = np.unique(members_of(clues, groupings[0]), return_inverse=True)[1]
-    y, x = _centre(clues.advantage, group), np.stack([_centre(table[n][order].to_numpy(), group) for n in parts], 1)
+    filled = table.select(pl.col(parts).fill_null(0.0).fill_nan(0.0))  # a reward that only some tasks have
+    y, x = _centre(clues.advantage, group), np.stack([_centre(filled[n][order].to_numpy(), group) for n in parts], 1)
     rest = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
     return 1 - float(rest @ rest / (y @ y)), in_words(groupings[0])
 
 
 def _varies(values: pl.Series) -> bool:
-    """Return whether a column has a finite number in every row, and two different ones."""
-    x = values.to_numpy()
-    return bool(np.isfinite(x).all() and RANGE[0] <= np.abs(x).max() <= RANGE[1] and np.ptp(x) > 0)
+    """Return whether a column has two different numbers, all of them finite."""
+    x = values.drop_nulls().drop_nans().to_numpy()
+    return bool(len(x) and np.isfinite(x).all() and RANGE[0] <= np.abs(x).max() <= RANGE[1] and np.ptp(x) > 0)
 
 
 def _centre(values: np.ndarray, group: np.ndarray) -> np.ndarray:

@@ -4,10 +4,12 @@ They are applied whenever the tables of the run are read. An advantage that beco
 """
 
 from dataclasses import dataclass
+from itertools import combinations
 
 import polars as pl
 
 _ROUNDED = 1e-3  # the sum of a group's advantages counts as 0 if it is at most this part of the sum of their sizes
+_AGAIN, _AT_MOST = 3, 12  # the most rows that a group has too many, and of the rows that may be these
 VALUES = 1 << 10  # more than a column has values by which batches are split
 
 _A = pl.col("advantage").fill_nan(None)
@@ -57,6 +59,35 @@ class Clipped:
 
 
 @dataclass(frozen=True)
+class Once:
+    """Leaves out rows that repeat a row of their group, where a group has more rows than usual and its advantages add
+    up to 0 without them.
+
+    size: the usual number of rows of a group.
+    """
+
+    size: int
+
+    def __call__(self, table: pl.DataFrame) -> pl.DataFrame:
+        table = table.with_row_index("_at")
+        more = pl.len().over("group") - self.size
+        larger = table.filter((more > 0) & (more <= _AGAIN))
+        same = ["advantage", *(name for name in table.columns if name.startswith("reward:"))]
+        larger = larger.with_columns(again=pl.int_range(pl.len()).over("group", *same) > 0)
+        left_out = [at for rows in larger.partition_by("group") for at in self._of_group(rows)]
+        return table.filter(~pl.col("_at").is_in(left_out)).drop("_at")
+
+    def _of_group(self, rows: pl.DataFrame) -> list[int]:
+        """Return the places of the rows of one group that are left out; [] where no rows of it are such repetitions."""
+        sums, size = rows["advantage"].fill_nan(0.0), float(rows["advantage"].fill_nan(0.0).abs().sum())
+        again = rows.filter("again").select("_at", "advantage").rows()[:_AT_MOST]
+        for some in combinations(again, len(rows) - self.size):
+            if abs(float(sums.sum()) - sum(a for _, a in some)) <= _ROUNDED * size:
+                return [at for at, _ in some]
+        return []
+
+
+@dataclass(frozen=True)
 class Split:
     """Makes the rows of a batch with one value of the column `by` of the run a batch of their own.
 
@@ -72,7 +103,7 @@ class Split:
         return table.with_columns(batch).sort("batch", maintain_order=True)
 
 
-Edit = Centred | Whole | Clipped | Split
+Edit = Centred | Whole | Clipped | Once | Split
 
 
 def adds_up() -> pl.Expr:

@@ -20,7 +20,10 @@ KEYED_BY = "the lines of the log"
 SIZES, SIZES_SHARE = 8, 0.25  # groups have at most so many different sizes, or so many as a share of the rows
 MOSTLY = 0.9  # the share of rows in which a list must be as long as the rewards if it is meant to be so in all of them
 # The names of lists with a value per token, and of lists with a value per turn, step or token.
-_OF_TOKENS = re.compile(r"(^|_)(tokens?|token_ids?|input_ids|ids|logprobs?|log_probs?|logps?|masks?)$", re.IGNORECASE)
+_OF_TOKENS = re.compile(
+    r"^(?!(n|num|nr|number|count|total)_)(.*_)?(tokens?|token_ids?|input_ids|ids|logprobs?|log_probs?|logps?|masks?)$",
+    re.IGNORECASE,
+)
 _OF_TURNS = re.compile(r"(^|_)(turn|step|token)s?(_|$)", re.IGNORECASE)
 _OF_FUNCTIONS = re.compile(r"name|func|key", re.IGNORECASE)  # names of lists that name the reward functions
 _ANSWERS = ("completion", "completions", "response", "responses", "output", "outputs", "generation", "prediction")
