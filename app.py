@@ -418,11 +418,8 @@ def train_depth(limits, methods, runs, scenario, setup, train):
 
 @app.cell
 def train_next():
-    _trained = html.tag("a", "See their predictions beside what a language model did", href="?at=evidence#trained")
-    _prompts = html.tag(
-        "a", "How often does GRPO tie answers that differ? See it on 963 real prompts →", href="?at=evidence"
-    )
-    show(html.div("next", "Coins are a toy. ", _trained, _prompts))
+    _trained = html.tag("a", "See what a language model did →", href="?at=evidence")
+    show(html.div("next", "Coins are a toy. ", _trained))
     return
 
 
@@ -430,27 +427,50 @@ def train_next():
 
 
 @app.cell
-def evidence_data(evidence_open):
-    # What to look for: GRPO ties answers that differ in four of ten prompts. GDPO breaks most of these ties, many
-    # of them in the wrong order. Does that harm? Move the weight of correctness and watch the push. Then look whether
-    # what the push foretells came true when a small language model was trained.
+def evidence_claim(evidence_open):
+    # What to look for: where does GDPO lead, and where does it change little? Then: how often are there ties at all,
+    # does it help to break them, and do forecasts from a log come true?
     mo.stop(not evidence_open())
-    from gdpo_core.bfcl import prompts
-    from views import draws, evidence  # imports Altair, which takes as long as all else that a first visitor waits for
+    from views import evidence  # imports Altair, which takes as long as all else that a first visitor waits for
 
-    verdicts = html.loaded(prompts.load_once, DATA / "bfcl_rewards.parquet")  # (prompts, models, graders)
-    return draws, evidence, prompts, verdicts
+    show(html.tag("div", html.tag("h1", evidence.trained.headline()), kind="markdown"), evidence.trained.lead())
+    return (evidence,)
 
 
 @app.cell
-def evidence_claim(choice, evidence, outcomes, verdicts):
-    show(evidence.sentences.claim(verdicts, outcomes), evidence.sentences.lead(verdicts, choice))
+def evidence_trained(evidence, page):
+    # The first question: what did training give? A block is a set-up.
+    _chosen = page.given("evidence-setup", evidence.trained.names()) or evidence.trained.first_setup()
+    setups = mo.ui.anywidget(Pick(evidence.trained.picture(_chosen), _chosen))
+    setups
+    return (setups,)
+
+
+@app.cell
+def evidence_lines(evidence, setups):
+    # The chosen set-up step by step.
+    show(evidence.trained.curves(setups.value["chosen"] or evidence.trained.first_setup()))
     return
 
 
 @app.cell
+def evidence_pays(evidence):
+    show(html.div("says", evidence.trained.where_it_pays()), evidence.trained.key())
+    return
+
+
+@app.cell
+def evidence_data(evidence):
+    from gdpo_core.bfcl import prompts
+    from views import draws
+
+    verdicts = html.loaded(prompts.load_once, DATA / "bfcl_rewards.parquet")  # (prompts, models, graders)
+    return draws, prompts, verdicts
+
+
+@app.cell
 def evidence_ties(choice, evidence, outcomes, verdicts):
-    # The first question: how often does GRPO tie what differs? A square is a prompt.
+    # The second question: how often does GRPO tie what differs? A square is a prompt.
     show(evidence.sentences.ties(verdicts, choice, outcomes))
     return
 
@@ -560,10 +580,9 @@ def evidence_controls(evidence, page, verdicts):
 
 
 @app.cell
-def evidence_push(choice, evidence, first, verdicts):
-    # The second question: does it help to break the ties? A policy gradient follows covariances, not the order of
-    # pairs.
-    show(evidence.pushed.section(verdicts, choice, first))
+def evidence_breaking(choice, evidence, first):
+    # The third question: does it help to break the ties? Training answers it.
+    show(evidence.breaking.section(choice, first))
     return
 
 
@@ -575,8 +594,8 @@ def evidence_weight(evidence, page):
 
 
 @app.cell
-def evidence_curve(choice, evidence, verdicts):
-    show(html.charts(evidence.pushed.curve(verdicts, choice), "small"))
+def evidence_methods(choice, evidence, first):
+    show(evidence.breaking.lines(choice, first))
     return
 
 
@@ -590,16 +609,15 @@ def evidence_order(choice, evidence, first):
 @app.cell
 def evidence_board(choice, evidence, marks, prompt, verdicts):
     # What if this answer had passed? This is the board of the Lab with the answers to the opened prompt. It belongs to
-    # the first question, and stands here so that the words and the curve above are repainted before it.
+    # the second question, and stands here so that the words above are repainted before it.
     opened_board = html.board_or_reason(lambda: evidence.opened.board(verdicts, choice, marks, prompt))
     show(html.fold("This prompt on the board: what if one more answer had passed?", html.element(opened_board)))
     return (opened_board,)
 
 
 @app.cell
-def evidence_trained(evidence):
-    # The third question: does it come true in training? Shown are forecasts that were committed before the runs, and
-    # what the runs brought.
+def evidence_foretold(evidence):
+    # The fourth question: do forecasts come true? They were committed before the runs.
     show(evidence.forecasts.section())
     return
 
@@ -615,13 +633,6 @@ def evidence_forecasts(evidence, page):
 
 
 @app.cell
-def evidence_speeds(evidence):
-    # A forecast works because a reward follows a push at nearly the same speed in every set-up.
-    show(evidence.forecasts.speeds_fold())
-    return
-
-
-@app.cell
 def evidence_courses(evidence, forecasts):
     # The forecasts for the run as it ran and for the chosen setting, beside what was measured.
     show(evidence.forecasts.curves(forecasts.value["chosen"] or evidence.forecasts.widest_miss()))
@@ -629,9 +640,11 @@ def evidence_courses(evidence, forecasts):
 
 
 @app.cell
-def evidence_linked(choice, chosen_prompt, evidence, forecasts, kinds):
-    _chosen = kinds.value["chosen"], chosen_prompt(), forecasts.value["chosen"]
-    evidence_link = evidence.sentences.link(choice, *_chosen, evidence.forecasts.widest_miss())
+def evidence_linked(choice, chosen_prompt, evidence, forecasts, kinds, setups):
+    _opened = {"evidence-setup": setups.value["chosen"], "evidence-forecast": forecasts.value["chosen"]}
+    _first = evidence.trained.first_setup(), evidence.forecasts.widest_miss()
+    _shown_first = dict(zip(_opened, _first, strict=True))
+    evidence_link = evidence.sentences.link(choice, kinds.value["chosen"], chosen_prompt(), _opened, _shown_first)
     return (evidence_link,)
 
 
@@ -645,7 +658,6 @@ def evidence_sizes(choice, evidence, first, prompts, verdicts):
                 evidence.sizes.section(prompts.by_size(verdicts, choice), choice),
                 evidence.sizes.curves_table(prompts.by_size(verdicts, choice)),
                 evidence.order.weights_table(first),
-                evidence.pushed.curve_table(verdicts, choice),
             ),
         )
     )
@@ -656,8 +668,9 @@ def evidence_sizes(choice, evidence, first, prompts, verdicts):
 def evidence_folds(evidence):
     show(
         html.fold("Every forecast, and what was measured", evidence.forecasts.results_table),
-        html.fold(evidence.trained.title(), evidence.trained.coins),
-        html.fold("What can so small an experiment not show?", evidence.trained.limits),
+        html.fold("How fast does each reward follow a push?", evidence.forecasts.speeds_section),
+        html.fold(evidence.coins.title(), evidence.coins.coins),
+        html.fold("What can so small an experiment not show?", evidence.coins.limits),
         html.fold(
             evidence.counting.title(), lambda: html.join(evidence.counting.section(), evidence.counting.tables())
         ),

@@ -138,6 +138,7 @@ CONTROLS = {
     "train-method": Control(""),
     "train-more": numbers(0, 1000),
     "train-gate": Control(None),
+    "evidence-setup": Control(""),
     "evidence-group": number(2, 71, 12, round),
     "evidence-draw": number(0, 99, 0, round),
     "evidence-kind": Control(""),

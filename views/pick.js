@@ -40,7 +40,7 @@ function render({ model, el }) {
     if (!from || (!step && event.key !== "Enter" && event.key !== " ")) return;
     event.preventDefault();
     if (!step) return choose(from);
-    const all = choices();
+    const all = choices().filter((one) => one.checkVisibility()); // a fold may hide some
     const to = all.at((all.indexOf(from) + step) % all.length);
     at = to.dataset.id;
     mark();

@@ -11,7 +11,6 @@ from typing import Any
 import polars as pl
 
 from gdpo_audit.judging import CLEAR, REWARDS, judge, what_came
-from gdpo_core import _html
 from gdpo_core._words import count, decimal, listing, percent, signed
 from views import charts, html
 from views.experiment import PARAMETERS, TABLE
@@ -56,12 +55,9 @@ def held(row: Mapping[str, Any]) -> bool | None:
 
 
 def section() -> Html:
-    """Return the heading of the third question of the chapter, and its answer: how many forecasts held.
-
-    The chapter Train links to the heading by its id, `trained`.
-    """
+    """Return the heading of the last question of the chapter, and its answer: how many forecasts held."""
     return join(
-        tag("h2", "Do forecasts from a log come true in training?", kind="section", id="trained"),
+        tag("h2", "Do forecasts from a log come true in training?", kind="section", id="forecasts"),
         *(tag("p", prose(paragraph), kind="answer") for paragraph in how_many_held(load())),
     )
 
@@ -233,7 +229,7 @@ def curves(name: str) -> Html:
         f"of {count(_seeds(setup, setting), 'run')}. The selected dot is for {chosen}.",
         kind="note",
     )
-    return html.div("setup", title, key, html.charts(drawn, "small"))
+    return html.div("setup", title, html.charts(drawn, "stacked"), key)
 
 
 def _lines(row: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -272,13 +268,6 @@ def _runs() -> pl.DataFrame:
     mean (the reward's mean).
     """
     return pl.read_parquet(RUNS).with_columns(pl.col("setup", "row", "reward").cast(pl.String))
-
-
-def speeds_fold() -> Html:
-    """Return the chart of the speeds of all runs, drawn once the reader comes near. On a phone it is folded behind a
-    title. On other screens it is open without the title.
-    """
-    return _html.fold("How fast does each reward follow a push?", html.lazily(speeds_section), kind="section")
 
 
 def speeds_section() -> Html:
