@@ -218,8 +218,8 @@ def train_headline(comparison, predict, setup, train):
 
 
 @app.cell
-def train_caption(scenario, setup, train):
-    show(html.tag("h2", scenario.title), html.tag("p", train.words.caption(setup)))
+def train_caption(scenario, setup, train, unchanged):
+    show(html.tag("h2", train.words.title(scenario, unchanged)), html.tag("p", train.words.caption(setup)))
     return
 
 
@@ -286,9 +286,14 @@ def train_drawing(limits, play, runs, scenario, setup, train):
 
 
 @app.cell
-def train_why(as_given, graded, methods, scenario, setup, train):
-    _untouched = train.controls.setup_of(scenario, setup.comparison, as_given, graded)
-    below = html.div("below", train.panels.key(methods), train.words.why(scenario, setup, setup == _untouched))
+def train_unchanged(as_given, graded, scenario, setup, train):
+    unchanged = setup == train.controls.setup_of(scenario, setup.comparison, as_given, graded)
+    return (unchanged,)
+
+
+@app.cell
+def train_why(methods, scenario, setup, train, unchanged):
+    below = html.div("below", train.panels.key(methods), train.words.why(scenario, setup, unchanged))
     return (below,)
 
 

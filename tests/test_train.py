@@ -362,12 +362,15 @@ def test_the_tolerance_is_two_epochs_or_five_percent_and_no_half_as_long_again()
 
 
 def test_the_headline_is_one_line_that_its_own_cards_bear_out():
-    assert words.HEADLINES["equal"] == "GDPO helps with unequal scales and hurts with tuned weights."
+    assert words.HEADLINES["equal"] == "GDPO helps with unequal scales under SGD, not under Adam."
     assert all(len(title) <= 60 for title in (*words.HEADLINES.values(), words.PREDICT))
     coins = [s for s in COINS.values() if s.setup.comparison == "equal"]
     faster, slower = ([s.setup for s in coins if s.verdict == kind] for kind in (FASTER, SLOWER))
     # In these set-ups the sum drowns the small reward.
-    assert all(max(s.scale) >= 3 * min(s.scale) and s.weights is None for s in faster)
+    assert all(max(s.scale) >= 3 * min(s.scale) and s.weights is None and s.optimizer == "sgd" for s in faster)
+    scales, adam = COINS["scales"], COINS["adam"]
+    assert (scales.verdict, adam.verdict, adam.setup.optimizer) == (FASTER, SAME, "adam")
+    assert max(adam.setup.scale) >= 3 * min(adam.setup.scale)
     # In these, the sum had drowned the noise, or weights had balanced it.
     assert all(s.noise or s.weights for s in slower)
 

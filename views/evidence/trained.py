@@ -169,8 +169,8 @@ def _group(rows: Sequence[Difference], shared: Sequence[Difference], opened: boo
     ]
     sides = tag("span", "← GRPO leads"), tag("span", "GDPO leads →")
     shown = [method for method in ("gdpo", NO_STD) if any(row.method == method for row in rows)]
-    keys = [tag("small", tag("i", kind=method), NAMES[method], kind="forest-key") for method in shown] + [Html("")]
-    axis = tag("p", keys[0], *sides, kind="forest-sides"), tag("p", keys[1], *ticks)
+    keys = (join(tag("i", kind=method), NAMES[method]) for method in shown)
+    axis = tag("div", *keys, kind="forest-key"), tag("p", *sides, kind="forest-sides"), tag("p", *ticks)
     blocks = [_block(list(rewards), at) for _, rewards in groupby(rows, key=lambda row: row.setup)]
     leads, trails, _ = counted(of_gdpo(rows))
     counts = f": GDPO leads in {leads} of {len(of_gdpo(rows))}, GRPO in {trails}"

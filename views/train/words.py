@@ -22,7 +22,7 @@ from views import terms
 TITLES = {"equal": "Steps of equal size", "published": "Each as published", "neither": "Without the batch step"}
 UNDER = {"equal": "With steps of equal size", "published": "As published", "neither": "Without the batch step"}
 HEADLINES = {  # of 60 characters at most, so that each stays on one line
-    "equal": "GDPO helps with unequal scales and hurts with tuned weights.",
+    "equal": "GDPO helps with unequal scales under SGD, not under Adam.",
     "published": "As published, GDPO also gains where successes are rare.",
     "neither": "Without the batch step, longer steps look like better ones.",
 }
@@ -58,18 +58,27 @@ def lead(setup: Setup) -> Html:
     return join(trained, tag("b", f"Look at where each line crosses {LEARNT:g}."))
 
 
+def title(scenario: Scenario, given: bool) -> str:
+    """Return the title of what is trained: that of the scenario, or words that the reader changed it.
+
+    given: whether the set-up is the scenario's own, unchanged by the reader.
+    """
+    return scenario.title if given else f"Changed from “{scenario.title}”"
+
+
 def caption(setup: Setup) -> str:
-    """Return a line on what the curves show: the policy, the number of seeds and epochs, and how the methods are
-    compared.
+    """Return a line on what the curves show: the policy, the number of seeds and epochs, the optimizer, and how the
+    methods are compared.
 
     >>> caption(Setup((0.5, 0.5), noise=(0, 0, 1)))
-    'Bernoulli policy · 2 coins and a reward of noise alone · 32 seeds · 150 epochs · steps of equal size'
+    'Bernoulli policy · 2 coins and a reward of noise alone · 32 seeds · 150 epochs · SGD · steps of equal size'
     """
     many = len(setup.p0)
     what = f"Softmax policy · {count(many, 'answer')}" if setup.arms else f"Bernoulli policy · {count(many, 'coin')}"
     if not setup.arms and setup.rewards > many:
         what += " and a reward of noise alone"
-    trained = f"{count(setup.seeds, 'seed')} · {count(setup.epochs, 'epoch')}"
+    optimizer = {"sgd": "SGD", "adam": "Adam"}[setup.optimizer]
+    trained = f"{count(setup.seeds, 'seed')} · {count(setup.epochs, 'epoch')} · {optimizer}"
     return f"{what} · {trained} · {TITLES[setup.comparison].lower()}"
 
 
