@@ -837,17 +837,25 @@ def use_claim(use_open):
     import gdpo_audit as ga
     from views import use
 
-    # Find out whether your rewards are like those in the left column or in the right one; then copy the lines, or not.
+    # Answer three questions about your rewards, look at what training gave for such ones, then copy the lines or not.
     configuration = use.check.area()
     mo.md(use.claims.OPENING)
     return configuration, ga, use
 
 
 @app.cell
-def use_which(use, use_open):
-    mo.stop(not use_open())
-    use.which.section()
-    return
+def use_asked(judged, page, source, use):
+    # The answers are preset from the Lab's rewards or those of the audited run.
+    preset = use.questions.presets(judged, source.value == "run")
+    asked = use.questions.ask(page, preset)
+    return asked, preset
+
+
+@app.cell
+def use_verdict(asked, judged, preset, source, use):
+    answered = use.questions.written_as(asked.value), use.questions.written_as(preset)  # for the address
+    use.questions.section(asked, judged, use.configure.SOURCES[source.value])
+    return (answered,)
 
 
 @app.cell
@@ -907,6 +915,13 @@ def use_check(configuration, use, use_open):
 
 
 @app.cell
+def use_which(use, use_open):
+    mo.stop(not use_open())
+    use.which.section()
+    return
+
+
+@app.cell
 def use_more(shown, use, use_open):
     mo.stop(not use_open())
     use.claims.folds(shown())
@@ -914,9 +929,8 @@ def use_more(shown, use, use_open):
 
 
 @app.cell
-def use_linked(gate, shown, source, trainer, use, use_open):
-    mo.stop(not use_open())
-    use_link = use.configure.link(trainer.value, gate.value, source.value, shown())
+def use_linked(answered, gate, shown, source, trainer, use):
+    use_link = use.configure.link(trainer.value, gate.value, source.value, answered, shown())
     return (use_link,)
 
 

@@ -27,7 +27,7 @@ LINKS = [
     ("run", "run-sample=pays_5_grpo&run-primary=correctness&run-framework=trl&run-group_size=4&run-rewards=%C3%9F"
         "&run-group=a+column+%3D+none&run-weights=correctness%3D0.5"),
     ("run", "run-sample=verl_v1&run-primary=none&run-group_size=five&run-weights=nothing%3D1&run-parts=a%3D1"),
-    ("use", "use-framework=verl&use-gate=conciseness&use-source=run&done=tie_guess_judge"),
+    ("use", "use-asked=yny&use-framework=verl&use-gate=conciseness&use-source=run&done=tie_guess_judge"),
 ]  # fmt: skip
 
 

@@ -362,7 +362,7 @@ def test_the_tolerance_is_two_epochs_or_five_percent_and_no_half_as_long_again()
 
 
 def test_the_headline_is_one_line_that_its_own_cards_bear_out():
-    assert words.HEADLINES["equal"] == "GDPO helps with unequal scales under SGD, not under Adam."
+    assert words.HEADLINES["equal"] == "On coins GDPO helps unequal scales under SGD, not with Adam."
     assert all(len(title) <= 60 for title in (*words.HEADLINES.values(), words.PREDICT))
     coins = [s for s in COINS.values() if s.setup.comparison == "equal"]
     faster, slower = ([s.setup for s in coins if s.verdict == kind] for kind in (FASTER, SLOWER))

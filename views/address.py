@@ -7,6 +7,7 @@ A control that is untouched stays out of the address. A value that cannot be rea
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from gdpo_core.board.state import HEAVIEST, LARGEST
@@ -150,6 +151,7 @@ CONTROLS = {
     "run-primary": Control(None),
     "run-framework": choice("", *READABLE),
     **{f"run-{key}": Control("") for key in RUN_TEXTS},
+    "use-asked": choice("", *map("".join, product("yn", repeat=3))),
     "use-framework": Control(None),
     "use-gate": Control(None),
     "use-source": Control(None),

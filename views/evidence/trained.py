@@ -152,11 +152,33 @@ def picture(chosen: str) -> Html:
     return tag("div", *drawn, kind="forest")
 
 
+def blocks(setups: Sequence[str]) -> Html:
+    """Draw some set-ups below an axis, to be looked at only."""
+    rows = [row for row in load() if row.setup in setups]
+    return tag("div", _area(rows, rows, chosen_from=""), kind="forest")
+
+
+def by_reward(setup: str) -> dict[str, Difference]:
+    """Return the differences GDPO − GRPO of a set-up, by reward."""
+    return {row.reward: row for row in of_gdpo(load()) if row.setup == setup}
+
+
 def _group(rows: Sequence[Difference], shared: Sequence[Difference], opened: bool) -> Html:
     """Draw the set-ups of a group below an axis, folded under the group's title.
 
     shared: all rows that the axis has room for.
     opened: whether the fold is open at first.
+    """
+    leads, trails, _ = counted(of_gdpo(rows))
+    counts = f": GDPO leads in {leads} of {len(of_gdpo(rows))}, GRPO in {trails}"
+    return _html.fold(join(tag("b", rows[0].group), counts), _area(rows, shared, rows[0].group), opened=opened)
+
+
+def _area(rows: Sequence[Difference], shared: Sequence[Difference], chosen_from: str) -> Html:
+    """Draw set-ups below an axis.
+
+    shared: all rows that the axis has room for.
+    chosen_from: what a reader chooses from; "" if the set-ups cannot be chosen.
     """
     least, most = 5 * floor(min(row.low for row in shared) / 5), 5 * ceil(max(row.high for row in shared) / 5)
 
@@ -171,34 +193,25 @@ def _group(rows: Sequence[Difference], shared: Sequence[Difference], opened: boo
     shown = [method for method in ("gdpo", NO_STD) if any(row.method == method for row in rows)]
     keys = (join(tag("i", kind=method), NAMES[method]) for method in shown)
     axis = tag("div", *keys, kind="forest-key"), tag("p", *sides, kind="forest-sides"), tag("p", *ticks)
-    blocks = [_block(list(rewards), at) for _, rewards in groupby(rows, key=lambda row: row.setup)]
-    leads, trails, _ = counted(of_gdpo(rows))
-    counts = f": GDPO leads in {leads} of {len(of_gdpo(rows))}, GRPO in {trails}"
-    title = join(tag("b", rows[0].group), counts)
+    drawn = [_block(list(rewards), at, bool(chosen_from)) for _, rewards in groupby(rows, key=lambda row: row.setup)]
+    label = f"{chosen_from}: choose a set-up to see its curves" if chosen_from else None
+    inside = tag("div", *drawn, role="radiogroup" if chosen_from else None, aria_label=label)
     where = f"--zero: {at(0)}%; --from: {at(-LEAST)}%; --to: {at(LEAST)}%"
-    inside = tag("div", *blocks, role="radiogroup", aria_label=f"{rows[0].group}: choose a set-up to see its curves")
-    place = tag("div", *axis, inside, style=where)
-    return _html.fold(title, place, opened=opened)
+    return tag("div", *axis, inside, style=where)
 
 
-def _block(rows: Sequence[Difference], at: Callable[[float], float]) -> Html:
+def _block(rows: Sequence[Difference], at: Callable[[float], float], chosen: bool) -> Html:
     """Draw the lines of a set-up under its title.
 
     rows: all differences of the set-up.
     at: a function from points to a place on the axis, in per cent of its length.
+    chosen: whether a reader can choose the set-up.
     """
-    by_reward = {row.named: [r for r in rows if r.named == row.named] for row in rows}
-    lines = [_line(name, dots, at) for name, dots in by_reward.items()]
+    dots = {row.named: [r for r in rows if r.named == row.named] for row in rows}
+    lines = [_line(name, differences, at) for name, differences in dots.items()]
     label = f"{rows[0].title}: {'; '.join(f'{row.named} {words(row)}' for row in rows)}"
-    return tag(
-        "div",
-        tag("b", rows[0].title),
-        *lines,
-        kind="forest-setup",
-        role="radio",
-        data_id=rows[0].setup,
-        aria_label=label,
-    )
+    by_reader = {"role": "radio", "data_id": rows[0].setup} if chosen else {"role": "img"}
+    return tag("div", tag("b", rows[0].title), *lines, kind="forest-setup", aria_label=label, **by_reader)
 
 
 def words(row: Difference) -> str:

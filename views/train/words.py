@@ -22,7 +22,7 @@ from views import terms
 TITLES = {"equal": "Steps of equal size", "published": "Each as published", "neither": "Without the batch step"}
 UNDER = {"equal": "With steps of equal size", "published": "As published", "neither": "Without the batch step"}
 HEADLINES = {  # of 60 characters at most, so that each stays on one line
-    "equal": "GDPO helps with unequal scales under SGD, not under Adam.",
+    "equal": "On coins GDPO helps unequal scales under SGD, not with Adam.",
     "published": "As published, GDPO also gains where successes are rare.",
     "neither": "Without the batch step, longer steps look like better ones.",
 }
