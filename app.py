@@ -206,11 +206,11 @@ def your_own_cell(convention, gdpo, grpo, lengths, rewards, weights):
 
 
 @app.cell
-def train_headline(comparison, predict, setup, train):
+def train_headline(comparison, predict, replied, setup, train):
     # A policy of a few coins learns from several rewards, once under GRPO and once under GDPO. What to look for: at
     # which epoch each line crosses 0.9, and which sliders below the plot move that.
     mo.md(f"""
-    # {train.words.headline(comparison.value, predict.value)}
+    # {train.words.headline(comparison.value, predict.value, replied)}
 
     {train.words.lead(setup)}
     """)
@@ -305,6 +305,18 @@ def train_guesses(guesses, predict, scenario):
 
 
 @app.cell
+def train_still(page, requested_scenario, train_open):
+    # It stands here until the curves are drawn, and play.js takes it away.
+    mo.stop(not train_open())
+    from views import still
+
+    _changed = any(page.given(f"train-{_key}") for _key in ("scenario", "start", "pays", "weights", "more"))
+    _changed = _changed or page.given("train-compare") != "equal"
+    show(still.curves(DATA, known=not (_changed or requested_scenario())))
+    return
+
+
+@app.cell
 def train_curves(below, drawn, question):
     show(question) if question else show(*drawn, below)
     return
@@ -395,6 +407,12 @@ def train_cards(linked, requested_scenario, scenarios, train):
 def train_sketches(comparison, pictures, scenarios, shown, train):
     sketches = train.cards.sketches(scenarios, pictures, comparison.value, shown())
     return (sketches,)
+
+
+@app.cell
+def train_replied(guessed, scenario, sketches, train):
+    replied = train.cards.reply(scenario, sketches, guessed)  # to what was predicted of this set-up
+    return (replied,)
 
 
 @app.cell

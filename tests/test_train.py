@@ -375,6 +375,28 @@ def test_the_headline_is_one_line_that_its_own_cards_bear_out():
     assert all(s.noise or s.weights for s in slower)
 
 
+def test_the_reply_to_a_prediction_says_what_was_said_and_what_came():
+    """The epochs are those of the file, of the coin that each method learns last."""
+    drawn = {s: of["equal"] for s, of in FILE["sketches"].items()}
+    for s in ALL.values():
+        came = cards.kind(drawn[s.id], bool(s.setup.arms))
+        for guess, shown in words.QUESTIONS[bool(s.setup.arms)][1].items():
+            said = cards.reply(s, drawn, {s.id: guess})
+            assert said.startswith("Right: " if guess == came else f"You said {shown}; ") and len(said) <= 80
+            slowest = [max(x if x is not None else 999 for x in drawn[s.id][m]["steps"]) for m in ("grpo", "gdpo")]
+            if s.setup.arms or came in (SAME, NEITHER):
+                assert came in said
+            elif 999 in slowest:
+                assert said.endswith(f"only {'GDPO' if slowest[0] == 999 else 'GRPO'} gets there.")
+            else:
+                way = "faster" if slowest[1] < slowest[0] else "slower"
+                many = abs(slowest[0] - slowest[1])
+                assert said.endswith(f"GDPO was {many} epoch{'s' * (many != 1)} {way}.")
+    scales = ALL["scales"]
+    assert cards.reply(scales, drawn, {"scales": SAME}) == "You said no difference; GDPO was 17 epochs faster."
+    assert cards.reply(scales, drawn, {"scales": ""}) == cards.reply(scales, drawn, None) == ""
+
+
 def test_the_numbers_of_set_ups_are_those_of_the_cards():
     for comparison in COMPARISONS:
         counted = [s for s in COINS.values() if s.setup.comparison in ("equal", comparison)]

@@ -36,14 +36,15 @@ QUESTIONS = (  # for coins and for answers: the question, and the words of its o
 )
 
 
-def headline(comparison: str, predicts: bool) -> str:
-    """Return the headline of the chapter: its claim about the methods, or a question if the reader predicts first.
-    `tests/test_train.py` tests the claims on our set-ups.
+def headline(comparison: str, predicts: bool, reply: str = "") -> str:
+    """Return the headline of the chapter: its claim about the methods. If the reader predicts first, it is a question
+    instead, or the reply to a prediction. `tests/test_train.py` tests the claims on our set-ups.
 
     comparison: how the methods are compared, a key of HEADLINES.
     predicts: whether the reader predicts first.
+    reply: the reply to what was predicted of the chosen set-up, "" if nothing was.
     """
-    return PREDICT if predicts else HEADLINES[comparison]
+    return (reply or PREDICT) if predicts else HEADLINES[comparison]
 
 
 def lead(setup: Setup) -> Html:
@@ -53,9 +54,9 @@ def lead(setup: Setup) -> Html:
         chooses = f" that chooses among {word(len(setup.p0))} answers. "
         trained = join(f"For {epochs} we train a toy ", policy, chooses, "Each answer earns what its marks pay. ")
         return join(trained, tag("b", "Look at which answer ends near 1."))
-    coins = f" of {count(len(setup.p0), 'coin')}. A coin that shows 1 earns its reward, and the policy sets how likely "
-    trained = join(f"For {epochs} we train a toy ", policy, coins, "that is. ")
-    return join(trained, tag("b", f"Look at where each line crosses {LEARNT:g}."))
+    coins = f" of {count(len(setup.p0), 'coin')}: a coin stands for a mark of the Lab. "
+    trained = join(f"For {epochs} we train a toy ", policy, coins, "The curves show how its pass rates converge. ")
+    return join(trained, tag("b", f"Look at where each crosses {LEARNT:g}."))
 
 
 def title(scenario: Scenario, given: bool) -> str:
