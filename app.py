@@ -554,24 +554,25 @@ def evidence_drawing(choice, evidence, kinds, outcomes, picture, verdicts):
 
 @app.cell
 def evidence_find(verdicts):
-    find = mo.ui.text(placeholder="find a prompt", label="Open a prompt by its name")
+    find = mo.ui.text(placeholder="name, or words of the request", label="Open a prompt")
     return (find,)
 
 
 @app.cell
 def evidence_search(ask_prompt, evidence, find, verdicts):
-    unknown = evidence.opened.unknown_prompt(verdicts, find.value)
-    if find.value and not unknown:
-        ask_prompt(find.value)
-    return (unknown,)
+    for _found in evidence.opened.find(verdicts, find.value)[:1]:
+        ask_prompt(_found)
+    search_note = evidence.opened.search_note(verdicts, find.value)
+    return (search_note,)
 
 
 @app.cell
 def evidence_steps(ask_prompt, evidence, outcomes, prompt, verdicts):
     # Buttons step from prompt to prompt, because a square is smaller than a fingertip.
     _before, _after = evidence.squares.neighbours(verdicts, outcomes, prompt)
-    step_back = mo.ui.button(lambda _: ask_prompt(_before), label="←", tooltip=f"Previous prompt: {_before}")
-    step_on = mo.ui.button(lambda _: ask_prompt(_after), label="→", tooltip=f"Next prompt: {_after}")
+    _back, _on = (html.tag("span", f" {_which} prompt", kind="unseen") for _which in ("previous", "next"))
+    step_back = mo.ui.button(lambda _: ask_prompt(_before), label=f"←{_back}", tooltip=f"Previous prompt: {_before}")
+    step_on = mo.ui.button(lambda _: ask_prompt(_after), label=f"→{_on}", tooltip=f"Next prompt: {_after}")
     return step_back, step_on
 
 
@@ -582,8 +583,8 @@ def evidence_answers(choice, evidence, marks, prompt, ties, verdicts):
 
 
 @app.cell
-def evidence_prompt(find, opened_prompt, step_back, step_on, unknown):
-    show(html.div("asking", step_back, step_on, find), unknown, opened_prompt)
+def evidence_prompt(find, opened_prompt, search_note, step_back, step_on):
+    show(html.div("asking", step_back, step_on, find), search_note, opened_prompt)
     return
 
 

@@ -304,9 +304,23 @@ def test_squares_legend_bars_and_curves_hold_the_same_counts(choice):
 
 
 def test_a_prompt_that_is_not_known_gets_a_sentence():
-    assert opened.unknown_prompt(DATA, "") == opened.unknown_prompt(DATA, "parallel_65") == ""
-    assert "No prompt has the name “parallel_6x”. A name here is" in told(opened.unknown_prompt(DATA, "parallel_6x"))
-    assert "Names that begin so: multiple_0, multiple_1, " in told(opened.unknown_prompt(DATA, "multiple_"))
+    assert opened.search_note(DATA, " ") == opened.search_note(DATA, "parallel_65") == ""
+    none = "No prompt has the name “parallel_6x”, and no request has these words. A name here is"
+    assert none in told(opened.search_note(DATA, "parallel_6x")) and opened.find(DATA, "parallel_6x") == []
+    assert "Names that begin so: multiple_0, multiple_1, " in told(opened.search_note(DATA, "multiple_"))
+
+
+def test_a_prompt_is_found_by_the_words_of_its_request():
+    assert opened.find(DATA, "parallel_65") == ["parallel_65"] and opened.find(DATA, " ") == []
+    asked = "Vectors correlation"
+    plain = [
+        name
+        for name, (request, _) in requests.texts().items()
+        if all(word in request.lower() for word in asked.lower().split())
+    ]
+    assert sorted(opened.find(DATA, asked)) == sorted(plain) and plain
+    many = f"{len(plain)} request{' has' if len(plain) == 1 else 's have'} these words: "
+    assert many in told(opened.search_note(DATA, asked))
 
 
 def test_a_step_leads_to_the_square_beside_and_around_the_ends():

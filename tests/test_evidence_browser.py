@@ -40,7 +40,7 @@ def test_a_visit_to_the_real_prompts(visit):
     opened(page, name)
     page.get_by_role("button", name="←").click()
     opened(page, "parallel_65")
-    find = page.get_by_placeholder("find a prompt")
+    find = page.get_by_placeholder("name, or words of the request")
     find.fill("multiple_99")
     find.press("Enter")
     opened(page, "multiple_99")

@@ -243,7 +243,7 @@ def test_headline_and_sentence_count_what_a_plain_loop_counts():
     leads, trails = counted(rows)
     neither = len(rows) - leads - trails
     assert (
-        trained.headline() == f"Trained: GDPO leads in {leads} of {len(rows)}, GRPO in {trails}, neither in {neither}"
+        trained.headline() == f"Trained: GDPO leads in {leads} of {len(rows)}, GRPO in {trails}, neither in {neither}."
     )
     assert len(trained.headline()) <= 60
     alike, differ = ([row for row in rows if row["alike"] == same] for same in (True, False))

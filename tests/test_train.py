@@ -132,12 +132,12 @@ def test_a_broken_scenario_is_named(tmp_path, change, told):
         ((20, 21), (20, 20), SAME, "No clear difference: GRPO brings every coin to p = 0.9 in 21 epochs, GDPO in 20."),
         ((20, 21), (21, 20), SAME, "GRPO and GDPO both bring every coin to p = 0.9 in 21 epochs."),
         ((40, 20), (20, 20), FASTER, "GDPO brings every coin to p = 0.9 in 20 epochs, GRPO in 40."),
-        ((40, 10), (20, 20), FASTER, "40. The second coin, however, takes 20 epochs instead of 10."),
+        ((40, 10), (20, 20), FASTER, "40. The second coin, however, takes 20 epochs under GDPO instead of 10."),
         (
             (20, 20),
             (10, 50),
             SLOWER,
-            "in 20 epochs, GDPO in 50. The first coin, however, takes 20 epochs instead of 10.",
+            "in 20 epochs, GDPO in 50. The first coin, however, takes 20 epochs under GRPO instead of 10.",
         ),
         ((40, 10), (40, 30), SAME, "in 40 epochs. The second coin takes 10 epochs under GRPO, 30 under GDPO."),
         ((None, 10), (50, 10), FASTER, "GDPO brings every coin to p = 0.9 in 50 epochs, GRPO does not within 100."),
@@ -278,7 +278,7 @@ def latest(steps):
 FIRST = re.compile(
     r"(GRPO|GDPO) brings (.+?) to p = 0.9 in (\d+) epochs?, (GRPO|GDPO) (?:in (\d+)|does not within (\d+))\."
 )
-LOSS = re.compile(r"([\w ,-]+?), however, takes? ([\d, and]+) epochs? instead of ([\d, and]+)\.")
+LOSS = re.compile(r"([\w ,-]+?), however, takes? ([\d, and]+) epochs? under (?:GRPO|GDPO) instead of ([\d, and]+)\.")
 APART = re.compile(r"([\w ]+?) takes (\d+) epochs? under GRPO, (\d+) under GDPO\.")
 
 

@@ -19,7 +19,7 @@ DEEDS = {
     "tie": "make GDPO tie answers with different marks too.",
     "order": "give correctness a weight at which no wrong answer stands above a right one.",
     "guess": "switch on “Predict first” and predict three of them.",
-    "worse": "find a prompt that GDPO makes worse.",
+    "worse": "find another prompt that GDPO makes worse.",
     "own": "open a group from your own run.",
     "judge": "let your run decide, not the Lab.",
 }

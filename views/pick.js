@@ -31,6 +31,7 @@ function render({ model, el }) {
     model.set("chosen", at);
     model.save_changes();
     mark();
+    choice.focus(); // so that the arrow keys go on from here after a click, too
   }
 
   el.addEventListener("click", ({ target }) => target.closest("[data-id]") && choose(target.closest("[data-id]")));

@@ -19,7 +19,7 @@ def squares_are(data: Published, choice: Choice) -> Html:
     whole = len(data.models)
     who = f"all {whole} configurations, which cover {models(data)} models"
     if choice.group_size < whole:
-        who = f"{choice.group_size} different configurations, out of {whole} that cover {models(data)} models"
+        who = f"{choice.group_size} of {whole} configurations of {models(data)} models"
     sentence = join(
         f"Each square is a prompt. Its {choice.group_size} answers come from {who}, not from one ",
         terms.term("policy"),

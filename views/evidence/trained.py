@@ -85,7 +85,7 @@ def headline() -> str:
     """Return the headline of the chapter: how often GDPO leads in training, and how often GRPO does."""
     rows = of_gdpo(load())
     leads, trails, neither = counted(rows)
-    return f"Trained: GDPO leads in {leads} of {len(rows)}, GRPO in {trails}, neither in {neither}"
+    return f"Trained: GDPO leads in {leads} of {len(rows)}, GRPO in {trails}, neither in {neither}."
 
 
 def lead() -> Html:

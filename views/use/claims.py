@@ -221,7 +221,7 @@ REFERENCES = {
         "which calls it Dr. GRPO",
     ),
 }
-OPENING = f"""# A few lines switch GDPO on. Your rewards say whether you should
+OPENING = f"""# A few lines switch GDPO on. Your rewards say if you should.
 
 [Paper: arXiv {REFERENCES["GDPO"][0]}](https://arxiv.org/abs/{REFERENCES["GDPO"][0]}) · [Code: NVlabs/GDPO]({CODE}) · \
 [Data: BFCL]({DATA}) · [References](?at=use#references) · Every advantage that this page computes comes \
