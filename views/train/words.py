@@ -55,7 +55,7 @@ def lead(setup: Setup) -> Html:
         trained = join(f"For {epochs} we train a toy ", policy, chooses, "Each answer earns what its marks pay. ")
         return join(trained, tag("b", "Look at which answer ends near 1."))
     coins = f" of {count(len(setup.p0), 'coin')}: a coin stands for a mark of the Lab. "
-    trained = join(f"For {epochs} we train a toy ", policy, coins, "The curves show how its pass rates converge. ")
+    trained = join(f"For {epochs} we train a toy ", policy, coins, "The curves show how their pass rates converge. ")
     return join(trained, tag("b", f"Look at where each crosses {LEARNT:g}."))
 
 
