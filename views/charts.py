@@ -268,14 +268,14 @@ def trained(rows: Sequence[Mapping], reward: str, words: str) -> Filled:
 
     rows: dicts with method (its title), step, median, low and high, where low and high are the quartiles.
     reward: the name of the reward, which is the title of the chart.
-    words: the differences between the methods.
+    words: the differences between the methods, with "; " between them.
     """
     methods = [name for name in (NAMES[m] for m in COMPARED) if any(row["method"] == name for row in rows)]
     last = max(row["step"] for row in rows)
     ends = {row["method"]: f"{row['method']} {number(row['median'], 2)}" for row in rows if row["step"] == last}
     description = f"{reward}: its mean by step, at the end {', '.join(ends.values())}; {words}."
     low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
-    title = {"text": reward, "subtitle": words}
+    title = {"text": reward, "subtitle": words.split("; ")}  # a line per method, which fits a phone
     spec = _means(tuple(methods)) | {"title": title, "params": [{"name": "ends", "value": [low, high]}]}
     return filled(spec, description, lines=list(rows))
 
