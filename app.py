@@ -206,11 +206,11 @@ def your_own_cell(convention, gdpo, grpo, lengths, rewards, weights):
 
 
 @app.cell
-def train_headline(comparison, predict, setup, train):
+def train_headline(comparison, predict, replied, setup, train):
     # A policy of a few coins learns from several rewards, once under GRPO and once under GDPO. What to look for: at
     # which epoch each line crosses 0.9, and which sliders below the plot move that.
     mo.md(f"""
-    # {train.words.headline(comparison.value, predict.value)}
+    # {train.words.headline(comparison.value, predict.value, replied)}
 
     {train.words.lead(setup)}
     """)
@@ -218,8 +218,8 @@ def train_headline(comparison, predict, setup, train):
 
 
 @app.cell
-def train_caption(scenario, setup, train):
-    show(html.tag("h2", scenario.title), html.tag("p", train.words.caption(setup)))
+def train_caption(scenario, setup, train, unchanged):
+    show(html.tag("h2", train.words.title(scenario, unchanged)), html.tag("p", train.words.caption(setup)))
     return
 
 
@@ -286,9 +286,14 @@ def train_drawing(limits, play, runs, scenario, setup, train):
 
 
 @app.cell
-def train_why(as_given, graded, methods, scenario, setup, train):
-    _untouched = train.controls.setup_of(scenario, setup.comparison, as_given, graded)
-    below = html.div("below", train.panels.key(methods), train.words.why(scenario, setup, setup == _untouched))
+def train_unchanged(as_given, graded, scenario, setup, train):
+    unchanged = setup == train.controls.setup_of(scenario, setup.comparison, as_given, graded)
+    return (unchanged,)
+
+
+@app.cell
+def train_why(methods, scenario, setup, train, unchanged):
+    below = html.div("below", train.panels.key(methods), train.words.why(scenario, setup, unchanged))
     return (below,)
 
 
@@ -297,6 +302,18 @@ def train_guesses(guesses, predict, scenario):
     guessed = guesses.value if predict.value else None  # by set-up; None where nobody is asked
     question = None if guessed is None or guessed[scenario.id] else html.div("predicting", guesses[scenario.id])
     return guessed, question
+
+
+@app.cell
+def train_still(page, requested_scenario, train_open):
+    # It stands here until the curves are drawn, and play.js takes it away.
+    mo.stop(not train_open())
+    from views import still
+
+    _changed = any(page.given(f"train-{_key}") for _key in ("scenario", "start", "pays", "weights", "more"))
+    _changed = _changed or page.given("train-compare") != "equal"
+    show(still.curves(DATA, known=not (_changed or requested_scenario())))
+    return
 
 
 @app.cell
@@ -393,6 +410,12 @@ def train_sketches(comparison, pictures, scenarios, shown, train):
 
 
 @app.cell
+def train_replied(guessed, scenario, sketches, train):
+    replied = train.cards.reply(scenario, sketches, guessed)  # to what was predicted of this set-up
+    return (replied,)
+
+
+@app.cell
 def train_pictures(comparison, gallery, guessed, scenarios, sketches, train):
     gallery.html = str(train.cards.gallery(scenarios, sketches, comparison.value, guessed))
     return
@@ -418,11 +441,8 @@ def train_depth(limits, methods, runs, scenario, setup, train):
 
 @app.cell
 def train_next():
-    _trained = html.tag("a", "See their predictions beside what a language model did", href="?at=evidence#trained")
-    _prompts = html.tag(
-        "a", "How often does GRPO tie answers that differ? See it on 963 real prompts →", href="?at=evidence"
-    )
-    show(html.div("next", "Coins are a toy. ", _trained, _prompts))
+    _trained = html.tag("a", "See what a language model did →", href="?at=evidence")
+    show(html.div("next", "Coins are a toy. ", _trained))
     return
 
 
@@ -430,27 +450,50 @@ def train_next():
 
 
 @app.cell
-def evidence_data(evidence_open):
-    # What to look for: GRPO ties answers that differ in four of ten prompts. GDPO breaks most of these ties, many
-    # of them in the wrong order. Does that harm? Move the weight of correctness and watch the push. Then look whether
-    # what the push foretells came true when a small language model was trained.
+def evidence_claim(evidence_open):
+    # What to look for: where does GDPO lead, and where does it change little? Then: how often are there ties at all,
+    # does it help to break them, and do forecasts from a log come true?
     mo.stop(not evidence_open())
-    from gdpo_core.bfcl import prompts
-    from views import draws, evidence  # imports Altair, which takes as long as all else that a first visitor waits for
+    from views import evidence  # imports Altair, which takes as long as all else that a first visitor waits for
 
-    verdicts = html.loaded(prompts.load_once, DATA / "bfcl_rewards.parquet")  # (prompts, models, graders)
-    return draws, evidence, prompts, verdicts
+    show(html.tag("div", html.tag("h1", evidence.trained.headline()), kind="markdown"), evidence.trained.lead())
+    return (evidence,)
 
 
 @app.cell
-def evidence_claim(choice, evidence, outcomes, verdicts):
-    show(evidence.sentences.claim(verdicts, outcomes), evidence.sentences.lead(verdicts, choice))
+def evidence_trained(evidence, page):
+    # The first question: what did training give? A block is a set-up.
+    _chosen = page.given("evidence-setup", evidence.trained.names()) or evidence.trained.first_setup()
+    setups = mo.ui.anywidget(Pick(evidence.trained.picture(_chosen), _chosen))
+    setups
+    return (setups,)
+
+
+@app.cell
+def evidence_lines(evidence, setups):
+    # The chosen set-up step by step.
+    show(evidence.trained.curves(setups.value["chosen"] or evidence.trained.first_setup()))
     return
 
 
 @app.cell
+def evidence_pays(evidence):
+    show(html.div("says", evidence.trained.where_it_pays()), evidence.trained.key())
+    return
+
+
+@app.cell
+def evidence_data(evidence):
+    from gdpo_core.bfcl import prompts
+    from views import draws
+
+    verdicts = html.loaded(prompts.load_once, DATA / "bfcl_rewards.parquet")  # (prompts, models, graders)
+    return draws, prompts, verdicts
+
+
+@app.cell
 def evidence_ties(choice, evidence, outcomes, verdicts):
-    # The first question: how often does GRPO tie what differs? A square is a prompt.
+    # The second question: how often does GRPO tie what differs? A square is a prompt.
     show(evidence.sentences.ties(verdicts, choice, outcomes))
     return
 
@@ -511,24 +554,25 @@ def evidence_drawing(choice, evidence, kinds, outcomes, picture, verdicts):
 
 @app.cell
 def evidence_find(verdicts):
-    find = mo.ui.text(placeholder="find a prompt", label="Open a prompt by its name")
+    find = mo.ui.text(placeholder="name, or words of the request", label="Open a prompt")
     return (find,)
 
 
 @app.cell
 def evidence_search(ask_prompt, evidence, find, verdicts):
-    unknown = evidence.opened.unknown_prompt(verdicts, find.value)
-    if find.value and not unknown:
-        ask_prompt(find.value)
-    return (unknown,)
+    for _found in evidence.opened.find(verdicts, find.value)[:1]:
+        ask_prompt(_found)
+    search_note = evidence.opened.search_note(verdicts, find.value)
+    return (search_note,)
 
 
 @app.cell
 def evidence_steps(ask_prompt, evidence, outcomes, prompt, verdicts):
     # Buttons step from prompt to prompt, because a square is smaller than a fingertip.
     _before, _after = evidence.squares.neighbours(verdicts, outcomes, prompt)
-    step_back = mo.ui.button(lambda _: ask_prompt(_before), label="←", tooltip=f"Previous prompt: {_before}")
-    step_on = mo.ui.button(lambda _: ask_prompt(_after), label="→", tooltip=f"Next prompt: {_after}")
+    _back, _on = (html.tag("span", f" {_which} prompt", kind="unseen") for _which in ("previous", "next"))
+    step_back = mo.ui.button(lambda _: ask_prompt(_before), label=f"←{_back}", tooltip=f"Previous prompt: {_before}")
+    step_on = mo.ui.button(lambda _: ask_prompt(_after), label=f"→{_on}", tooltip=f"Next prompt: {_after}")
     return step_back, step_on
 
 
@@ -539,8 +583,8 @@ def evidence_answers(choice, evidence, marks, prompt, ties, verdicts):
 
 
 @app.cell
-def evidence_prompt(find, opened_prompt, step_back, step_on, unknown):
-    show(html.div("asking", step_back, step_on, find), unknown, opened_prompt)
+def evidence_prompt(find, opened_prompt, search_note, step_back, step_on):
+    show(html.div("asking", step_back, step_on, find), search_note, opened_prompt)
     return
 
 
@@ -560,10 +604,9 @@ def evidence_controls(evidence, page, verdicts):
 
 
 @app.cell
-def evidence_push(choice, evidence, first, verdicts):
-    # The second question: does it help to break the ties? A policy gradient follows covariances, not the order of
-    # pairs.
-    show(evidence.pushed.section(verdicts, choice, first))
+def evidence_breaking(choice, evidence, first):
+    # The third question: does it help to break the ties? Training answers it.
+    show(evidence.breaking.section(choice, first))
     return
 
 
@@ -575,8 +618,8 @@ def evidence_weight(evidence, page):
 
 
 @app.cell
-def evidence_curve(choice, evidence, verdicts):
-    show(html.charts(evidence.pushed.curve(verdicts, choice), "small"))
+def evidence_methods(choice, evidence, first):
+    show(evidence.breaking.lines(choice, first))
     return
 
 
@@ -590,16 +633,15 @@ def evidence_order(choice, evidence, first):
 @app.cell
 def evidence_board(choice, evidence, marks, prompt, verdicts):
     # What if this answer had passed? This is the board of the Lab with the answers to the opened prompt. It belongs to
-    # the first question, and stands here so that the words and the curve above are repainted before it.
+    # the second question, and stands here so that the words above are repainted before it.
     opened_board = html.board_or_reason(lambda: evidence.opened.board(verdicts, choice, marks, prompt))
     show(html.fold("This prompt on the board: what if one more answer had passed?", html.element(opened_board)))
     return (opened_board,)
 
 
 @app.cell
-def evidence_trained(evidence):
-    # The third question: does it come true in training? Shown are forecasts that were committed before the runs, and
-    # what the runs brought.
+def evidence_foretold(evidence):
+    # The fourth question: do forecasts come true? They were committed before the runs.
     show(evidence.forecasts.section())
     return
 
@@ -615,13 +657,6 @@ def evidence_forecasts(evidence, page):
 
 
 @app.cell
-def evidence_speeds(evidence):
-    # A forecast works because a reward follows a push at nearly the same speed in every set-up.
-    show(evidence.forecasts.speeds_fold())
-    return
-
-
-@app.cell
 def evidence_courses(evidence, forecasts):
     # The forecasts for the run as it ran and for the chosen setting, beside what was measured.
     show(evidence.forecasts.curves(forecasts.value["chosen"] or evidence.forecasts.widest_miss()))
@@ -629,9 +664,11 @@ def evidence_courses(evidence, forecasts):
 
 
 @app.cell
-def evidence_linked(choice, chosen_prompt, evidence, forecasts, kinds):
-    _chosen = kinds.value["chosen"], chosen_prompt(), forecasts.value["chosen"]
-    evidence_link = evidence.sentences.link(choice, *_chosen, evidence.forecasts.widest_miss())
+def evidence_linked(choice, chosen_prompt, evidence, forecasts, kinds, setups):
+    _opened = {"evidence-setup": setups.value["chosen"], "evidence-forecast": forecasts.value["chosen"]}
+    _first = evidence.trained.first_setup(), evidence.forecasts.widest_miss()
+    _shown_first = dict(zip(_opened, _first, strict=True))
+    evidence_link = evidence.sentences.link(choice, kinds.value["chosen"], chosen_prompt(), _opened, _shown_first)
     return (evidence_link,)
 
 
@@ -645,7 +682,6 @@ def evidence_sizes(choice, evidence, first, prompts, verdicts):
                 evidence.sizes.section(prompts.by_size(verdicts, choice), choice),
                 evidence.sizes.curves_table(prompts.by_size(verdicts, choice)),
                 evidence.order.weights_table(first),
-                evidence.pushed.curve_table(verdicts, choice),
             ),
         )
     )
@@ -656,8 +692,9 @@ def evidence_sizes(choice, evidence, first, prompts, verdicts):
 def evidence_folds(evidence):
     show(
         html.fold("Every forecast, and what was measured", evidence.forecasts.results_table),
-        html.fold(evidence.trained.title(), evidence.trained.coins),
-        html.fold("What can so small an experiment not show?", evidence.trained.limits),
+        html.fold("How fast does each reward follow a push?", evidence.forecasts.speeds_section),
+        html.fold(evidence.coins.title(), evidence.coins.coins),
+        html.fold("What can so small an experiment not show?", evidence.coins.limits),
         html.fold(
             evidence.counting.title(), lambda: html.join(evidence.counting.section(), evidence.counting.tables())
         ),
@@ -819,17 +856,25 @@ def use_claim(use_open):
     import gdpo_audit as ga
     from views import use
 
-    # Find out whether your rewards are like those in the left column or in the right one; then copy the lines, or not.
+    # Answer three questions about your rewards, look at what training gave for such ones, then copy the lines or not.
     configuration = use.check.area()
     mo.md(use.claims.OPENING)
     return configuration, ga, use
 
 
 @app.cell
-def use_which(use, use_open):
-    mo.stop(not use_open())
-    use.which.section()
-    return
+def use_asked(judged, page, source, use):
+    # The answers are preset from the Lab's rewards or those of the audited run.
+    preset = use.questions.presets(judged, source.value == "run")
+    asked = use.questions.ask(page, preset)
+    return asked, preset
+
+
+@app.cell
+def use_verdict(asked, judged, preset, source, use):
+    answered = use.questions.written_as(asked.value), use.questions.written_as(preset)  # for the address
+    use.questions.section(asked, judged, use.configure.SOURCES[source.value])
+    return (answered,)
 
 
 @app.cell
@@ -889,6 +934,13 @@ def use_check(configuration, use, use_open):
 
 
 @app.cell
+def use_which(use, use_open):
+    mo.stop(not use_open())
+    use.which.section()
+    return
+
+
+@app.cell
 def use_more(shown, use, use_open):
     mo.stop(not use_open())
     use.claims.folds(shown())
@@ -896,9 +948,8 @@ def use_more(shown, use, use_open):
 
 
 @app.cell
-def use_linked(gate, shown, source, trainer, use, use_open):
-    mo.stop(not use_open())
-    use_link = use.configure.link(trainer.value, gate.value, source.value, shown())
+def use_linked(answered, gate, shown, source, trainer, use):
+    use_link = use.configure.link(trainer.value, gate.value, source.value, answered, shown())
     return (use_link,)
 
 

@@ -5,17 +5,19 @@ What was said before stands in README.md, with the four predictions that are jud
 
 import argparse
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from experiments.forecasts import DATA, EARLIER, rewards_of
+from experiments.differences import BEHIND_GATE, GATED, NO_STD_CURVES, apart, ten_seeds
+from experiments.forecasts import DATA, rewards_of
 from experiments.setups import NO_STD, REWARDS, SEEDS, SETUPS
 from gdpo_audit import audit, read_run
 
-CURVES, PUSHES = DATA / "no_std.parquet", DATA / "no_std_pushes.csv"
-FROM, LOWER_BY = 50, 0.1  # the steps of which pushes are measured, and by how much the gated reward was said to fall
+PUSHES = DATA / "no_std_pushes.csv"
+FROM, LOWER_BY = 50, 10  # the steps of which pushes are measured, and how many points the gated reward was said to lose
 NEARLY = 0.03  # by how much a push may be lower and still count as about as large
 
 
@@ -43,46 +45,27 @@ def measure(runs: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     return pl.concat(curves).with_columns(*kinds, pl.col("mean").cast(pl.Float32)), pl.DataFrame(pushes)
 
 
-def differences(curves: pl.DataFrame) -> pl.DataFrame:
-    """Return a row per set-up, method and reward: the mean over seeds of GRPO without std, or of GDPO, less GRPO with
-    the same seed, over all steps; and its standard error.
+def print_judged(pushes: pl.DataFrame) -> None:
+    """Print the differences to GRPO in points, with their standard errors, and how the four predictions fared.
+
+    pushes: the second table that `measure` returns.
     """
-    earlier = pl.read_parquet(EARLIER).group_by("setup", "method", "seed").agg(pl.col(REWARDS).mean())
-    known = {(a, b, c): values for a, b, c, *values in earlier.iter_rows()}
-    means = curves.group_by("setup", "seed", "reward").agg(pl.col("mean").mean())
-    of_run = {(a, b, c): x for a, b, c, x in means.iter_rows()}
-    mine = {(s.name, seed): [of_run[s.name, seed, name] for name in REWARDS] for s in SETUPS for seed in SEEDS}
-    rows = []
-    for setup in (setup.name for setup in SETUPS):
-        grpo = np.array([known[setup, "grpo", seed] for seed in SEEDS])
-        for name, of_seeds in (
-            (NO_STD, [mine[setup, seed] for seed in SEEDS]),
-            ("gdpo", [known[setup, "gdpo", seed] for seed in SEEDS]),
-        ):
-            apart = np.array(of_seeds) - grpo
-            error = apart.std(0, ddof=1) / np.sqrt(len(SEEDS))
-            rows += [(setup, name, r, apart.mean(0)[k], error[k]) for k, r in enumerate(REWARDS)]
-    return pl.DataFrame(rows, schema=["setup", "method", "reward", "difference", "error"], orient="row")
-
-
-def print_judged(curves: pl.DataFrame, pushes: pl.DataFrame) -> None:
-    """Print the differences as a table, and how the four predictions fared.
-
-    curves, pushes: what `measure` returns.
-    """
-    found = differences(curves)
-    for setup, method, reward, difference, error in found.iter_rows():
-        print(f"| {setup} | {method} | {reward} | {difference:+.3f} ({error:.3f}) |")
-    mine = found.filter(method=NO_STD)
-    first = mine.filter(reward=REWARDS[0])
-    behind = first.filter(pl.col("difference") < 0)
-    clearly = behind.filter(pl.col("difference") < -2 * pl.col("error"))
-    gated = mine.filter(setup="gated", reward=REWARDS[2])["difference"].item()
+    found = {}
+    for setup, method in product(ten_seeds(), (NO_STD, "gdpo")):
+        for reward in setup.ranges:
+            if len(points := apart(setup, method, reward)):
+                mean, error = points.mean(), points.std(ddof=1) / np.sqrt(len(points))
+                found[setup.name, method, reward] = mean, error
+                print(f"| {setup.name} | {method} | {reward} | {mean:+.1f} ({error:.1f}) |")
+    first = [of for (_, method, reward), of in found.items() if (method, reward) == (NO_STD, REWARDS[0])]
+    behind = [(mean, error) for mean, error in first if mean < 0]
+    clearly = [mean for mean, error in behind if mean < -2 * error]
+    gated, _ = found[GATED, NO_STD, BEHIND_GATE]
     pushes = pushes.group_by("setup").agg(pl.col("push_grpo_no_std", "push_grpo").mean())
     as_large = pushes.filter(pl.col("push_grpo_no_std") >= pl.col("push_grpo") - NEARLY)
     print(f"1: correctness behind in {len(behind)} of {len(first)} set-ups")
     print(f"2: by more than two standard errors in {len(clearly)}")
-    print(f"3: conciseness behind the gate {gated:+.3f}, said to be below {-LOWER_BY}")
+    print(f"3: conciseness behind the gate {gated:+.1f} points, said to be below {-LOWER_BY}")
     print(f"4: the push on correctness at least about as large in {len(as_large)} of {len(pushes)}")
     print(pushes.sort("setup"))
 
@@ -97,9 +80,9 @@ def main() -> int:
         if given.runs is None:
             parser.error("measure: expected a folder as --runs, got none")
         curves, pushes = measure(given.runs)
-        curves.write_parquet(CURVES, compression="zstd", compression_level=19)
+        curves.write_parquet(NO_STD_CURVES, compression="zstd", compression_level=19)
         pushes.write_csv(PUSHES)
-    print_judged(pl.read_parquet(CURVES), pl.read_csv(PUSHES))
+    print_judged(pl.read_csv(PUSHES))
     return 0
 
 

@@ -81,8 +81,9 @@ def verdict(judged: Sequence[Answer], caution: str = "") -> str:
     >>> verdict([Answer("helps", "Ties", "", "lab"), Answer("nothing", "Conflict", "", "train")])
     '**Yes: with these rewards GDPO helps with the ties.** None of these checks speaks against it.'
     """
-    headline = next((a.headline for a in judged if a.headline), "")
-    rest = [a for a in judged if not a.headline]
+    first = next((a for a in judged if a.headline), None)
+    headline = first.headline if first else ""
+    rest = [a for a in judged if a is not first]
     titles = {e: [f"the {a.title[:1].lower()}{a.title[1:]}" for a in rest if a.effect == e] for e in EFFECTS}
     good, both, bad = (listing(titles[effect]) if titles[effect] else "" for effect in ("helps", "mixed", "hurts"))
     mixed = f" It {'also ' * bool(good)}changes {both}, which is a trade-off." * bool(both)
@@ -205,12 +206,14 @@ def _stop(report: AuditReport, change: PushChange) -> str:
     """Return the headline that says why no method serves the primary reward; an empty one where some method may.
 
     The methods are GDPO and the methods that it is compared with (`compared_methods`). None of them serves the reward
-    in four cases:
+    in six cases, of which two are about GDPO alone:
 
     - all weights are 0;
     - the weight of the primary reward is 0;
     - none of the methods gives the reward a push above 0, or below 0 if the run wants less of it;
-    - under each of the methods, more than half of the pairs that differ in the reward are in the wrong order.
+    - under each of the methods, more than half of the pairs that differ in the reward are in the wrong order;
+    - under GDPO the push on the reward falls to about 0 or below (`PushChange.stops`);
+    - under GDPO more than half of these pairs are in the wrong order, and under another method at most half.
 
     change: the change of the push on the primary reward.
     """
@@ -223,12 +226,16 @@ def _stop(report: AuditReport, change: PushChange) -> str:
         return f"**Open:** the run has weights above 0 and weights below 0 for {name}, so what is better is not known."
     if max(change.wanted * x for x in (change.before, change.after)) <= 0:
         return f"**Not as it stands:** no method's update {'lowers' if change.wanted < 0 else 'raises'} {name}."
-    if min(wrong) > 0.5:
+    if max(wrong[-1], min(wrong)) > 0.5:
+        under = "every method" if min(wrong) > 0.5 else "GDPO"
         return (
             f"**Not as it stands:** of the pairs that differ in {name}, more than half are in the wrong order under "
-            "every method."
+            f"{under}."
         )
-    return ""
+    down = "lower" if change.wanted < 0 else "raise"
+    return (
+        f"**Not as it stands:** GDPO's update does not {down} {name}, and {NAMES[change.method]}'s does." * change.stops
+    )
 
 
 def _other_pushes(report: AuditReport) -> Answer | None:
@@ -236,16 +243,25 @@ def _other_pushes(report: AuditReport) -> Answer | None:
     changes = [change for change in push_changes(report) if change.name != report.run["primary"]]
     if report.run["primary"] is None or not changes:
         return None
-    moved = [change for change in changes if change.sign]
-    changes_in_words = listing(
-        f"on {_as_wanted(c)} from **{signed(c.before)}** to **{signed(c.after)}**" for c in moved[:6]
-    )
+    moved = [change for change in changes if change.sign or change.stops]
     title, at = "Push on other rewards", ("evidence" if moved else "lab")
     if not moved:
         return Answer("nothing", title, "No push on another reward changes by more than noise.", at)
+    sentence, stopped = _moves(moved[:6]), [change for change in moved if change.stops]
+    if stopped:
+        names, effect = listing(change.name for change in stopped), held(report, -1)
+        only = f"**Only if {names} may stop improving:** {_moves(stopped)}"
+        no = f"**Not as it stands:** {names} would stop improving under GDPO."
+        return Answer(effect, title, sentence, at, headline=only if effect == "mixed" else no)
     signs = {change.sign for change in moved}
     effect = "mixed" if len(signs) > 1 else held(report, signs.pop())
-    return Answer(effect, title, f"GDPO changes the push {changes_in_words}.", at)
+    return Answer(effect, title, sentence, at)
+
+
+def _moves(changes: Sequence[PushChange]) -> str:
+    """Return a sentence on how GDPO changes the push on some rewards."""
+    each = (f"on {_as_wanted(c)} from **{signed(c.before)}** to **{signed(c.after)}**" for c in changes)
+    return f"GDPO changes the push {listing(each)}."
 
 
 def _as_wanted(change: PushChange) -> str:

@@ -17,6 +17,8 @@ OTHER_STEPS = (
     "GRPO without std takes steps of another length than methods that divide by a std, and a push only knows the "
     "direction of a step: trained on a small model, GRPO without std learnt less than GRPO, with a push about as large."
 )
+# A push of less than ABOUT_0, as printed, hardly raises a reward. One that falls by less than FALL changes little.
+ABOUT_0, FALL = 0.05, 0.1
 SHARE = "The share of a reward in the update is its part of the variance of the advantages."
 MEANING = (
     "The push on a reward is the correlation of advantage and reward inside groups: at +1 the advantage follows this "

@@ -15,6 +15,7 @@ from gdpo_core import bfcl
 from gdpo_core.conventions import COMPARED
 from gdpo_core.scenarios import Scenario, Setup, load_scenarios, medians
 from gdpo_core.training import COMPARISONS
+from views import still
 from views.train import cards
 from views.train.controls import pass_rates
 from views.train.runs import train
@@ -45,13 +46,19 @@ def final_values(setup: Setup, methods: Sequence[str]) -> dict[str, list]:
 
 
 def build_gallery(scenarios: Sequence[Scenario], rates: Sequence[float]) -> dict:
-    """Return the content of data/gallery.json, a dict with three entries.
+    """Return the content of data/gallery.json, a dict with four entries.
 
     "rates" is the argument: the pass rate of each reward among the answers that the Lab shows first. "sketches" holds
     what `cards.sketch` returns for each scenario, by its id and by each of COMPARISONS. "weights" holds in the same way
-    what `final_values` returns, for the scenarios whose policy chooses among a few answers.
+    what `final_values` returns, for the scenarios whose policy chooses among a few answers. "still" has the curves of
+    the first scenario: by method, for each coin, its median probability at every `still.EVERY`-th epoch.
     """
-    file: dict[str, Any] = {"rates": list(rates), "sketches": {}, "weights": {}}
+    runs = train(scenarios[0].at(rates).compared("equal"))
+    still_curves = {
+        m: [[round(p, 3) for p in coin] for coin in run.p[:, :: still.EVERY].median(0).values.T.tolist()]
+        for m, run in runs.items()
+    }
+    file: dict[str, Any] = {"rates": list(rates), "still": still_curves, "sketches": {}, "weights": {}}
     for scenario in scenarios:
         setup = scenario.at(rates)
         file["sketches"][scenario.id] = {c: cards.sketch(setup.compared(c)) for c in COMPARISONS}

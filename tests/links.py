@@ -22,12 +22,12 @@ LINKS = [
     ("train", "train-scenario=rare&train-compare=published&train-start=0.02_0.2&train-pays=0.1_6&train-weights=4_2"
         "&train-method=mo_grpo&train-more=1_2_1_4_13_5_0_0&train-gate=0"),
     ("train", "train-scenario=conflict&train-start=0.6&train-weights=1_0.25&train-gate=1&train-more=0_8_8_4_26_1_0_0"),
-    ("evidence", "evidence-group=52&evidence-draw=68&evidence-kind=gdpo&evidence-weight=2.1"
+    ("evidence", "evidence-setup=wide-equal&evidence-group=52&evidence-draw=68&evidence-kind=gdpo&evidence-weight=2.1"
         "&evidence-forecast=scale~GDPO~style&evidence-graders=correctness.envelope.conciseness&evidence-prompt=simple_python_251"),
     ("run", "run-sample=pays_5_grpo&run-primary=correctness&run-framework=trl&run-group_size=4&run-rewards=%C3%9F"
         "&run-group=a+column+%3D+none&run-weights=correctness%3D0.5"),
     ("run", "run-sample=verl_v1&run-primary=none&run-group_size=five&run-weights=nothing%3D1&run-parts=a%3D1"),
-    ("use", "use-framework=verl&use-gate=conciseness&use-source=run&done=tie_guess_judge"),
+    ("use", "use-asked=yny&use-framework=verl&use-gate=conciseness&use-source=run&done=tie_guess_judge"),
 ]  # fmt: skip
 
 

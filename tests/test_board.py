@@ -145,15 +145,16 @@ def test_what_only_an_eps_parts_is_a_tie():
     """Under TRL's eps a reward of 5 and one of 1 differ by less than two decimals show; the paper has no eps."""
     rewards = [[1, 1, 5]] * 8 + [[0, 1, 5]] * 2 + [[1, 1, 0]] * 2
     said = Board(rewards, convention="trl").drawing["verdict"]
-    assert said[0].startswith(
+    assert said[0].startswith("<b>GRPO does not raise reward 1:</b> the push on it is 0.00 under GRPO and +0.63")
+    assert said[1].startswith(
         "<b>GDPO gives four answers the same advantage; GRPO ties none.</b> Here GDPO is the method that loses "
         "information: in 4 pairs, answers"
     )
-    assert "The 4 pairs that GDPO ties are not tied exactly: TRL adds a small ε to its divisors" in said[0]
+    assert "The 4 pairs that GDPO ties are not tied exactly: TRL adds a small ε to its divisors" in said[1]
     a = gc.gdpo(rewards, convention=gc.TRL)
     assert 1e-6 < abs(a[8] - a[10]) < 0.005
-    assert "GDPO is the method that loses information: in 4 pairs" in Board(rewards).drawing["verdict"][0]
-    assert "ε" not in Board(rewards).drawing["verdict"][0]
+    assert "GDPO is the method that loses information: in 4 pairs" in Board(rewards).drawing["verdict"][1]
+    assert "ε" not in Board(rewards).drawing["verdict"][1]
 
 
 def test_what_a_browser_may_not_set_is_refused_in_a_sentence_and_the_state_stays():

@@ -197,6 +197,17 @@ PARTS = """all => all.map(row => [...row.querySelectorAll(".plot")].map(plot => 
 }))"""
 
 
+def test_the_chip_of_a_changed_task_says_so_and_starts_over(visit):
+    page = visit()
+    says = "() => getComputedStyle(document.documentElement).getPropertyValue('--changed')"
+    assert page.evaluate(says) == ""
+    toggle(page, 0, 0).click()
+    becomes(page, says, '" · changed ↺"')
+    page.get_by_text("GDPO helps", exact=True).click()
+    becomes(page, says, "")
+    drawn(page, computed(GRADED))
+
+
 def by_hand(marks):
     """Return two pairs, for GRPO and for GDPO as the paper has them: the advantages, and each reward's part of them."""
     r = np.array(marks, dtype=float)
@@ -272,7 +283,7 @@ def test_the_drop_falls_piles_up_and_lets_go(visit):
     page.get_by_text("advantage", exact=True).first.focus()
     page.keyboard.press("Tab")  # The focus goes to the task that is chosen, from which an arrow goes to the next one.
     places = {places_below_the_headline(page)}
-    for said in ("Here the odd one out", "Both methods agree.", "No ties, but GDPO pr"):
+    for said in ("GDPO pushes right an", "Both methods agree.", "GDPO ranks wrong ove"):
         page.keyboard.press("ArrowRight")
         becomes(page, "() => document.querySelector('h1').textContent.slice(0, 20)", said)
         settled(page)

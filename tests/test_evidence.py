@@ -18,12 +18,12 @@ from helpers import printed, text_of
 
 import gdpo_core as gc
 from gdpo_core import bfcl
-from gdpo_core._words import percent, signed
+from gdpo_core._words import percent
 from gdpo_core.bfcl import prompts
 from gdpo_core.bfcl.prompts import OUTCOMES, Choice
 from views import charts, draws, results
 from views.address import CONTROLS
-from views.evidence import about, opened, order, paper, pushed, requests, sentences, sizes, squares
+from views.evidence import about, breaking, opened, order, paper, requests, sentences, sizes, squares
 
 FILE = Path("data/bfcl_rewards.parquet")
 FRAME = pl.read_parquet(FILE)
@@ -148,7 +148,9 @@ def test_the_weights_that_are_said_to_be_enough_are_and_less_is_not():
 
 @pytest.mark.slow
 def test_slider_and_charts_reach_beyond_every_weight_that_is_said_to_be_enough():
-    assert prompts.WEIGHTS[-1] == prompts.PUSH_WEIGHTS[-1] == charts.HEAVIEST == CONTROLS["evidence-weight"].read("6.5")
+    assert (
+        prompts.WEIGHTS[-1] == prompts.TABLE_WEIGHTS[-1] == charts.HEAVIEST == CONTROLS["evidence-weight"].read("6.5")
+    )
     for graders in prompts.GRADED:
         for size, seed in ((12, 0), (64, 7), (70, 84), (ALL, 0)):
             first = prompts.pairs(prompts.marks_of(DATA, Choice(size, seed, tuple(graders.split(".")))))
@@ -187,14 +189,9 @@ def test_every_sentence_holds_at_every_setting(choice):
     grpo_ties = sum(outcome in ("both", "wrong", "apart") for outcome, _ in plain)
     gdpo_ties = sum(outcome in ("both", "gdpo") for outcome, _ in plain)
 
-    title = told(sentences.claim(DATA, found)).strip()
-    assert (
-        title
-        == f"963 real prompts: GRPO ties answers in {percent(grpo_ties / 963)}, GDPO in {percent(gdpo_ties / 963)}"
-    )
-    assert len(title) <= 60
     said = told(sentences.ties(DATA, choice, found))
-    assert f"GRPO ties answers with different marks in {grpo_ties} of 963 prompts, GDPO in {gdpo_ties}." in said
+    of_grpo, of_gdpo = (f"{n} ({percent(n / 963)})" for n in (grpo_ties, gdpo_ties))
+    assert f"to 963 prompts, GRPO ties answers with different marks in {of_grpo}, GDPO in {of_gdpo}." in said
     assert ("All marks have the same weight" in said) == (choice.weight == 1)
 
     said = order.ties_and_pairs(choice, first)
@@ -213,17 +210,18 @@ def test_every_sentence_holds_at_every_setting(choice):
     needed = max(first.sufficient_weight(m) for m in prompts.BOTH_METHODS)
     weight = max(1.0, needed) + 0.01
     assert not first.wrong("gdpo", weight) and not first.wrong("grpo", weight)
-    assert order.title(first).endswith("from 1 on" if needed < 1 else f"more than {order.up(needed)}")
+    each = [order.up(max(1.0, first.sufficient_weight(m))) for m in prompts.BOTH_METHODS]
+    ends = f"more than {each[0]} under GRPO and {each[1]} under GDPO"
+    assert order.title(first).endswith("from 1 on" if needed < 1 else ends)
 
-    push = {m: prompts.pushes(DATA, choice)[m][0] for m in prompts.BOTH_METHODS}
-    bold = pushed.pushes_in_words(DATA, choice)
-    way = "alike" if signed(push["gdpo"]) == signed(push["grpo"]) else "more" if push["gdpo"] > push["grpo"] else "less"
-    assert f"correctness {way}" in bold and signed(push["gdpo"]) in bold and signed(push["grpo"]) in bold
+    # GRPO without std orders the answers to a prompt as GRPO does.
+    shown = told(breaking.lines(choice, first))
+    assert f"GRPO {tied:,} {wrong:,} compared with" in shown and f"GRPO without std {tied:,} {wrong:,} −" in shown
+    assert f"GDPO {sum(o[1][1] for _, o in plain):,} {gdpo_wrong:,} −" in shown
 
     everything = [
         said,
-        title,
-        bold,
+        shown,
         order.title(first),
         order.enough(choice, first),
         told(squares.legend(found, 12)),
@@ -306,9 +304,23 @@ def test_squares_legend_bars_and_curves_hold_the_same_counts(choice):
 
 
 def test_a_prompt_that_is_not_known_gets_a_sentence():
-    assert opened.unknown_prompt(DATA, "") == opened.unknown_prompt(DATA, "parallel_65") == ""
-    assert "No prompt has the name “parallel_6x”. A name here is" in told(opened.unknown_prompt(DATA, "parallel_6x"))
-    assert "Names that begin so: multiple_0, multiple_1, " in told(opened.unknown_prompt(DATA, "multiple_"))
+    assert opened.search_note(DATA, " ") == opened.search_note(DATA, "parallel_65") == ""
+    none = "No prompt has the name “parallel_6x”, and no request has these words. A name here is"
+    assert none in told(opened.search_note(DATA, "parallel_6x")) and opened.find(DATA, "parallel_6x") == []
+    assert "Names that begin so: multiple_0, multiple_1, " in told(opened.search_note(DATA, "multiple_"))
+
+
+def test_a_prompt_is_found_by_the_words_of_its_request():
+    assert opened.find(DATA, "parallel_65") == ["parallel_65"] and opened.find(DATA, " ") == []
+    asked = "Vectors correlation"
+    plain = [
+        name
+        for name, (request, _) in requests.texts().items()
+        if all(word in request.lower() for word in asked.lower().split())
+    ]
+    assert sorted(opened.find(DATA, asked)) == sorted(plain) and plain
+    many = f"{len(plain)} request{' has' if len(plain) == 1 else 's have'} these words: "
+    assert many in told(opened.search_note(DATA, asked))
 
 
 def test_a_step_leads_to_the_square_beside_and_around_the_ends():
@@ -341,22 +353,7 @@ def test_the_configurations_are_of_fewer_models():
     assert "71 configurations of 50 models, not 71 samples of one policy" in told(about.source_note(DATA))
 
 
-# --- the push, and the folds below -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("choice", CHOICES)
-def test_the_push_that_is_drawn_is_the_correlation_inside_prompts(choice):
-    marks = prompts.marks_of(DATA, replace(choice, weight=1.0)).double()
-    d = (marks - marks.mean(1, keepdim=True)).flatten(0, 1).numpy()
-    for method in ("grpo", "gdpo"):
-        a = gc.advantages(marks, method, weights=choice.weights).flatten().numpy()
-        expected = (a[:, None] * d).sum(0) / ((a**2).sum() * (d**2).sum(0)) ** 0.5
-        assert prompts.pushes(DATA, choice)[method] == pytest.approx(expected.tolist(), abs=1e-9)
-    drawn = pushed.curve(DATA, choice)[0].spec["datasets"]["lines"]
-    at_one = {row["method"]: row["share"] for row in drawn if row["x"] == 1}
-    of_one = prompts.pushes(DATA, replace(choice, weight=1.0))
-    assert at_one == {m.upper(): round(of[0], 4) for m, of in of_one.items()}
-    assert told(pushed.curve_table(DATA, choice)).count("push on") == 6
+# --- the folds below ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

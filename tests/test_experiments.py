@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from hashlib import sha256
 from math import prod, sqrt
 from pathlib import Path
@@ -13,11 +14,11 @@ import pytest
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from experiments import setups, train
+from experiments import learners, setups, train
 from experiments.requests import TEMPLATES, answer, draw, pieces, task_of
 from gdpo_audit.findings.forecast import OF_WHAT
 from gdpo_core.bfcl import grade
-from views.evidence import trained
+from views.evidence import breaking, coins, trained
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "data" / "samples"
@@ -86,7 +87,7 @@ def test_the_numbers_that_are_said_of_the_model_are_those_of_its_checkpoint(pred
     weights = (train.CHECKPOINT / "model.safetensors").read_bytes()
     header = json.loads(weights[8 : 8 + int.from_bytes(weights[:8], "little")])
     sizes = [prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__"]
-    assert (sum(sizes), train.GROUP * train.PROMPTS) == (trained.PARAMETERS, trained.ANSWERS)
+    assert (sum(sizes), train.GROUP * train.PROMPTS) == (coins.PARAMETERS, coins.ANSWERS)
     measured = predictions["measured"]
     assert (sha256(weights).hexdigest(), measured["learning_rate"]) == (measured["checkpoint"], train.LEARNING_RATE)
     assert [entry["name"] for entry in predictions["setups"]] == [setup.name for setup in setups.SETUPS]
@@ -142,7 +143,7 @@ def verdict_of(prediction, mean, half):
 
 
 def test_every_comparison_is_that_of_a_plain_loop(compared):
-    ours = trained.load().comparisons
+    ours = coins.load().comparisons
     assert [(one.setup, one.reward) for one in ours] == list(compared)
     for one, (prediction, mean, half) in zip(ours, compared.values(), strict=True):
         found = one.measured
@@ -157,12 +158,114 @@ def test_the_page_counts_what_a_plain_loop_counts(compared):
     never = sum(verdict_of("no difference", mean, half) == "held" for _, mean, half in compared.values())
     clear = [mean for _, mean, half in compared.values() if abs(mean) > half]
     gdpo = sum(mean > 0 for mean in clear)
-    text = " ".join(trained._says(trained.load()))
+    text = " ".join(coins._says(coins.load()))
     assert f"**{held} of 15 predictions held, {15 - held} did not.**" in text
     assert f"excludes 0, **GDPO leads in {gdpo} and GRPO in {len(clear) - gdpo}**;" in text
     assert f"Of {len(apart)} predicted differences {right} have the right sign and" in text
     assert f"a prediction of “no difference” each time would have held in {never}." in text
-    assert trained.title().endswith(f"{held} of 15 predictions about GDPO against GRPO held")
+    assert coins.title().endswith(f"{held} of 15 predictions about GDPO against GRPO held")
+
+
+# --- every difference between the methods, by plain loops -------------------------------------------------------------
+
+T_975 = {4: 2.776445, 9: 2.262157}  # from a printed table
+
+
+def rows_of(name):
+    """Return the rows of a table in data/ as dicts."""
+    return pl.read_parquet(ROOT / "data" / name).with_columns(pl.col(pl.Categorical).cast(pl.String)).to_dicts()
+
+
+@pytest.fixture(scope="module")
+def means():
+    """Return the mean over all steps of each reward in each run: by set-up, method, reward and then seed."""
+    found = {}
+
+    def add(setup, method, row, reward, rate):
+        found.setdefault((setup, method, reward), {}).setdefault(row["seed"], []).append(rate)
+
+    for row in rows_of("experiments.parquet"):
+        for reward in setups.REWARDS:
+            add(row["setup"], row["method"], row, reward, row[reward])
+    # Of the gated set-up, this table has conciseness behind the gate, and that of the runs above has it without.
+    for row in rows_of("no_std.parquet"):
+        gated = (row["setup"], row["reward"]) == ("gated", "conciseness")
+        add(row["setup"], "grpo_no_std", row, "behind the gate" if gated else row["reward"], row["mean"])
+    methods = {"as it ran": "grpo", "GDPO": "gdpo"}
+    for row in rows_of("forecasts.parquet"):
+        if row["setup"] in ("correlated", "dense", "weights", "scale") and row["row"] in methods:
+            add(row["setup"], methods[row["row"]], row, row["reward"], row["mean"])
+        if (row["setup"], row["row"], row["reward"]) == ("gated", "as it ran", "conciseness"):
+            add("gated", "grpo", row, "behind the gate", row["mean"])
+    ran = {case.learner + "-" + case.name: case.method for case in (*learners.CASES, *learners.LATER_CASES)}
+    for row in rows_of("learners.parquet"):
+        setup = row["learner"] + "-" + row["setup"]
+        if row["row"] in ("as it ran", "other method"):
+            as_it_ran = row["row"] == "as it ran"
+            method = ran[setup] if as_it_ran else {"grpo": "gdpo", "gdpo": "grpo"}[ran[setup]]
+            add(setup, method, row, row["reward"], row["mean"])
+    return {key: {seed: sum(of) / len(of) for seed, of in seeds.items()} for key, seeds in found.items()}
+
+
+def test_every_difference_that_the_page_shows_is_that_of_a_plain_loop(means):
+    shown = {(row.setup, row.method, row.reward): row for row in trained.load()}
+    assert {*shown} == {key for key in means if key[1] != "grpo"}
+    ranges = {}
+    for path in ("learners.json", "learners_later.json"):
+        for x in json.loads((ROOT / "data" / path).read_text()):
+            ranges[x["learner"] + "-" + x["setup"], x["reward"]] = x["range"]
+    for (setup, method, reward), row in shown.items():
+        grpo, other = means[setup, "grpo", reward], means[setup, method, reward]
+        unit = ranges.get((setup, reward), 1) * (-1 if reward == "tokens" else 1)
+        apart = [100 * (other[seed] - grpo[seed]) / unit for seed in sorted(grpo.keys() & other.keys())]
+        n = len(apart)
+        middle = sum(apart) / n
+        half = T_975[n - 1] * sqrt(sum((x - middle) ** 2 for x in apart) / (n - 1) / n)
+        assert (row.difference, row.low, row.high) == pytest.approx((middle, middle - half, middle + half), abs=6e-3)
+        assert (row.seeds, row.more_is_wanted) == (n, reward != "tokens")
+    assert len(shown) == 87 and sum(key[1] == "gdpo" for key in shown) == 72
+
+
+def test_a_set_up_is_alike_where_every_reward_is_0_or_1_and_pays_the_same():
+    marks = {"correctness", "style", "conciseness", "strict", "on_topic", "closed"}
+    for row in trained.load():
+        rewards = {other.reward for other in trained.load() if other.setup == row.setup} - {"behind the gate"}
+        assert row.alike == (rewards <= marks and row.setup not in ("pays_5", "scale"))
+
+
+def test_headline_and_sentence_count_what_a_plain_loop_counts():
+    rows = pl.read_csv(ROOT / "data/trained.csv").filter(method="gdpo").to_dicts()
+
+    def counted(some):
+        leads = sum(row["difference"] >= 1 and row["low"] > 0 for row in some)
+        return leads, sum(row["difference"] <= -1 and row["high"] < 0 for row in some)
+
+    leads, trails = counted(rows)
+    neither = len(rows) - leads - trails
+    assert (
+        trained.headline() == f"Trained: GDPO leads in {leads} of {len(rows)}, GRPO in {trails}, neither in {neither}."
+    )
+    assert len(trained.headline()) <= 60
+    alike, differ = ([row for row in rows if row["alike"] == same] for same in (True, False))
+    said = trained.where_in_words(trained.of_gdpo(trained.load()))
+    assert f"it leads in {counted(differ)[0]} of {len(differ)} and trails in {counted(differ)[1]}." in said
+    assert f"it leads in none of {len(alike)} and trails in {counted(alike)[1]}**" in said and not counted(alike)[0]
+    assert f"the largest difference is {max(abs(row['difference']) for row in alike):.1f} points" in said
+    drawn = str(trained.picture("equal"))
+    for group in {row["group"]: 0 for row in rows}:
+        of = [row for row in rows if row["group"] == group]
+        assert f"<b>{group}</b>: GDPO leads in {counted(of)[0]} of {len(of)}, GRPO in {counted(of)[1]}" in drawn
+    assert drawn.count("data-id") == len({row["setup"] for row in rows}) and drawn.count("<details open") == 1
+    assert str(trained.picture("wide-equal")).count("<details open") == 2
+
+
+def test_what_training_says_of_breaking_ties_follows_its_sign():
+    found = breaking.of_correctness("equal")
+    said = breaking.in_training(found)
+    assert "Training says no." in said and "1.2 points less under GDPO" in said and "learnt it 2.1 points less" in said
+    for gdpo, says in (((3, 2, 4), "Training says yes."), ((0.2, -1, 1.4), "Training shows no clear help.")):
+        other = replace(found["gdpo"], **dict(zip(("difference", "low", "high"), gdpo, strict=True)))
+        assert says in breaking.in_training(found | {"gdpo": other})
 
 
 # --- the files of data ------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import random
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 
@@ -11,7 +11,9 @@ from helpers import text_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+import gdpo_audit as ga
 import gdpo_core as gc
+from gdpo_audit import advice
 from gdpo_core import bfcl
 from gdpo_core._words import percent, signed
 from gdpo_core.board.drawing import draw
@@ -138,11 +140,45 @@ class Plain:
                 kinds.append(i)
         return len(kinds)
 
-    def push(self, side):
-        a, x = self.a[side], [row[0] * self.state.pays[0] for row in self.marks]
+    def push(self, side, k=0):
+        a, x = self.a[side], [row[k] * self.state.pays[k] for row in self.marks]
         d = [one - sum(x) / len(x) for one in x]
         size = (sum(one * one for one in a) * sum(one * one for one in d)) ** 0.5
         return sum(one * other for one, other in zip(a, d, strict=True)) / size if size > 1e-12 else 0.0
+
+    def crossing(self, high, low):
+        """Return the rewards beside correctness with a weight above 0 whose push is at least 0.1 on the side `high`,
+        below 0.05 on the side `low`, and at least 0.1 apart, as printed with two decimals.
+        """
+        found = []
+        for k in range(1, len(self.state.weights)):
+            more, less = round(self.push(high, k), 2), round(self.push(low, k), 2)
+            if self.state.weights[k] > 0 and less < 0.05 and more > 0.099 and more - less > 0.099:
+                found.append(k)
+        return found
+
+    @cached_property
+    def largest(self):
+        """Return the kind of headline that the ranking asks for: what becomes of the right answers, of other rewards,
+        of the order, and only then of ties.
+        """
+        if self.zero(0) or self.zero(1):
+            return "silent"
+        wrong = [len(side) for side in self.wrong]
+        if self.pairs:
+            for side in (0, 1):
+                ties = sum(self.same(side, i, j) for i, j in self.pairs)
+                push = round(self.push(side), 2)
+                if push < 0 or (push == 0 and wrong[side] >= ties):
+                    return "not raised"
+        most = max(wrong)
+        if most and most >= self.open[0] and (wrong[0] != wrong[1] or most > len(self.pairs) / 2):
+            return "wrong order"
+        if self.crossing(0, 1):
+            return "stopped"
+        if self.same_order or self.difference < 0.01:
+            return "same"
+        return "started" if self.crossing(1, 0) and not self.open[0] else "ties"
 
     def down(self, side):
         return sum(passed and a <= -0.005 for passed, a in zip(self.right, self.a[side], strict=True))
@@ -226,17 +262,97 @@ def _(p):
     return p.same_order and p.difference >= 0.01
 
 
-@rule(
-    r"(GRPO cannot tell|Neither method tells) (?:a wrong answer|{W} wrong answers) "
-    r"from (?:a right one|{W} right ones)\."
-)
+@rule(r"(GRPO cannot tell|Both methods tie) (.+) (?:from|with) (.+)\.")
 def _(p, who, wrong, passed):
+    """Answers are counted, or named by their numbers if there is one of each."""
     low = [i for i in p.pile if not p.right[i]]
     high = [i for i in p.pile if p.right[i]]
     parted = all(p.above(1, j, i) for i in low for j in high)
+    if len(low) == len(high) == 1:
+        words = f"wrong answer {low[0] + 1}", f"right answer {high[0] + 1}"
+    else:
+        words = (
+            "a wrong answer" if len(low) == 1 else f"{WORDS[len(low)]} wrong answers",
+            "a right one" if len(high) == 1 else f"{WORDS[len(high)]} right ones",
+        )
     seen = parted if who.startswith("GRPO") else not p.parted()
-    many = count(wrong or "one"), count(passed or "one")
-    return p.is_pile(sum(many), 0) and (len(low), len(high)) == many and seen and "one" not in (wrong, passed)
+    return p.is_pile(len(low) + len(high), 0) and (wrong, passed) == words and seen
+
+
+@rule(
+    r"(Neither|Neither method|{n}) "
+    r"(raises correctness|lowers correctness|does not raise correctness|helps|does not help): "
+    r"wrong (?:over right|order) in (\d+)(?: and (\d+))? of (\d+)(?: pairs)?\."
+)
+def _(p, who, does, before, after, of):
+    pushes = [round(p.push(side), 2) for side in (0, 1)]
+    wrong = [len(side) for side in p.wrong]
+    if who.startswith("Neither"):
+        return max(pushes) <= 0 and [int(before), int(after or before)] == wrong and int(of) == len(p.pairs)
+    side = side_of(who)
+    good = pushes[side] < 0 if does.startswith("lowers") else pushes[side] <= 0
+    return good and [int(before), int(of)] == [wrong[side], len(p.pairs)]
+
+
+@rule(r"{N} ranks wrong over right in (\d+) of (\d+) pairs, {N} in {W}\.")
+def _(p, name, many, of, other, less):
+    wrong = [len(side) for side in p.wrong]
+    here, there = wrong[side_of(name)], wrong[side_of(other)]
+    return name != other and [int(many), int(of), count(less)] == [here, len(p.pairs), there]
+
+
+@rule(r"Both methods rank wrong over right in (\d+) of (\d+) pairs\.")
+@rule(r"Wrong order in (\d+)(?: and (\d+))? of (\d+) pairs\.")
+def _(p, before, *rest):
+    after, of = rest if len(rest) == 2 else (before, *rest)
+    return [int(before), int(after or before), int(of)] == [*map(len, p.wrong), len(p.pairs)]
+
+
+@rule(r"Wrong order in (\d+) of (\d+) pairs; in {W} under {N}\.")
+@rule(r"Wrong order in (\d+) of (\d+) pairs under {N}, else in (none)\.")
+def _(p, many, of, third, fourth):
+    if fourth == "none":
+        return third == p.name and [0, int(many), int(of)] == [*map(len, p.wrong), len(p.pairs)]
+    return fourth == p.name and [int(many), count(third), int(of)] == [*map(len, p.wrong), len(p.pairs)]
+
+
+@rule(r"({n} no longer raises|{n} hardly raises|Only {n} raises) ([bc](?: and [bc])?)(?: \((.+)\))?\.")
+def _(p, does, names, numbers):
+    falls = not does.startswith("Only")
+    crossing = p.crossing(0, 1) if falls else p.crossing(1, 0)
+    named = [p.state.names.index(name) for name in names.split(" and ")]
+    low = [round(p.push(1 if falls else 0, k), 2) for k in named]
+    clear = [k for k in crossing if round(p.push(1 if falls else 0, k), 2) <= 0]
+    if ("no longer" in does and max(low) > 0) or ("hardly" in does and min(low) <= 0) or named != (clear or crossing):
+        return False
+    told = re.findall(r"[+−]?\d\.\d\d", numbers or "")
+    each = [p.push(0, named[0]), p.push(1, named[0])] if "push" in (numbers or "") else [p.push(1, k) for k in named]
+    return p.name in does and all(near(one, x) for one, x in zip(told, each, strict=False))
+
+
+@rule(r"{N} pushes right answer (\d+) below (a|{W}) wrong ones?\.".replace("(a|{W})", "(a|[a-z]+)"))
+def _(p, name, answer, many):
+    i = int(answer) - 1
+    above = sum(p.above(1, j, i) for j in p.pile if not p.right[j])
+    spared = not any(p.above(1, j, k) for k in p.pile if p.right[k] and k != i for j in p.pile if not p.right[j])
+    return name == p.name and p.right[i] and i in p.pile and above == count(many) and p.a[1][i] < 0 and spared
+
+
+@rule(r"GRPO ties {W} answers; {N} spreads them by (\d+\.\d\d)\.")
+def _(p, many, name, spread):
+    a = [p.a[1][i] for i in p.pile]
+    return (
+        p.is_pile(count(many), 0) and p.parted() and name == p.name and abs(max(a) - min(a) - float(spread)) < 0.00501
+    )
+
+
+@rule(r"{N} (hardly raises|does not raise) ([bc]): the push on it is (\S+) under GRPO and (\S+) under {N}\.")
+def _(p, less, how, reward, before, after, name):
+    k, side = p.state.names.index(reward), side_of(less)
+    low = round(p.push(side, k), 2)
+    crossing = p.crossing(1 - side, side)
+    pushes = near(before, p.push(0, k)) and near(after, p.push(1, k))
+    return k in crossing and name == p.name and pushes and (low > 0) == how.startswith("hardly")
 
 
 @rule(r"GRPO ties right and wrong answers; {N} does not\.|Both methods tie right and wrong answers\.")
@@ -245,18 +361,6 @@ def _(p, name):
     high = [i for i in p.pile if p.right[i]]
     parted = all(p.above(1, j, i) for i in low for j in high)
     return bool(low and high) and (name == p.name and parted if name else not p.parted())
-
-
-@rule(r"Here the odd one out is right, and {N} pushes it down\.")
-def _(p, name):
-    odd = [
-        i for i in p.pile
-        if p.right[i] and all(i == j or (p.marks[i] != p.marks[j] and p.above(1, j, i)) for j in p.pile)
-    ]  # fmt: skip
-    others_fine = odd and not any(
-        p.above(1, j, i) for i in p.pile if p.right[i] and i not in odd for j in p.pile if not p.right[j]
-    )
-    return name == p.name and len(odd) == 1 and p.a[1][odd[0]] < 0 <= p.a[0][odd[0]] + 0.005 and others_fine
 
 
 @rule(r"{N} pushes (a|{W}) right answers? down, GRPO {W}\.".replace("(a|{W})", "(a|[a-z]+)"))
@@ -291,26 +395,9 @@ def _(p, name, many):
     return name == p.name and p.is_pile(count(many), 1) and not p.ties[0]
 
 
-@rule(r"No ties, but {N} prefers (a|[a-z]+) wrong answer(s?) to a right one\.")
-def _(p, name, many, s):
-    low = {i for i, _ in p.wrong[1]}
-    return not p.ties[0] and not p.ties[1] and not p.wrong[0] and len(low) == count(many) and fits(len(low), s)
-
-
-@rule(r"Wrong order: (no|\d+) pair(s?) under GRPO, {W} under {N}\.")
-def _(p, before, s, after, name):
-    many = count(before)
-    return [many, count(after)] == [len(x) for x in p.wrong] and name == p.name and (many > 1) == (s == "s")
-
-
 @rule(r"No two kinds of answers share an advantage\.")
 def _(p):
     return not p.ties[0] and not p.ties[1] and not p.same_order
-
-
-@rule(r"{N} parts {W} answers that GRPO ties\.")
-def _(p, name, many):
-    return p.is_pile(count(many), 0) and p.parted() and name == p.name
 
 
 @rule(r"GRPO and {N} both tie {W} answers\.")
@@ -686,6 +773,22 @@ def sentences(paragraph):
     return re.split(r"(?<=\.) (?=[A-Z\d])(?!They agree)", text.strip())
 
 
+# How a headline on each kind of effect reads; each headline is of one kind.
+KINDS = {
+    "silent": r"^Nothing to learn|teaches nothing here",
+    "not raised": r"raises? correctness: wrong|lowers correctness: wrong|helps?: wrong",
+    "wrong order": r"ranks? wrong over right|^Wrong order",
+    "stopped": r"no longer raises|hardly raises",
+    "started": r"^Only",
+    "same": r"^Both methods agree|^Same order",
+    "ties": r"cannot tell|ties? |pushes |decides|share an advantage|different orders",
+}
+
+
+def everything_of(told):
+    return " ".join(told)
+
+
 def judge(state):
     """Assert that each sentence about a state is known and true, and that none is missing that has to be there."""
     drawing = draw(state)
@@ -701,9 +804,16 @@ def judge(state):
     assert not re.search(r"\b1 (pairs|advantages|ties|answers|combinations)\b|none of the 1\b|nan|  ", everything)
     silent = p.zero(0) and p.zero(1)
     assert (claim == "Nothing to learn here.") == silent
+    shown = [kind for kind, pattern in KINDS.items() if re.search(pattern, claim)]
+    assert shown == [p.largest], f"not the largest effect: {claim!r} is {shown}, not {p.largest}, in {state}"
+    assert p.largest != "same" or (claim == "Both methods agree.") == (p.difference < 0.01)
+    assert re.search(r"\d", claim) or p.largest not in ("not raised", "wrong order")
     if not silent and not p.zero(0) and not p.zero(1):
-        assert (claim == "Both methods agree.") == (p.difference < 0.01)
-        assert claim.startswith("Same order") == (p.same_order and p.difference >= 0.01)
+        first_speaks = "raise" in told[0] or "right–wrong" in told[0] or "answer with a wrong one" in told[0]
+        rewards = p.largest in ("not raised", "wrong order", "stopped", "started")
+        assert not rewards or first_speaks or "Not as it stands" in told[0] or "wrong answer" in told[0], told
+        crossed = len(p.crossing(0, 1)) + len(p.crossing(1, 0))
+        assert everything_of(told).count("the push on it is") == crossed
         assert ("loses information" in everything) == bool(p.ties[1] - p.ties[0]), "new ties lose information"
     if p.pairs and not silent:
         mostly = min(map(len, p.wrong)) * 2 > len(p.pairs)
@@ -723,3 +833,29 @@ def test_every_sentence_holds_in_every_state(seed):
     rng = random.Random(seed)
     for _ in range(AT_ONCE):
         judge(random_state(rng))
+
+
+# --- the advice of Use it, on the same states -------------------------------------------------------------------------
+
+
+def judge_advice(state):
+    """Assert that the verdict on GDPO says what is worst first, and no "Yes" where a reward stops being pushed."""
+    state = replace(state, method="gdpo", convention="paper")
+    p = Plain(state, draw(state))
+    said = advice.verdict(ga.advise(advice.of_group(tuple(map(tuple, state.rewards)), state.names, state.weights)))
+    before, after = (round(p.push(side), 2) for side in (0, 1))
+    lowered = p.pairs and (after < 0 or 2 * len(p.wrong[1]) > len(p.pairs) or (before > 0.099 and after <= 0))
+    stopped = [state.names[k] for k in p.crossing(0, 1)]
+    assert not (lowered or stopped) or "Yes" not in said, (said, state)
+    if lowered:
+        assert said.startswith("**Not as it stands:**"), (said, state)
+    if only := re.match(r"\*\*Only if (.+) may stop improving:\*\*", said):
+        assert not lowered and re.findall(r"\b[bc]\b", only[1]) == stopped, (said, state)
+
+
+@pytest.mark.slow
+@given(st.integers(0, 2**32))
+def test_no_advice_praises_what_stops_a_reward(seed):
+    rng = random.Random(seed)
+    for _ in range(AT_ONCE // 5):
+        judge_advice(random_state(rng))

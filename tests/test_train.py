@@ -132,12 +132,12 @@ def test_a_broken_scenario_is_named(tmp_path, change, told):
         ((20, 21), (20, 20), SAME, "No clear difference: GRPO brings every coin to p = 0.9 in 21 epochs, GDPO in 20."),
         ((20, 21), (21, 20), SAME, "GRPO and GDPO both bring every coin to p = 0.9 in 21 epochs."),
         ((40, 20), (20, 20), FASTER, "GDPO brings every coin to p = 0.9 in 20 epochs, GRPO in 40."),
-        ((40, 10), (20, 20), FASTER, "40. The second coin, however, takes 20 epochs instead of 10."),
+        ((40, 10), (20, 20), FASTER, "40. The second coin, however, takes 20 epochs under GDPO instead of 10."),
         (
             (20, 20),
             (10, 50),
             SLOWER,
-            "in 20 epochs, GDPO in 50. The first coin, however, takes 20 epochs instead of 10.",
+            "in 20 epochs, GDPO in 50. The first coin, however, takes 20 epochs under GRPO instead of 10.",
         ),
         ((40, 10), (40, 30), SAME, "in 40 epochs. The second coin takes 10 epochs under GRPO, 30 under GDPO."),
         ((None, 10), (50, 10), FASTER, "GDPO brings every coin to p = 0.9 in 50 epochs, GRPO does not within 100."),
@@ -278,7 +278,7 @@ def latest(steps):
 FIRST = re.compile(
     r"(GRPO|GDPO) brings (.+?) to p = 0.9 in (\d+) epochs?, (GRPO|GDPO) (?:in (\d+)|does not within (\d+))\."
 )
-LOSS = re.compile(r"([\w ,-]+?), however, takes? ([\d, and]+) epochs? instead of ([\d, and]+)\.")
+LOSS = re.compile(r"([\w ,-]+?), however, takes? ([\d, and]+) epochs? under (?:GRPO|GDPO) instead of ([\d, and]+)\.")
 APART = re.compile(r"([\w ]+?) takes (\d+) epochs? under GRPO, (\d+) under GDPO\.")
 
 
@@ -362,14 +362,39 @@ def test_the_tolerance_is_two_epochs_or_five_percent_and_no_half_as_long_again()
 
 
 def test_the_headline_is_one_line_that_its_own_cards_bear_out():
-    assert words.HEADLINES["equal"] == "GDPO helps with unequal scales and hurts with tuned weights."
+    assert words.HEADLINES["equal"] == "On coins GDPO helps unequal scales under SGD, not with Adam."
     assert all(len(title) <= 60 for title in (*words.HEADLINES.values(), words.PREDICT))
     coins = [s for s in COINS.values() if s.setup.comparison == "equal"]
     faster, slower = ([s.setup for s in coins if s.verdict == kind] for kind in (FASTER, SLOWER))
     # In these set-ups the sum drowns the small reward.
-    assert all(max(s.scale) >= 3 * min(s.scale) and s.weights is None for s in faster)
+    assert all(max(s.scale) >= 3 * min(s.scale) and s.weights is None and s.optimizer == "sgd" for s in faster)
+    scales, adam = COINS["scales"], COINS["adam"]
+    assert (scales.verdict, adam.verdict, adam.setup.optimizer) == (FASTER, SAME, "adam")
+    assert max(adam.setup.scale) >= 3 * min(adam.setup.scale)
     # In these, the sum had drowned the noise, or weights had balanced it.
     assert all(s.noise or s.weights for s in slower)
+
+
+def test_the_reply_to_a_prediction_says_what_was_said_and_what_came():
+    """The epochs are those of the file, of the coin that each method learns last."""
+    drawn = {s: of["equal"] for s, of in FILE["sketches"].items()}
+    for s in ALL.values():
+        came = cards.kind(drawn[s.id], bool(s.setup.arms))
+        for guess, shown in words.QUESTIONS[bool(s.setup.arms)][1].items():
+            said = cards.reply(s, drawn, {s.id: guess})
+            assert said.startswith("Right: " if guess == came else f"You said {shown}; ") and len(said) <= 80
+            slowest = [max(x if x is not None else 999 for x in drawn[s.id][m]["steps"]) for m in ("grpo", "gdpo")]
+            if s.setup.arms or came in (SAME, NEITHER):
+                assert came in said
+            elif 999 in slowest:
+                assert said.endswith(f"only {'GDPO' if slowest[0] == 999 else 'GRPO'} gets there.")
+            else:
+                way = "faster" if slowest[1] < slowest[0] else "slower"
+                many = abs(slowest[0] - slowest[1])
+                assert said.endswith(f"GDPO was {many} epoch{'s' * (many != 1)} {way}.")
+    scales = ALL["scales"]
+    assert cards.reply(scales, drawn, {"scales": SAME}) == "You said no difference; GDPO was 17 epochs faster."
+    assert cards.reply(scales, drawn, {"scales": ""}) == cards.reply(scales, drawn, None) == ""
 
 
 def test_the_numbers_of_set_ups_are_those_of_the_cards():

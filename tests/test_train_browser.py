@@ -83,10 +83,34 @@ def test_a_journey_through_the_chapter(visit):
     page.get_by_role("switch", name="Predict first").click()
     page.locator(".predicting", has_text="Which method brings all coins to 0.9 first?").wait_for()
     assert abs(page.locator("[data-cell-name=train_controls]").bounding_box()["y"] - below) < 24
+    assert not page.get_by_role("slider", name="pay of first coin").is_visible()  # nothing moves until the guess
     page.locator(".predicting label", has_text="GDPO").click()
     page.get_by_text("You were right in 1 of 1 prediction.").wait_for()
+    page.locator("h1:visible", has_text="Right: only GDPO gets there.").wait_for()
+    assert page.get_by_role("slider", name="pay of first coin").is_visible()
     # The coins stay beside each other on a tablet, and stand below each other on a phone.
     page.set_viewport_size({"width": 1024, "height": 900})
     assert len({y for _, y, _ in page.evaluate(PANELS)}) == 1
     page.set_viewport_size({"width": 390, "height": 844})
     assert len({x for x, _, _ in page.evaluate(PANELS)}) == 1
+
+
+def test_a_still_picture_has_the_place_of_the_curves_until_they_are_drawn(visit):
+    """The sliders stand where they will stay before anything is trained."""
+    page = visit()
+    page.evaluate("""() => { window.stood = [];
+      const look = () => {
+        const box = (name) => document.querySelector(`[data-cell-name=${name}]`)?.getBoundingClientRect();
+        const [still, sliders] = [box("train_still"), box("train_controls")];
+        const drawn = document.documentElement.hasAttribute("data-trained");
+        const curves = document.querySelectorAll('.still path').length;
+        if (sliders?.height) window.stood.push([Math.round(sliders.y), still?.height > 0 && curves === 6, drawn]);
+        if (!drawn) requestAnimationFrame(look);
+      };
+      look(); }""")
+    page.locator("nav").get_by_role("link", name="Train").click()
+    page.locator(CURVES).nth(2).wait_for()
+    page.wait_for_function("() => window.stood.at(-1)?.[2]")
+    stood = page.evaluate("window.stood")
+    assert all(still != drawn for _, still, drawn in stood), "there is always one picture"
+    assert max(y for y, *_ in stood) - min(y for y, *_ in stood) <= 8

@@ -12,13 +12,21 @@ def test_the_first_screen_holds_lines_and_answers_and_links_lead_to_what_they_na
     page = visit("?at=use&lab-weights=3_1_1", width=1440, height=900, permissions=["clipboard-read", "clipboard-write"])
     arrived(page, ".verdict-use")
     settled(page)
-    # The advice when to use which, the lines, and the verdict are on the first screen.
-    for selector in ("h1:visible", "table.which", ".use .copied >> nth=0", ".verdict-use"):
+    # The questions with their verdict and its trained picture, the lines, and the advice are on the first screen.
+    shown = ("h1:visible", ".asking-rewards", ".asked .forest", ".use .copied >> nth=0", ".should .verdict-use")
+    for selector in shown:
         box = page.locator(selector).bounding_box()
         assert box["y"] + box["height"] <= 900, selector
     assert page.evaluate("document.getElementById('App').scrollHeight") <= 4 * 900
     page.locator("table.claims:visible").wait_for()
     assert page.evaluate("document.getElementById('App').scrollHeight") <= 4 * 900
+    # The answers are preset from the Lab, and a click changes the verdict, its picture and the address.
+    verdict = page.locator(".asked .verdict-use")
+    verdict.filter(has_text="GRPO, with a larger weight on what matters.").wait_for()
+    page.get_by_label("yes").first.click()
+    verdict.filter(has_text="GDPO, unless the reward that matters is the one on the large scale.").wait_for()
+    assert page.locator(".asked .forest-setup").count() == 2
+    page.wait_for_function("() => location.search.includes('use-asked=yyn')")
     page.get_by_label("Trainer", exact=True).select_option("verl")
     page.locator(".use .copied pre").first.get_by_text("adv_estimator=gdpo").wait_for()
     page.get_by_label("Gate", exact=True).select_option(label="conciseness only where correctness is passed")

@@ -7,6 +7,7 @@ A control that is untouched stays out of the address. A value that cannot be rea
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from gdpo_core.board.state import HEAVIEST, LARGEST
@@ -18,7 +19,7 @@ DEEDS = {
     "tie": "make GDPO tie answers with different marks too.",
     "order": "give correctness a weight at which no wrong answer stands above a right one.",
     "guess": "switch on “Predict first” and predict three of them.",
-    "worse": "find a prompt that GDPO makes worse.",
+    "worse": "find another prompt that GDPO makes worse.",
     "own": "open a group from your own run.",
     "judge": "let your run decide, not the Lab.",
 }
@@ -138,6 +139,7 @@ CONTROLS = {
     "train-method": Control(""),
     "train-more": numbers(0, 1000),
     "train-gate": Control(None),
+    "evidence-setup": Control(""),
     "evidence-group": number(2, 71, 12, round),
     "evidence-draw": number(0, 99, 0, round),
     "evidence-kind": Control(""),
@@ -149,6 +151,7 @@ CONTROLS = {
     "run-primary": Control(None),
     "run-framework": choice("", *READABLE),
     **{f"run-{key}": Control("") for key in RUN_TEXTS},
+    "use-asked": choice("", *map("".join, product("yn", repeat=3))),
     "use-framework": Control(None),
     "use-gate": Control(None),
     "use-source": Control(None),

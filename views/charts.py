@@ -9,7 +9,7 @@ import altair as alt
 import polars as pl
 
 from gdpo_core._theme import LOOKS
-from gdpo_core._words import count, percent, signed
+from gdpo_core._words import count, number, percent
 from gdpo_core.conventions import COMPARED
 from gdpo_core.scenarios import LEARNT
 from gdpo_core.successors import TITLES as NAMES
@@ -179,37 +179,6 @@ def _by_weight() -> alt.X:
     return alt.X("x:Q", title="weight of correctness", scale=alt.Scale(domain=[1, HEAVIEST]), axis=ticks)
 
 
-def push_by_weight(lines: Lines, now: float) -> Filled:
-    """Draw the push on correctness by the weight of correctness, on an axis from 0 to 1, with an upright rule at the
-    weight `now`.
-
-    lines: for each of two methods, the push by weight; 1 and HEAVIEST are among the weights.
-    """
-    at_both_ends = ", ".join(
-        f"{NAMES[m]} {signed(line[1.0])} at weight 1, {signed(line[HEAVIEST])} at {HEAVIEST:g}"
-        for m, line in lines.items()
-    )
-    ends = {m: line[HEAVIEST] for m, line in lines.items()}
-    # The label of the upper line stands below that line if the two lines are far apart, and else above it.
-    lower, upper = sorted(ends, key=lambda m: ends[m])
-    places = {lower: ends[lower] - 0.09, upper: ends[upper] + (-0.07 if ends[upper] - ends[lower] > 0.13 else 0.05)}
-    labels = [
-        {"x": HEAVIEST, "at": places[m], "method": NAMES[m], "label": f"{NAMES[m]} {signed(end)} at {HEAVIEST:g}"}
-        for m, end in ends.items()
-    ]
-    return filled(
-        _pushes(tuple(lines)),
-        f"Push on correctness by its weight: {at_both_ends}.",
-        **points_of_lines(lines, now, labels),
-    )
-
-
-@lru_cache(maxsize=4)
-def _pushes(methods: tuple[str, ...]) -> dict[str, Any]:
-    layers = _shares(methods, _by_weight(), 1.0, "weight", ".2f")
-    return typed(layers, "push on correctness", "").properties(height=176).to_dict()
-
-
 def by_group_size(lines: Lines, title: str, now: int) -> Filled:
     """Draw a share by the number of answers per prompt, a line per method, with an upright rule at the number `now`.
 
@@ -294,42 +263,41 @@ def counts(groups: Mapping[int, Mapping[str, int]], title: str, grows: str, pape
 
 
 def trained(rows: Sequence[Mapping], reward: str, words: str) -> Filled:
-    """Draw the pass rate of one reward by step under GRPO and GDPO: the median over seeds, and a band of quartiles.
+    """Draw the mean of one reward by step under the methods that trained it: the median over seeds, and a band of
+    quartiles.
 
     rows: dicts with method (its title), step, median, low and high, where low and high are the quartiles.
     reward: the name of the reward, which is the title of the chart.
-    words: the verdict on what was predicted, for the description.
+    words: the differences between the methods, with "; " between them.
     """
-    ends = {row["method"]: f"{row['method']} {percent(row['median'])}" for row in rows}
+    methods = [name for name in (NAMES[m] for m in COMPARED) if any(row["method"] == name for row in rows)]
     last = max(row["step"] for row in rows)
-    description = f"{reward}: its pass rate by step, at the end {', '.join(ends.values())}; {words}."
-    labels = [
-        {"step": last, "at": 0.47 - 0.11 * k, "method": method, "label": label}
-        for k, (method, label) in enumerate(sorted(ends.items(), reverse=True))
-    ]
-    return filled(_rates(reward), description, lines=list(rows), labels=labels)
+    ends = {row["method"]: f"{row['method']} {number(row['median'], 2)}" for row in rows if row["step"] == last}
+    description = f"{reward}: its mean by step, at the end {', '.join(ends.values())}; {words}."
+    low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
+    title = {"text": reward, "subtitle": words.split("; ")}  # a line per method, which fits a phone
+    spec = _means(tuple(methods)) | {"title": title, "params": [{"name": "ends", "value": [low, high]}]}
+    return filled(spec, description, lines=list(rows))
 
 
 @lru_cache(maxsize=8)
-def _rates(reward: str) -> dict[str, Any]:
-    """Return the specification of the chart that `trained` draws for a reward, a dict of Vega-Lite without data. It is
-    built once per reward.
+def _means(methods: tuple[str, ...]) -> dict[str, Any]:
+    """Return the specification of the chart that `trained` draws for methods with these titles, a dict of Vega-Lite
+    without data and title. It is built once for the same methods.
     """
     x = alt.X("step:Q", title="step", scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=3, format="d"))
-    scale, ticks = alt.Scale(domain=[0.3, 1]), alt.Axis(format="%", values=[0.5, 0.75, 1])
-    color, dash, _ = encodings([NAMES[m] for m in ("grpo", "gdpo")])
+    scale, ticks = alt.Scale(domain=alt.ExprRef("ends"), nice=True), alt.Axis(tickCount=3, format="~g")
+    color, dash, _ = encodings(methods)
     tooltip = [alt.Tooltip("method:N"), alt.Tooltip("step:Q")]
-    tooltip += [alt.Tooltip(f"{name}:Q", format=".1%") for name in ("median", "low", "high")]
+    tooltip += [alt.Tooltip(f"{name}:Q", format=".3~f") for name in ("median", "low", "high")]
     base = alt.Chart(alt.NamedData("lines")).encode(x, color)
-    labels = alt.Chart(alt.NamedData("labels")).encode(x, alt.Y("at:Q", title=None), text="label:N")
     median = alt.Y("median:Q", title=None, scale=scale, axis=ticks)
     layers = [
         base.mark_area(opacity=0.15).encode(alt.Y("low:Q", title=None, scale=scale, axis=ticks), alt.Y2("high:Q")),
         base.mark_line(strokeWidth=2.2).encode(median, dash),
         base.mark_point(size=80, opacity=0).encode(median, tooltip=tooltip),
-        *coloured(labels, [NAMES[m] for m in ("grpo", "gdpo")]),
     ]
-    return typed(alt.layer(*layers), reward, "").properties(height=130).to_dict()
+    return typed(alt.layer(*layers), "", "").properties(height=96).to_dict()
 
 
 def speeds(rows: Sequence[Mapping]) -> alt.LayerChart:

@@ -39,6 +39,16 @@ function render({ model, el, signal }) {
   // Tell the cells which chapter is shown, and what its link asked for.
   const hand = (at, asked) => (model.set("at", at), model.set("asked", asked), model.save_changes());
 
+  // The chip of the Lab's task says that the board was changed; another click on it starts over. The text is a property,
+  // because the chip stands in a shadow root.
+  const SET = ["marks", "pays", "weights", "convention", "method"].map((name) => `lab-${name}`);
+  const changed = () => SET.some((key) => model.get("controls")[key]);
+  const chip = () => (changed() ? root.style.setProperty("--changed", '" · changed ↺"') : root.style.removeProperty("--changed"));
+  document.addEventListener("click", (event) => {
+    const pressed = event.composedPath().find((node) => node.matches?.("[data-cell-name=lab_board] marimo-radio, [role=radio]"));
+    if (changed() && pressed?.matches("[role=radio][aria-checked=true]")) document.dispatchEvent(new Event("gdpo-restart"));
+  }, { capture: true, signal });
+
   // Write the values of the controls into the address, where values of controls that are not drawn yet stay as they are.
   // anew: whether the address gets an entry of its own in the history.
   function address(at, anew) {
@@ -51,7 +61,7 @@ function render({ model, el, signal }) {
     history[anew ? "pushState" : "replaceState"]({}, "", `${location.pathname}${text && `?${text}`}${location.hash}`);
     if (window.parent !== window) window.parent.postMessage({ queryString: text }, HUB); // for a Space, which shows the page in a frame
   }
-  const written = () => editing || address(root.dataset.at, false);
+  const written = () => (chip(), editing || address(root.dataset.at, false));
   model.on("change:controls", written);
 
   const start = () => (names.includes(query().get("at")) ? query().get("at") : names[0]);

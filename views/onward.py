@@ -4,7 +4,7 @@ from gdpo_core._html import Html, tag
 
 SEEN = {
     "lab": "See it in the Lab",
-    "evidence": "See it on real prompts",
+    "evidence": "See it in Evidence",
     "run": "See the report",
     "train": "See it trained",
     "use": "See the lines for your trainer",

@@ -31,6 +31,7 @@ function render({ model, el }) {
     model.set("chosen", at);
     model.save_changes();
     mark();
+    choice.focus(); // so that the arrow keys go on from here after a click, too
   }
 
   el.addEventListener("click", ({ target }) => target.closest("[data-id]") && choose(target.closest("[data-id]")));
@@ -40,7 +41,7 @@ function render({ model, el }) {
     if (!from || (!step && event.key !== "Enter" && event.key !== " ")) return;
     event.preventDefault();
     if (!step) return choose(from);
-    const all = choices();
+    const all = choices().filter((one) => one.checkVisibility()); // a fold may hide some
     const to = all.at((all.indexOf(from) + step) % all.length);
     at = to.dataset.id;
     mark();

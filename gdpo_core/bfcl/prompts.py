@@ -18,7 +18,6 @@ from torch import Tensor
 from gdpo_core.bfcl.graders import REWARDS
 from gdpo_core.bfcl.mixes import marks_of_mix, mix_of, mixes_of
 from gdpo_core.bfcl.published import Published, draw, load_published, shuffle_models
-from gdpo_core.pushing import push
 from gdpo_core.ties import BrokenTies, Collapse, Order, break_even_weights, broken_ties, collapse
 
 BOTH_METHODS = ("grpo", "gdpo")
@@ -26,7 +25,7 @@ DRAWS = 100  # how many draws the range of a share is taken over, with the seeds
 # The weights of correctness for which curves are drawn. The last is 1.1 times 5.84, the largest weight that we found to
 # be needed, for 70 answers under other graders.
 WEIGHTS = tuple(round(1 + n / 20, 2) for n in range(111))
-PUSH_WEIGHTS = WEIGHTS[::5]  # the weights of correctness at which the push is drawn
+TABLE_WEIGHTS = WEIGHTS[::5]  # the weights of correctness of which tables have a row
 SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48)  # the sizes of groups that are drawn, besides all answers
 # For each mark, the graders that can give it: from the grader's name to words for the reader. The first is the default.
 READINGS = (
@@ -98,16 +97,6 @@ def marks_of(data: Published, choice: Choice) -> Tensor:
     """
     marks = data.rewards(choice.graders)
     return marks.gather(1, draw(data, choice.group_size, choice.seed)[..., None].expand(-1, -1, marks.shape[-1]))
-
-
-@lru_cache(maxsize=256)
-def pushes(data: Published, choice: Choice) -> dict[str, tuple[float, ...]]:
-    """Return, for GRPO and GDPO by id, the push on each mark: how much an update raises the mark, from −1 to 1.
-
-    The update is made from the answers that `choice` draws, under its graders and its weight of correctness.
-    """
-    marks = marks_of(data, choice.weighing(1.0))
-    return {method: push(marks, method, weights=choice.weights) for method in BOTH_METHODS}
 
 
 def ties_of(marks: Tensor, weights: Iterable[float]) -> dict[str, Collapse]:

@@ -23,7 +23,7 @@ function aligned(texts, digits) {
   });
 }
 
-function render({ model, el }) {
+function render({ model, el, signal }) {
   const [answers, names, labels, reasons, given, choices, logged] = ["answers", "names", "labels", "reasons", "given", "choices", "logged"].map((name) => model.get(name));
   const { two_values: twoValues, start, editable } = choices;
   const many = answers.length;
@@ -53,6 +53,7 @@ function render({ model, el }) {
   const { refuse, clear } = makeRefusal();
   const restart = () => (set({ marks: given, ...start }), rows[listed[0]].marks[0].focus());
   const { node: head, order, split, tick: show, title } = makeHead({ names, labels, many, choices, now, set, sort, restart, refuse });
+  if (choices.drop) document.addEventListener("gdpo-restart", restart, { signal }); // from the chip of the Lab's task
   split.addEventListener("click", () => (model.set("why", !now("why")), redraw(), choices.alone || model.save_changes()));
   const list = make("ol", { class: "rows" });
   const drop = choices.drop ? makeDrop(many, point) : null;
@@ -185,7 +186,7 @@ function render({ model, el }) {
     const sets = shapes(drawing.ties);
     const [marks, worth] = [now("marks"), now("pays").map((pay, k) => pay * now("weights")[k])];
     const most = (k) => Math.max(...(twoValues[k] ?? []).map(Math.abs), ...marks.map((row) => Math.abs(row[k])));
-    const sums = aligned(drawing.sums_said, twoValues.includes(null) ? 3 : 2);
+    const sums = aligned(drawing.sums_said, 4);
     const whole = worth.reduce((sum, value, k) => sum + Math.abs(value) * most(k), 0) || 1;
     rows.forEach(({ node, bars, stack, total }, answer) => {
       bars.forEach(({ node: bar, fill, parts, tick: mark, value }, side) => {

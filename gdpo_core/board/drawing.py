@@ -28,7 +28,7 @@ def draw(state: State) -> dict:
         "state": {name: getattr(state, name) for name in SET_BY_READERS},
         "a": [side.advantages for side in both],
         "said": [[signed(a) for a in side.advantages] for side in both],
-        "sums_said": [_sum(x, 2 if state.binary else 3) for x in left.sums],
+        "sums_said": [number(x, 4) for x in left.sums],
         "order": sorted(range(len(state.marks)), key=lambda i: (-right.level[i], -left.level[i], i)),
         "right": state.right,
         "parts": [[[round(x, 4) for x in row] for row in side.parts] for side in both],
@@ -60,11 +60,6 @@ def share_notes(facts: Facts) -> list[str]:
     sentences = [f"works against the update: {listing(against)}"] if against else []
     sentences += [f"more than the whole, as others work against it: {listing(beyond)}"] if beyond else []
     return sentences + [f"no update under {side.name}" for side in both if side.shares is None]
-
-
-def _sum(x: float, digits: int) -> str:
-    """Return a sum as text with `digits` significant digits, or with four if it has more digits before the point."""
-    return number(x, digits if abs(x) < 10**digits else 4)
 
 
 def _share(x: float) -> str:

@@ -28,6 +28,7 @@ class Side:
     by_eps: how many of these pairs would tie exactly but for an ε.
     wrong_order: the pairs (wrong answer, right answer) in which the wrong answer has the larger advantage.
     push: how much the update raises the primary reward, None where no reward is primary.
+    pushes: how much the update raises each reward.
     shares: each reward's share of the update, None where every advantage is 0.
     left_out: how many answers the method drops, as GD²PO does where their rewards disagree.
     """
@@ -40,6 +41,7 @@ class Side:
     by_eps: int
     wrong_order: Pairs
     push: float | None
+    pushes: tuple[float, ...]
     shares: tuple[float, ...] | None
     left_out: int
 
@@ -187,6 +189,7 @@ def _side(name: str, state: State, result: Result, pairs: Pairs) -> Side:
         round(collapsed.pairs_by_eps / collapsed.tied_pairs * len(pairs_tied)) if collapsed.tied_pairs > 0 else 0,
         frozenset((i, j) for i, j in pairs if level[i] > level[j]),
         None if state.primary is None else collapsed.push[state.primary],
+        tuple(collapsed.push),
         None if result.shares is None else tuple(result.shares),
         result.factors.count(0),
     )

@@ -1,19 +1,17 @@
-"""The headline of a state: one line of text, which is chosen by the state's facts and is true of them."""
+"""The headline of a state: one line of text, which names the largest effect of the state, with its count."""
 
 from collections.abc import Iterator
 
-from gdpo_core._words import word
+from gdpo_core._words import listing, signed, word
+from gdpo_core.board.effects import SAME, largest, not_raised, started, stopped
 from gdpo_core.board.facts import Facts, of_all
 
 LONGEST = 60  # the most characters of a headline, which then fits in one line of the page
-SAME = 0.01  # advantages that differ by less than this are the same for a reader
 PUSHED_DOWN = -0.005  # an advantage of at most this is printed as a number below 0
 
 
 def headline(facts: Facts) -> str:
-    """Return the first headline that is true of the state and has at most LONGEST characters, so that it fits in a
-    line.
-    """
+    """Return the first headline on the largest effect that has at most LONGEST characters and so fits in a line."""
     return next(text for text in _headlines(facts) if len(text) <= LONGEST)
 
 
@@ -32,25 +30,84 @@ def pushed_down(facts: Facts) -> tuple[int, int]:
 
 
 def _headlines(facts: Facts) -> Iterator[str]:
-    base, chosen = facts.base, facts.chosen
+    effect, base, chosen = largest(facts), facts.base, facts.chosen
     if facts.silent:
         yield "Nothing to learn here."
-    elif base.silent or chosen.silent:
+    elif effect == "silent":
         none, some = (base, chosen) if base.silent else (chosen, base)
         yield f"{none.name} teaches nothing here; {some.name} does."
+    elif effect == "not raised":
+        yield from _of_primary(facts)
+    elif effect == "wrong order":
+        yield from _of_order(facts)
+    elif effect in ("stopped", "started"):
+        yield from _of_pushes(facts, effect == "stopped")
     elif facts.difference < SAME:
         yield "Both methods agree."
     elif facts.same_order and facts.factor is not None:
         yield f"Same order; {chosen.name} takes {'longer' if facts.factor > 1 else 'shorter'} steps."
     elif facts.same_order:
         yield "Same order, unequal pushes."
-    elif set(facts.pile) & {answer for pair in facts.open_pairs for answer in pair}:
+    elif facts.open_pairs:
         yield from _of_right_and_wrong(facts)
-    elif not base.ties and chosen.ties:
-        yield f"{chosen.name} ties {word(len(facts.pile))} answers, {base.name} none."
     else:
-        yield from _of_order(facts)
+        yield from _of_ties(facts)
     yield "The two methods put the answers in different orders."
+
+
+def _of_primary(facts: Facts) -> Iterator[str]:
+    """Yield headlines on the methods that do not raise the primary reward, with the pairs in the wrong order."""
+    first, these, pairs = facts.state.name_of(facts.state.primary or 0), not_raised(facts), len(facts.pairs)
+    many = [len(side.wrong_order) for side in these]
+    if len(these) > 1:
+        counts = f"{many[0]}" if many[0] == many[1] else f"{many[0]} and {many[1]}"
+        yield f"Neither raises {first}: wrong over right in {counts} of {pairs} pairs."
+        yield f"Neither raises {first}: wrong order in {counts} of {pairs} pairs."
+        yield f"Neither raises {first}: wrong order in {counts} of {pairs}."
+        yield f"Neither method helps: wrong order in {counts} of {pairs} pairs."
+        yield f"Wrong order in {counts} of {pairs} pairs."
+        return
+    name = these[0].name
+    does = f"lowers {first}" if signed(these[0].push).startswith("−") else f"does not raise {first}"
+    yield f"{name} {does}: wrong over right in {many[0]} of {pairs} pairs."
+    yield f"{name} {does}: wrong order in {many[0]} of {pairs} pairs."
+    yield f"{name} {does}: wrong order in {many[0]} of {pairs}."
+    yield f"{name} does not help: wrong order in {many[0]} of {pairs}."
+
+
+def _of_order(facts: Facts) -> Iterator[str]:
+    """Yield headlines on how many pairs each method puts in the wrong order, with the wrong answer first."""
+    base, chosen = facts.base, facts.chosen
+    before, after, pairs = len(base.wrong_order), len(chosen.wrong_order), len(facts.pairs)
+    if before == after:
+        yield f"Both methods rank wrong over right in {before} of {pairs} pairs."
+    elif before:
+        yield f"{base.name} ranks wrong over right in {before} of {pairs} pairs, {chosen.name} in {after or 'none'}."
+        yield f"Wrong order in {before} of {pairs} pairs; in {after or 'none'} under {chosen.name}."
+    else:
+        yield f"{chosen.name} ranks wrong over right in {after} of {pairs} pairs, {base.name} in none."
+        yield f"Wrong order in {after} of {pairs} pairs under {chosen.name}, else in none."
+    yield f"Wrong order in {before} and {after} of {pairs} pairs."
+
+
+def _of_pushes(facts: Facts, falls: bool) -> Iterator[str]:
+    """Yield headlines on the wanted rewards that only one of the methods raises.
+
+    falls: whether it is the method on the left that raises them.
+    """
+    rewards, name = stopped(facts) if falls else started(facts), facts.chosen.name
+    before, after = ([signed(x) for x in side.pushes] for side in (facts.base, facts.chosen))
+    low = after if falls else before
+    clear = [k for k in rewards if low[k][0] != "+"] or rewards
+    hardly = low[clear[0]][0] == "+"
+    names = listing(map(facts.state.name_of, clear))
+    less = "hardly raises" if hardly else "no longer raises"
+    does = f"{name} {less} {{}}" if falls else f"Only {name} raises {{}}"
+    if len(clear) == 1:
+        yield f"{does.format(names)} (push {before[clear[0]]} to {after[clear[0]]})."
+    yield f"{does.format(names)} ({', '.join(low[k] for k in clear)})." if falls else f"{does.format(names)}."
+    yield f"{does.format(names)}."
+    yield f"{does.format(f'{word(len(clear))} of {word(len(low))} rewards')}."
 
 
 def _of_right_and_wrong(facts: Facts) -> Iterator[str]:
@@ -62,23 +119,31 @@ def _of_right_and_wrong(facts: Facts) -> Iterator[str]:
     right, level, name = facts.right or (), facts.chosen.level, facts.chosen.name
     wrong = [i for i in facts.pile if not right[i]]
     passed = [i for i in facts.pile if right[i]]
-    these = f"{_answers(len(wrong), 'wrong')} from {_right_ones(len(passed))}"
+    alone = len(wrong) == len(passed) == 1
+    these = f"{_answers(len(wrong), 'wrong')} {{}} {_right_ones(len(passed))}"
+    these = f"wrong answer {wrong[0] + 1} {{}} right answer {passed[0] + 1}" if alone else these
     if max(level[i] for i in wrong) < min(level[i] for i in passed):
-        yield f"{facts.base.name} cannot tell {these}."
+        yield f"{facts.base.name} cannot tell {these.format('from')}."
         yield f"{facts.base.name} ties right and wrong answers; {name} does not."
     elif len({level[i] for i in facts.pile}) == 1:
-        yield f"Neither method tells {these}."
+        yield f"Both methods tie {these.format('with')}."
         yield "Both methods tie right and wrong answers."
     below = [i for i in passed if level[i] < max(level[j] for j in wrong)]
     was, now = facts.base.advantages, facts.chosen.advantages
     down = [i for i in below if now[i] <= PUSHED_DOWN < was[i]]
-    if below == down and len(below) == 1 and _odd(facts, below[0]):
-        yield f"Here the odd one out is right, and {name} pushes it down."
+    if below == down and len(below) == 1:
+        above = sum(level[j] > level[below[0]] for j in wrong)
+        yield f"{name} pushes right answer {below[0] + 1} below {_wrong_ones(above)}."
     before, after = pushed_down(facts)
     if below and below == down and before < after:
-        yield f"{name} pushes {_answers(after, 'right')} down, {facts.base.name} {_none(before)}."
+        yield f"{name} pushes {_answers(after, 'right')} down, {facts.base.name} {word(before) if before else 'none'}."
+    yield from _of_decided(facts)
+
+
+def _of_decided(facts: Facts) -> Iterator[str]:
+    """Yield headlines on how many ties of a right and a wrong answer the method on the right decides, and how."""
+    name, well, badly = facts.chosen.name, len(facts.well_broken), len(facts.badly_broken)
     ties = "right–wrong tie" if len(facts.open_pairs) == 1 else "right–wrong ties"
-    well, badly = len(facts.well_broken), len(facts.badly_broken)
     start = f"Of {len(facts.open_pairs)} {ties} {name} decides"
     if well and badly:
         yield f"{start} {well} rightly, {badly} wrongly."
@@ -89,35 +154,18 @@ def _of_right_and_wrong(facts: Facts) -> Iterator[str]:
         yield f"{name} decides {every} {how}." if many == len(facts.open_pairs) else f"{start} {many} {how}."
 
 
-def _of_order(facts: Facts) -> Iterator[str]:
-    """Yield headlines on how many pairs each method puts in the wrong order.
-
-    If both methods put equally many there, the last headline is on the answers that they tie.
-    """
-    base, chosen = facts.base, facts.chosen
-    before, after = len(base.wrong_order), len(chosen.wrong_order)
-    if not base.ties and not chosen.ties and not before and after:
-        wrong = {low for low, _ in chosen.wrong_order}
-        yield f"No ties, but {chosen.name} prefers {_answers(len(wrong), 'wrong')} to a right one."
-    if before != after:
-        pairs = f"{before or 'no'} pair{'' if before <= 1 else 's'}"
-        yield f"Wrong order: {pairs} under {base.name}, {after or 'none'} under {chosen.name}."
+def _of_ties(facts: Facts) -> Iterator[str]:
+    """Yield headlines on ties that are of no right and wrong answer, or on that there are none."""
+    base, chosen, many = facts.base, facts.chosen, word(len(facts.pile))
+    if not base.ties and chosen.ties:
+        yield f"{chosen.name} ties {many} answers, {base.name} none."
     elif not base.ties:
         yield "No two kinds of answers share an advantage."
     elif len({chosen.level[i] for i in facts.pile}) == 1:
-        yield f"{base.name} and {chosen.name} both tie {word(len(facts.pile))} answers."
+        yield f"{base.name} and {chosen.name} both tie {many} answers."
     else:
-        yield f"{chosen.name} parts {word(len(facts.pile))} answers that {base.name} ties."
-
-
-def _odd(facts: Facts, answer: int) -> bool:
-    """Return whether an answer of the outlined tie is the odd one out under the method on the right.
-
-    That is so if no other answer of the tie has the same marks, and all others of the tie get a larger advantage.
-    """
-    rest = [i for i in facts.pile if i != answer]
-    marks, level = facts.state.marks, facts.chosen.level
-    return all(marks[i] != marks[answer] and level[i] > level[answer] for i in rest)
+        spread = [chosen.advantages[i] for i in facts.pile]
+        yield f"{base.name} ties {many} answers; {chosen.name} spreads them by {max(spread) - min(spread):.2f}."
 
 
 def _answers(many: int, kind: str) -> str:
@@ -140,5 +188,5 @@ def _right_ones(many: int) -> str:
     return "a right one" if many == 1 else f"{word(many)} right ones"
 
 
-def _none(many: int) -> str:
-    return word(many) if many else "none"
+def _wrong_ones(many: int) -> str:
+    return "a wrong one" if many == 1 else f"{word(many)} wrong ones"

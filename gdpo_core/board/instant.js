@@ -101,14 +101,13 @@ const gdpoInstant = (() => {
     if (!METHODS.includes(state.method)) return null;
     const both = [METHODS[0], state.method].map((method) => compute({ ...state, lengths }, method, rules[state.convention]));
     const [left, right] = both;
-    const binary = state.marks.every((row) => row.every((mark) => mark === 0 || mark === 1));
     const passes = primary === null ? null : state.marks.map((row) => row[primary] > 0);
     const pairs = passes ? passes.flatMap((low, i) => (low ? [] : passes.flatMap((high, j) => (high ? [[i, j]] : [])))) : [];
     return {
       state,
       a: both.map(({ a }) => a),
       said: both.map(({ a }) => a.map((x) => signed(x))),
-      sums_said: left.s.map((x) => number(x, Math.abs(x) < (binary ? 100 : 1000) ? (binary ? 2 : 3) : 4)),
+      sums_said: left.s.map((x) => number(x, 4)),
       order: [...state.marks.keys()].sort((i, j) => right.level[j] - right.level[i] || left.level[j] - left.level[i] || i - j),
       right: passes,
       parts: both.map(({ parts }) => parts),

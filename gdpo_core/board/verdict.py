@@ -6,8 +6,8 @@ from gdpo_core import CONVENTIONS
 from gdpo_core._html import Html, prose
 from gdpo_core._pairs import APART
 from gdpo_core._words import count, listing, number, percent, signed, word
+from gdpo_core.board.effects import SAME, largest
 from gdpo_core.board.facts import Facts, Side, of_all
-from gdpo_core.board.headline import SAME
 from gdpo_core.board.worth import worth
 from gdpo_core.registry import method_named
 
@@ -21,9 +21,9 @@ ONE_SPREAD = (
 def verdict(facts: Facts) -> list[Html]:
     """Return what a state of the board shows, in one or two paragraphs.
 
-    The first says which answers the methods tell apart, or that one method gives every answer the advantage 0, and why.
-    The second says whether the right answers gain; it is missing where no reward says which answers are right. Where
-    both methods give every answer the advantage 0, the first says so, and the second says why.
+    One says which answers the methods tell apart, or that one method gives every answer the advantage 0, and why. The
+    other says which rewards gain, and is missing where there is nothing to say of that. The one with the largest effect
+    comes first. Where both methods give every answer the advantage 0, the first says so, and the second says why.
     """
     if facts.silent:
         sentences = ["**Every advantage is 0, so nothing is learnt from these answers.**", _why_silent(facts)]
@@ -31,6 +31,8 @@ def verdict(facts: Facts) -> list[Html]:
         sentences = [_one_silent(facts), worth(facts)]
     else:
         sentences = [" ".join(filter(None, [_told_apart(facts), *_remarks(facts)])), worth(facts)]
+        if largest(facts) in ("not raised", "wrong order", "stopped", "started"):
+            sentences.reverse()
     return [prose(sentence) for sentence in sentences if sentence]
 
 

@@ -3,6 +3,7 @@ on the primary reward.
 """
 
 from gdpo_core._words import count, listing, percent, signed
+from gdpo_core.board.effects import largest, started, stopped
 from gdpo_core.board.facts import Facts, Side
 from gdpo_core.pushing import OTHER_STEPS, same_step
 
@@ -10,16 +11,33 @@ PAIR = "right–wrong pair"
 
 
 def worth(facts: Facts) -> str:
-    """Return sentences on whether the right answers gain, by order and by push; empty where no reward is primary."""
+    """Return sentences on whether the right answers gain, by order and by push, and on other rewards that only one of
+    the methods raises. Without a primary reward there are only the latter.
+    """
+    rest = _other_rewards(facts)
     if facts.right is None:
-        return ""
+        return rest
     first = facts.state.name_of(facts.state.primary or 0)
     if not facts.pairs:
         whole = "All answers are right" if facts.right[0] else "No answer is right"
-        return f"{whole}, so nothing here raises {first}: the other rewards alone decide."
+        alone = f"{whole}, so nothing here raises {first}: the other rewards alone decide."
+        return f"{alone} {rest}".strip()
     no = _not_as_it_stands(facts, first)
     sentences = [no or _broken(facts), "" if facts.mostly_wrong else _wrong_order(facts), _pushes(facts, first)]
+    sentences.insert(0 if largest(facts) in ("stopped", "started") else len(sentences), rest)
     return " ".join(filter(None, sentences))
+
+
+def _other_rewards(facts: Facts) -> str:
+    """Return sentences on the wanted rewards that one method raises, and the other hardly or not at all."""
+    before, after = ([signed(x) for x in side.pushes] for side in (facts.base, facts.chosen))
+    sentences = []
+    for less, low, rewards in ((facts.chosen, after, stopped(facts)), (facts.base, before, started(facts))):
+        for k in rewards:
+            not_raise = "hardly raises" if low[k][0] == "+" else "does not raise"
+            pushes = f"{before[k]} under {facts.base.name} and {after[k]} under {facts.chosen.name}"
+            sentences.append(f"**{less.name} {not_raise} {facts.state.name_of(k)}:** the push on it is {pushes}.")
+    return " ".join(sentences)
 
 
 def _not_as_it_stands(facts: Facts, first: str) -> str:

@@ -1,16 +1,15 @@
-"""The chapter Evidence: real prompts, what it is worth to break their ties, and whether forecasts come true in
-training.
-"""
+"""The chapter Evidence: what training gave, how often real prompts have ties, and whether forecasts come true."""
 
 from views.evidence import (
     about,
+    breaking,
+    coins,
     controls,
     counting,
     forecasts,
     opened,
     order,
     paper,
-    pushed,
     requests,
     sentences,
     sizes,
@@ -20,13 +19,14 @@ from views.evidence import (
 
 __all__ = [
     "about",
+    "breaking",
+    "coins",
     "controls",
     "counting",
     "forecasts",
     "opened",
     "order",
     "paper",
-    "pushed",
     "requests",
     "sentences",
     "sizes",

@@ -56,8 +56,5 @@ def onward() -> Html:
         "a", "Chapter 4 shows the first steps of two runs of the small model", href="?at=run&run-sample=pays_5_grpo"
     )
     link = tag("a", "What happened in your own run?", href="?at=run")
-    whose = (
-        "The answers behind the squares at the top of this chapter come from published models, "
-        "not from the small model that we trained. "
-    )
+    whose = "The answers behind the squares come from published models, not from the small model that we trained. "
     return tag("p", whose, runs, " ", link, kind="next")

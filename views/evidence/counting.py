@@ -59,7 +59,8 @@ def title() -> str:
         f"{ROLLOUTS} answers with {TO_REWARDS} marks each form "
         f"{count(gc.count_groups(*BY_REWARDS[-1]))} different groups"
     )
-    sets = f"GRPO gives them only {count(most['grpo'])} different sets of advantages, GDPO {count(most['gdpo'])}"
+    sets = f"GRPO gives them only {count(most['grpo'])} different sets of advantages, "
+    sets += f"GDPO {count(most['gdpo'])} before its batch step"
     return f"How many groups can a method tell apart? {groups}; {sets}"
 
 

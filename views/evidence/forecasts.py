@@ -11,10 +11,9 @@ from typing import Any
 import polars as pl
 
 from gdpo_audit.judging import CLEAR, REWARDS, judge, what_came
-from gdpo_core import _html
 from gdpo_core._words import count, decimal, listing, percent, signed
 from views import charts, html
-from views.experiment import PARAMETERS, TABLE
+from views.experiment import TABLE
 from views.html import ROOT, Cell, Html, join, prose, table, tag
 
 INTERVAL = percent(0.8)  # the confidence level of a forecast's interval
@@ -56,12 +55,9 @@ def held(row: Mapping[str, Any]) -> bool | None:
 
 
 def section() -> Html:
-    """Return the heading of the third question of the chapter, and its answer: how many forecasts held.
-
-    The chapter Train links to the heading by its id, `trained`.
-    """
+    """Return the heading of the last question of the chapter, and its answer: how many forecasts held."""
     return join(
-        tag("h2", "Do forecasts from a log come true in training?", kind="section", id="trained"),
+        tag("h2", "Do forecasts from a log come true in training?", kind="section", id="forecasts"),
         *(tag("p", prose(paragraph), kind="answer") for paragraph in how_many_held(load())),
     )
 
@@ -76,20 +72,19 @@ def how_many_held(rows: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
     left = f", and {count(int(outcome['open']), 'forecast')} stayed open" if outcome["open"] else ""
     signs, clear = int(outcome["signs"]), int(outcome["clear"])
     right = f"all {clear}" if signs == clear else f"{signs} of {clear}"
+    several = count(len(setups), "set-up")
     before = (
-        f"A model of {PARAMETERS:,} parameters was trained in {count(len(setups), 'set-up')}; a set-up fixes the "
-        "rewards and what they pay. A setting is a method with weights and, in some cases, a gate: a gated reward "
-        f"counts only where another reward is passed. For each set-up, the audit of chapter 4 read the first {FROM} "
-        "steps of the log of one run. From these steps it predicted, for other settings, how much higher or lower the "
-        f"mean of each reward over {_steps()} steps would be than in the run as it was. There are {len(settings)} "
-        f"such settings in all, spread over the {count(len(setups), 'set-up')}."
+        f"From the first {FROM} steps of one run in each of {several}, the audit of chapter 4 forecast by how many "
+        "points another method, other weights or a gate would change the mean of each reward over "
+        f"{_steps()} steps: {len(settings)} such settings in all. A gated reward counts only where another one is "
+        "passed."
     )
     after = (
-        "Then the model was trained under these settings. Changes are given in points; a point is a hundredth of the "
-        f"range of a reward. **In {right} cases where a mean changed by {round(100 * CLEAR)} points or more, the "
-        f"forecast has the right sign. Of the {count(int(outcome['intervals']))} forecasts with an interval, "
-        f"{outcome['held']:.0f} have an {INTERVAL} interval that contains the measured change{left}.** On average a "
-        f"forecast is off by {decimal(100 * outcome['error'], 1)} points, and the guess “nothing changes” by "
+        f"Then the model was trained under these settings. **In {right} cases where a mean changed by "
+        f"{round(100 * CLEAR)} points or more, the forecast has the right sign. Of the "
+        f"{count(int(outcome['intervals']))} forecasts with an interval, {outcome['held']:.0f} have an {INTERVAL} "
+        f"interval that contains the measured change{left}.** On average a forecast is off by "
+        f"{decimal(100 * outcome['error'], 1)} points, and the guess “nothing changes” by "
         f"{decimal(100 * outcome['of_no_change'], 1)}."
     )
     return before, after
@@ -233,7 +228,7 @@ def curves(name: str) -> Html:
         f"of {count(_seeds(setup, setting), 'run')}. The selected dot is for {chosen}.",
         kind="note",
     )
-    return html.div("setup", title, key, html.charts(drawn, "small"))
+    return html.div("setup", title, html.charts(drawn, "stacked"), key)
 
 
 def _lines(row: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -272,13 +267,6 @@ def _runs() -> pl.DataFrame:
     mean (the reward's mean).
     """
     return pl.read_parquet(RUNS).with_columns(pl.col("setup", "row", "reward").cast(pl.String))
-
-
-def speeds_fold() -> Html:
-    """Return the chart of the speeds of all runs, drawn once the reader comes near. On a phone it is folded behind a
-    title. On other screens it is open without the title.
-    """
-    return _html.fold("How fast does each reward follow a push?", html.lazily(speeds_section), kind="section")
 
 
 def speeds_section() -> Html:

@@ -19,13 +19,28 @@ from views.html import Cell, Html, join, prose, table, tag
 SHORT = ("correct", "style", "concise")
 
 
-def unknown_prompt(data: Published, asked: str) -> Html | str:
-    """Return a note that no prompt has the name `asked`; empty where a prompt has that name, or `asked` is empty."""
-    if not asked or asked in data.tasks:
+def find(data: Published, asked: str) -> list[str]:
+    """Return the names of the prompts that a reader may mean: the one with this name, or those whose request has all of
+    these words. It is empty for a blank text.
+    """
+    if asked in data.tasks or not asked.strip():
+        return [asked] if asked in data.tasks else []
+    words, by_name = asked.lower().split(), requests.texts()
+    return [name for name in data.tasks if all(word in by_name[name][0].lower() for word in words)]
+
+
+def search_note(data: Published, asked: str) -> Html | str:
+    """Return a note on what was found for `asked`; empty for a name of a prompt and for a blank text."""
+    matching = find(data, asked)
+    if not asked.strip() or asked in data.tasks:
         return ""
-    like = [name for name in data.tasks if name.startswith(asked)]
-    known = f"Names that begin so: {listing(like, most=3)}." if like else f"A name here is {data.tasks[0]}."
-    return tag("p", f"No prompt has the name “{asked}”. {known}", kind="note", role="status")
+    if matching:
+        note = f"{count(len(matching), 'request has', 'requests have')} these words: {listing(matching, most=3)}."
+    else:
+        like = [name for name in data.tasks if name.startswith(asked)]
+        known = f"Names that begin so: {listing(like, most=3)}." if like else f"A name here is {data.tasks[0]}."
+        note = f"No prompt has the name “{asked}”, and no request has these words. {known}"
+    return tag("p", note, kind="note", role="status")
 
 
 def prompt(data: Published, choice: Choice, marks: Tensor, ties: Mapping[str, gc.Collapse], name: str) -> Html:

@@ -7,7 +7,8 @@ Where a function here takes `first`, it is all pairs of a right and a wrong answ
 from math import ceil
 
 from gdpo_core._words import count, listing, percent
-from gdpo_core.bfcl.prompts import PUSH_WEIGHTS, Choice, Pairs
+from gdpo_core.bfcl.prompts import TABLE_WEIGHTS, Choice, Pairs
+from gdpo_core.conventions import NAMES
 from gdpo_core.ties import Order
 from views import charts, html
 from views.html import Html, join, paragraphs, table, tag
@@ -78,7 +79,7 @@ def _end(broken: Order) -> str:
 
 def title(first: Pairs) -> str:
     """Return the title of the fold. It names the weight of correctness above which the right answer comes first in
-    every pair, under GRPO and GDPO alike.
+    every pair, for GRPO and for GDPO.
 
     If no prompt has a right and a wrong answer, the title says so.
 
@@ -87,10 +88,11 @@ def title(first: Pairs) -> str:
     asked = "Which answer comes first?"
     if not first.count.sum():
         return f"{asked} In no prompt is there both a right and a wrong answer"
-    needed = max(first.sufficient_weight(m) for m in ("grpo", "gdpo"))
-    if needed < 1:
+    needed = {NAMES[m]: first.sufficient_weight(m) for m in ("grpo", "gdpo")}
+    if max(needed.values()) < 1:
         return f"{asked} The right one in every pair, at every weight of correctness from 1 on"
-    return f"{asked} The right one in every pair, once correctness weighs more than {up(needed)}"
+    above = " and ".join(f"{up(max(1.0, w))} under {name}" for name, w in needed.items())
+    return f"{asked} The right one in every pair, once correctness weighs more than {above}"
 
 
 def section(choice: Choice, first: Pairs) -> Html:
@@ -219,7 +221,7 @@ def curves(choice: Choice, first: Pairs) -> list:
 def weights_table(first: Pairs) -> Html:
     """Return a table of the share of pairs in the wrong order, by the weight of correctness.
 
-    There is a row for each weight of PUSH_WEIGHTS. There is a column for each kind of pair in `weight_rows` and each
+    There is a row for each weight of TABLE_WEIGHTS. There is a column for each kind of pair in `weight_rows` and each
     method that has shares of that kind.
 
     first: all pairs of a right and a wrong answer to one prompt.
@@ -227,4 +229,4 @@ def weights_table(first: Pairs) -> Html:
     columns = weight_rows(first)
     heads = [f"{m.upper()}, {counted}" for counted, lines in columns.items() for m in lines]
     lines = [line for by_method in columns.values() for line in by_method.values()]
-    return table(["weight", *heads], [[f"{w:g}", *(percent(x[w], 1) for x in lines)] for w in PUSH_WEIGHTS], "figures")
+    return table(["weight", *heads], [[f"{w:g}", *(percent(x[w], 1) for x in lines)] for w in TABLE_WEIGHTS], "figures")

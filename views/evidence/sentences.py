@@ -14,19 +14,12 @@ from views.html import Html, join, prose, tag
 UNLIKE = (1.0, 0.9, 0.8)  # weights of which no two are equal, and none is the sum of the others
 
 
-def claim(data: Published, result: Outcomes) -> Html:
-    """Return the headline of the chapter: in what share of the prompts each method ties answers."""
-    grpo, gdpo = (percent(n / len(data.tasks)) for n in result.tied.values())
-    title = f"{count(len(data.tasks))} real prompts: GRPO ties answers in {grpo}, GDPO in {gdpo}"
-    return tag("div", tag("h1", prose(title)), kind="markdown")
-
-
-def lead(data: Published, choice: Choice) -> Html:
-    """Return the sentences below the headline, on what a square, a tie and the wrong order are."""
+def squares_are(data: Published, choice: Choice) -> Html:
+    """Return sentences on what a square, a tie and the wrong order are."""
     whole = len(data.models)
     who = f"all {whole} configurations, which cover {models(data)} models"
     if choice.group_size < whole:
-        who = f"{choice.group_size} different configurations, out of {whole} that cover {models(data)} models"
+        who = f"{choice.group_size} of {whole} configurations of {models(data)} models"
     sentence = join(
         f"Each square is a prompt. Its {choice.group_size} answers come from {who}, not from one ",
         terms.term("policy"),
@@ -36,23 +29,24 @@ def lead(data: Published, choice: Choice) -> Html:
         tag("b", "wrong order"),
         " if the wrong one gets the larger advantage.",
     )
-    return tag("div", tag("p", sentence, kind="paragraph"), kind="markdown")
+    return tag("p", sentence, kind="note")
 
 
 def ties(data: Published, choice: Choice, result: Outcomes) -> Html:
-    """Return the first question of the chapter and its answer: in how many prompts each method ties answers."""
-    grpo, gdpo = (count(n) for n in result.tied.values())
+    """Return a question of the chapter and its answer: in how many prompts each method ties answers."""
+    grpo, gdpo = (f"{count(n)} ({percent(n / len(data.tasks))})" for n in result.tied.values())
     every = count(len(data.tasks), "prompt")
     now = (
         "All marks have the same weight here"
         if choice.weight == 1
         else f"Correctness weighs {choice.weight:g} here, the other marks 1"
     )
-    answer = f"**GRPO ties answers with different marks in {grpo} of {every}, GDPO in {gdpo}.** {now}; "
-    answer += f"{unlike(data, choice.weighing(1))}."
+    tied = f"GRPO ties answers with different marks in {grpo}, GDPO in {gdpo}"
+    answer = f"**Among published answers to {every}, {tied}.** {now}; {unlike(data, choice.weighing(1))}."
     return join(
         tag("h2", "How often does GRPO tie answers that differ?", kind="section"),
         tag("p", prose(answer), kind="answer"),
+        squares_are(data, choice),
     )
 
 
@@ -111,7 +105,7 @@ def between(low: float, high: float) -> str:
 
 
 def link(
-    choice: Choice, kind: str, prompt: str, forecast: str, shown_first: str
+    choice: Choice, kind: str, prompt: str, opened: dict[str, str], shown_first: dict[str, str]
 ) -> tuple[dict[str, Any], dict[str, Any], str]:
     """Return a tuple of what `Nav.write` needs: the values of the chapter's controls, the values of two controls before
     a reader moves them, and a program.
@@ -122,8 +116,8 @@ def link(
     choice: how answers are drawn, graded and weighed.
     kind: the outcome whose squares are highlighted.
     prompt: the name of the open prompt.
-    forecast: the name of the forecast that is open, one of the picture's dots.
-    shown_first: the name of the forecast that is open before a reader chooses one.
+    opened: the open set-up and the open forecast, by the control's key in the address.
+    shown_first: those that are open before a reader chooses one.
     """
     values = {
         "evidence-group": choice.group_size,
@@ -132,9 +126,9 @@ def link(
         "evidence-graders": ".".join(choice.graders),
         "evidence-weight": choice.weight,
         "evidence-prompt": prompt,
-        "evidence-forecast": forecast,
+        **opened,
     }
-    untouched = {"evidence-graders": ".".join(REWARDS), "evidence-forecast": shown_first}
+    untouched = {"evidence-graders": ".".join(REWARDS), **shown_first}
     return values, untouched, program(choice)
 
 

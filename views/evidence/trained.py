@@ -1,192 +1,286 @@
-"""The runs of a small language model under TRL's own trainer, beside what the coins of the chapter Train had predicted
-of them.
+"""Differences that training gave between GDPO and GRPO, for each reward of every set-up that was trained under both.
+
+`experiments/differences.py` made the two tables that are read here, and says how.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from math import ceil, floor
 
 import polars as pl
 
-from gdpo_core._words import count, decimal, listing, number, percent, signed, word
+from gdpo_core import _html
+from gdpo_core._words import count, decimal, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.intervals import CONFIDENCE
 from views import charts, html
-from views.experiment import ANSWERS, PARAMETERS, SAME, VERDICTS, Comparison, Experiment, load, verdict
-from views.html import Cell, Html, callout, join, paragraphs, table, tag
+from views.experiment import PARAMETERS
+from views.html import ROOT, Html, join, prose, tag
 
-FIRST_LEAST = 0.02  # the smallest difference as it was before two runs of the tuning set-up; see experiments/README.md
-STEPS = 5  # a point of a curve stands for so many steps
-# data/predictions.json has the rule as it was committed before the runs.
-RULE = (
-    "For each set-up and reward we compare mean pass rates over all steps (of conciseness without the gate, too): the "
-    f"mean over seeds of GDPO's less GRPO's of the same seed, with the {percent(CONFIDENCE)} interval of Student's t. "
-    "The coins predicted “faster” or “slower” where their median difference is at least the smallest difference, and "
-    "“no difference” elsewhere. “Faster” or “slower” held if the whole interval is on that side of 0. “No difference” "
-    "held if the whole interval is nearer to 0 than the smallest difference."
-)
+TABLE, OUTLINE = ROOT / "data" / "trained.csv", ROOT / "data" / "trained_curves.parquet"
+LEAST = 1.0  # points: a smaller difference is no lead
+SMALL = 10.0  # points: groups whose intervals all end within them share an axis
+NO_STD = "grpo_no_std"
 
 
-def title() -> str:
-    """Return the title of the fold: how many predictions of the coins held."""
-    comparisons = load().comparisons
-    held = sum(comparison.verdict == VERDICTS[0] for comparison in comparisons)
-    asked = "What did the coins of Train predict?"
-    return f"{asked} {held} of {len(comparisons)} predictions about GDPO against GRPO held"
+@dataclass(frozen=True)
+class Difference:
+    """The points by which a reward of a set-up is higher under a method than under GRPO, with their 95 % interval.
 
+    Above 0 is what the run wants, also of a reward of which it wants less.
 
-def coins() -> Html:
-    """Return what the coins of the chapter Train had predicted of five set-ups, and what the runs showed: in words, in
-    a table, and as curves.
+    alike: whether all rewards of the set-up that can be learnt are 0 or 1 and pay the same.
+    more_is_wanted: whether the run wants more of the reward, not less.
+    seeds: the number of pairs of runs.
     """
-    return join(callout(*_says(load())), results_table(), all_curves())
+
+    setup: str
+    group: str
+    title: str
+    alike: bool
+    reward: str
+    more_is_wanted: bool
+    method: str
+    difference: float
+    low: float
+    high: float
+    seeds: int
+
+    @property
+    def leads(self) -> bool:
+        """Whether the method leads: by at least LEAST, and with an interval above 0."""
+        return self.difference >= LEAST and self.low > 0
+
+    @property
+    def trails(self) -> bool:
+        """Whether GRPO leads, by the same rule."""
+        return self.difference <= -LEAST and self.high < 0
+
+    @property
+    def named(self) -> str:
+        """The name of the reward; a reward of which the run wants less has "fewer" before it."""
+        return self.reward if self.more_is_wanted else f"fewer {self.reward}"
 
 
-def all_curves() -> Html:
-    """Return a row of charts per set-up, one chart per reward, below what the coins had predicted of the set-up."""
-    experiment = load()
-    key = (
-        "The lines are medians over seeds of the share that passes, and the bands reach from quartile to quartile. The "
-        f"numbers are of the last {STEPS} steps."
+@lru_cache(maxsize=1)
+def load() -> tuple[Difference, ...]:
+    """Return all differences, set-up by set-up; the file is read once."""
+    return tuple(Difference(**row) for row in pl.read_csv(TABLE).to_dicts())
+
+
+def of_gdpo(rows: Sequence[Difference]) -> list[Difference]:
+    """Return the differences GDPO − GRPO alone."""
+    return [row for row in rows if row.method == "gdpo"]
+
+
+def counted(rows: Sequence[Difference]) -> tuple[int, int, int]:
+    """Return in how many rows the method leads, in how many GRPO leads, and in how many neither does."""
+    leads, trails = sum(row.leads for row in rows), sum(row.trails for row in rows)
+    return leads, trails, len(rows) - leads - trails
+
+
+def headline() -> str:
+    """Return the headline of the chapter: how often GDPO leads in training, and how often GRPO does."""
+    rows = of_gdpo(load())
+    leads, trails, neither = counted(rows)
+    return f"Trained: GDPO leads in {leads} of {len(rows)}, GRPO in {trails}, neither in {neither}."
+
+
+def lead() -> Html:
+    """Return the sentences below the headline: what was trained, what a dot is, and when a method leads."""
+    rows = of_gdpo(load())
+    setups = count(len({row.setup for row in rows}), "set-up")
+    says = (
+        f"We trained small language models in TRL under GRPO and under GDPO, in {setups}. That makes {len(rows)} "
+        "comparisons, one for each reward: a blue dot says how much more of it GDPO taught, in points. A method leads "
+        f"if it is ahead by at least {count(round(LEAST), 'point')} and the {percent(CONFIDENCE)} interval leaves out "
+        "0."
     )
-    return join(tag("p", key, kind="note"), *(_setup(experiment, setup) for setup in experiment.predictions["setups"]))
+    return tag("div", tag("p", says, kind="paragraph"), kind="markdown")
 
 
-def _says(experiment: Experiment) -> list[str]:
-    """Return paragraphs: how many predictions held, in how many comparisons each method leads, and a sentence on each
-    prediction that did not hold.
-    """
-    many, least = len(experiment.comparisons), experiment.predictions["smallest_difference"]
-    held, not_held, unseen = (
-        [comparison for comparison in experiment.comparisons if comparison.verdict == word] for word in VERDICTS
-    )
-    apart = [comparison for comparison in experiment.comparisons if comparison.prediction != SAME]
-    right = [
-        comparison for comparison in apart if (comparison.measured.mean > 0) == (comparison.prediction == "faster")
-    ]
-    large = sum(abs(comparison.measured.mean) >= least for comparison in right)
-    never = sum(verdict(SAME, comparison.measured, least) == VERDICTS[0] for comparison in experiment.comparisons)
-    setups = count(len(experiment.predictions["setups"]), "set-up")
-    before, point = (count(round(100 * x), "point") for x in (FIRST_LEAST, least))
-    rest = f" {count(len(unseen))} {'shows' if len(unseen) == 1 else 'show'} no difference." if unseen else ""
-    gdpo, grpo = (len(experiment.ahead(method)) for method in ("gdpo", "grpo"))
-    return [
-        f"A model of {PARAMETERS:,} parameters was trained by TRL in {setups}, with "
-        f"{experiment.runs['seed'].n_unique()} seeds each. Before the first run the coins of Train said of each reward "
-        f"whether GDPO would learn it faster, slower, or within {point} of GRPO (within {before} at first, until two "
-        "runs of a set-up for tuning had shown how little seeds differ). "
-        f"**{len(held)} of {many} predictions held, {len(not_held)} did not.**{rest} Of {len(apart)} predicted "
-        f"differences {len(right)} have the right sign and {large} are of {point} or more; a prediction of “no "
-        f"difference” each time would have held in {never}.",
-        f"Counting every difference of {point} or more, **GDPO leads in {len(experiment.ahead('gdpo', least))} and "
-        f"GRPO in {len(experiment.ahead('grpo', least))}** of the {many} comparisons. Counting every difference whose "
-        f"{percent(CONFIDENCE)} interval excludes 0, **GDPO leads in {gdpo} and GRPO in {grpo}**; chance alone would "
-        f"give about {decimal((1 - CONFIDENCE) * many, 1)}.",
-        *(_surprise(experiment, comparison) for comparison in not_held),
-    ]
+def where_it_pays() -> Html:
+    """Return a paragraph on where GDPO leads: where rewards differ in scale, and where they are alike."""
+    return tag("p", prose(where_in_words(of_gdpo(load()))), kind="answer")
 
 
-def _surprise(experiment: Experiment, comparison: Comparison) -> str:
-    """Return a sentence on a prediction that did not hold: what the coins said, and which method leads by how much."""
-    difference = comparison.measured.mean
-    method = NAMES["gdpo" if difference > 0 else "grpo"]
+def where_in_words(rows: Sequence[Difference]) -> str:
+    """Return the sentences of `where_it_pays` on these rows, which are of GDPO."""
+    alike, differ = ([row for row in rows if row.alike == same] for same in (True, False))
+    (good, bad, _), (leads, trails, _) = counted(differ), counted(alike)
+    most = decimal(max(abs(row.difference) for row in alike), 1)
     return (
-        f"The coins missed one thing: in the set-up “{experiment.title(comparison.setup)}” they said "
-        f"“{comparison.prediction}” of {comparison.reward}, and {method} is {points(abs(difference))} points ahead."
+        f"**Where rewards differ in scale, GDPO moves learning from one reward to another: it leads in {good} of "
+        f"{len(differ)} and trails in {bad}. Where all rewards are passes and fails that pay alike, it leads in "
+        f"{leads or 'none'} of {len(alike)} and trails in {trails or 'none'}**; the largest difference is {most} "
+        "points."
     )
 
 
-def _setup(experiment: Experiment, setup: Mapping[str, Any]) -> Html:
-    """Return the charts of a set-up under its title.
+# --- the picture ------------------------------------------------------------------------------------------------------
 
-    setup: its entry in predictions.json.
+
+def first_setup() -> str:
+    """Return the set-up whose curves are shown at first: the one with the largest lead of GDPO in the first group."""
+    rows = of_gdpo(load())
+    return max((row for row in rows if row.group == rows[0].group), key=lambda row: row.difference).setup
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all set-ups; the address may hold one of them."""
+    return tuple(dict.fromkeys(row.setup for row in load()))
+
+
+def picture(chosen: str) -> Html:
+    """Draw the differences as dots with their intervals, a line per reward and a block per set-up, group by group.
+
+    Groups with small differences share an axis; another one has an axis of its own. The groups are folded under their
+    counts, but for the first one and for that of the chosen set-up. A reader can choose a set-up. So the blocks are
+    elements of HTML: the marks of a Vega chart cannot be focused.
+
+    chosen: the set-up that is chosen.
     """
-    comparisons = [comparison for comparison in experiment.comparisons if comparison.setup == setup["name"]]
-    drawn = [
-        charts.trained(
-            curves(experiment, comparison), comparison.reward, f"{comparison.verdict}; {interval(comparison)}"
-        )
-        for comparison in comparisons
+    groups = [list(some) for _, some in groupby(load(), key=lambda row: row.group)]
+    small = [rows for rows in groups if max(max(-row.low, row.high) for row in rows) <= SMALL]
+    drawn = []
+    for rows in groups:
+        shared = [row for few in small for row in few] if rows in small else rows
+        opened = rows is groups[0] or any(row.setup == chosen for row in rows)
+        drawn.append(_group(rows, shared, opened))
+    return tag("div", *drawn, kind="forest")
+
+
+def blocks(setups: Sequence[str]) -> Html:
+    """Draw some set-ups below an axis, to be looked at only."""
+    rows = [row for row in load() if row.setup in setups]
+    return tag("div", _area(rows, rows, chosen_from=""), kind="forest")
+
+
+def by_reward(setup: str) -> dict[str, Difference]:
+    """Return the differences GDPO − GRPO of a set-up, by reward."""
+    return {row.reward: row for row in of_gdpo(load()) if row.setup == setup}
+
+
+def _group(rows: Sequence[Difference], shared: Sequence[Difference], opened: bool) -> Html:
+    """Draw the set-ups of a group below an axis, folded under the group's title.
+
+    shared: all rows that the axis has room for.
+    opened: whether the fold is open at first.
+    """
+    leads, trails, _ = counted(of_gdpo(rows))
+    counts = f": GDPO leads in {leads} of {len(of_gdpo(rows))}, GRPO in {trails}"
+    return _html.fold(join(tag("b", rows[0].group), counts), _area(rows, shared, rows[0].group), opened=opened)
+
+
+def _area(rows: Sequence[Difference], shared: Sequence[Difference], chosen_from: str) -> Html:
+    """Draw set-ups below an axis.
+
+    shared: all rows that the axis has room for.
+    chosen_from: what a reader chooses from; "" if the set-ups cannot be chosen.
+    """
+    least, most = 5 * floor(min(row.low for row in shared) / 5), 5 * ceil(max(row.high for row in shared) / 5)
+
+    def at(x: float) -> float:
+        return round(100 * (x - least) / (most - least), 2)
+
+    step = 5 if most - least <= 40 else 10
+    ticks = [
+        tag("span", signed(x, 0), style=f"left: {at(x)}%") for x in range(step * ceil(least / step), most + 1, step)
     ]
-    title = join(tag("h3", setup["title"]), tag("p", "The coins said: ", tag("i", setup["words"]), kind="note"))
-    return html.div("setup", title, html.charts(drawn, "small"))
+    sides = tag("span", "← GRPO leads"), tag("span", "GDPO leads →")
+    shown = [method for method in ("gdpo", NO_STD) if any(row.method == method for row in rows)]
+    keys = (join(tag("i", kind=method), NAMES[method]) for method in shown)
+    axis = tag("div", *keys, kind="forest-key"), tag("p", *sides, kind="forest-sides"), tag("p", *ticks)
+    drawn = [_block(list(rewards), at, bool(chosen_from)) for _, rewards in groupby(rows, key=lambda row: row.setup)]
+    label = f"{chosen_from}: choose a set-up to see its curves" if chosen_from else None
+    inside = tag("div", *drawn, role="radiogroup" if chosen_from else None, aria_label=label)
+    where = f"--zero: {at(0)}%; --from: {at(-LEAST)}%; --to: {at(LEAST)}%"
+    return tag("div", *axis, inside, style=where)
 
 
-def interval(comparison: Comparison) -> str:
-    """Return words for the measured difference GDPO − GRPO in percentage points, with its interval."""
-    measured = comparison.measured
-    return f"GDPO {_signed(measured.mean)} points ({_signed(measured.low)} to {_signed(measured.high)})"
+def _block(rows: Sequence[Difference], at: Callable[[float], float], chosen: bool) -> Html:
+    """Draw the lines of a set-up under its title.
 
-
-def _signed(x: float) -> str:
-    """Return a difference of shares as text with its sign, in percentage points with one decimal.
-
-    A difference of less than 0.05 points, up or down, has two decimals; if it rounds to 0 even so, it has no sign.
+    rows: all differences of the set-up.
+    at: a function from points to a place on the axis, in per cent of its length.
+    chosen: whether a reader can choose the set-up.
     """
-    return signed(100 * x, 1 if abs(x) >= 0.0005 else 2)
+    dots = {row.named: [r for r in rows if r.named == row.named] for row in rows}
+    lines = [_line(name, differences, at) for name, differences in dots.items()]
+    label = f"{rows[0].title}: {'; '.join(f'{row.named} {words(row)}' for row in rows)}"
+    by_reader = {"role": "radio", "data_id": rows[0].setup} if chosen else {"role": "img"}
+    return tag("div", tag("b", rows[0].title), *lines, kind="forest-setup", aria_label=label, **by_reader)
 
 
-def points(x: float) -> str:
-    """Return a difference of shares as text in percentage points, with one decimal unless it is whole or rounds to 0.
+def words(row: Difference) -> str:
+    """Return words for a difference: the method, its points and its interval.
 
-    The text has neither a plus sign nor the word "points".
+    >>> words(Difference("", "", "", True, "style", True, "gdpo", 6.34, 5.75, 6.93, 10))
+    'GDPO +6.3 points (+5.8 to +6.9)'
     """
-    return decimal(100 * x, 1)
+    return f"{NAMES[row.method]} {interval(row, ' points')}"
 
 
-def curves(experiment: Experiment, comparison: Comparison) -> list[dict[str, Any]]:
-    """Return the points of the curves of a comparison's reward: a dict per method and per STEPS successive steps.
+def interval(row: Difference, unit: str = "") -> str:
+    """Return a difference in points with its interval behind it.
 
-    "method" is the title of the method, and "step" the last of these steps. "median", "low" and "high" are the median
-    and the quartiles, over seeds, of the reward's pass rate in these steps, rounded to four decimals.
+    unit: a word for the points, with a blank before it.
     """
-    rates = experiment.runs.filter(setup=comparison.setup).with_columns((pl.col("step") - 1) // STEPS * STEPS + STEPS)
-    means = rates.group_by("method", "seed", "step").agg(
-        pl.col(comparison.reward).cast(pl.Float64).mean().alias("rate")
+    return f"{_points(row.difference)}{unit} ({_points(row.low)} to {_points(row.high)})"
+
+
+def _points(x: float) -> str:
+    """Return points with their sign and one decimal; two decimals where one would say 0."""
+    return signed(x, 1 if abs(x) >= 0.05 else 2)
+
+
+def _line(name: str, rows: Sequence[Difference], at: Callable[[float], float]) -> Html:
+    """Draw the dots of one reward, a dot per method, with the number of GDPO behind them."""
+    dots = []
+    for row in sorted(rows, key=lambda row: row.method == "gdpo"):  # GDPO is drawn on top
+        low, x, high = map(at, (row.low, row.difference, row.high))
+        place = f"left: {x}%; --before: {round(x - low, 2)}; --wide: {round(high - low, 2)}"
+        kind = f"{row.method} {'clear' if row.leads or row.trails else 'open'}"
+        dots.append(tag("i", kind=kind, style=place, title=f"{name}: {words(row)}"))
+    shown = next((row for row in rows if row.method == "gdpo"), None)
+    number = _points(shown.difference) if shown else ""
+    return tag("span", tag("small", name), tag("span", *dots), tag("small", number), kind="forest-line")
+
+
+def key() -> Html:
+    """Return the note below the picture: what its marks mean."""
+    with_no_std = {row.setup for row in load() if row.method == NO_STD}
+    note = (
+        "Points are hundredths of a reward's range, in the mean over all steps; to the right is always what the run "
+        f"wants. ● GDPO less GRPO, ■ GRPO without std less GRPO (trained in {count(len(with_no_std), 'set-up')}); "
+        "filled: one of the two leads. The grey band is a difference of less than "
+        f"{count(round(LEAST), 'point')}. The model of the first three groups has {PARAMETERS:,} parameters."
     )
-    rate = pl.col("rate")
-    lines = means.group_by("method", "step").agg(
-        rate.median().alias("median"), rate.quantile(0.25).alias("low"), rate.quantile(0.75).alias("high")
-    )
-    named = lines.with_columns(pl.col("method").replace_strict(NAMES), pl.selectors.float().round(4))
-    return named.sort("method", "step").to_dicts()
+    return tag("p", note, kind="note")
 
 
-def limits() -> Html:
-    """Return the paragraph on what such a small experiment cannot show."""
-    runs, measured = load().runs, load().predictions["measured"]
-    seeds, last = runs["seed"].n_unique(), runs["step"].max()
-    return paragraphs(
-        "The model was made here from nothing; it answers requests of a few kinds with calls of "
-        f"{number(runs['length'].min(), 2)} to {number(runs['length'].max(), 2)} tokens, and starts where "
-        f"{listing(map(percent, measured['pass_rates']))} of its answers pass the {word(len(measured['pass_rates']))} "
-        f"graders. Each run is {last} steps of {ANSWERS} answers, with {seeds} seeds per set-up and method, Adam and "
-        "TRL's defaults, on requests that it is also graded on. Its faults were planted independently of each other; "
-        "real ones need not be. A larger model, another task or longer training can differ. The comparisons of one "
-        "set-up share their runs, so they are not independent."
-    )
+# --- the curves of a set-up -------------------------------------------------------------------------------------------
 
 
-def results_table() -> Html:
-    """Return a table with a row per prediction, and below it the rule by which a prediction gets its verdict.
+@lru_cache(maxsize=1)
+def _outline() -> pl.DataFrame:
+    return pl.read_parquet(OUTLINE).with_columns(pl.col(pl.Categorical).cast(pl.String))
 
-    A row has the difference GDPO − GRPO twice: for the coins, from which the prediction was made, and for the model's
-    runs.
+
+def curves(setup: str) -> Html:
+    """Return the curves of a set-up, a chart per reward, and below them the differences in words.
+
+    setup: one of `names`.
     """
-    experiment = load()
-    rows = [
-        [
-            experiment.title(comparison.setup),
-            comparison.reward,
-            comparison.prediction,
-            _signed(comparison.coins),
-            _signed(comparison.measured.mean),
-            f"{_signed(comparison.measured.low)} to {_signed(comparison.measured.high)}",
-            Cell(comparison.verdict, "ahead" if comparison.verdict != VERDICTS[0] else ""),
-        ]
-        for comparison in experiment.comparisons
-    ]
-    head = ["set-up", "reward", "predicted of GDPO", "coins", "model", f"{percent(CONFIDENCE)} interval", "verdict"]
-    return join(
-        table(head, rows, "figures", "GDPO − GRPO of the mean pass rate over all steps, in points"),
-        tag("p", RULE, kind="note"),
-    )
+    rows = [row for row in load() if row.setup == setup]
+    lines = _outline().filter(setup=setup).with_columns(pl.col("method").replace_strict(NAMES))
+    drawn = []
+    for reward in dict.fromkeys(row.reward for row in rows):
+        points = lines.filter(reward=reward).drop("setup", "reward").to_dicts()
+        differences = "; ".join(words(row) for row in rows if row.reward == reward)
+        drawn.append(charts.trained(points, reward, differences))
+    title = tag("h3", rows[0].title, tag("small", f" {count(rows[0].seeds, 'seed')}", kind="note"))
+    says = "Lines are medians over the seeds of each reward's mean by step, bands reach from quartile to quartile."
+    return html.div("setup", title, html.charts(drawn, "stacked"), tag("p", says, kind="note"))

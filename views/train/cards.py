@@ -31,7 +31,7 @@ from gdpo_core.scenarios import (
 from views.html import ROOT
 from views.train.controls import link_values, scenario_values, setup_of
 from views.train.runs import BOTH_METHODS, ROOM, program, train
-from views.train.words import TITLES, counts
+from views.train.words import QUESTIONS, TITLES, counts
 
 POINTS = 32  # of a small curve
 ROWS = {
@@ -349,6 +349,28 @@ def _card(s: Scenario, drawn: Mapping[str, Any], comparison: str, guesses: Guess
         body, name = tag("span", ending, kind=f"label {COLUMN[kind(drawn, arms)]}"), f"{s.title}: {ending}"
     looks = f"card{' other' if another_comparison else ''}"
     return tag("div", tag("b", s.title), body, kind=looks, role="radio", data_id=s.id, title=name, aria_label=name)
+
+
+def reply(scenario: Scenario, shown: Sketches, guesses: Guesses | None) -> str:
+    """Return the reply to what was predicted of a scenario: what was said, and what came; "" if nothing was predicted.
+
+    shown: the sketch of each scenario, by its id.
+    guesses: as in `score`; None where nobody is asked.
+    """
+    guess, arms = (guesses or {}).get(scenario.id), bool(scenario.setup.arms)
+    if not guess:
+        return ""
+    drawn = shown[scenario.id]
+    came = kind(drawn, arms)
+    told = QUESTIONS[arms][1][guess]
+    first = "Right:" if came == guess else f"You said {told};"
+    if arms or came not in (FASTER, SLOWER):
+        ends = f"the answer is {came}" if arms else f"there is {came}" if came == SAME else came
+        return f"{first} {ends}."
+    grpo, gdpo = (max(_never(drawn[m]["steps"])) for m in BOTH_METHODS)
+    if inf in (grpo, gdpo):
+        return f"{first} only {'GDPO' if grpo == inf else 'GRPO'} gets there."
+    return f"{first} GDPO was {count(abs(grpo - gdpo), 'epoch')} {'faster' if gdpo < grpo else 'slower'}."
 
 
 def score(scenarios: Mapping[str, Scenario], shown: Sketches, guesses: Guesses) -> str:

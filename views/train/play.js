@@ -56,6 +56,13 @@ function render({ model, el, signal }) {
     frame = requestAnimationFrame(() => wait(tries - 1));
   }
 
+  // Take the still picture away once the curves are drawn.
+  function reveal(tries = 1200) {
+    if (signal?.aborted) return;
+    if (!tries || ready()) return document.documentElement.toggleAttribute("data-trained", true);
+    requestAnimationFrame(() => reveal(tries - 1));
+  }
+
   // Scroll up to the curves after the reader chose a card below them.
   function lead() {
     const panels = cell()?.querySelector(".panels")?.getBoundingClientRect();
@@ -68,6 +75,7 @@ function render({ model, el, signal }) {
   model.on("change:shown", () => (stop(), lead()));
   signal?.addEventListener("abort", () => (seen.disconnect(), stop()));
   still();
+  reveal();
   if (!model.get("editing")) wait();
 }
 

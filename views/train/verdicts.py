@@ -183,9 +183,8 @@ def _loss(steps: Steps, names: Sequence[str], pays: Sequence[float]) -> Html | s
     best = len(lost) == 1 and [pay for pay in pays if pay >= pays[lost[0]]] == [pays[lost[0]]] and len(pays) > 1
     who = "The best-paid coin" if best else _capital(_named([names[k] for k in lost]))
     took, would = (method(m, listing(f"{steps[m][k]:g}" for k in lost)) for m in steps)
-    return join(
-        who, ", however, takes " if len(lost) == 1 else ", however, take ", took, " epochs instead of ", would, "."
-    )
+    verb = ", however, takes " if len(lost) == 1 else ", however, take "
+    return join(who, verb, took, f" epochs under {NAMES[next(iter(steps))]} instead of ", would, ".")
 
 
 # --- answers, and a third method -------------------------------------------------------------------------------------

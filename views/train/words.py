@@ -22,7 +22,7 @@ from views import terms
 TITLES = {"equal": "Steps of equal size", "published": "Each as published", "neither": "Without the batch step"}
 UNDER = {"equal": "With steps of equal size", "published": "As published", "neither": "Without the batch step"}
 HEADLINES = {  # of 60 characters at most, so that each stays on one line
-    "equal": "GDPO helps with unequal scales and hurts with tuned weights.",
+    "equal": "On coins GDPO helps unequal scales under SGD, not with Adam.",
     "published": "As published, GDPO also gains where successes are rare.",
     "neither": "Without the batch step, longer steps look like better ones.",
 }
@@ -36,14 +36,15 @@ QUESTIONS = (  # for coins and for answers: the question, and the words of its o
 )
 
 
-def headline(comparison: str, predicts: bool) -> str:
-    """Return the headline of the chapter: its claim about the methods, or a question if the reader predicts first.
-    `tests/test_train.py` tests the claims on our set-ups.
+def headline(comparison: str, predicts: bool, reply: str = "") -> str:
+    """Return the headline of the chapter: its claim about the methods. If the reader predicts first, it is a question
+    instead, or the reply to a prediction. `tests/test_train.py` tests the claims on our set-ups.
 
     comparison: how the methods are compared, a key of HEADLINES.
     predicts: whether the reader predicts first.
+    reply: the reply to what was predicted of the chosen set-up, "" if nothing was.
     """
-    return PREDICT if predicts else HEADLINES[comparison]
+    return (reply or PREDICT) if predicts else HEADLINES[comparison]
 
 
 def lead(setup: Setup) -> Html:
@@ -53,23 +54,32 @@ def lead(setup: Setup) -> Html:
         chooses = f" that chooses among {word(len(setup.p0))} answers. "
         trained = join(f"For {epochs} we train a toy ", policy, chooses, "Each answer earns what its marks pay. ")
         return join(trained, tag("b", "Look at which answer ends near 1."))
-    coins = f" of {count(len(setup.p0), 'coin')}. A coin that shows 1 earns its reward, and the policy sets how likely "
-    trained = join(f"For {epochs} we train a toy ", policy, coins, "that is. ")
-    return join(trained, tag("b", f"Look at where each line crosses {LEARNT:g}."))
+    coins = f" of {count(len(setup.p0), 'coin')}: a coin stands for a mark of the Lab. "
+    trained = join(f"For {epochs} we train a toy ", policy, coins, "The curves show how their pass rates converge. ")
+    return join(trained, tag("b", f"Look at where each crosses {LEARNT:g}."))
+
+
+def title(scenario: Scenario, given: bool) -> str:
+    """Return the title of what is trained: that of the scenario, or words that the reader changed it.
+
+    given: whether the set-up is the scenario's own, unchanged by the reader.
+    """
+    return scenario.title if given else f"Changed from “{scenario.title}”"
 
 
 def caption(setup: Setup) -> str:
-    """Return a line on what the curves show: the policy, the number of seeds and epochs, and how the methods are
-    compared.
+    """Return a line on what the curves show: the policy, the number of seeds and epochs, the optimizer, and how the
+    methods are compared.
 
     >>> caption(Setup((0.5, 0.5), noise=(0, 0, 1)))
-    'Bernoulli policy · 2 coins and a reward of noise alone · 32 seeds · 150 epochs · steps of equal size'
+    'Bernoulli policy · 2 coins and a reward of noise alone · 32 seeds · 150 epochs · SGD · steps of equal size'
     """
     many = len(setup.p0)
     what = f"Softmax policy · {count(many, 'answer')}" if setup.arms else f"Bernoulli policy · {count(many, 'coin')}"
     if not setup.arms and setup.rewards > many:
         what += " and a reward of noise alone"
-    trained = f"{count(setup.seeds, 'seed')} · {count(setup.epochs, 'epoch')}"
+    optimizer = {"sgd": "SGD", "adam": "Adam"}[setup.optimizer]
+    trained = f"{count(setup.seeds, 'seed')} · {count(setup.epochs, 'epoch')} · {optimizer}"
     return f"{what} · {trained} · {TITLES[setup.comparison].lower()}"
 
 

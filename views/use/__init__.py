@@ -1,7 +1,7 @@
-"""The chapter Use it: when to use which method, lines for a trainer, advice, the check of a configuration, and claims
-about GDPO.
+"""The chapter Use it: three questions and a verdict, lines for a trainer, advice, the check of a configuration, when to
+use which method, and claims about GDPO.
 """
 
-from views.use import advise, check, claims, configure, which
+from views.use import advise, check, claims, configure, questions, which
 
-__all__ = ["advise", "check", "claims", "configure", "which"]
+__all__ = ["advise", "check", "claims", "configure", "questions", "which"]

@@ -53,7 +53,8 @@ def section(advice: Sequence[Answer], report: AuditReport | None, lab: State | N
         report.
     lab: the state of the Lab's board if its rewards are judged, None if the rewards of a run are.
     """
-    heading = tag("h2", "Should I?")
+    by = "by the push on these answers; what training gave stands above" if lab else "by the push in this run"
+    heading = tag("h2", "Should I? ", tag("small", by, kind="note"))
     if report is None:
         link = tag("a", "Your run", href="?at=run")
         none = tag("p", "No run is audited yet. Open ", link, " and come back.")

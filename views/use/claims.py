@@ -13,6 +13,7 @@ from gdpo_core.frameworks import FRAMEWORKS
 from gdpo_core.scenarios import VERDICTS, load_scenarios
 from gdpo_core.successors import SUCCESSORS
 from views import experiment
+from views.evidence.trained import NO_STD, counted, load
 from views.html import ROOT, Html, element, join, points, prose, show, table, tag
 from views.onward import onward
 from views.results import ahead, clear, results
@@ -71,12 +72,16 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     )
     answers, marks = 4, 6
     n = {m: gc.count_distinct(m, answers, marks) for m in ("grpo", "grpo_no_std", "gdpo")}
+    trained = [row for row in load() if row.method == NO_STD]
+    leads, trails, _ = counted(trained)
     yield (
         "“Leaving out the division by std is half of the cure.”",
         PARTLY,
         f"Over all possible groups of {answers} answers with {marks} marks, GRPO yields {count(n['grpo'])} different "
-        f"sets of advantages, GRPO without std {count(n['grpo_no_std'])}, GDPO {count(n['gdpo'])}. In the paper's "
-        "tool-calling run, GRPO without std ended with no answer in the right format.",
+        f"sets of advantages, GRPO without std {count(n['grpo_no_std'])}, and GDPO {count(n['gdpo'])} before its batch "
+        f"step. Trained on a small model, GRPO without std leads GRPO in {leads or 'none'} of {len(trained)} "
+        f"comparisons and trails it in {trails}. In the paper's tool-calling run it ended with no answer in the right "
+        "format.",
         ("evidence",),
     )
     yield (
@@ -216,7 +221,7 @@ REFERENCES = {
         "which calls it Dr. GRPO",
     ),
 }
-OPENING = f"""# A few lines switch GDPO on. Your rewards say whether you should
+OPENING = f"""# A few lines switch GDPO on. Your rewards say if you should.
 
 [Paper: arXiv {REFERENCES["GDPO"][0]}](https://arxiv.org/abs/{REFERENCES["GDPO"][0]}) · [Code: NVlabs/GDPO]({CODE}) · \
 [Data: BFCL]({DATA}) · [References](?at=use#references) · Every advantage that this page computes comes \

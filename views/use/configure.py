@@ -51,7 +51,9 @@ def choice(page: Nav, key: str, label: str, titles: dict[str, str], of_run: str 
     return mo.ui.dropdown({title: id for id, title in titles.items()}, value=titles[linked], label=label)
 
 
-def link(trainer: str, gate: str, source: str, lab: State) -> tuple[dict[str, str], dict[str, str], str]:
+def link(
+    trainer: str, gate: str, source: str, asked: tuple[str, str], lab: State
+) -> tuple[dict[str, str], dict[str, str], str]:
     """Return a tuple of what `Nav.write` needs: the values of the chapter's controls, the values that the address
     leaves out, and a program.
 
@@ -59,10 +61,11 @@ def link(trainer: str, gate: str, source: str, lab: State) -> tuple[dict[str, st
     advantages.
 
     trainer, gate, source: the chosen keys of TRAINERS, GATES and SOURCES.
+    asked: the answers to the questions, and those that are preset, as they are written in the address.
     lab: the state of the Lab's board.
     """
-    values = {"use-framework": trainer, "use-gate": gate, "use-source": source}
-    return values, UNTOUCHED, program(FRAMEWORKS[trainer], lab, gate)
+    values = {"use-framework": trainer, "use-gate": gate, "use-source": source, "use-asked": asked[0]}
+    return values, UNTOUCHED | {"use-asked": asked[1]}, program(FRAMEWORKS[trainer], lab, gate)
 
 
 def controls(*chosen: mo.ui.dropdown) -> mo.Html:

@@ -5,12 +5,13 @@ from functools import lru_cache
 
 import marimo as mo
 
-from gdpo_core._words import count, percent
+from gdpo_core._words import count, listing, percent, word
 from gdpo_core.bfcl import prompts
-from views.evidence.order import up
-from views.html import ROOT, Html, join, prose, show, table, tag
+from views.evidence.trained import by_reward
+from views.html import ROOT, Html, fold, join, prose, show, table, tag
 from views.onward import onward
 from views.train import cards
+from views.use.questions import points, weights_that_order_all
 
 
 @dataclass(frozen=True)
@@ -37,15 +38,19 @@ def cases() -> list[tuple[Case, Case]]:
             Case(
                 "The scales differ,",
                 "and no weights make up for it. In GRPO's sum the largest reward accounts for most of the "
-                f"update. In Train, {{verdict}} with SGD; with Adam {_in_train('adam')}.",
+                f"update. In Train, {{verdict}} with SGD; with Adam {_in_train('adam')}, as each coin has a parameter "
+                "of its own.",
                 "train",
                 "scales",
             ),
             Case(
-                "There is a single reward.",
-                "Nothing has to be kept apart: inside a group, the advantages of the two methods differ only by a "
-                "factor. In the Lab, set two of the weights to 0 to see it.",
-                "lab",
+                "One reward matters most.",
+                "Give it a larger weight: among the published answers of Evidence, every right answer then stands "
+                f"above every wrong one from a weight above {weights_that_order_all()[0]} on under GRPO, and only "
+                f"above {weights_that_order_all()[1]} under GDPO. At equal weights, "
+                f"{percent(share_of_broken_ties_that_are_wrong())} of the right–wrong ties that GDPO breaks end in the "
+                "wrong order.",
+                "evidence",
             ),
         ),
         (
@@ -83,11 +88,9 @@ def cases() -> list[tuple[Case, Case]]:
         ),
         (
             Case(
-                "GRPO ties answers that should differ,",
-                "and you can give correctness a larger weight. In Evidence, "
-                f"{percent(share_of_broken_ties_that_are_wrong())} of the right–wrong ties that GDPO breaks "
-                "at equal weights end in the wrong order; with a weight above "
-                f"{weight_that_orders_broken_ties()} on correctness none does.",
+                "One reward pays far more than the others.",
+                f"Trained where conciseness paid 5, the small language model learnt {_trained('pays_5')} under GDPO "
+                "than under GRPO.",
                 "evidence",
             ),
             Case(
@@ -112,22 +115,15 @@ def share_of_broken_ties_that_are_wrong() -> float:
     return pairs.wrong("gdpo", 1.0, pairs.broken()) or 0.0
 
 
-@lru_cache(maxsize=1)
-def weight_that_orders_broken_ties() -> str:
-    """Return as text the weight of correctness above which GDPO puts every tie that it breaks in the right order.
-
-    A tie is a pair of a right and a wrong answer to which GRPO gives the same advantage at equal weights. GDPO breaks a
-    tie if it gives the two answers different advantages. The answers are those that the chapter Evidence shows when it
-    opens.
-    """
-    pairs = _pairs()
-    return up(pairs.sufficient_weight("gdpo", pairs.broken()))
-
-
 def _pairs() -> prompts.Pairs:
     """Return all pairs of a right and a wrong answer in the chapter Evidence as it opens."""
     data = prompts.load_once(ROOT / "data" / "bfcl_rewards.parquet")
     return prompts.pairs(prompts.marks_of(data, prompts.Choice()))
+
+
+def _trained(setup: str) -> str:
+    """Return words for the differences GDPO − GRPO in points, reward by reward, of a set-up that was trained."""
+    return listing(f"{points(row)} {row.reward}" for row in by_reward(setup).values())
 
 
 def _epochs_of_dense(coin: int) -> dict[str, int]:
@@ -156,6 +152,8 @@ def _in_train(scenario: str) -> str:
 
 @lru_cache(maxsize=1)
 def _drawn() -> Html:
+    """Return the table of cases, with a note below it."""
+
     def cell(case: Case) -> Html:
         verdict = _in_train(case.scenario) if case.scenario else ""
         says = prose(f"**{case.rewards}** {case.shown_by.format(verdict=verdict)}")
@@ -173,5 +171,5 @@ def _drawn() -> Html:
 
 
 def section() -> mo.Html:
-    """Return the section “When to use which”: a table of cases for GDPO and of cases for GRPO."""
-    return show(tag("h2", "When to use which", kind="section"), _drawn())
+    """Return the fold “When to use which”: a table of cases for GDPO and of cases for GRPO."""
+    return show(fold(f"When to use which: {word(2 * len(cases()))} cases, and where each is shown", _drawn))
