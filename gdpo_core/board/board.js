@@ -30,6 +30,7 @@ function render({ model, el }) {
   const now = (name) => model.get(name);
   let width = innerWidth; // of the board
   let fallen = false;
+  let unseen = false; // whether the board was hidden since it was drawn last: what is hidden has no sizes
   const narrow = () => width <= NARROW && !matchMedia("print").matches;
   let listed = []; // the numbers of the answers from top to bottom
   let active = null;
@@ -38,9 +39,11 @@ function render({ model, el }) {
   const domains = [[0.5, 0.5], [0.5, 0.5]];
 
   function set(values) {
+    if (values.marks && drop) invite(null);
     for (const [name, value] of Object.entries(values)) model.set(name, value);
     if (active !== null) model.set("active", active);
     clear();
+    player?.stop();
     tick();
     redraw();
     exchange.push();
@@ -52,7 +55,7 @@ function render({ model, el }) {
   // --- the elements that stay ---------------------------------------------------------------------------------------
   const { refuse, clear } = makeRefusal();
   const restart = () => (set({ marks: given, ...start }), rows[listed[0]].marks[0].focus());
-  const { node: head, order, split, tick: show, title } = makeHead({ names, labels, many, choices, now, set, sort, restart, refuse });
+  const { node: head, rules, order, split, invite: ask, tick: show, title } = makeHead({ names, labels, many, choices, now, set, sort, restart, refuse });
   split.addEventListener("click", () => (model.set("why", !now("why")), redraw(), choices.alone || model.save_changes()));
   const list = make("ol", { class: "rows" });
   const drop = choices.drop ? makeDrop(many, point) : null;
@@ -68,7 +71,7 @@ function render({ model, el }) {
     { class: `board${logged.length ? " compared" : ""}${names.length > 4 ? " broad" : ""}${twoValues.includes(null) ? " numbers" : ""}`, style: `--rewards: ${names.length}` },
     ...(drop ? [drop.node] : []),
     make("div", { class: "sheet" },
-      make("div", { class: "frame" }, head, list),
+      make("div", { class: "frame" }, head, rules, list),
       make("div", { class: "below" }, make("div", { class: "verdict" }, verdict, lateness), worked),
     ),
   );
@@ -130,6 +133,19 @@ function render({ model, el }) {
     });
     return { node, marks, bars, stack, total };
   });
+
+  const player = drop && makePlay({ choices, now, rows, drop, list, title });
+  drop?.play.addEventListener("click", () => exchange.current() && player.run(exchange.current()));
+
+  // Ask the reader to fail the first mark that is passed, and point to its box, until any mark is flipped; with null,
+  // nothing is asked.
+  function invite(answer) {
+    const k = choices.primary ?? 0;
+    rows.forEach(({ marks }) => marks.forEach((input) => input.parentElement.classList.remove("invited")));
+    const asked = answer !== null && editable && twoValues[k] && now("marks")[answer][k] === twoValues[k][1] && same(now("marks"), given);
+    if (asked) rows[answer].marks[k].parentElement.classList.add("invited");
+    ask(asked ? { answer, k } : null);
+  }
 
   // The grid of marks has one tab stop; the arrows move inside the grid.
   function rove(answer, k) {
@@ -281,8 +297,9 @@ function render({ model, el }) {
   }
 
   function sorted(done) {
-    say(order, `${done ? "Sorted" : "Sort"} by ${title(now("method"))}${done ? " ↓" : ""}`);
-    put(order, "aria-disabled", done); // and not disabled, so that the button keeps the focus
+    say(order, `Sort by ${title(now("method"))}`);
+    if (done && root.activeElement === order) rows[listed[0]].marks[0].focus();
+    order.hidden = done;
   }
 
   // The shares and pushes of both methods. Their elements stay; a change moves the edges and writes the numbers.
@@ -364,10 +381,12 @@ function render({ model, el }) {
   draw();
   if (!listed.length) list.append(...(listed = answers.map((_, answer) => answer)).map((answer) => rows[answer].node));
   rove(listed[0], 0);
+  if (drop) invite(listed[0]);
   // The dots of the drop fall when the board is first seen.
-  const watch = new ResizeObserver(() => {
-    if (!board.clientWidth || (fallen && width === board.clientWidth)) return;
-    width = board.clientWidth;
+  const watch = new ResizeObserver(([{ contentRect }]) => {
+    if (!contentRect.width) return (unseen = true);
+    if (fallen && !unseen && width === contentRect.width) return;
+    [width, unseen] = [contentRect.width, false];
     draw();
     picture();
     if (!fallen) drop?.run();
