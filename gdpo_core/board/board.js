@@ -11,18 +11,6 @@ SHEET.replaceSync(STYLE);
 const flat = (text) => text.replaceAll("\n", "⏎");
 const signed = (x) => `${x < -0.005 ? "−" : x > 0.005 ? "+" : ""}${Math.abs(x).toFixed(2)}`;
 
-// Return the numbers of a column with equally many decimals, each with at most so many significant digits.
-function aligned(texts, digits) {
-  const before = (text) => text.split(".")[0].replace(/\D/g, "").length;
-  const after = (text) => text.split(".")[1]?.length ?? 0;
-  if (texts.some((text) => /[^\d.,−]/.test(text))) return texts;
-  const most = Math.max(...texts.map(after));
-  return texts.map((text) => {
-    const more = Math.min(most, digits - before(text)) - after(text);
-    return more > 0 ? text + (after(text) ? "" : ".") + "0".repeat(more) : text;
-  });
-}
-
 function render({ model, el }) {
   const [answers, names, labels, reasons, given, choices, logged] = ["answers", "names", "labels", "reasons", "given", "choices", "logged"].map((name) => model.get(name));
   const { two_values: twoValues, start, editable } = choices;
@@ -39,7 +27,7 @@ function render({ model, el }) {
   const domains = [[0.5, 0.5], [0.5, 0.5]];
 
   function set(values) {
-    if (values.marks && drop) invite(null);
+    if (drop) invite(null);
     for (const [name, value] of Object.entries(values)) model.set(name, value);
     if (active !== null) model.set("active", active);
     clear();
@@ -54,6 +42,7 @@ function render({ model, el }) {
 
   // --- the elements that stay ---------------------------------------------------------------------------------------
   const { refuse, clear } = makeRefusal();
+  const untouched = () => Object.entries({ marks: given, ...start }).every(([name, value]) => same(value, now(name)));
   const restart = () => (set({ marks: given, ...start }), rows[listed[0]].marks[0].focus());
   const { node: head, rules, order, split, invite: ask, tick: show, title } = makeHead({ names, labels, many, choices, now, set, sort, restart, refuse });
   split.addEventListener("click", () => (model.set("why", !now("why")), redraw(), choices.alone || model.save_changes()));
@@ -137,12 +126,11 @@ function render({ model, el }) {
   const player = drop && makePlay({ choices, now, rows, drop, list, title });
   drop?.play.addEventListener("click", () => exchange.current() && player.run(exchange.current()));
 
-  // Ask the reader to fail the first mark that is passed, and point to its box, until any mark is flipped; with null,
-  // nothing is asked.
+  // Ask the reader to fail a mark of an answer, and point to its box, until anything is changed; with null, nothing is asked.
   function invite(answer) {
     const k = choices.primary ?? 0;
-    rows.forEach(({ marks }) => marks.forEach((input) => input.parentElement.classList.remove("invited")));
-    const asked = answer !== null && editable && twoValues[k] && now("marks")[answer][k] === twoValues[k][1] && same(now("marks"), given);
+    list.querySelector(".invited")?.classList.remove("invited");
+    const asked = answer !== null && editable && twoValues[k] && now("marks")[answer][k] === twoValues[k][1] && untouched();
     if (asked) rows[answer].marks[k].parentElement.classList.add("invited");
     ask(asked ? { answer, k } : null);
   }
@@ -181,7 +169,7 @@ function render({ model, el }) {
         input.setAttribute("aria-label", `Answer ${answer + 1}, ${names[k]}${outcome}`);
       });
     });
-    show(given, start, focused);
+    show(untouched(), focused);
   }
 
   // --- drawing -----------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ function makeDrop(many, point) {
     upright = narrow;
     node.classList.toggle("upright", upright);
     form = upright ? UPRIGHT : WIDE;
-    at = upright ? form.lines.map((share) => share * Math.min(width, 460)) : form.lines;
+    at = upright ? form.lines.map((share) => share * Math.min(width, 620)) : form.lines;
     const end = (upright ? form.axis : width) - form.to;
     const along = (x) => form.from + ((x + domain[0]) / (domain[0] + domain[1])) * (end - form.from);
     const turned = (x, y) => (upright ? [y, form.axis - x] : [x, y]);

@@ -12,6 +12,18 @@ function say(node, text) {
   else if (node.textContent !== text) node.textContent = text;
 }
 
+// Return the numbers of a column with equally many decimals, each with at most so many significant digits.
+function aligned(texts, digits) {
+  const before = (text) => text.split(".")[0].replace(/\D/g, "").length;
+  const after = (text) => text.split(".")[1]?.length ?? 0;
+  if (texts.some((text) => /[^\d.,−]/.test(text))) return texts;
+  const most = Math.max(...texts.map(after));
+  return texts.map((text) => {
+    const more = Math.min(most, digits - before(text)) - after(text);
+    return more > 0 ? text + (after(text) ? "" : ".") + "0".repeat(more) : text;
+  });
+}
+
 function makeHead({ names, labels, many, choices, now, set, sort, restart, refuse }) {
   const { two_values: twoValues, editable } = choices;
   const title = (key) => choices.methods.find(([name]) => name === key)?.[1] ?? key;
@@ -48,7 +60,7 @@ function makeHead({ names, labels, many, choices, now, set, sort, restart, refus
   }
 
   // Bring all controls up to the state of the board, which needs no answer from Python.
-  function tick(given, start, focused) {
+  function tick(untouched, focused) {
     const marks = now("marks");
     passes.forEach((node, k) => {
       const column = marks.map((row) => row[k]);
@@ -56,7 +68,7 @@ function makeHead({ names, labels, many, choices, now, set, sort, restart, refus
       say(node, twoValues[k] ? `${passed} of ${many}` : `mean ${Number((column.reduce((sum, mark) => sum + mark, 0) / many).toPrecision(2))}`);
     });
     rules.tick(focused);
-    reset.hidden = !editable || Object.entries({ marks: given, ...start }).every(([name, value]) => same(value, now(name)));
+    reset.hidden = !editable || untouched;
     ["grpo", now("method")].forEach((name, n) => {
       say(heads[n], n ? title(name) : choices.base);
       say(captions[n], CAPTIONS[n ? name : "base"] ?? "what it is");
