@@ -72,7 +72,7 @@ function makeHead({ names, labels, many, choices, now, set, sort, restart, refus
     ["grpo", now("method")].forEach((name, n) => {
       say(heads[n], n ? title(name) : choices.base);
       say(captions[n], CAPTIONS[n ? name : "base"] ?? "what it is");
-      put(captions[n], "data-tip", `${title(name)}: ${choices.spelled[name]}`);
+      put(captions[n], "data-tip", `${n ? title(name) : choices.base}: ${choices.spelled[name]}`);
     });
   }
 
