@@ -18,7 +18,6 @@ function render({ model, el }) {
   const now = (name) => model.get(name);
   let width = innerWidth; // of the board
   let fallen = false;
-  let unseen = false; // whether the board was hidden since it was drawn last: what is hidden has no sizes
   const narrow = () => width <= NARROW && !matchMedia("print").matches;
   let listed = []; // the numbers of the answers from top to bottom
   let active = null;
@@ -372,9 +371,8 @@ function render({ model, el }) {
   if (drop) invite(listed[0]);
   // The dots of the drop fall when the board is first seen.
   const watch = new ResizeObserver(([{ contentRect }]) => {
-    if (!contentRect.width) return (unseen = true);
-    if (fallen && !unseen && width === contentRect.width) return;
-    [width, unseen] = [contentRect.width, false];
+    if (!contentRect.width || (fallen && width === contentRect.width)) return;
+    width = contentRect.width;
     draw();
     picture();
     if (!fallen) drop?.run();

@@ -58,8 +58,9 @@ function makeDrop(many, point) {
         while (placed.some((spot) => spot && spot[1] === height && Math.abs(spot[0] - x) < 2 * form.r)) height += 1;
         return height;
       };
-      const lanes = LANES.map((lane) => along(a[i]) + lane * 2 * form.r).map((x) => [x, free(x)]);
-      placed[i] = lanes.find(([, height]) => height < most) ?? lanes[0];
+      const beside = (lane) => along(a[i]) + lane * 2 * form.r;
+      const lane = LANES.find((lane) => free(beside(lane)) < most) ?? 0;
+      placed[i] = [beside(lane), free(beside(lane))];
     }
     return placed;
   }

@@ -10,46 +10,50 @@ function makeLabels() {
   const notes = Array.from({ length: MOST }, () => make("p", { class: "note" }));
   const paths = notes.map(() => make("path", {}));
   const leaders = make("g", { class: "leaders" }, ...paths);
-  const widths = new Map(); // px, by what is written and how
+  const pen = document.createElement("canvas").getContext("2d");
+  const fonts = new Map(); // by the kind of a line
   let sides = []; // of the labels that are shown
+
+  // Set a property of a node's style, if it has another value.
+  const style = (node, name, value) => node.style[name] === value || (node.style[name] = value);
 
   // Show labels, or none while the core's words are on their way.
   function show(told, view) {
-    leaders.style.visibility = told ? "" : "hidden";
-    notes.forEach((note) => (note.style.visibility = "hidden"));
-    if (!told) return;
-    const written = told.slice(0, MOST).map((label, n) => write(label, n, view.upright));
-    const all = written.map((label, n) => ({ ...label, width: widthOf(label, n) }));
+    style(leaders, "visibility", told ? "" : "hidden");
+    if (!told) return notes.forEach((note) => style(note, "visibility", "hidden"));
+    const all = told.slice(0, MOST).map((label, n) => write(label, n, view.upright));
     const placed = view.upright ? below(all, view.width, view.form) : [0, 1].flatMap((side) => beside(all.filter((label) => label.side === side), side, view));
-    sides = placed.map(({ side }) => side);
-    paths.forEach((path, n) => put(path, "d", placed[n]?.leader ?? ""));
+    notes.filter((note) => !placed.some((label) => label.note === note)).forEach((note) => style(note, "visibility", "hidden"));
     placed.forEach(({ note, x, y, width }) => {
-      note.style.visibility = "";
-      note.style.translate = `${x}px ${y}px`;
-      note.style.width = `${width}px`;
+      style(note, "visibility", "");
+      style(note, "translate", `${x}px ${y}px`);
+      style(note, "width", `${width}px`);
     });
-    placed.forEach(({ side, lone, wrong }, n) => put(paths[n], "class", `${["base", "other"][side]}${lone ? " lone" : ""}${wrong ? " wrong" : ""}`));
+    paths.forEach((path, n) => put(path, "d", placed[n]?.leader ?? ""));
+    placed.forEach(({ side, lone, wrong }, n) => put(paths[n], "class", `${SIDES[side]}${lone ? " lone" : ""}${wrong ? " wrong" : ""}`));
+    sides = placed.map(({ side }) => side);
   }
 
-  function write({ side, lines: [first, second], lone, wrong, answers }, n, upright) {
+  function write({ side, lines, lone, wrong, answers }, n, upright) {
     const note = notes[n];
-    const kind = `note ${SIDES[side]}${n === 0 && answers.length > 1 ? " pile" : ""}${lone ? " lone" : ""}${wrong ? " wrong" : ""}`;
+    const pile = n === 0 && answers.length > 1;
+    const kind = `note ${SIDES[side]}${pile ? " pile" : ""}${lone ? " lone" : ""}${wrong ? " wrong" : ""}`;
     if (note.className !== kind) note.className = kind;
-    const key = `${upright} ${kind} ${first}|${second}`;
-    if (note.dataset.key !== key) {
-      note.dataset.key = key;
-      note.style.width = "";
-      note.replaceChildren(make("b", {}, first), make("span", {}, second));
-    }
-    return { note, key, side, lone, wrong, answers };
+    const parts = note.children.length ? [...note.children] : [make("b"), make("span")];
+    parts.forEach((part, k) => say(part, lines[k]));
+    if (!note.children.length) note.append(...parts);
+    const [first, second] = parts.map((_, k) => long(lines[k] + (upright && !k ? ": " : ""), note, `${upright} ${lone} ${k}`, !k));
+    return { note, side, lone, wrong, answers, width: upright ? first + (pile ? 0 : second) : Math.max(first, second) };
   }
 
-  function widthOf({ note, key }) {
-    if (widths.has(key)) return widths.get(key);
-    note.style.width = "";
-    const width = Math.ceil(note.getBoundingClientRect().width);
-    if (width) widths.set(key, width); // a label that is not seen has none
-    return width;
+  // Return how wide a line of a label is, in px, without laying it out. All digits are as wide as a 0.
+  function long(text, note, kind, bold) {
+    if (!fonts.has(kind)) {
+      const { fontSize, fontFamily, fontWeight } = getComputedStyle(note);
+      fonts.set(kind, `${bold ? 600 : fontWeight} ${fontSize} ${fontFamily}`);
+    }
+    pen.font = fonts.get(kind);
+    return Math.ceil(pen.measureText(text.replace(/\d/g, "0")).width) + 2;
   }
 
   // Return the labels of a strip with their places: each as near to its dots as its neighbours allow. Where there is no

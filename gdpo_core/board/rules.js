@@ -64,7 +64,7 @@ function makeRules({ names, choices, now, set, refuse }) {
   );
   const opener = make("button", { type: "button", class: "opener", "aria-controls": "rules" }, "Change the rules");
   let asked = false; // whether a reader has opened or closed the row, which then stays as it is
-  opener.addEventListener("click", () => ((asked = true), open(node.hidden)));
+  opener.addEventListener("click", () => ((asked = true), open(node.hidden), tick()));
 
   function open(yes) {
     node.hidden = !yes;
@@ -75,6 +75,8 @@ function makeRules({ names, choices, now, set, refuse }) {
   const plain = () => [...now("pays"), ...now("weights")].every((x) => x === 1) && now("convention") === "paper" && now("method") === "gdpo" && !now("why");
 
   function tick(focused) {
+    if (editable && !asked && node.hidden && !plain()) open(true);
+    if (node.hidden) return;
     pays.forEach((select, k) => (select.value = now("pays")[k]));
     weights.forEach((input, k) => focused === input || (input.value = now("weights")[k]));
     [convention.value, method.value] = [now("convention"), now("method")];
@@ -83,7 +85,6 @@ function makeRules({ names, choices, now, set, refuse }) {
     const lacks = (methodKey, conventionKey) => choices.undefined.some((pair) => same(pair, [methodKey, conventionKey]));
     [...method.options].forEach((option) => (option.disabled = lacks(option.value, convention.value)));
     [...convention.options].forEach((option) => (option.disabled = lacks(method.value, option.value)));
-    if (editable && !asked && node.hidden && !plain()) open(true);
   }
 
   open(editable && !plain());
