@@ -81,7 +81,7 @@ function makeLabels() {
       const blocked = taken.some(([from, to]) => label.aim > from && label.aim < to);
       const turn = side ? at[1] + form.foot - 6 : form.strip + 6;
       const start = side ? (blocked ? turn : at[1] + 3) : Math.max(label.top - 4, turn);
-      return { ...label, y: strip.far, leader: `M${label.aim} ${start}V${turn}L${end} ${strip.near + (side ? -1 : 1)}` };
+      return { ...label, y: strip.far, leader: `M${label.aim} ${start}L${label.aim} ${turn}L${end} ${strip.near + (side ? -1 : 1)}` };
     });
   }
 
