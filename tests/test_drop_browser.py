@@ -133,6 +133,31 @@ def test_the_first_screen_asks_for_little_reading(visit):
     assert met["controls"] <= 60
 
 
+HEAD = f"""() => {{
+  {SCRIPT}
+  const root = {BOARD}, found = [];
+  const all = [...root.querySelectorAll(".head *, .rules *")].filter((node) => seen(node) && !node.matches("option"));
+  const words = all.filter((node) => [...node.childNodes].some((one) => one.nodeType === 3 && one.data.trim()));
+  const place = (node) => (node.matches("button") ? box(node) : ink(node));
+  words.forEach((one, n) => words.slice(n + 1).filter((two) => !one.contains(two)).forEach((two) => {{
+    if (meet(place(one), place(two), 1)) found.push([one.textContent, two.textContent]);
+  }}));
+  return found;
+}}"""
+
+
+def test_nothing_in_the_head_stands_on_anything_else_at_any_width_or_on_paper(visit):
+    screen = (320, 390, 700, 768, 800, 1024, 1200, 1350, 1370, 1440)
+    for query in ("", "?lab-method=grpo_no_std"):  # the rules are closed, or open, with a long name
+        page = visit(query)
+        for media, widths in (("screen", screen), ("print", (700, 1000))):
+            page.emulate_media(media=media)
+            for width in widths:
+                page.set_viewport_size({"width": width, "height": 900})
+                settled(page)
+                assert page.evaluate(HEAD) == [], (query, media, width)
+
+
 # --- what is asked, and what can be changed --------------------------------------------------------------------------
 
 

@@ -71,6 +71,7 @@ function makeHead({ names, labels, many, choices, now, set, sort, restart, refus
     reset.hidden = !editable || untouched;
     ["grpo", now("method")].forEach((name, n) => {
       say(heads[n], n ? title(name) : choices.base);
+      heads[n].classList.toggle("lengthy", heads[n].textContent.length > 12);
       say(captions[n], CAPTIONS[n ? name : "base"] ?? "what it is");
       put(captions[n], "data-tip", `${n ? title(name) : choices.base}: ${choices.spelled[name]}`);
     });
