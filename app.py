@@ -38,15 +38,13 @@ with app.setup(hide_code=True):
 @app.cell
 def lab_claim(headline, task):
     _marks = term("mark", "marks")
-    _each = f"three {_marks} each: 1 if passed, 0 if failed"
-    if task.longest:
-        _each = f"two {_marks}, 1 if passed and 0 if failed, and a score"
+    _added = f"its two {_marks} and its score" if task.longest else f"its three {_marks}"
     mo.md(f"""
     # {headline}
 
-    Twelve answers to one request have {_each}. GRPO and GDPO turn these into an {term("advantage")}: how hard training
-    drives the model towards an answer, or away from it. GRPO adds them, then normalises the sum; GDPO normalises each,
-    then adds. **Flip a mark.**
+    To find an answer's {term("advantage")}, **GRPO** (Group Relative Policy Optimization) adds {_added}, then
+    normalises the sum over the twelve answers; **GDPO** (Group reward-Decoupled Normalization Policy Optimization)
+    normalises each mark over the twelve, then adds.
     """)
     return
 

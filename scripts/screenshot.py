@@ -50,7 +50,7 @@ DRAWN = """() => {
     if (node.nodeType === Node.TEXT_NODE) {
       const style = getComputedStyle(node.parentElement ?? node.getRootNode().host), lines = [];
       if (style.visibility !== "visible") return;
-      for (const found of node.data.matchAll(/\\S+\\s*/g)) {
+      for (const found of node.data.matchAll(/[^\\s-]+-*\\s*|-+\\s*/g)) { // a line may end with a hyphen
         const range = document.createRange();
         range.setStart(node, found.index);
         range.setEnd(node, found.index + found[0].trimEnd().length);

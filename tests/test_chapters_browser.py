@@ -130,7 +130,7 @@ ORDER = f"() => [...{BOARD}.querySelectorAll('.row .number')].map(n => Number(n.
 
 def test_a_journey_through_the_lab(visit):
     page = visit(width=1440, height=900, permissions=["clipboard-read", "clipboard-write"])
-    for selector in ("h1", ".drop", ".board .rows", ".sentences b"):  # These are on the first screen.
+    for selector in ("h1", ".drop", ".board .rows"):  # These are on the first screen.
         box = page.locator(selector).locator("visible=true").first.bounding_box()
         assert box["y"] >= 0 and box["y"] + box["height"] <= 900, selector
     page.get_by_role("button", name="Skip to the chapter").focus()
@@ -161,6 +161,7 @@ def test_a_journey_through_the_lab(visit):
     assert str(marks[3]) in source and len(source.splitlines()) <= 15
     # Every control moves the bars, and ten flips in a second leave no stale number.
     page.get_by_role("button", name="Reset").click()
+    page.get_by_role("button", name="Change the rules").click()
     page.get_by_label("pay of style").select_option("10")
     paid, weights = [[a, 10 * b, c] for a, b, c in GRADED], [10, 1, 1]
     weight = page.get_by_label("weight of correctness")
@@ -241,6 +242,7 @@ def test_dots_and_parts_stand_where_numpy_has_them(visit):
         assert page.locator(".dot.base.wrong").all_inner_texts() == wrong
     assert title.inner_text() != said
     # Every bar can be shown as what its rewards add, also by keyboard, and a link keeps that.
+    page.get_by_role("button", name="Change the rules").click()
     page.get_by_role("button", name="Why: each bar").focus()
     page.keyboard.press("Enter")
     page.wait_for_function("() => new URLSearchParams(location.search).get('lab-why') === 'yes'")
@@ -279,10 +281,11 @@ def test_the_drop_falls_piles_up_and_lets_go(visit):
     page.get_by_role("button", name="Play").click()
     begun = page.evaluate(DOTS)
     assert max(y for _, y in begun[0]) < min(y for _, y in end[0]), "all are above the pile"
+    becomes(page, f"() => {BOARD}.querySelector('.stage').textContent", "")  # while dots rest, it says what comes
     assert at_rest(page) == end
-    page.get_by_text("advantage", exact=True).first.focus()
+    page.get_by_text("marks", exact=True).first.focus()
     page.keyboard.press("Tab")  # The focus goes to the task that is chosen, from which an arrow goes to the next one.
-    places = {places_below_the_headline(page)}
+    places, opened = {places_below_the_headline(page)}, set()
     for said in ("GDPO pushes right an", "Both methods agree.", "GDPO ranks wrong ove"):
         page.keyboard.press("ArrowRight")
         becomes(page, "() => document.querySelector('h1').textContent.slice(0, 20)", said)
@@ -290,11 +293,12 @@ def test_the_drop_falls_piles_up_and_lets_go(visit):
         for answer in (0, 9):
             page.locator(".row").nth(answer).hover()
             places.add(places_below_the_headline(page))
-        # The event is dispatched so that the focus stays where it is.
-        page.get_by_role("button", name="Why: each bar").dispatch_event("click")
-        settled(page)
-        places.add(places_below_the_headline(page))
-    assert len(places) == 1, "nothing moves between tasks, rows and what adds up to a bar"
+        # The events are dispatched so that the focus stays where it is.
+        for name in ("Change the rules", "Why: each bar"):
+            page.get_by_role("button", name=name).dispatch_event("click")
+            settled(page)
+            opened.add(places_below_the_headline(page))
+    assert len(places) == len(opened) == 1, "nothing moves between tasks, rows and what adds up to a bar"
 
 
 def test_a_mark_that_is_a_number_is_typed_and_left_by_arrows(visit):

@@ -181,7 +181,7 @@ def test_the_browser_draws_what_the_core_does(browser):
         core = json.loads(json.dumps(draw(state)))
         for same in ("state", "order", "right", "ties", "wrong_first"):
             assert here[same] == core[same], (same, state)
-        for figure, close in (("a", 1e-9), ("parts", 6e-5), ("shares", 1e-9)):
+        for figure, close in (("a", 1e-9), ("parts", 6e-5), ("z", 6e-5), ("shares", 1e-9)):
             sizes = np.array(flat(core[figure]))
             assert flat(here[figure]) == pytest.approx(sizes, abs=close, rel=close, nan_ok=True), (figure, state)
         # A number that lies half-way between two texts may be written as either of them.

@@ -113,7 +113,7 @@ def test_headline_and_notes_say_the_largest_effect():
     )
     d = draw(START)
     assert [one["lines"] for one in d["notes"]] == [
-        ["8 answers, one advantage: 0.00", "advantage collapse: seven right, one wrong"],
+        ["8 answers, one advantage: 0.00", "seven right, one wrong"],
         ["answer 10, wrong", "−1.13"],
         ["seven right", "+0.09 and +0.11"],
     ]

@@ -72,7 +72,7 @@ def test_the_chapter_as_it_opens(run):
     assert tops == sorted(tops)
     # The groups have one title; on a phone it is that of the fold.
     assert page.locator(".waits > :is(summary, h2)").evaluate_all("all => all.map(e => e.checkVisibility())") == [0, 1]
-    assert page.locator(".board .head .given").all_inner_texts() == ["5"]  # what a pass in conciseness pays
+    assert page.locator(".board .rules .given").all_inner_texts() == ["5"]  # what a pass in conciseness pays
     lines = page.locator(".audit.front > details").filter(has=page.locator("[data-copy]")).first
     lines.locator("summary").click()
     lines.get_by_role("button", name="Copy").click()

@@ -823,7 +823,7 @@ def judge(state):
         assert {p.right[i] for i in p.pile} == {True, False}, "a tie of right and wrong answers is what is outlined"
     for note in drawing["notes"][:1]:
         collapse = len(note["answers"]) > 1
-        assert collapse == ("advantage collapse" in note["lines"][1]) == bool(p.ties[0] or p.ties[1])
+        assert collapse == ("one advantage" in note["lines"][0]) == bool(p.ties[0] or p.ties[1])
         assert not collapse or note["lines"][0].startswith(f"{len(note['answers'])} answers, one advantage: ")
 
 

@@ -236,9 +236,8 @@ function render({ model, el, signal }) {
   signal.addEventListener("abort", () => measured.disconnect());
   const noted = () => model.get("unread") && say("Parts of this link were not understood.", 20000);
   model.on("change:unread", noted);
-  const sources = make("p", { class: "sources" }, ...Object.entries(model.get("sources")).map(([title, href]) => make("a", href.startsWith("?") ? { href } : { href, target: "_blank", rel: "noopener" }, title)));
   const name = make("a", { class: "name", href: "?at=lab" }, "Reward Policy Intuition");
-  el.append(make("div", { class: "bar" }, skip, name, nav, sources, make("div", { class: "tools" }, share, python)), status, finished);
+  el.append(make("div", { class: "bar" }, skip, name, nav, make("div", { class: "tools" }, share, python)), status, finished);
   show(start());
   noted();
   if (location.hash) reveal(location.hash.slice(1));

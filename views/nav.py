@@ -12,7 +12,6 @@ import traitlets
 from gdpo_core._html import Html, tag
 from views import address
 from views.address import CHAPTERS, DEEDS
-from views.sources import SOURCES
 
 HERE = Path(__file__).parent
 
@@ -37,7 +36,6 @@ class Nav(anywidget.AnyWidget):
     controls = traitlets.Dict().tag(sync=True)  # by control: its value in the address as text, "" where untouched
     headline = traitlets.Unicode().tag(sync=True)  # the sentence on what the Lab's board shows
     finished: Any = traitlets.List().tag(sync=True)  # the sentences in DEEDS of what was tried in this visit, in order
-    sources = traitlets.Dict(SOURCES).tag(sync=True)  # {title: address}, of the paper, its code and the prompts
     programs = traitlets.Dict().tag(sync=True)  # by chapter: a program that prints its numbers
 
     def __init__(self, params: Mapping[str, str | list[str]], editing: bool) -> None:

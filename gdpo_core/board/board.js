@@ -11,18 +11,6 @@ SHEET.replaceSync(STYLE);
 const flat = (text) => text.replaceAll("\n", "⏎");
 const signed = (x) => `${x < -0.005 ? "−" : x > 0.005 ? "+" : ""}${Math.abs(x).toFixed(2)}`;
 
-// Return the numbers of a column with equally many decimals, each with at most so many significant digits.
-function aligned(texts, digits) {
-  const before = (text) => text.split(".")[0].replace(/\D/g, "").length;
-  const after = (text) => text.split(".")[1]?.length ?? 0;
-  if (texts.some((text) => /[^\d.,−]/.test(text))) return texts;
-  const most = Math.max(...texts.map(after));
-  return texts.map((text) => {
-    const more = Math.min(most, digits - before(text)) - after(text);
-    return more > 0 ? text + (after(text) ? "" : ".") + "0".repeat(more) : text;
-  });
-}
-
 function render({ model, el, signal }) {
   const [answers, names, labels, reasons, given, choices, logged] = ["answers", "names", "labels", "reasons", "given", "choices", "logged"].map((name) => model.get(name));
   const { two_values: twoValues, start, editable } = choices;
@@ -38,9 +26,11 @@ function render({ model, el, signal }) {
   const domains = [[0.5, 0.5], [0.5, 0.5]];
 
   function set(values) {
+    if (drop) invite(null);
     for (const [name, value] of Object.entries(values)) model.set(name, value);
     if (active !== null) model.set("active", active);
     clear();
+    player?.stop();
     tick();
     redraw();
     exchange.push();
@@ -51,8 +41,9 @@ function render({ model, el, signal }) {
 
   // --- the elements that stay ---------------------------------------------------------------------------------------
   const { refuse, clear } = makeRefusal();
+  const untouched = () => Object.entries({ marks: given, ...start }).every(([name, value]) => same(value, now(name)));
   const restart = () => (set({ marks: given, ...start }), rows[listed[0]].marks[0].focus());
-  const { node: head, order, split, tick: show, title } = makeHead({ names, labels, many, choices, now, set, sort, restart, refuse });
+  const { node: head, rules, order, split, invite: ask, tick: show, title } = makeHead({ names, labels, many, choices, now, set, sort, restart, refuse });
   if (choices.drop) document.addEventListener("gdpo-restart", restart, { signal }); // from the chip of the Lab's task
   split.addEventListener("click", () => (model.set("why", !now("why")), redraw(), choices.alone || model.save_changes()));
   const list = make("ol", { class: "rows" });
@@ -69,7 +60,7 @@ function render({ model, el, signal }) {
     { class: `board${logged.length ? " compared" : ""}${names.length > 4 ? " broad" : ""}${twoValues.includes(null) ? " numbers" : ""}`, style: `--rewards: ${names.length}` },
     ...(drop ? [drop.node] : []),
     make("div", { class: "sheet" },
-      make("div", { class: "frame" }, head, list),
+      make("div", { class: "frame" }, head, rules, list),
       make("div", { class: "below" }, make("div", { class: "verdict" }, verdict, lateness), worked),
     ),
   );
@@ -132,6 +123,18 @@ function render({ model, el, signal }) {
     return { node, marks, bars, stack, total };
   });
 
+  const player = drop && makePlay({ choices, now, rows, drop, list, title });
+  drop?.play.addEventListener("click", () => exchange.current() && player.run(exchange.current()));
+
+  // Ask the reader to fail a mark of an answer, and point to its box, until anything is changed; with null, nothing is asked.
+  function invite(answer) {
+    const k = choices.primary ?? 0;
+    list.querySelector(".invited")?.classList.remove("invited");
+    const asked = answer !== null && editable && twoValues[k] && now("marks")[answer][k] === twoValues[k][1] && untouched();
+    if (asked) rows[answer].marks[k].parentElement.classList.add("invited");
+    ask(asked ? { answer, k } : null);
+  }
+
   // The grid of marks has one tab stop; the arrows move inside the grid.
   function rove(answer, k) {
     rows.forEach((row, i) => row.marks.forEach((input, j) => (input.tabIndex = i === answer && j === k ? 0 : -1)));
@@ -166,7 +169,7 @@ function render({ model, el, signal }) {
         input.setAttribute("aria-label", `Answer ${answer + 1}, ${names[k]}${outcome}`);
       });
     });
-    show(given, start, focused);
+    show(untouched(), focused);
   }
 
   // --- drawing -----------------------------------------------------------------------------------------------------
@@ -282,8 +285,9 @@ function render({ model, el, signal }) {
   }
 
   function sorted(done) {
-    say(order, `${done ? "Sorted" : "Sort"} by ${title(now("method"))}${done ? " ↓" : ""}`);
-    put(order, "aria-disabled", done); // and not disabled, so that the button keeps the focus
+    say(order, `Sort by ${title(now("method"))}`);
+    if (done && root.activeElement === order) rows[listed[0]].marks[0].focus();
+    order.hidden = done;
   }
 
   // The shares and pushes of both methods. Their elements stay; a change moves the edges and writes the numbers.
@@ -365,10 +369,11 @@ function render({ model, el, signal }) {
   draw();
   if (!listed.length) list.append(...(listed = answers.map((_, answer) => answer)).map((answer) => rows[answer].node));
   rove(listed[0], 0);
+  if (drop) invite(listed[0]);
   // The dots of the drop fall when the board is first seen.
-  const watch = new ResizeObserver(() => {
-    if (!board.clientWidth || (fallen && width === board.clientWidth)) return;
-    width = board.clientWidth;
+  const watch = new ResizeObserver(([{ contentRect }]) => {
+    if (!contentRect.width || (fallen && width === contentRect.width)) return;
+    width = contentRect.width;
     draw();
     picture();
     if (!fallen) drop?.run();

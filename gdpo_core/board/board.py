@@ -47,8 +47,18 @@ from gdpo_core.successors import TITLES
 
 HERE = Path(__file__).parent
 STYLE = _theme.css(".board") + "".join((HERE / f"{name}.css").read_text(encoding="utf-8") for name in ("board", "drop"))
-SCRIPTS = ("formulas.js", "instant.js", "exchange.js", "drop.js", "head.js", "board.js")  # one module, in this order
-CODE = "".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
+SCRIPTS = (
+    "formulas",
+    "instant",
+    "exchange",
+    "drop",
+    "labels",
+    "play",
+    "rules",
+    "head",
+    "board",
+)  # one module, in order
+CODE = "".join((HERE / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
 RULES = {  # by convention, the fields that the formulas in the browser read
     key: {name: x for name, x in asdict(c).items() if name not in ("name", "source", "grpo_eps", "missing")}
     | {"sum_eps": c.sum_eps, "skips": c.missing == "skipped"}
@@ -174,7 +184,8 @@ class Board(anywidget.AnyWidget):
             "methods": list(map(list, CHOSEN_METHODS.items())),
             "base": BASE.upper(),
             "spelled": SPELLED,
-            "push": f"{PAY_AND_WEIGHT} {SHARE} {MEANING}",
+            "rules_mean": PAY_AND_WEIGHT,
+            "push": f"{SHARE} {MEANING}",
             "rules": RULES,
             "primary": self._primary,
             "lengths": list(self._lengths),

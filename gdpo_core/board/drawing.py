@@ -32,6 +32,8 @@ def draw(state: State) -> dict:
         "order": sorted(range(len(state.marks)), key=lambda i: (-right.level[i], -left.level[i], i)),
         "right": state.right,
         "parts": [[[round(x, 4) for x in row] for row in side.parts] for side in both],
+        # What the method on the right adds, before the weights: None where it adds the rewards as they were paid.
+        "z": None if right.explained.z is None else [[round(x, 4) for x in row] for row in right.terms],
         "ties": [left.ties, right.ties],
         # Under the method on the right: how many pairs of a wrong and a right answer are in the wrong order, and how
         # many such pairs there are.

@@ -1,18 +1,19 @@
 // The drop: a picture in which each answer is a dot with its number on the line of each method. Dots fall on the first
 // line and pile up where answers share an advantage; then each dot slides down its thread to its place under the second
-// method. On a narrow screen the lines stand upright, and dots fall to the right. This file stands before head.js and
-// board.js in one module.
+// method. The labels stand in a strip above the first line and in one below the second, each with a leader to its dots. On
+// a narrow screen the lines stand upright, dots fall to the right, and the labels stand below. This file stands before
+// labels.js, play.js, head.js and board.js in one module.
 
 const SIDES = ["base", "other"];
-const R = 9; // px, the radius of a dot
-const STEP = 14; // px from one dot of a pile to the next; less where a pile would otherwise be too high
 const [FALL, REST, SLIDE] = [800, 400, 1200]; // ms
-// In px: where the axis begins, how far before the end of the picture it ends, and where both lines lie. Upright lines lie
-// at shares of the width.
-const WIDE = { from: 168, to: 36, lines: [112, 212] };
-const UPRIGHT = { from: 34, to: 32, lines: [0.31, 0.63], high: 160 };
-const MEANING = ["← less of this answer", "more of this answer →"]; // the words at the ends of the axis
-const LONG = 162; // px that such words need, with the number beside them
+// In px: the radius of a dot; from one dot of a pile to the next, at most, and at least so that no dot covers another's
+// number; where the axis begins, how far before the end of the picture it ends, where both lines lie, how high a strip of
+// labels is, and how far below the second line its strip begins. Upright lines lie at shares of the width and are so long.
+const WIDE = { r: 9, step: 13, least: 13, from: 150, to: 36, lines: [157, 267], strip: 36, foot: 25 };
+const UPRIGHT = { r: 7, step: 14, least: 12, from: 22, to: 26, lines: [0.463, 0.97], axis: 120 };
+const LANES = [0, 1, -1, 2, -2]; // where a dot stands beside a pile that is as high as there is room
+const MEANING = ["← less likely", "more likely →"]; // the words at the ends of the axis
+const LONG = 112; // px that such words need, with the number beside them
 
 function make(tag, attributes = {}, ...children) {
   const svg = ["svg", "path", "g"].includes(tag);
@@ -31,29 +32,35 @@ function makeDrop(many, point) {
   const heads = SIDES.map((side) => make("p", { class: `head-of ${side}` }));
   const numbers = Array.from({ length: 9 }, () => make("span", { class: "tick soft" }));
   const ends = MEANING.map(() => make("span", { class: "end" }));
-  const notes = Array.from({ length: 8 }, () => make("p", { class: "note" }));
+  const labels = makeLabels();
   const tie = make("i", { class: "tie" });
   const play = make("button", { type: "button", class: "play" }, "▶ Play");
-  const picture = make("div", { class: "picture", role: "img" }, make("svg", {}, grid, falling, ...lines), tie, ...dots[1], ...dots[0], ...numbers, ...ends, ...notes);
-  const node = make("div", { class: "drop" }, picture, ...heads, play);
+  const picture = make("div", { class: "picture", role: "img" }, make("svg", {}, grid, falling, ...lines, labels.leaders), tie, ...dots[1], ...dots[0], ...numbers, ...ends, ...labels.notes);
+  const stage = make("p", { class: "stage", role: "status" }); // what is played now, where labels stand afterwards
+  const node = make("div", { class: "drop" }, picture, ...heads, play, stage);
   dots.flat().forEach((dot, n) => dot.addEventListener("pointerenter", () => point(n % many)));
   let spots = null; // per side and answer: [x, y, height in its pile]
+  let form = WIDE;
   let at = WIDE.lines;
   let upright = false;
   let framed = "";
   let noted = []; // the notes that the core sent last
   let running = [];
-  play.addEventListener("click", run);
 
   // Return, per answer, where its dot stands along the axis and how high in its pile, as low as the dots beside it allow.
-  function pile(a, at) {
+  // most: how many dots may stand above each other; others stand beside the pile.
+  function pile(a, along, most) {
     const placed = a.map(() => null);
     const order = a.map((_, i) => i).sort((i, j) => a[i] - a[j] || j - i);
     for (const i of order) {
-      const x = at(a[i]);
-      let height = 0;
-      while (placed.some((spot) => spot && spot[1] === height && Math.abs(spot[0] - x) < 2 * R)) height += 1;
-      placed[i] = [x, height];
+      const free = (x) => {
+        let height = 0;
+        while (placed.some((spot) => spot && spot[1] === height && Math.abs(spot[0] - x) < 2 * form.r)) height += 1;
+        return height;
+      };
+      const beside = (lane) => along(a[i]) + lane * 2 * form.r;
+      const lane = LANES.find((lane) => free(beside(lane)) < most) ?? 0;
+      placed[i] = [beside(lane), free(beside(lane))];
     }
     return placed;
   }
@@ -65,17 +72,12 @@ function makeDrop(many, point) {
     const shown = worded ?? (still ? noted : []);
     upright = narrow;
     node.classList.toggle("upright", upright);
-    const { from, to, lines: places, high } = upright ? UPRIGHT : WIDE;
-    at = upright ? places.map((share) => share * Math.min(width, 460)) : places;
-    const end = (upright ? high : width) - to;
-    const along = (x) => from + ((x + domain[0]) / (domain[0] + domain[1])) * (end - from);
-    const turned = (x, y) => (upright ? [y, high - x] : [x, y]);
-    const piles = a.map((side) => pile(side, along));
-    const room = [at[0] - 12, at[1] - at[0] - 18];
-    const steps = piles.map((placed, side) => Math.min(STEP, (room[side] - 2 * R) / Math.max(1, ...placed.map(([, height]) => height))));
-    const before = JSON.stringify(spots);
-    spots = piles.map((placed, side) => placed.map(([x, height]) => [...turned(x, at[side] - R - 2 - height * steps[side]), height]));
-    if (before !== JSON.stringify(spots)) running.forEach((animation) => animation.cancel());
+    form = upright ? UPRIGHT : WIDE;
+    at = upright ? form.lines.map((share) => share * Math.min(width, 620)) : form.lines;
+    const end = (upright ? form.axis : width) - form.to;
+    const along = (x) => form.from + ((x + domain[0]) / (domain[0] + domain[1])) * (end - form.from);
+    const turned = (x, y) => (upright ? [y, form.axis - x] : [x, y]);
+    place(a, along, turned);
     dots.forEach((side, s) => side.forEach((dot, i) => {
       dot.style.translate = `${spots[s][i][0]}px ${spots[s][i][1]}px`;
       dot.style.zIndex = 50 - spots[s][i][2];
@@ -91,73 +93,70 @@ function makeDrop(many, point) {
       thread.classList.toggle("wrong", right !== null && !right[i]);
     });
     const frame = JSON.stringify([width, upright, domain, titles]);
-    if (frame !== framed) scale(along, turned, end, from, domain, titles, high, width);
+    if (frame !== framed) scale(along, turned, end, domain, titles, width);
     framed = frame;
     node.style.setProperty("--printed", Math.min(1, 640 / width)); // the scale at which the picture fits on paper
-    // Draw the outline of the pile that the first note is about.
-    const tied = shown[0]?.answers.length > 1 ? shown[0].answers.map((i) => spots[shown[0].side][i]) : [];
-    tie.style.visibility = tied.length ? "" : "hidden"; // a hidden outline keeps its box, so that nothing is laid out anew
-    if (tied.length) {
-      const [xs, ys] = [0, 1].map((k) => tied.map((spot) => spot[k]));
-      tie.className = `tie ${SIDES[shown[0].side]}`;
-      tie.style.translate = `${Math.min(...xs) - R - 3}px ${Math.min(...ys) - R - 3}px`;
-      tie.style.width = `${Math.max(...xs) - Math.min(...xs) + 2 * R + 6}px`;
-      tie.style.height = `${Math.max(...ys) - Math.min(...ys) + 2 * R + 6}px`;
-    }
-    notes.forEach((note, n) => {
-      note.style.visibility = worded ? "" : "hidden"; // the core's words are on their way
-      if (!worded) return;
-      note.hidden = n >= shown.length || (upright && !shown[n].side && shown[n].answers.length === 1); // or without room
-      if (!note.hidden) write(note, shown[n], piles[shown[n].side], upright ? width : end, same(shown[n].answers, lone));
-    });
+    outline(shown[0]);
+    const wrong = (note) => note.answers.every((i) => right !== null && !right[i]);
+    const told = shown.map((note) => ({ ...note, wrong: wrong(note), lone: same(note.answers, lone) }));
+    labels.show(worded ? told : null, { form, upright, width, spots, at, taken: taken(along, end, domain) });
     picture.setAttribute("aria-label", `${titles[0][0]} above ${titles[1][0]}. ${(worded ?? []).map((note) => note.lines.join(": ")).join(". ")}`);
   }
 
+  // Put all dots in their places. A pile without room for its numbers has none.
+  function place(a, along, turned) {
+    const room = [at[0] - (upright ? 12 : form.strip + 12), at[1] - at[0] - (upright ? 28 : 14)];
+    const most = room.map((room) => (upright ? Infinity : Math.floor((room - 2 * form.r) / form.step) + 1));
+    const piles = a.map((side, s) => pile(side, along, most[s]));
+    const steps = piles.map((placed, side) => Math.min(form.step, (room[side] - 2 * form.r) / Math.max(1, ...placed.map(([, height]) => height))));
+    SIDES.forEach((side, s) => picture.classList.toggle(`bare-${side}`, steps[s] < form.least - 1e-9));
+    const before = JSON.stringify(spots);
+    spots = piles.map((placed, side) => placed.map(([x, height]) => [...turned(x, at[side] - form.r - 2 - height * steps[side]), height]));
+    if (before !== JSON.stringify(spots)) stop();
+  }
+
+  // Draw the outline of the pile that the first note is about.
+  function outline(note) {
+    const tied = note?.answers.length > 1 ? note.answers.map((i) => spots[note.side][i]) : [];
+    tie.style.visibility = tied.length ? "" : "hidden"; // a hidden outline keeps its box, so that nothing is laid out anew
+    if (!tied.length) return;
+    const [xs, ys] = [0, 1].map((k) => tied.map((spot) => spot[k]));
+    const around = form.r + 3;
+    tie.className = `tie ${SIDES[note.side]}`;
+    tie.style.translate = `${Math.min(...xs) - around}px ${Math.min(...ys) - around}px`;
+    tie.style.width = `${Math.max(...xs) - Math.min(...xs) + 2 * around}px`;
+    tie.style.height = `${Math.max(...ys) - Math.min(...ys) + 2 * around}px`;
+  }
+
+  // The numbers of the axis that are shown: none stands on the words at both ends.
+  const valuesOf = (domain) => numbers.map((_, n) => n - 4).filter((x) => x > -domain[0] && x < domain[1]);
+  const clear = (x, end) => upright || (x > form.from + LONG && x < end - LONG);
+
+  // Return from where to where something is written below the second line.
+  const taken = (along, end, domain) => [
+    [0, form.from + LONG], [end - LONG, Infinity],
+    ...valuesOf(domain).map(along).map((x) => [x - 16, x + 16]),
+  ];
+
   // Draw the lines with their numbers and names, which a flip of a mark leaves as they are.
-  function scale(along, turned, end, from, domain, titles, high, width) {
-    const values = numbers.map((_, n) => n - 4).filter((x) => x > -domain[0] && x < domain[1]);
-    const clear = (x) => upright || (x > from + LONG && x < end - LONG); // whether a number at x is clear of the words at both ends
-    lines.forEach((line, side) => line.setAttribute("d", `M${turned(from - 8, at[side])}L${turned(end + 8, at[side])}`));
+  function scale(along, turned, end, domain, titles, width) {
+    const values = valuesOf(domain);
+    lines.forEach((line, side) => line.setAttribute("d", `M${turned(form.from - 8, at[side])}L${turned(end + 8, at[side])}`));
     grid.setAttribute("d", values.map((x) => `M${turned(along(x), at[0])}L${turned(along(x), at[1] + (upright ? 0 : 4))}`).join(""));
     numbers.forEach((tick, n) => {
-      tick.textContent = n < values.length && clear(along(values[n])) ? `${values[n] > 0 ? "+" : ""}${values[n]}`.replace("-", "−") : "";
-      const [x, y] = turned(along(values[n] ?? 0), upright ? at[0] + 12 : at[1] + 13);
+      tick.textContent = n < values.length && clear(along(values[n]), end) ? `${values[n] > 0 ? "+" : ""}${values[n]}`.replace("-", "−") : "";
+      const [x, y] = turned(along(values[n] ?? 0), upright ? at[0] + 12 : at[1] + 11);
       tick.style.translate = `${x}px ${y}px`;
     });
     ends.forEach((word, n) => {
-      word.textContent = upright ? ["↑ more of this answer, ↓ less", ""][n] : MEANING[n];
-      word.style.translate = upright ? `calc(${width}px - 100%) ${high - 17}px` : n ? `calc(${end + 8}px - 100%) ${at[1] + 5}px` : `${from - 8}px ${at[1] + 5}px`;
+      word.textContent = upright ? ["↑ more likely, ↓ less", ""][n] : MEANING[n];
+      word.style.translate = upright ? `calc(${at[1]}px - 100%) ${form.axis - 15}px` : n ? `calc(${end + 8}px - 100%) ${at[1] + 3}px` : `${form.from - 8}px ${at[1] + 3}px`;
     });
     heads.forEach((head, side) => {
       head.classList.toggle("lengthy", titles[side][0].length > 12);
-      head.replaceChildren(make("b", { class: "tip", tabindex: 0, "data-tip": titles[side][1] }, titles[side][0]), make("span", { class: "soft" }, titles[side][2]));
-      head.style.translate = upright ? `${side ? at[1] - 60 : 0}px 0` : `0 ${at[side] - 26}px`;
+      head.replaceChildren(make("b", { class: "tip", tabindex: 0, "data-tip": titles[side][1] }, titles[side][0]));
+      head.style.translate = upright ? `${side ? at[0] + 8 : 0}px 0` : `0 ${at[side] - 19}px`;
     });
-  }
-
-  // Write a note beside its answers, on the side with more room; placed: where all dots of its line stand.
-  function write(note, { side, answers, lines: [first, second] }, placed, end, alone) {
-    note.replaceChildren(make("b", {}, first), make("span", {}, second));
-    const here = answers.map((i) => spots[side][i]);
-    const [xs, ys] = [0, 1].map((k) => here.map((spot) => spot[k]));
-    const middle = (all) => (Math.min(...all) + Math.max(...all)) / 2;
-    note.className = `note ${SIDES[side]}`;
-    note.classList.toggle("wrong", answers.every((i) => dots[side][i].matches(".wrong")));
-    note.classList.toggle("lone", alone); // the cluster that the picture is about
-    if (upright) {
-      // The note of the pile stands at the foot, where no dot is.
-      note.style.maxWidth = `${side ? end - at[1] - 10 : at[0] + 16}px`;
-      note.style.translate = side ? `${at[1] + 10}px calc(${middle(ys)}px - 50%)` : `0 calc(${UPRIGHT.high}px - 100%)`;
-      return;
-    }
-    const neighbours = placed.map(([x]) => x).filter((_, i) => !answers.includes(i));
-    const [low, high] = [Math.min(...xs), Math.max(...xs)];
-    const left = low - Math.max(WIDE.from, ...neighbours.filter((x) => x < low));
-    const right = Math.min(end, ...neighbours.filter((x) => x > high)) - high;
-    note.classList.toggle("before", left > right);
-    note.style.maxWidth = `${Math.max(left, right, 150) - 2 * R - 16}px`;
-    const x = left > right ? `calc(${low - R - 10}px - 100%)` : `${high + R + 10}px`;
-    note.style.translate = `${x} ${answers.length > 1 ? `calc(${middle(ys)}px - 50%)` : `calc(${ys[0] + R}px - 100%)`}`; // so that it does not cover the line
   }
 
   // Return point n of the four points of an answer's thread, from the first line to its dot on the second.
@@ -168,19 +167,23 @@ function makeDrop(many, point) {
     return (upright ? [[start, y0], [half, y0], [half, y1], [x1, y1]] : [[x0, start], [x0, half], [x1, half], [x1, y1]])[n];
   }
 
-  function run() {
+  function stop() {
     running.forEach((animation) => animation.cancel());
     running = [];
+  }
+
+  // Let the dots fall after so many ms, and slide on after so many.
+  function run(fall = 0, slide = FALL + REST) {
+    stop();
     if (!spots || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
     const move = (element, frames, duration, delay, easing = "linear") => running.push(element.animate(frames, { duration, delay, easing, fill: "backwards" }));
     const appear = (element, delay) => move(element, [{ opacity: 0 }, {}], 250, delay);
     const highest = Math.max(1, ...spots[0].map(([, , height]) => height));
     dots[0].forEach((dot, i) => {
       const [x, y, height] = spots[0][i];
-      const above = upright ? `${-4 * R}px ${y}px` : `${x}px ${-4 * R}px`;
-      move(dot, [{ translate: above, opacity: 0 }, { opacity: 1, offset: 0.3 }, {}], FALL / 2, (height / highest) * (FALL / 2), "cubic-bezier(.5, 0, .9, .7)");
+      const above = upright ? `${-4 * form.r}px ${y}px` : `${x}px ${-4 * form.r}px`;
+      move(dot, [{ translate: above, opacity: 0 }, { opacity: 1, offset: 0.3 }, {}], FALL / 2, fall + (height / highest) * (FALL / 2), "cubic-bezier(.5, 0, .9, .7)");
     });
-    const later = FALL + REST;
     dots[1].forEach((dot, i) => {
       const [x, y, height] = spots[0][i];
       const translate = `${x}px ${y}px`;
@@ -188,12 +191,12 @@ function makeDrop(many, point) {
       const path = Array.from({ length: 13 }, (_, n) => [curve(i, n / 12), 0.1 + wait + (0.7 * n) / 12]);
       const down = path.map(([[u, v], offset]) => ({ translate: `${u}px ${v}px`, offset }));
       const waits = [{ translate, opacity: 0 }, { translate, opacity: 1, offset: 0.01 }, { translate, offset: 0.01 + wait }];
-      move(dot, [...waits, ...down, {}], SLIDE, later, "ease-in-out");
+      move(dot, [...waits, ...down, {}], SLIDE, slide, "ease-in-out");
     });
     const hidden = upright ? "inset(0 100% 0 0)" : "inset(0 0 100% 0)";
-    move(falling, [{ clipPath: hidden }, { clipPath: "inset(0)" }], SLIDE, later, "ease-in-out");
-    appear(tie, FALL);
-    notes.forEach((note) => appear(note, note.classList.contains("base") ? FALL : later + SLIDE - 250));
+    move(falling, [{ clipPath: hidden }, { clipPath: "inset(0)" }], SLIDE, slide, "ease-in-out");
+    appear(tie, fall + FALL);
+    labels.each((label, side) => appear(label, side ? slide + SLIDE - 250 : fall + FALL));
   }
 
   // Return the point of an answer's thread at the share t of its length.
@@ -205,6 +208,5 @@ function makeDrop(many, point) {
 
   const mark = (answer) => dots.forEach((side) => side.forEach((dot, i) => dot.classList.toggle("active", i === answer)));
 
-  return { node, draw, run, mark };
+  return { node, play, stage, draw, run, stop, mark };
 }
-

@@ -80,6 +80,7 @@ const gdpoInstant = (() => {
       a: made.a,
       parts: made.a.map((_, i) => made.parts.map((part) => part[i])),
       s: made.s,
+      z: made.stats.length ? made.a.map((_, i) => made.z.map((column) => column[i])) : null,
       lines: arithmetic(made, method, weights, c),
       level,
       ties: tiesOf(marks, level),
@@ -111,6 +112,7 @@ const gdpoInstant = (() => {
       order: [...state.marks.keys()].sort((i, j) => right.level[j] - right.level[i] || left.level[j] - left.level[i] || i - j),
       right: passes,
       parts: both.map(({ parts }) => parts),
+      z: right.z,
       ties: both.map(({ ties }) => ties),
       // Python reads this number from the core's drawing, for the deeds; it is here so that both drawings can be compared.
       wrong_first: [pairs.filter(([i, j]) => right.level[i] > right.level[j]).length, pairs.length],

@@ -28,8 +28,8 @@ def notes(facts: Facts) -> list[dict]:
     side, right = (facts.base, facts.chosen)[facts.side], facts.chosen.advantages
     shared = f"{len(facts.pile)} answers, one advantage: {signed(side.advantages[facts.pile[0]])}"
     whose = f"{len({facts.state.marks[i] for i in facts.pile})} combinations of marks"
-    collapse = f"advantage collapse: {whose if facts.right is None else _whose(facts, facts.pile)}"
-    noted = [{"side": facts.side, "answers": list(facts.pile), "lines": [shared, collapse]}]
+    whose = whose if facts.right is None else _whose(facts, facts.pile)
+    noted = [{"side": facts.side, "answers": list(facts.pile), "lines": [shared, whose]}]
     for cluster in [] if facts.side else _clusters(facts.pile, right):
         words = list(dict.fromkeys(signed(right[i]) for i in cluster))
         where = f"{words[0]} to {words[-1]}" if len(words) > 2 else listing(words)
