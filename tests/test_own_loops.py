@@ -201,3 +201,117 @@ def test_rloo_and_no_std_are_told_apart_only_where_something_tells(ragged, total
     either = "without leave-one-out" if others else "with leave-one-out"
     assert (either in told["method"].because) == (not ragged and not total)
     assert ("with this method" in told["weights"].because) == (not ragged and not total)
+
+
+def table(advantage, steps=30, size=8, seed=116, **more):
+    """Return rows of groups of one size. advantage: makes them from the (answers, rewards) of a group and its step."""
+    random = np.random.default_rng(seed)
+    for step in range(steps):
+        for prompt in range(PROMPTS):
+            odds = 1 / (1 + np.exp(-random.normal()))
+            r = np.column_stack([random.random(size) < odds, random.random(size) < 0.6, random.random(size).round(4)])
+            a = advantage(r.astype(float), step, prompt)
+            for i in range(size):
+                row = {"step": step, "prompt_id": f"q{step}-{prompt}", "exact": float(r[i, 0]), "fmt": float(r[i, 1])}
+                row |= {"style": r[i, 2]} | {name: value(step, prompt, i) for name, value in more.items()}
+                yield row | {"advantage": float(a[i])}
+
+
+WEIGHTS = np.array([1, 0.5, 0.3])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.0005, 0.03])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_rows_that_a_writer_wrote_twice_count_once(share, shuffled):
+    random = np.random.default_rng(1)
+    rows = list(table(lambda r, step, prompt: grpo(r, WEIGHTS)))
+    again = [row for row in rows for _ in range(1 + (random.random() < share))]
+    if share and len(again) == len(rows):
+        again.insert(7, rows[7])
+    copies = len(again) - len(rows)
+    report, told = claims([again[i] for i in random.permutation(len(again))] if shuffled else again)
+    clean = claims(rows)[0]
+    assert report.source["responses"] == len(rows) and told["responses"].evidence == "proved"
+    assert (f"{copies} row" in told["responses"].because) == (copies > 0)
+    for first, second in zip(report.rewards, clean.rewards, strict=True):
+        assert first["push"] == pytest.approx(second["push"]) and first["mean"] == pytest.approx(second["mean"])
+    assert report.run["weights"] == pytest.approx(clean.run["weights"])
+
+
+def test_groups_that_lack_a_row_are_still_said_to_lack_it():
+    rows = list(table(lambda r, step, prompt: grpo(r, WEIGHTS)))
+    _, told = claims(row for n, row in enumerate(rows) if n % 97)
+    assert "lacks rows" in told["responses"].taken
+
+
+def test_a_baseline_of_each_prompt_is_as_likely_as_rows_that_were_lost():
+    random = np.random.default_rng(4)
+    report, told = claims(table(lambda r, step, prompt: r @ WEIGHTS - random.uniform(0.4, 1.2), size=4))
+    assert told["responses"].evidence == "agrees" and "or a baseline" in told["responses"].because
+    assert report.what_first.startswith("Either the log lacks rows of its groups, or each group has a baseline.")
+
+
+@pytest.mark.parametrize("factor", [lambda step: (step + 1) / 30, lambda step: min(1, (step + 1) / 12)])
+def test_a_factor_of_each_step_proves_no_std_of_the_batch(factor):
+    """A free factor takes in any std, so GRPO without std and with the batch's std are one, and their steps differ."""
+    rows = list(table(lambda r, step, prompt: factor(step) * no_std(r, WEIGHTS)))
+    report = ga.audit(ga.read_run(rows), asked="grpo_no_std", primary="style")
+    told = {claim.what: claim for claim in report.reading}
+    assert "times a factor for each batch" in report.what_ran and told["method"].evidence == "agrees"
+    assert told["steps"].evidence != "proved" and "only their ratio" in told["weights"].because
+    assert not [finding for finding in report.findings if finding.id == "method-not-as-asked"]
+    assert not any(row.recommended for row in report.plan if row.method != "grpo_no_std")
+
+
+def test_a_column_that_may_say_what_was_trained_leaves_that_open():
+    random = np.random.default_rng(6)
+    kept = random.random((30, PROMPTS)) < 0.5
+    rows = list(table(lambda r, step, prompt: grpo(r, WEIGHTS), kept=lambda s, p, i: int(kept[s, p])))
+    _, told = claims(rows)
+    assert told["responses"].evidence == "assumed" and "kept may say" in told["responses"].because
+    renamed = [{**row, "domain": row["kept"]} for row in rows]
+    for row in renamed:
+        del row["kept"]
+    assert claims(renamed)[1]["responses"].evidence == "proved"
+
+
+@pytest.mark.parametrize(("eps", "convention"), [(1e-6, "verl"), (1e-4, "trl"), (0.0, "paper")])
+def test_float64_parts_conventions_that_differ_by_their_eps_alone(eps, convention):
+    def made(r, step, prompt):
+        total = r @ WEIGHTS
+        std = total.std(ddof=1)
+        return (total - total.mean()) / (std + eps) if std else total * 0
+
+    report, _ = claims(table(made))
+    assert report.run["convention"] == convention and report.run["max_error"] < 1e-9
+
+
+def test_lists_of_counts_of_tokens_are_no_lists_of_tokens():
+    by_group = dict[str, list]()
+    for row in table(lambda r, step, prompt: no_std(r, WEIGHTS), n_tokens=lambda s, p, i: 100 + 7 * i + s):
+        by_group.setdefault(row["prompt_id"], []).append(row)
+    lists = ("exact", "fmt", "style", "n_tokens", "advantage")
+    rows = [
+        {"step": rows[0]["step"], "prompt_id": name} | {key: [row[key] for row in rows] for key in lists}
+        for name, rows in by_group.items()
+    ]
+    report, told = claims(rows)
+    assert report.source["groups"] == len(rows) and told["rewards"].taken == "exact, fmt and style"
+
+
+def test_a_foreign_advantage_is_found_where_each_task_has_rewards_of_its_own():
+    rows = []
+    for n, row in enumerate(table(lambda r, step, prompt: grpo(r, WEIGHTS))):
+        a = row.pop("advantage")
+        rows.append(row | {"fmt": row["fmt"], "lint": None if n // 8 % 2 else 0.0, "mehrwert": a})
+    report, told = claims(rows)
+    assert report.run["method"] == "grpo" and "mehrwert" not in told["rewards"].taken
+
+
+def test_a_number_of_the_answers_is_no_reward_where_no_column_names_the_groups():
+    rows = []
+    for n, row in enumerate(table(lambda r, step, prompt: no_std(r, WEIGHTS))):
+        del row["prompt_id"]
+        rows.append({"versuch": n % 8, **row})
+    _, told = claims(rows)
+    assert "versuch" not in told["rewards"].taken

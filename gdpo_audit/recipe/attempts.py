@@ -171,7 +171,9 @@ def attempt_with(
         share, off, within = judge(log, log.read(batch.convention, weights), method, live)
         told = measured is not None and shows_scale((weights, complexity), solution, measured, trial.error)
         # In a single batch another method can make the advantages larger or smaller by any factor.
-        told &= complexity < FITTED or share * int(live.sum()) >= 1.5
+        # Nobody chooses a single weight of many digits: something else has multiplied the advantages.
+        several = sum(map(bool, weights)) > 1 and share * int(live.sum()) >= 1.5
+        told &= complexity < FITTED or several
         known = [w for k, w in enumerate(weights) if k not in unknown]
         # Weights that are 0, beside others that are unknown, do not show the ratio of any weights.
         open_ones = unknown if any(known) or not any(weights) else range(count)
