@@ -66,7 +66,8 @@ def test_a_name_is_in_use(name):
 # In these files a name of the glossary may be bound, with the glossary's meaning; elsewhere a thing has another name.
 # No thing is called a take. The public `steps_to(level=…)`, and `level` in the JSON of a comparison, keep their names.
 HOMES = {
-    "take": r"gdpo_audit/(records|findings/claims|logs/columns/copies)\.py",  # what a claim, or reading, took
+    # What a claim, or a reading, took.
+    "take": r"gdpo_audit/(records|findings/claims(_of_rows)?|logs/columns/copies)\.py",
     "level": r"gdpo_core/(_pairs|ties|training|board/\w+)|gdpo_audit/(cli|json_types|report/comparison)"
     r"|gdpo_audit/findings/(examples|sums)|views/(evidence/opened|lab/books)|benchmarks/toys/",
     "part": r"gdpo_core/(means|ties|board/result)|gdpo_cli|views/run/log|gdpo_audit/cli"

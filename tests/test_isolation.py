@@ -129,9 +129,9 @@ def test_a_hostile_message_harms_nobody(page_url):
         for chapter in ("train", "evidence", "run", "use"):
             open_chapter(hostile, chapter)
         widgets = [id for id, state in hostile.models.items() if "_anywidget_id" in state]
-        # These are the bar, three boards, button and cards of Train, legend and squares of Evidence, and the controls
-        # of Your run.
-        assert len(widgets) == 10
+        # These are the bar, three boards, button and cards of Train, legend, squares and differences of Evidence, and
+        # the controls of Your run.
+        assert len(widgets) == 11
         for widget in widgets:
             for content in CONTENTS:
                 assert hostile.say(widget, content) == 200

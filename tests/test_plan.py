@@ -67,7 +67,7 @@ def test_a_row_is_recommended_where_the_push_on_the_primary_reward_rises_and_its
         ]
         arrow = f"{ran.push[name]:+.2f} → {best.push[name]:+.2f}"
         off = 100 * best.forecast[name]["off_by"] / width
-        tested = f"tried on this log's second half, it missed by {off:.1f}"
+        tested = f"a forecast of this log's second half missed by {off:.1f}"
         words = f"would be {told[0]} points {way} (80 % interval {told[1]} to {told[2]}; {tested}; push {arrow})"
         assert f"{start} {words}" in report.verdict
     assert report.recommended_forecast.rewards["right"].difference == pytest.approx(

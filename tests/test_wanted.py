@@ -374,7 +374,7 @@ def test_what_gets_better_is_never_a_cost(signs, before, after, ends):
 
 
 def test_a_cost_names_both_figures_in_points_of_the_range():
-    tested = "tried on this log's second half, it missed by 0.4"
+    tested = "a forecast of this log's second half missed by 0.4"
     row = marked((1, 1), (0.3, 0.88), (0.6, 0.57), [(0.02, 0.05, 0.08), (-0.17, -0.12, -0.07)])
     assert row.why == f"a would be 5 points higher (80 % interval 2 to 8; {tested}; push +0.30 → +0.60)"
     assert (

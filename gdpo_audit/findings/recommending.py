@@ -221,9 +221,9 @@ def _in_points(told: ForecastPart, width: float) -> str:
     width: the range of the reward.
 
     >>> _in_points({"difference": -0.12, "low": -0.17, "high": -0.07, "why": "", "off_by": 0.01}, 1.0)
-    "would be 12 points lower (80 % interval 7 to 17; tried on this log's second half, it missed by 1"
+    "would be 12 points lower (80 % interval 7 to 17; a forecast of this log's second half missed by 1"
     >>> _in_points({"difference": 0.2, "low": -0.1, "high": 0.5, "why": "", "off_by": 0.0}, 10.0)
-    "would be 2 points higher (80 % interval −1.0 to +5.0; tried on this log's second half, it missed by 0"
+    "would be 2 points higher (80 % interval −1.0 to +5.0; a forecast of this log's second half missed by 0"
     """
     figures = told["difference"], told["low"], told["high"], told["off_by"]
     difference, low, high, off = (100 * (x or 0.0) / width for x in figures)
@@ -233,7 +233,7 @@ def _in_points(told: ForecastPart, width: float) -> str:
         ends = " to ".join(decimal(x, places) for x in sorted((abs(low), abs(high))))
     else:
         ends = f"{signed(low, places)} to {signed(high, places)}"
-    tested = f"({INTERVAL} {ends}; tried on this log's second half, it missed by {decimal(off, 1)}"
+    tested = f"({INTERVAL} {ends}; a forecast of this log's second half missed by {decimal(off, 1)}"
     if not float(size.replace(",", "")):
         return f"would hardly change {tested}"
     return f"would be {size} {'point' if size == '1' else 'points'} {way} {tested}"

@@ -17,6 +17,7 @@ from gdpo_audit.findings.words import some, weights_in_turn, weights_in_words
 from gdpo_core._words import count, listing, number, power_of_ten, signed
 from gdpo_core.conventions import NAMES
 
+POINTS = "Points are hundredths of a reward’s range in the log, in its mean over the logged steps."
 # What is said in place of “all is well”, which no report says without a primary reward.
 NAME_PRIMARY = (
     "Name the reward that matters most (--primary): without it, the audit cannot check the order of the responses."
@@ -100,7 +101,7 @@ def what_to_do(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting], c
     texts = [*asked, *((text, True) for text in planned)] or [(text, True) for text in _nothing_to_do(f, findings)]
     (first, rests), *further = texts
     told = condition + first if rests else f"{first} {condition.removesuffix('If so: ')}".rstrip()
-    narrowed = [DIRECTION_ALONE] * any(INTERVAL in text for text, _ in texts)
+    narrowed = [f"{POINTS} {DIRECTION_ALONE}"] * any(INTERVAL in text for text, _ in texts)
     return [told, *(text for text, _ in further), *narrowed]
 
 

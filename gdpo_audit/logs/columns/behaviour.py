@@ -86,9 +86,9 @@ def _reason(column: pl.Series, groups: np.ndarray | None, labels: bool) -> str:
         return ""
     if _rises(values):
         return CLOCK
-    if _counts_up(values):
-        return PLACE
-    return "" if groups is None else _reason_in_groups(values, groups, labels)
+    if groups is None:
+        return PLACE if _counts_up(values) else ""
+    return _reason_in_groups(values, groups, labels)
 
 
 def _reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> str:
