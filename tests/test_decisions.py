@@ -55,5 +55,9 @@ def test_an_eps_makes_ties_seem_to_vanish():
 def test_coins_take_as_many_epochs_as_told(method, scale, match_scale, epochs):
     run = gc.train(method, [0.5, 0.5, 0.5], scale=scale, match_scale=match_scale, seeds=10)
     assert {*run.steps_to(0.9).median(0).values.tolist()} == epochs
-    for told in ("GDPO then reaches 0.9 in 13 or 14 epochs and GRPO in 22", "20 or 21", "37, 25 and 14 epochs, and GDPO 20"):
+    for told in (
+        "GDPO then reaches 0.9 in 13 or 14 epochs and GRPO in 22",
+        "20 or 21",
+        "37, 25 and 14 epochs, and GDPO 20",
+    ):
         assert told in ON_ONE_LINE
