@@ -784,7 +784,7 @@ def run_log(corrections, run, sample, upload):
 @app.cell
 def run_primary(log, page, run):
     primary = run.choose.primary(page, log)
-    primary
+    primary if log else None
     return (primary,)
 
 

@@ -194,7 +194,7 @@ def test_no_sentence_of_the_page_names_an_option_of_the_command_line():
     log = read(SAMPLES[0])
     assert "(--primary)" in audit_log(log, None, "").what_first
     shown = show.front(audit_log(log, None, "")).text
-    assert "--primary" not in shown and "matters most (in the menu above): correctness" in shown
+    assert "--primary" not in shown and "matters most (with the buttons above): correctness" in shown
     rows = b"a,b\n" + b"1,0\n0,1\n" * 8
     with pytest.raises(gc.InputError) as refused:
         audit_log(read(None, [uploaded("log.csv", rows)]), None, "")
