@@ -198,7 +198,7 @@ def test_no_sentence_of_the_page_names_an_option_of_the_command_line():
     rows = b"a,b\n" + b"1,0\n0,1\n" * 8
     with pytest.raises(gc.InputError) as refused:
         audit_log(read(None, [uploaded("log.csv", rows)]), None, "")
-    assert "--group" in str(refused.value) and "in “Responses per prompt”" in show.refusal(refused.value).text
+    assert "--group" in str(refused.value) and "in “Responses per prompt”" in show.refusal(refused.value, {}).text
 
 
 # --- groups, and what if ---------------------------------------------------------------------------------------------

@@ -143,6 +143,29 @@ def test_a_readers_log_is_read_audited_and_taken_away(run, browser):
     page.locator(".should").get_by_text("too short to judge: it holds 128 responses in 16 groups.").wait_for()
 
 
+FOCUSED = """() => {
+  let at = document.activeElement
+  while (at?.shadowRoot?.activeElement) at = at.shadowRoot.activeElement
+  return at?.placeholder
+}"""
+
+
+def test_an_error_opens_and_focuses_the_field_that_mends_it(run):
+    page = run()
+    upload(page, file("log.csv", b"a,b\n" + b"1,0\n0,1\n" * 8))
+    page.locator(".unread").get_by_text("in “Responses per prompt”").wait_for()
+    page.wait_for_function(f"() => ({FOCUSED})() === '8'")
+    page.keyboard.type("5")
+    page.keyboard.press("Enter")
+    page.locator(".unread").get_by_text("groups of 5").wait_for()
+    page.wait_for_function(f"() => ({FOCUSED})() === '8'")
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.type("4")
+    page.keyboard.press("Enter")
+    verdict(page).wait_for()
+    assert page.locator(".unread").count() == 0
+
+
 TEXT_STARTS = """element => {
   const range = document.createRange()
   range.selectNodeContents(element)
