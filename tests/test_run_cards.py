@@ -48,6 +48,14 @@ def test_only_what_the_report_recommends_is_shown_as_a_recommendation():
         assert all(effect.words.startswith("push ") for effect in effects_of(other, other.plan[1]))
 
 
+def test_each_card_says_its_cost_once_a_reward_matters_most():
+    report = report_of("pays_5_grpo", "correctness")
+    assert all(report.plan[n].cost and report.plan[n].cost in text_of(drawn(report)) for n in chosen(report))
+    assert not report.plan[0].cost
+    undecided = report_of("pays_5_grpo", None)
+    assert not any(row.cost for row in undecided.plan) and "may be noise" in drawn(undecided)
+
+
 def test_no_change_is_one_card_without_a_setting():
     words = text_of(drawn(report_of("arithmetic", "correct")))
     assert words == "No change is called for."

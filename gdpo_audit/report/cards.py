@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from gdpo_audit.findings.claims import rests_on, taken_for_granted
 from gdpo_audit.findings.recommending import INTERVAL, POINT
 from gdpo_audit.findings.setting import Setting
+from gdpo_audit.findings.thresholds import push_noise
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.controls import reward_look
 from gdpo_audit.report.courses import DRAWN
@@ -134,7 +135,8 @@ def _card(report: AuditReport, n: int, effects: Sequence[Effect], end: float, bo
         words = tag("span", tag("b", named_first(report, reward["name"])), tag("span", effect.words), kind="of")
         bars.append(tag("li", words, _bar(effect, end), kind=reward_look(k)))
     title = " ".join(filter(None, (row.do, row.only_if))) if row.recommended else row.title
-    state = "Recommended" if row.recommended else "Not recommended"
+    state = "Not recommended" if report.run["primary"] else "Tried on this log"
+    state = "Recommended" if row.recommended else state
     return tag(
         "section",
         tag("p", f"Row {n} of the plan · {state}", kind="state"),
@@ -192,6 +194,10 @@ def _what_bars_show(report: AuditReport, rows: Sequence[int]) -> str:
     if any(told):
         says.append(f"Bars: the forecast change of each mean against the run, in points, with its {INTERVAL}. {POINT}")
     if not all(told):
-        says.append("Bars: the change of the push on each reward against the run.")
+        noise = push_noise(report.plan[0].tried_on)
+        says.append(
+            "Bars: the change of the push on each reward against the run; a change of less than "
+            f"{decimal(noise, 2)} may be noise."
+        )
     hidden = len(report.rewards) - DRAWN
     return " ".join([*says, *[f"{decimal(hidden, 0)} more rewards stand in the plan."] * (hidden > 0)])

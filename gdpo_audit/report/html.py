@@ -162,7 +162,7 @@ def _first(report: AuditReport, say: Say = str, chosen: Html | str = "") -> Html
     chosen: the cards of settings, which stand before the picture. They say what the settings cost, so that the verdict
         does not say it once more.
     """
-    costs = [row.cost for row in report.plan if row.cost and chosen]
+    costs = [row.cost for row in report.plan if chosen and (row.recommended or row.held_back)]
     left = " ".join(reduce(lambda words, cost: words.replace(cost, ""), costs, report.further).split())
     further = f" {say(left)}" if left else ""
     verdict = tag("p", say(report.caution), tag("b", say(report.first_step)), further, kind="verdict-line")
