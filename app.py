@@ -776,7 +776,7 @@ def run_log(corrections, run, sample, upload):
         log = run.log.read(sample.value, upload.value, **corrections.value)
         _said = run.show.source_note(log)
     except gc.InputError as _error:
-        log, _said = None, run.show.refusal(_error)
+        log, _said = None, run.show.refusal(_error, corrections.value)
     _said
     return (log,)
 
@@ -784,7 +784,7 @@ def run_log(corrections, run, sample, upload):
 @app.cell
 def run_primary(log, page, run):
     primary = run.choose.primary(page, log)
-    primary
+    primary if log else None
     return (primary,)
 
 
@@ -812,7 +812,7 @@ def run_report(corrections, hand_over, log, primary, run, sample):
             report = run.log.audit_log(log, primary.value, corrections.value["weights"])
             _said = run.show.front(report)
     except gc.InputError as _error:
-        _said = run.show.refusal(_error)
+        _said = run.show.refusal(_error, corrections.value)
     hand_over(report, log)
     run_link = run.choose.link(sample.value, corrections.value, primary.value, log, report)
     _said

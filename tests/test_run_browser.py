@@ -57,24 +57,28 @@ def test_the_chapter_as_it_opens(run):
     page = run(width=1440, height=900, permissions=["clipboard-read", "clipboard-write"])
     assert "A real run" in page.locator(".whose").inner_text() and "GRPO" in verdict(page).inner_text()
     assert "reward-dominates" in page.locator(".audit .card > summary").first.inner_text()
-    # The area for files, the verdict and its picture are on the first screen.
-    for selector in ("h1:visible", ".upload", ".verdict-line", ".what-ran", ".opening .bars", ".foretold .plot"):
+    # The area for files, the question, the verdict and the bars of the recommended setting are on the first screen.
+    asked = "[data-cell-name=run_primary]"
+    for selector in ("h1:visible", ".upload", asked, ".verdict-line", ".what-ran", ".setting.best ul"):
         box = page.locator(selector).bounding_box()
         assert box["y"] + box["height"] <= 900, selector
     # The sections of the file come in its order, and the lines of the plan can be copied.
     order = (
-        "Plan",
+        "Use GDPO",
         "What each reward did",
         "What would other weights or another method have done?",
         "Findings: 2 warnings, 1 info",
     )
     tops = [page.get_by_role("heading", name=title).bounding_box()["y"] for title in order]
     assert tops == sorted(tops)
+    assert page.locator(".setting").evaluate_all("all => all.map(e => e.querySelectorAll('li').length)") == [3, 3, 3]
+    assert not page.get_by_role("heading", name="Plan", exact=True).is_visible()
+    page.get_by_text("The plan: all settings that were tried").click()
+    page.get_by_role("heading", name="Plan", exact=True).wait_for()
     # The groups have one title; on a phone it is that of the fold.
     assert page.locator(".waits > :is(summary, h2)").evaluate_all("all => all.map(e => e.checkVisibility())") == [0, 1]
     assert page.locator(".board .rules .given").all_inner_texts() == ["5"]  # what a pass in conciseness pays
-    lines = page.locator(".audit.front > details").filter(has=page.locator("[data-copy]")).first
-    lines.locator("summary").click()
+    lines = page.locator(".setting.best")
     lines.get_by_role("button", name="Copy").click()
     page.get_by_text("Copied.").wait_for()
     assert page.evaluate("navigator.clipboard.readText()") == lines.locator("pre").inner_text()
@@ -139,6 +143,29 @@ def test_a_readers_log_is_read_audited_and_taken_away(run, browser):
     page.locator(".should").get_by_text("too short to judge: it holds 128 responses in 16 groups.").wait_for()
 
 
+FOCUSED = """() => {
+  let at = document.activeElement
+  while (at?.shadowRoot?.activeElement) at = at.shadowRoot.activeElement
+  return at?.placeholder
+}"""
+
+
+def test_an_error_opens_and_focuses_the_field_that_mends_it(run):
+    page = run()
+    upload(page, file("log.csv", b"a,b\n" + b"1,0\n0,1\n" * 8))
+    page.locator(".unread").get_by_text("in “Responses per prompt”").wait_for()
+    page.wait_for_function(f"() => ({FOCUSED})() === '8'")
+    page.keyboard.type("5")
+    page.keyboard.press("Enter")
+    page.locator(".unread").get_by_text("groups of 5").wait_for()
+    page.wait_for_function(f"() => ({FOCUSED})() === '8'")
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.type("4")
+    page.keyboard.press("Enter")
+    verdict(page).wait_for()
+    assert page.locator(".unread").count() == 0
+
+
 TEXT_STARTS = """element => {
   const range = document.createRange()
   range.selectNodeContents(element)
@@ -189,7 +216,11 @@ def test_corrections_change_the_report_and_go_with_the_files_which_a_sample_leav
     weights.press("Enter")
     cards = page.locator(".audit .card > summary")
     cards.filter(has_text="priority-inversion").wait_for()
-    page.get_by_label("The reward that matters most").select_option("--")
+    # The keyboard chooses, as it does among the buttons of a form.
+    page.get_by_role("radio", name="correctness").focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url(lambda url: "run-primary=style" in url)
+    page.get_by_text("not decided", exact=True).click()
     cards.filter(has_text="priority-inversion").wait_for(state="detached")
     page.wait_for_url(lambda url: "run-primary=none" in url and "run-weights" not in url)
     upload(page, *TRL)

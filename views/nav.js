@@ -130,9 +130,21 @@ function render({ model, el, signal }) {
       if (shadowRoot) hear(shadowRoot, JSON.parse(dataset.steps ?? null));
     }
   }
-  const heard = new MutationObserver(() => hear(document.body));
+  const heard = new MutationObserver(() => (hear(document.body), mend()));
   hear(document.body);
   signal.addEventListener("abort", () => heard.disconnect());
+
+  // An error names the field that mends it: open the fold of the field, and move the focus there, once for each error.
+  function mend() {
+    const error = document.querySelector("[data-mends]:not([data-met])");
+    if (!error?.checkVisibility()) return;
+    const fields = [...document.querySelectorAll("#run-files marimo-text")];
+    const field = fields.find((one) => one.shadowRoot?.textContent.includes(error.dataset.mends));
+    if (!field) return;
+    error.dataset.met = "";
+    field.closest("details").open = true;
+    requestAnimationFrame(() => field.shadowRoot.querySelector("input")?.focus());
+  }
 
   // Move among radio buttons. Radix, which marimo uses for that, looks for the focus in the document, which knows nothing of
   // the focus inside marimo's shadow roots, and so always goes to the last button.

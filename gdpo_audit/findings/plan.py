@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.findings_weights import contradicted_weights
 from gdpo_audit.findings.forecast import forecasts_of
-from gdpo_audit.findings.recommending import marked, rises
+from gdpo_audit.findings.recommending import marked, rises, with_costs
 from gdpo_audit.findings.setting import Setting, TrialPart
 from gdpo_audit.findings.shares import weights_for
 from gdpo_audit.findings.thresholds import MISSED, MOVED
@@ -43,7 +43,7 @@ def plan_of(f: Facts) -> tuple[Setting, ...]:
     tried = [*_settings(trials)]
     ran = tried[0][0]
     gated = _gated(trials, ran)
-    return marked(f, _with_forecasts(f, [*tried, *gated]))
+    return with_costs(f, marked(f, _with_forecasts(f, [*tried, *gated])))
 
 
 def _settings(trials: Trials) -> Iterator[tuple[Setting, Trial]]:

@@ -189,6 +189,18 @@ def cost_of(f: Facts, row: Setting, ran: Setting) -> str:
     return " ".join(says) or f"The push on no other reward falls{as_wanted} by more than noise."
 
 
+def with_costs(f: Facts, rows: Sequence[Setting]) -> tuple[Setting, ...]:
+    """Return the rows of a plan, each but the run's own with what it costs. Without a primary reward they stay as they
+    are, as there is then nothing that a cost could be paid for.
+
+    f: the facts of the run.
+    rows: the settings, the run's own first, of which the best has its cost already.
+    """
+    if f.basis.primary is None:
+        return tuple(rows)
+    return (rows[0], *(row if row.cost else replace(row, cost=cost_of(f, row, rows[0])) for row in rows[1:]))
+
+
 def effect(f: Facts, row: Setting, ran: Setting, name: str) -> str:
     """Return words for what a setting does to a reward, against the run's own setting, `ran`: the forecast of its mean
     in points of its range in the log, with the interval, and the push on it. Without a forecast, they name the push

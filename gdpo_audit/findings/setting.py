@@ -48,7 +48,11 @@ class Setting(Struct, frozen=True, kw_only=True):
         str, Meta(description="Of the recommended one: words behind `do` on what has to be accepted; empty: nothing.")
     ] = ""
     cost: Annotated[
-        str, Meta(description="Of the recommended one, or the one that is held back: what it costs, in sentences.")
+        str,
+        Meta(
+            description="What it costs against the run's own, in sentences; empty of the run's own, and without a "
+            "primary reward."
+        ),
     ] = ""
     held_back: Annotated[
         str, Meta(description="Of the one that would be recommended but for a reason: that reason, in sentences.")

@@ -4,7 +4,7 @@ with a report has controls for other settings.
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.findings_methods import round_up
 from gdpo_audit.findings.what_if import WhatIf
 from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.cards import cards as settings
 from gdpo_audit.report.comparison import Changes, headline
 from gdpo_audit.report.controls import NAMED, answers, depth, table
 from gdpo_audit.report.courses import courses
@@ -50,6 +51,7 @@ _SHAPES = {  # the sign of each severity, 12 × 12 pixels; they are drawn so tha
     "info": tag("circle", cx=6, cy=6, r=5, fill="none", stroke="currentcolor", stroke_width=2),
 }
 
+ALL_TRIED = "The plan: all settings that were tried"  # the title of its fold on the page
 Guide = Callable[[Finding], Html]  # returns the way to where a finding is explained
 # Rewrites a sentence of the audit for the place where it is shown: the page has controls where a terminal has options.
 Say = Callable[[str], str]
@@ -107,8 +109,10 @@ def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say
         fix = copy_box(finding.fix, finding.title) if finding.fix else Html()
         finding = replace(finding, message=say(finding.message))
         cards.append(_card(report, finding, guide(finding), fix, opened=False))
-    before = (_section(section, copy_box, above=meanings(report)) for section in above_and_below(report)[0])
-    content = [_first(report, say), *before, courses(report), asks, _findings(report, cards)]
+    plan, *rest = (_section(section, copy_box, above=meanings(report)) for section in above_and_below(report)[0])
+    tried = fold(ALL_TRIED, plan) if report.plan else plan
+    chosen = settings(report, copy_box)
+    content = [_first(report, say, chosen), tried, *rest, courses(report), asks, _findings(report, cards)]
     return tag("div", *content, kind="audit front")
 
 
@@ -151,14 +155,18 @@ def what_if(w: WhatIf) -> Html:
     return tag("div", _section(what_if_section(w)), kind="audit")
 
 
-def _first(report: AuditReport, say: Say = str) -> Html:
+def _first(report: AuditReport, say: Say = str, chosen: Html | str = "") -> Html:
     """Return what comes first in a report: what to do, what ran, and the picture that `opening` draws.
 
     say: rewrites a sentence of the audit for the page.
+    chosen: the cards of settings, which stand before the picture. They say what the settings cost, so that the verdict
+        does not say it once more.
     """
-    further = f" {say(report.further)}" if report.further else ""
+    costs = [row.cost for row in report.plan if chosen and (row.recommended or row.held_back)]
+    left = " ".join(reduce(lambda words, cost: words.replace(cost, ""), costs, report.further).split())
+    further = f" {say(left)}" if left else ""
     verdict = tag("p", say(report.caution), tag("b", say(report.first_step)), further, kind="verdict-line")
-    return join(verdict, tag("p", report.what_ran, kind="what-ran"), opening(report), _reading(report, say))
+    return join(verdict, tag("p", report.what_ran, kind="what-ran"), chosen, opening(report), _reading(report, say))
 
 
 def _reading(report: AuditReport, say: Say) -> Html:

@@ -16,6 +16,8 @@ from views.nav import Nav
 from views.run.log import Log, program
 from views.run.samples import SAMPLES, Sample
 
+MATTERS = "Which reward matters most?"
+UNDECIDED = "not decided"  # the button with which no reward matters most
 NO_PRIMARY = "none"  # what the address holds where no reward matters most
 HOW = "Which files, and how they are read"
 FRAMEWORKS = {"found out from the files": None} | {
@@ -33,7 +35,7 @@ TEXTS = {  # the text controls by what they correct: their label and an example
 }
 _BY_ID = {sample.id: sample for sample in SAMPLES}
 
-OPENING = """# Your log shows which reward shapes the advantages
+OPENING = """# Your log shows which reward shapes the advantages.
 
 Upload a log that has **one column for each reward and, if possible, one for the advantages**; from the advantages the \
 report can tell which method and which weights were used. It also tells which reward drives the update, what another \
@@ -114,8 +116,8 @@ def corrections_fold(corrections: mo.ui.dictionary) -> mo.Html:
     return show(div("reading", fold(HOW, inside, kind="fold", name="run-files")))
 
 
-def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
-    """Return the dropdown of the reward that matters most, in which the reader may also choose none.
+def primary(page: Nav, log: Log | None) -> mo.ui.radio:
+    """Return the buttons for the reward that matters most, one per reward. With the last one, none is chosen.
 
     If the log is a sample and the address is of this sample, the reward that the address names is chosen at first.
     Otherwise it is the sample's own primary reward, if it has one. For the reader's own files none is chosen.
@@ -127,8 +129,10 @@ def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
     chosen = _known(log)
     if log and log.sample and is_linked(page, log.sample):
         chosen = page.given("run-primary", [NO_PRIMARY, *rewards], chosen)
-    value = None if chosen == NO_PRIMARY else chosen
-    return mo.ui.dropdown(rewards, value, allow_select_none=True, label="The reward that matters most")
+    options = {UNDECIDED: None} | {reward: reward for reward in rewards}
+    options |= {UNDECIDED: options.pop(UNDECIDED)}  # behind the rewards
+    value = UNDECIDED if chosen == NO_PRIMARY else chosen
+    return mo.ui.radio(options, value, inline=True, label=tag("span", MATTERS, kind="segments matters"))
 
 
 def address(

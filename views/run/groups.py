@@ -1,28 +1,67 @@
 """Groups of a log as examples of what the audit found; the reader opens one of them on a board."""
 
+from collections.abc import Sequence
+from itertools import chain
+from math import isnan
+
 import marimo as mo
+import numpy as np
+from msgspec.structs import replace
 
 import gdpo_core as gc
 from gdpo_audit.findings.examples import ExampleGroup
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.groups import title
+from gdpo_audit.report.summary import wanted
 from gdpo_core import _html
 from gdpo_core._words import count
 from gdpo_core.board import Board
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from views.html import div, element, show, tag
 
+LARGEST = 64  # answers of a group that a board shows
+APART = 0.005  # of the largest advantage: two advantages that differ by less are tied, as gdpo_core.collapse says it
+
 
 def choice(audit: AuditReport | None) -> mo.ui.dropdown:
     """Return the dropdown of the groups that show the findings of a report best, in the order of the findings.
 
-    A group comes last if the report does not list its finding. At first the first group is chosen. The dropdown is
-    empty without a report, or if no group shows a finding.
+    A group comes last if the report does not list its finding. The dropdown is empty without a report, or if no group
+    shows a finding. At first the group is chosen in which the recommended setting helps most: it takes the most pairs
+    of answers out of the wrong order. If it does so in none, or if nothing is recommended, the first group is chosen.
     """
     ids = [finding.id for finding in audit.findings] if audit else []
     groups = sorted(audit.groups if audit else (), key=lambda g: ids.index(g.finding) if g.finding in ids else 99)
     options = {title(audit, group): group for group in groups}
-    return mo.ui.dropdown(options, next(iter(options), None), label="Choose a group")
+    most = max(options, key=lambda name: helped_pairs(options[name], audit), default=None)
+    return mo.ui.dropdown(options, most, label="Choose a group")
+
+
+def helped_pairs(group: ExampleGroup, audit: AuditReport | None) -> int:
+    """Return in how many more pairs of a group's answers the better one gets the higher advantage under the recommended
+    setting than as it ran; 0 if there are not more, if nothing is recommended, or if no board can show the group.
+
+    The better answer is the one with more of the primary reward, or with less where the run wants less.
+    """
+    row = next((row for row in audit.plan if row.recommended), None) if audit else None
+    if (
+        audit is None
+        or row is None
+        or row.gate
+        or not 2 <= len(group.rewards) <= LARGEST
+        or isnan(sum(chain(*group.rewards)))
+    ):
+        return 0
+    k = group.names.index(audit.run["primary"])
+    rewards = np.array([answer[k] for answer in group.rewards]) * wanted(audit)[audit.run["primary"]]
+    better = rewards[:, None] > rewards
+
+    def ordered(weights: Sequence[float], method: str) -> int:
+        a = np.array(replace(group, weights=tuple(weights)).advantages_under(method))
+        return int((better & (a[:, None] - a > APART * np.abs(a).max())).sum())
+
+    new = ordered([row.weights[name] for name in group.names], row.method)
+    return max(0, new - ordered(group.weights, audit.plan[0].method))
 
 
 def board(group: ExampleGroup, audit: AuditReport) -> Board:

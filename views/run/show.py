@@ -2,7 +2,7 @@
 finding.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import marimo as mo
 
@@ -16,7 +16,7 @@ from views.address import CHAPTERS
 from views.html import Html, div, prose, reason, show, tag
 from views.onward import onward
 from views.run.ask import controls
-from views.run.choose import HOW
+from views.run.choose import HOW, TEXTS
 from views.run.downloads import downloads
 from views.run.log import Log
 from views.run.words import on_page
@@ -43,9 +43,41 @@ def source_note(log: Log) -> mo.Html:
     return show(tag("p", prose(log.sample.source_note), kind="whose")) if log.sample else show()
 
 
-def refusal(error: InputError) -> mo.Html:
-    """Return a box with the message of an error, which names controls of the page in place of command-line options."""
-    return show(div("unread", mo.callout(on_page(reason(error)), kind="danger")))
+def refusal(error: InputError, corrected: Mapping[str, str | None]) -> mo.Html:
+    """Return a box with the message of an error, which names controls of the page in place of command-line options.
+    nav.js opens the fold of the field that mends the error, and moves the focus there.
+
+    corrected: the values of the controls of `choose.corrections`, by name.
+    """
+    says = on_page(reason(error))
+    field = mends(says, corrected)
+    told = {"data_mends": TEXTS[field][0]} if field else {}
+    return show(div("unread", mo.callout(says, kind="danger"), **told))
+
+
+def mends(says: str, corrected: Mapping[str, str | None]) -> str | None:
+    """Return the key in TEXTS of the field that mends an error; None if no field is known to do so.
+
+    It is the field that the message names first. If it names none, it is a field with a text that the message quotes.
+
+    says: the message of the error, in the words of the page.
+    corrected: the texts in the fields, by key.
+
+    >>> mends("log.csv: give the responses per prompt, in “Responses per prompt”, or the column, in “Group column”", {})
+    'group_size'
+    >>> mends("log.csv: expected a column 'acc', got a, b", {"rewards": "a, acc"})
+    'rewards'
+    >>> mends("log.csv: expected a log, got an empty file", {})
+    """
+    named = {key: says.find(f"“{label}”") for key, (label, _) in TEXTS.items()}
+    if places := {key: place for key, place in named.items() if place >= 0}:
+        return min(places, key=lambda key: places[key])
+    for key, (label, _) in TEXTS.items():
+        words = [word.strip() for word in (corrected.get(key) or "").split(",")]
+        quoted = any(f"'{word}'" in says or f"groups of {word} " in says for word in words if word)
+        if says.startswith((f"{key}:", f"{label.lower()}:")) or quoted:
+            return key
+    return None
 
 
 def front(audit: AuditReport) -> mo.Html:

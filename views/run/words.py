@@ -18,7 +18,7 @@ _VALUE = {
 _SENTENCES = {  # words of the audit for which the page has other words
     "Open: name": "Name",
     "Open: should": "Your decision: should",
-    "(--primary)": "(in the menu above)",
+    "(--primary)": "(with the buttons above)",
     "The option --reward": f"“{TEXTS['rewards'][0]}”",
     "(--reward names rewards)": f"(“{TEXTS['rewards'][0]}” takes columns in)",
     "; with skip_bad (--skip-bad) it is left out": "; without this file the others are read",
@@ -35,7 +35,7 @@ def on_page(sentence: str) -> str:
     """Return a sentence of the audit with the page's controls in place of the options of the command line.
 
     >>> on_page("Open: name the reward that matters most (--primary): a or b.")
-    'Name the reward that matters most (in the menu above): a or b.'
+    'Name the reward that matters most (with the buttons above): a or b.'
     >>> on_page("give group_size, the responses per prompt, as --group-size N, or the column, as --group prompt (x)")
     'give the responses per prompt, in “Responses per prompt”, or the column, in “Group column”: prompt (x)'
     >>> on_page("name those that are, of --reward acc --reward 'two words' --reward=-x")

@@ -1,0 +1,79 @@
+"""The cards of a report: what they draw is what the plan of the report holds, and they recommend nothing else."""
+
+import re
+
+import pytest
+from helpers import text_of
+
+import gdpo_audit as ga
+from gdpo_audit.report import html
+from gdpo_audit.report.cards import cards, chosen, effects_of
+from views.run.log import audit_log, read
+from views.run.samples import SAMPLES
+
+
+def report_of(path, primary):
+    log = read(next(sample for sample in SAMPLES if sample.path == path))
+    return audit_log(log, primary, "")
+
+
+def drawn(report):
+    return str(cards(report, html.copy_box))
+
+
+def test_bars_are_forecasts_in_points_of_the_range_with_their_interval():
+    report = report_of("pays_5_grpo", "correctness")
+    assert chosen(report) == [1, 2, 3]
+    for n in chosen(report):
+        row, words = report.plan[n], text_of(drawn(report))
+        for reward, effect in zip(report.rewards, effects_of(report, row), strict=True):
+            told = row.forecast[reward["name"]]
+            by_hand = [100 * told[key] / reward["range"] for key in ("difference", "low", "high")]
+            assert [effect.change, effect.low, effect.high] == pytest.approx(by_hand)
+            assert reward["name"] in words and effect.words in words
+    # Conciseness pays 0 to 5: a fall of 0.2133 in it is 4.3 points.
+    assert report.rewards[2]["range"] == 5 and effects_of(report, report.plan[1])[2].words.startswith("−4.3 (−9.4 to")
+
+
+def test_only_what_the_report_recommends_is_shown_as_a_recommendation():
+    report = report_of("pays_5_grpo", "correctness")
+    html_of = drawn(report)
+    assert html_of.count("· Recommended") == html_of.count('class="setting best"') == 1
+    best = next(row for row in report.plan if row.recommended)
+    assert best.cost in text_of(html_of) and best.lines.split("\n")[0] in text_of(html_of).replace("&quot;", '"')
+    # Held back by the report, or without a reward that matters most: nothing is recommended, and pushes are drawn.
+    for path, primary in (("published_answers.zip", "correctness"), ("pays_5_grpo", None)):
+        other = report_of(path, primary)
+        assert "· Recommended" not in drawn(other) and "setting best" not in drawn(other)
+        assert all(effect.words.startswith("push ") for effect in effects_of(other, other.plan[1]))
+
+
+def test_each_card_says_its_cost_once_a_reward_matters_most():
+    report = report_of("pays_5_grpo", "correctness")
+    assert all(report.plan[n].cost and report.plan[n].cost in text_of(drawn(report)) for n in chosen(report))
+    assert not report.plan[0].cost
+    undecided = report_of("pays_5_grpo", None)
+    assert not any(row.cost for row in undecided.plan) and "may be noise" in drawn(undecided)
+
+
+def test_no_change_is_one_card_without_a_setting():
+    words = text_of(drawn(report_of("arithmetic", "correct")))
+    assert words == "No change is called for."
+
+
+def test_a_card_says_what_is_only_assumed_and_that_a_log_is_short():
+    rows = [{"prompt": g, "a": i % 2, "b": i // 2, "advantage": 0.1 * i} for g in "xyz" for i in range(4)]
+    report = ga.audit(ga.read_run(rows), primary="a")
+    assumed = [claim.what for claim in report.reading if claim.evidence == "assumed"]
+    words = text_of(drawn(report))
+    assert report.condition and {"rewards", "weights"} & set(assumed)
+    of_cards = re.findall(r"This holds if .*?, which the log does not show\.", words)
+    assert len(of_cards) == len(chosen(report)) and words.count(report.caution.strip()) == len(chosen(report))
+
+
+def test_the_verdict_of_the_page_leaves_the_cost_to_its_card():
+    report = report_of("pays_5_grpo", "correctness")
+    words = text_of(str(html.front(report)))
+    best = next(row for row in report.plan if row.recommended)
+    assert words.count(best.cost) == 1 and report.first_step in words
+    assert text_of(str(html.body(report))).count(best.cost) == 1  # the file has no cards, and says it in its verdict
