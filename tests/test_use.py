@@ -132,7 +132,7 @@ def trained_rows(setup):
     return {row["reward"]: float(row["difference"]) for row in rows}
 
 
-@pytest.mark.parametrize("answers", product((False, True), repeat=3), ids=str)
+@pytest.mark.parametrize("answers", [*product((False, True), repeat=3)], ids=str)
 def test_each_verdict_says_what_was_trained_for_it(answers):
     scales, first, constant = answers
     said, setups = questions.verdict(dict(zip(questions.QUESTIONS, answers, strict=True)))

@@ -162,3 +162,18 @@ def test_where_no_process_can_be_started_the_drawing_is_made_here(drawing, monke
     drawer.stop()
     for state in islice(drawing, 30, 32):
         assert drawer.drawn(state) == draw(state)
+
+
+def test_a_process_whose_server_has_ended_says_nothing():
+    """A limited process that fails to send for another reason still says so."""
+    program = """import sys
+from views import worker
+class Gone:
+    def send(self, outcome):
+        raise {}("of the pipe")
+worker._run(Gone(), print, ("done",))"""
+    for error, ends_well in (("BrokenPipeError", True), ("ValueError", False)):
+        ran = subprocess.run(
+            [sys.executable, "-c", program.format(error)], cwd=ROOT, capture_output=True, text=True, timeout=60
+        )
+        assert ran.stdout == "done\n" and (ran.returncode == 0 and not ran.stderr) == ends_well

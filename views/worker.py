@@ -136,13 +136,15 @@ def _run(pipe: Connection, function: Callable[..., Any], args: tuple) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     try:
-        pipe.send((True, function(*args)))
+        outcome: tuple[bool, Any] = (True, function(*args))
     except InputError as error:
-        pipe.send((False, error))
+        outcome = (False, error)
     except BaseException as error:
         if not is_fault(error) or _is_of_limits(error):
             raise
-        pipe.send((False, InputError(fault_of(error))))
+        outcome = (False, InputError(fault_of(error)))
+    with contextlib.suppress(BrokenPipeError):  # the server has ended meanwhile, and nobody waits
+        pipe.send(outcome)
 
 
 def _is_of_limits(error: BaseException) -> bool:
