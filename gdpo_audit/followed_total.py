@@ -11,7 +11,7 @@ from gdpo_audit.logs.files.attempts import attempt
 from gdpo_audit.logs.groups.run import Run
 from gdpo_audit.logs.names import STEP_OF_ROW, reward_columns
 from gdpo_audit.logs.numbers.clues import half_of_last_decimal
-from gdpo_audit.logs.numbers.weighted_sums import weights_of
+from gdpo_audit.logs.numbers.weighted_sums import RANGE, weights_of
 from gdpo_audit.readings import SAMPLE, of_total_alone
 
 _ROUND_OFF = 1e-5  # the share of the largest number of a column up to which a difference is round-off
@@ -78,10 +78,10 @@ def _follow(table: pl.DataFrame, column: str) -> bool:
     table: rows with their group, advantage, and that column, all of them finite.
     column: the column.
     """
-    if not len(table):
+    a, x = table["advantage"].to_numpy().astype(float), table[column].to_numpy().astype(float)
+    if not len(table) or not RANGE[0] <= np.abs(x).max() <= RANGE[1]:
         return False
     group = np.unique(table["group"].to_numpy(), return_inverse=True)[1]
-    a, x = table["advantage"].to_numpy().astype(float), table[column].to_numpy().astype(float)
     centred = x - (np.bincount(group, x) / np.bincount(group))[group]
     square = np.bincount(group, centred**2)
     live = square > (_ROUND_OFF * max(np.abs(x).max(), 1e-300)) ** 2

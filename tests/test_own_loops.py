@@ -4,9 +4,12 @@ The advantages are made by numpy alone, and the log names nothing in the words o
 """
 
 import numpy as np
+import polars as pl
 import pytest
 
 import gdpo_audit as ga
+import gdpo_core as gc
+from gdpo_audit.logs.numbers.weighted_sums import sum_of_others
 
 SIZE, PROMPTS = 6, 8
 
@@ -315,3 +318,18 @@ def test_a_number_of_the_answers_is_no_reward_where_no_column_names_the_groups()
         rows.append({"versuch": n % 8, **row})
     _, told = claims(rows)
     assert "versuch" not in told["rewards"].taken
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_columns_that_add_up_to_a_constant_hold_no_total(seed):
+    """The direction in which they cancel has one sign throughout, which may come out as minus everywhere."""
+    a, b = np.random.default_rng(seed).normal(size=(2, 40))
+    columns = pl.DataFrame({"a": a, "b": b, "c": -a - b})
+    assert sum_of_others(columns, ["a", "b", "c"]) is None
+    assert sum_of_others(columns.with_columns(c=pl.col("a") + pl.col("b")), ["a", "b", "c"]) == "c"
+
+
+def test_numbers_whose_squares_are_infinite_are_refused_and_not_followed():
+    rows = [row | {"exact": row["exact"] * 1e200} for row in table(lambda r, step, prompt: grpo(r, WEIGHTS))]
+    with pytest.raises(gc.InputError):
+        claims(rows)

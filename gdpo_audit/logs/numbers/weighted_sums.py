@@ -243,6 +243,8 @@ def sum_of_others(table: pl.DataFrame, names: Sequence[str], rows: int = ROWS, s
         return None
     below = relation < 0
     alone = [k for k, less in enumerate(below) if less == (below.sum() == 1)]
+    if len(alone) != 1:
+        return None
     # By numbers alone, a = b + c may be b = a − c as well. A sum of independent rewards spreads more than each of them.
     most = bool((np.abs(relation[alone[0]]) >= np.abs(relation)).all())
-    return names[alone[0]] if len(alone) == 1 and (most or not spreads) else None
+    return names[alone[0]] if most or not spreads else None
