@@ -108,7 +108,7 @@ def where_it_pays() -> Html:
 
 def where_in_words(rows: Sequence[Difference]) -> str:
     """Return the sentences of `where_it_pays` on these rows, which are of GDPO."""
-    alike, differ = ([row for row in rows if row.alike == same] for same in (True, False))
+    differ, alike = parted(rows)
     (good, bad, _), (leads, trails, _) = counted(differ), counted(alike)
     most = decimal(max(abs(row.difference) for row in alike), 1)
     return (
@@ -117,6 +117,11 @@ def where_in_words(rows: Sequence[Difference]) -> str:
         f"{leads or 'none'} of {len(alike)} and trails in {trails or 'none'}**; the largest difference is {most} "
         "points."
     )
+
+
+def parted(rows: Sequence[Difference]) -> tuple[list[Difference], list[Difference]]:
+    """Return the rows of set-ups in which rewards differ in scale, and of those in which all pay alike."""
+    return [row for row in rows if not row.alike], [row for row in rows if row.alike]
 
 
 # --- the picture ------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Three questions about rewards, preset from the Lab or from an audited run, and the verdict that training gave."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import marimo as mo
@@ -99,6 +99,7 @@ def verdict(answers: Mapping[str, bool]) -> tuple[str, tuple[str, ...]]:
             ("noise",),
         )
     large, small = trained.by_reward("pays_5"), trained.by_reward("scale")
+    differ, alike = trained.parted(trained.of_gdpo(trained.load()))
     if answers["scales"] and answers["first"]:
         return (
             "**GDPO, unless the reward that matters is the one on the large scale.** GDPO takes learning from that one "
@@ -110,7 +111,7 @@ def verdict(answers: Mapping[str, bool]) -> tuple[str, tuple[str, ...]]:
         moved = listing(f"{points(row)} {row.reward}" for row in large.values())
         return (
             "**GDPO.** It counts each reward by its weight, whatever it pays. Where conciseness paid 5, GDPO taught "
-            f"{moved} than GRPO.",
+            f"{moved} than GRPO. {_in_all('Where rewards differ in scale', differ)}",
             ("pays_5",),
         )
     if answers["first"]:
@@ -122,12 +123,22 @@ def verdict(answers: Mapping[str, bool]) -> tuple[str, tuple[str, ...]]:
             f"wrong one from a weight above {grpo} on; GDPO needs more than {gdpo}.",
             ("weight_2",),
         )
-    most = max(abs(row.difference) for row in trained.by_reward("equal").values())
+    most = max((-row.difference for row in alike if row.trails), default=0.0)
     return (
-        "**Either: it makes little difference.** Trained at equal pay, the methods differ by "
-        f"{decimal(most, 1)} points at most.",
+        "**GRPO, or either.** "
+        f"{_in_all('Where all rewards are passes and fails that pay alike', alike)[:-1]}, "
+        f"by {decimal(most, 1)} points at most.",
         ("equal",),
     )
+
+
+def _in_all(where: str, rows: Sequence[trained.Difference]) -> str:
+    """Return a sentence on how often GDPO leads and trails in some trained comparisons.
+
+    where: what these have in common, in words.
+    """
+    leads, trails, _ = trained.counted(rows)
+    return f"{where}, GDPO leads in {leads or 'none'} of {len(rows)} comparisons and trails in {trails or 'none'}."
 
 
 def points(row: trained.Difference) -> str:
