@@ -9,6 +9,7 @@ import pytest
 
 import gdpo_audit as ga
 import gdpo_core as gc
+from gdpo_audit.followed_total import with_parts
 from gdpo_audit.logs.numbers.weighted_sums import sum_of_others
 
 SIZE, PROMPTS = 6, 8
@@ -104,14 +105,34 @@ def test_a_reward_that_others_do_not_make_is_no_total():
                 }
                 for i in range(SIZE)
             ]
-    _, told = claims(rows)
+    report, told = claims(rows)
     assert told["reward"].taken == "note" and "total" not in told
+    assert not any("are those of note alone" in note for note in report.notes)
 
 
+@pytest.mark.parametrize("decimals", [2, 3, 6])
+def test_a_total_of_few_decimals_is_told_by_the_advantages_too(decimals):
+    _, told = claims(log(lambda s, n: np.array([1, -0.5, 0.23]), no_std, total=decimals))
+    named = "total" if decimals == 6 else "reward"
+    assert told[named].taken == "summe" and "antwort" not in told.get("rewards", told["method"]).taken
+
+
+def test_a_few_groups_do_not_tell_a_total():
+    """Nineteen groups with a signal may follow one column by chance; twenty tell it."""
+    rows = list(log(lambda s, n: np.array([1, -0.5, 0.2]), no_std, total=4, steps=4))
+    live = [*dict.fromkeys(row["frage"] for row in rows if row["vorteil"])]
+    for many, told in ((19, False), (20, True)):
+        some = [row for row in rows if row["frage"] in live[:many]]
+        run = ga.read_run(some, group="frage")
+        assert "summe" in run.rewards and (with_parts(run, run.sample) is not None) == told
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.1])
 @pytest.mark.parametrize("decimals", [2, 3])
-def test_rounded_advantages_add_up_in_the_groups_that_made_them(decimals):
+def test_rounded_advantages_add_up_in_the_groups_that_made_them(decimals, scale):
     """Blocks of twelve add up as well as groups of six do once rounding is allowed for; the finer count."""
-    rows = [row | {"vorteil": round(row["vorteil"], decimals)} for row in log(changing, no_std, total=4)]
+    rows = log(lambda s, n: scale * changing(s, n), no_std, total=5)
+    rows = [row | {"vorteil": round(row["vorteil"], decimals)} for row in rows]
     for options in ({}, {"rewards": ["richtig", "form", "kuerze"]}):
         report, told = claims(rows, **options)
         assert report.source["group_size"] == SIZE and told["groups"].evidence == "proved"
