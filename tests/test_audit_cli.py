@@ -24,8 +24,11 @@ import gdpo_audit as ga
 import gdpo_cli
 from gdpo_audit import cli
 from gdpo_audit.findings.finding import Finding
+from gdpo_audit.findings.forecast import DIRECTION_ALONE
+from gdpo_audit.findings.recommending import INTERVAL
 from gdpo_audit.report import brief, printed_tables, terminal
 from gdpo_audit.report.sections import sections
+from gdpo_audit.report.verdict import POINTS
 
 ROOT = Path(__file__).parent.parent
 TRL = str(ROOT / "data/samples/trl_gdpo")
@@ -157,6 +160,13 @@ def test_a_sample_is_told_in_forty_lines_and_no_line_ends_in_a_blank(screen, rep
             for explain in (False, True):
                 lines = screen([report], columns, explain)[0].split("\n")
                 assert not [line for line in lines if line != line.rstrip()], columns
+
+
+def test_an_interval_in_the_first_lines_says_for_which_models_it_is_one(reports):
+    for report in reports:
+        assert (
+            (INTERVAL in report.what_first) == (DIRECTION_ALONE in report.what_first) == (POINTS in report.what_first)
+        )
 
 
 def test_how_the_log_was_read_is_a_line_for_each_claim_at_a_hundred_columns(screen, reports):

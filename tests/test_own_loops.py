@@ -3,12 +3,15 @@
 The advantages are made by numpy alone, and the log names nothing in the words of a trainer.
 """
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
 
 import gdpo_audit as ga
 import gdpo_core as gc
+from gdpo_audit.auditing import gather
 from gdpo_audit.followed_total import with_parts
 from gdpo_audit.logs.numbers.weighted_sums import sum_of_others
 
@@ -282,6 +285,8 @@ def test_a_factor_of_each_step_proves_no_std_of_the_batch(factor):
     report = ga.audit(ga.read_run(rows), asked="grpo_no_std", primary="style")
     told = {claim.what: claim for claim in report.reading}
     assert "times a factor for each batch" in report.what_ran and told["method"].evidence == "agrees"
+    assert gather(ga.read_run(rows)).step_of == "grpo_no_std"
+    assert re.search("each batch times a number of its own|so does GRPO without std", told["method"].because)
     assert told["steps"].evidence != "proved" and "only their ratio" in told["weights"].because
     assert not [finding for finding in report.findings if finding.id == "method-not-as-asked"]
     assert not any(row.recommended for row in report.plan if row.method != "grpo_no_std")
@@ -293,6 +298,8 @@ def test_a_column_that_may_say_what_was_trained_leaves_that_open():
     rows = list(table(lambda r, step, prompt: grpo(r, WEIGHTS), kept=lambda s, p, i: int(kept[s, p])))
     _, told = claims(rows)
     assert told["responses"].evidence == "assumed" and "kept may say" in told["responses"].because
+    untrained = [row if row["kept"] else row | {"advantage": None} for row in rows]
+    assert "kept may say" not in claims(untrained)[1]["responses"].because
     renamed = [{**row, "domain": row["kept"]} for row in rows]
     for row in renamed:
         del row["kept"]
@@ -354,3 +361,20 @@ def test_numbers_whose_squares_are_infinite_are_refused_and_not_followed():
     rows = [row | {"exact": row["exact"] * 1e200} for row in table(lambda r, step, prompt: grpo(r, WEIGHTS))]
     with pytest.raises(gc.InputError):
         claims(rows)
+
+
+def test_a_single_weight_of_many_digits_shows_no_scale():
+    """Whitened groups of one size are GRPO's times one number, which no weight is."""
+    random = np.random.default_rng(12)
+    rows = []
+    for step in range(2):
+        r = random.normal(size=(5, 5))
+        z = (r - r.mean(1, keepdims=True)) / (r.std(1, ddof=1, keepdims=True) + 1e-4)
+        a = ((z - z.mean()) / z.std(ddof=1)).round(4)
+        rows += [
+            {"step": step, "group": step * 5 + g, "score": r[g, i], "advantage": a[g, i]}
+            for g in range(5)
+            for i in range(5)
+        ]
+    recipe = gather(ga.read_run(rows)).recipe
+    assert recipe is None or recipe.up_to_scale or len(str(recipe.weights[0])) <= 4

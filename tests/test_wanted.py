@@ -454,8 +454,9 @@ def test_a_setting_that_pushes_more_and_is_passed_over_is_named_with_the_reason(
     f, good, loss = facts((sign, 1)), [(sign * 0.01, sign * 0.05, sign * 0.1), (0, 0, 0)], [(-0.1, 0.0, 0.1), (0, 0, 0)]
     good[0] = tuple(sorted(good[0]))
 
-    def cost(a, b, forecast=None, with_gate=None):
+    def cost(a, b, forecast=None, with_gate=None, steps=None):
         rows = [row_of((sign * 0.3, 0.5)), row_of((sign * 0.6, 0.5), good), row_of((sign * a, b), forecast, with_gate)]
+        rows[2] = structs.replace(rows[2], setting=structs.replace(rows[2].setting, **steps or {}))
         [best] = [row for row in recommending.marked(f, rows) if row.recommended]
         assert best.push["a"] == sign * 0.6
         return best.cost
@@ -464,6 +465,8 @@ def test_a_setting_that_pushes_more_and_is_passed_over_is_named_with_the_reason(
     assert cost(0.8, 0.1, good).endswith(f"{row}takes more from the other rewards.")
     assert cost(0.8, 0.5, loss).endswith(f"{row}its forecast does not exclude a loss.")
     assert cost(0.8, 0.5, good, gate).endswith(f"{row}its gate changes the task: that is yours to choose.")
+    steps = {"method": "grpo_no_std"}
+    assert "Row 2" not in cost(0.8, 0.5, good, steps=steps), "steps of another length are not compared"
     assert "Row 2" in cost(0.601 + noise, 0.1, good) and "Row 2" not in cost(0.599 + noise, 0.1, good)
 
 
