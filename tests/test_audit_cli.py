@@ -164,9 +164,8 @@ def test_a_sample_is_told_in_forty_lines_and_no_line_ends_in_a_blank(screen, rep
 
 def test_an_interval_in_the_first_lines_says_for_which_models_it_is_one(reports):
     for report in reports:
-        assert (
-            (INTERVAL in report.what_first) == (DIRECTION_ALONE in report.what_first) == (POINTS in report.what_first)
-        )
+        said = report.what_first
+        assert (INTERVAL in said) == (DIRECTION_ALONE in said) == (POINTS in said)
 
 
 def test_how_the_log_was_read_is_a_line_for_each_claim_at_a_hundred_columns(screen, reports):
