@@ -4,6 +4,7 @@ The advantages are made by numpy alone, and the log names nothing in the words o
 """
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -13,7 +14,9 @@ import gdpo_audit as ga
 import gdpo_core as gc
 from gdpo_audit.auditing import gather
 from gdpo_audit.followed_total import with_parts
+from gdpo_audit.logs.columns.behaviour import CLOCK, not_rewards
 from gdpo_audit.logs.numbers.weighted_sums import sum_of_others
+from gdpo_audit.recipe.after import solve_after
 from gdpo_audit.recipe.solve import solve
 
 SIZE, PROMPTS = 6, 8
@@ -301,9 +304,7 @@ def test_a_column_that_may_say_what_was_trained_leaves_that_open():
     assert told["responses"].evidence == "assumed" and "kept may say" in told["responses"].because
     untrained = [row if row["kept"] else row | {"advantage": None} for row in rows]
     assert "kept may say" not in claims(untrained)[1]["responses"].because
-    renamed = [{**row, "domain": row["kept"]} for row in rows]
-    for row in renamed:
-        del row["kept"]
+    renamed = [{"domain" if name == "kept" else name: x for name, x in row.items()} for row in rows]
     assert claims(renamed)[1]["responses"].evidence == "proved"
 
 
@@ -378,3 +379,21 @@ def test_a_single_weight_of_many_digits_shows_no_scale(seed):
     run = ga.read_run(rows)
     recipe = solve(run.sample, run.rewards, "trl")
     assert recipe is None or recipe.up_to_scale
+
+
+@pytest.mark.parametrize(("rows", "clock"), [(29, False), (30, True)])
+def test_the_number_of_a_stage_never_falls_and_is_no_reward(rows, clock):
+    stages = pl.DataFrame({"attempt": np.repeat([0.0, 1.0, 2.0], rows), "right": np.tile([0.0, 1.0, 1.0], rows)})
+    assert not_rewards(stages, ["attempt", "right"], labels=False) == ({"attempt": CLOCK} if clock else {})
+
+
+def test_times_a_factor_the_std_of_a_batch_is_no_step_of_its_own():
+    """The search by batches finds both; the steps of the run then count as those of GRPO without std."""
+    rows = list(table(lambda r, step, prompt: (step + 1) / 30 * no_std(r, WEIGHTS)))
+    facts = gather(ga.read_run(rows))
+    recipe = solve_after(facts.run.sample, facts.rewards, "generic")
+    assert recipe.method == "grpo_batch_std" and recipe.alike == ("grpo_no_std",)
+    under = replace(facts, basis=replace(facts.basis, recipe=recipe))
+    assert under.method == "grpo_batch_std" and under.step_of == "grpo_no_std"
+    alone = replace(facts, basis=replace(facts.basis, recipe=replace(recipe, alike=())))
+    assert alone.step_of == "grpo_batch_std"
