@@ -230,10 +230,13 @@ def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
     """Return the finding that the recipe makes all logged advantages but some, which are in the batches `bad`."""
     recipe_there, at, made = f.recipe_of_the_rest, at_steps(bad.step.tolist()), NAMES[f.method]
     logged = int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())
+    to_do = f"Find out what wrote {at}, or leave {at} out of the audit ({leaving_out(bad.step.tolist())})."
     if recipe_there is not None:
         weights = weights_in_words(dict(zip(f.rewards, recipe_there.weights, strict=True)), recipe_there.up_to_scale)
         why = f"There, the logged advantages are {NAMES[recipe_there.method]} with weights {weights}. "
         why += f"The figures here leave {at} out"
+        to_do = f"Find out why {at} ran with {NAMES[recipe_there.method]} and weights {weights}. The figures here are "
+        to_do += "those of the other steps."
     elif scaled_share(bad) >= SCALE_ONLY:
         why = (
             "In most of these groups, all advantages are off by one factor: the batch step ran over another batch than "
@@ -247,7 +250,7 @@ def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
         title=f"Some logged advantages are not what {made} makes",
         message=f"{count(wrong)} of {count(logged)} logged advantages, at {at}, {is_or_are(wrong)} not what {made} "
         f"makes of the logged rewards (off by up to {_error(bad)}), though {made} makes all others. {why}.",
-        to_do=f"Find out what wrote {at}, or leave {at} out of the audit ({leaving_out(bad.step.tolist())}).",
+        to_do=to_do,
         evidence=_off(bad) | {"method_there": recipe_there and recipe_there.method},
     )
 

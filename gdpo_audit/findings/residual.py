@@ -34,9 +34,10 @@ _FOLLOWS_ALONE = 0.8  # instead of it, where no two responses are equal, so that
 _RARE = 0.02  # of the responses: a gate that is open or closed for fewer does little
 _LESS = (
     "In each group the advantages are those of GRPO …, times a factor of the group and less a number of the group, as "
-    "where mean and std were taken over rows that are not all in the log."
+    "where mean and std were taken over rows that are not all in the log, or where something else, such as a median, "
+    "stood in their place."
 )
-_OF_GROUP, _INCOMPLETE = "a factor for each group", "rows of the groups are missing"
+_OF_GROUP, _BASELINE = "a factor for each group", "a baseline and a factor for each group"
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def residual(
     t = terms_of(log, log.read(PAPER), "grpo")
     for pattern, terms, says in _estimators(log, t, rewards):
         w = _fit(terms)
-        if w is not None and (pattern not in (_OF_GROUP, _INCOMPLETE) or _factors_vary(terms, w)):
+        if w is not None and (pattern not in (_OF_GROUP, _BASELINE) or _factors_vary(terms, w)):
             return Residual(pattern, says.replace("…", _in_words(rewards, w)), weights=tuple(w.tolist()))
     hidden, groups = len(hidden_groups(table, rewards)), len(log.batch)
     if hidden <= MERGED * groups and (order := _order(t, rewards, weights)):
@@ -120,7 +121,7 @@ def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tupl
         )
     if len(rewards) > 1 and not log.grid and not _adds_up(t):  # rounding alone may keep sums from 0
         mean = t.total(t.a) / t.total(t.included).clamp(min=1)
-        yield _INCOMPLETE, replace(t, a=(t.a - mean[t.unit]) * t.included), _LESS
+        yield _BASELINE, replace(t, a=(t.a - mean[t.unit]) * t.included), _LESS
     if log.lengths is not None:
         length = log.lengths.double().flatten()
         says = "Multiplied by the length of its response, each advantage is a multiple of the centred sum …."

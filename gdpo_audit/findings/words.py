@@ -101,12 +101,15 @@ def some(items: Iterable[object]) -> str:
 
 
 def at_steps(steps: Sequence[int]) -> str:
-    """Return words that name steps, as `some` lists them.
+    """Return words that name steps: at most eight of them, or of stretches of three and more, as `some` lists them.
 
-    >>> at_steps([3]), at_steps([3, 5])
-    ('step 3', 'steps 3 and 5')
+    >>> at_steps([3]), at_steps([3, 5]), at_steps([3, 5, 6, 7])
+    ('step 3', 'steps 3 and 5', 'steps 3 and 5 to 7')
     """
-    return f"step{'s' * (len(steps) > 1)} {some(steps)}"
+    pieces = list[str]()
+    for first, last in _stretches(steps):
+        pieces += [f"{first} to {last}"] if last - first > 1 else [f"{step}" for step in range(first, last + 1)]
+    return f"step{'s' * (len(steps) > 1)} {some(pieces)}"
 
 
 def leaving_out(steps: Sequence[int]) -> str:
@@ -115,14 +118,19 @@ def leaving_out(steps: Sequence[int]) -> str:
     >>> leaving_out([10, 20, 21, 22]), leaving_out([7])
     ('--not-steps 10,20-22', '--not-steps 7')
     """
-    stretches = list[list[int]]()
-    for step in sorted(set(steps)):
-        if stretches and step == stretches[-1][-1] + 1:
-            stretches[-1].append(step)
-        else:
-            stretches.append([step])
-    pieces = (f"{x[0]}-{x[-1]}" if len(x) > 1 else f"{x[0]}" for x in stretches)
+    pieces = (f"{first}-{last}" if last > first else f"{first}" for first, last in _stretches(steps))
     return f"--not-steps {','.join(pieces)}"
+
+
+def _stretches(steps: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the first and the last step of each stretch of whole numbers that follow one another, in order."""
+    stretches = list[tuple[int, int]]()
+    for step in sorted(set(steps)):
+        if stretches and step == stretches[-1][1] + 1:
+            stretches[-1] = (stretches[-1][0], step)
+        else:
+            stretches.append((step, step))
+    return stretches
 
 
 def is_or_are(n: int) -> str:

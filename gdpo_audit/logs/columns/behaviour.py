@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
-from gdpo_audit.logs.names import GROUP_OF_ROW
+from gdpo_audit.logs.names import GROUP_OF_ROW, ROW
 
 LEAST_GROUPS = 8  # the fewest groups of two responses or more that have to agree; what fewer show may be chance
 LEAST_PAIRS = 30  # the fewest neighbours in which both columns of a pair must differ; with fewer it may be chance
@@ -40,7 +40,8 @@ def not_rewards(rows: pl.DataFrame, names: Sequence[str], labels: bool) -> dict[
 
     A column cannot be a reward if it numbers the responses of each group, rises along the log, or looks like a
     measurement (`measures`).
-    rows: some responses in the order of the log, with the group of each in GROUP_OF_ROW where the log shows it.
+    rows: some responses in the order of the steps, with the group of each in GROUP_OF_ROW where the log shows it, and
+        its place in the log in ROW where that is another order, as where a run was started again.
     names: the columns to examine.
     labels: whether a column that has one value in each group cannot be a reward, too.
 
@@ -50,6 +51,9 @@ def not_rewards(rows: pl.DataFrame, names: Sequence[str], labels: bool) -> dict[
     """
     groups = rows[GROUP_OF_ROW].to_numpy() if GROUP_OF_ROW in rows.columns else None
     reasons = {name: _reason(rows[name], groups, labels) for name in names}
+    if ROW in rows.columns and not rows[ROW].is_sorted():
+        in_log = rows.sort(ROW)
+        reasons |= {name: CLOCK for name in names if not reasons[name] and _is_clock(in_log[name])}
     return {name: why for name, why in reasons.items() if why} | {
         name: MEASURE for name, why in reasons.items() if not why and measures(name, rows[name])
     }
@@ -84,7 +88,7 @@ def _reason(column: pl.Series, groups: np.ndarray | None, labels: bool) -> str:
     values = column.to_numpy()
     if not len(values) or not np.isfinite(values).all() or np.ptp(values) == 0:
         return ""
-    if _rises(values):
+    if _is_clock(column):
         return CLOCK
     if groups is None:
         return PLACE if _counts_up(values) else ""
@@ -118,6 +122,12 @@ def _reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> s
         return PLACE
     constant = inside[starts] == inside[starts + sizes - 1]
     return LABEL if labels and constant[held].all() else ""
+
+
+def _is_clock(column: pl.Series) -> bool:
+    """Return whether the values of a column are there in every row, differ, and rise along the rows (`_rises`)."""
+    values = column.to_numpy()
+    return bool(len(values) and np.isfinite(values).all() and np.ptp(values) > 0) and _rises(values)
 
 
 def _rises(values: np.ndarray) -> bool:

@@ -279,6 +279,7 @@ def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.Data
     column GROUP_OF_ROW if the form has a column that names the group, or one that names the prompt. Its numbers are
     equal for responses of one table and one step with the same group, or with the same prompt if no column names the
     group.
+    The column ROW holds the place of a row in the log among those of the sample.
     The column STEP_OF_ROW holds a number that is equal for responses of one step, or of one table without steps.
     form: says how responses are read, and which column holds what.
     names: the columns to read.
@@ -295,14 +296,15 @@ def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.Data
         beside = dict.fromkeys([*keys, *([form.step] if form.step else [])])
         wanted = table.select(*values, *[value_of(name, there).alias(f"{MADE}{name}") for name in beside])
         rows = form.tables[number].collected(wanted.head(-(-SAMPLE // len(some))))
+        rows = rows.with_row_index(ROW, offset=sum(map(len, samples)))
         rows = _in_steps(rows, f"{MADE}{form.step}") if form.step else rows
         hashes = {name: hash_column(rows, f"{MADE}{name}") for name in keys}
         step = pl.struct(hashes[form.step or FILE]).hash().alias(STEP_OF_ROW)
         group = [step, *([pl.struct(*hashes.values()).hash().alias(GROUP_OF_ROW)] if grouped_by else [])]
-        samples.append(rows.select(*names, *group))
-    # Steps are numbered in the order of the log.
-    rows = pl.concat(samples).with_row_index(ROW)
-    return rows.with_columns(pl.col(ROW).min().over(STEP_OF_ROW).cast(pl.Int64).alias(STEP_OF_ROW)).drop(ROW)
+        samples.append(rows.select(*names, *group, ROW))
+    rows = pl.concat(samples)  # steps are numbered in the order of these rows
+    first = pl.int_range(pl.len()).min().over(STEP_OF_ROW).cast(pl.Int64)
+    return rows.with_columns(first.alias(STEP_OF_ROW))
 
 
 def _in_steps(rows: pl.DataFrame, step: str) -> pl.DataFrame:

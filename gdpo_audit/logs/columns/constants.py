@@ -16,6 +16,7 @@ ONE_VALUE = "it has one value in the whole log, as a setting has"
 LEAST = 30  # the fewest rows of one value that are taken for a setting; with fewer a reward is constant by chance
 # Words at the end of a name that say what a number is for, also behind the word reward.
 _OF_SETTINGS = {"version", "weight", "weights", "scale", "coef", "coefficient", "factor", "threshold", "rank", "type"}
+_OF_WEIGHTS = {"w", "weight", "coef", "coefficient", "lambda", "alpha", "beta"}  # words before the name of a reward
 _OF_SETTINGS |= {"id", "config", "schema", "max", "min", "clip", "temperature", "kind", "mode", "size", "seed"}
 
 
@@ -40,13 +41,15 @@ def settings_in(form: Form, names: Sequence[str], kinds: Mapping[str, pl.DataTyp
 
 def says_reward(name: str) -> bool:
     """Return whether a name says that a column is a reward: its last word does, or its first, unless the last word
-    names a setting.
+    names a setting or the first one a weight.
 
     >>> [says_reward(name) for name in ("formatReward", "acc", "reward_fluency", "format_version", "rewards/polite")]
     [True, True, True, False, True]
+    >>> says_reward("w_acc")
+    False
     """
     words = words_of(name)
-    if not words or words[-1] in _OF_SETTINGS:
+    if not words or words[-1] in _OF_SETTINGS or (len(words) > 1 and words[0] in _OF_WEIGHTS):
         return False
     folder = words_of(name.rpartition("/")[0])[-1:]
     return bool(REWARD_WORDS & {words[0], words[-1], *folder})

@@ -40,10 +40,12 @@ def led_on(error: InputError, tables: Sequence[Table], options: ReadOptions, rea
     options: the options with which reading failed.
     read: reads the log with other options.
     """
-    given = options.group or options.group_size or options.rewards or options.columns or options.parts
+    given = options.group or options.group_size or options.rewards or options.parts
     if given or sum(table.height for table in tables) > MOST_ROWS:
         return error
     for changes in Search(SECONDS).among(_ways(tables), "Looking for options with which the log can be read …"):
+        if options.columns:
+            changes["columns"] = changes.get("columns", {}) | options.columns
         with attempt():
             run = read(**changes)
             if _is_grouped(run):

@@ -49,7 +49,8 @@ def lists_of_answers(
     tables: the tables of the log.
     schema: the columns of all tables.
     named: the rewards that the caller names.
-    alone: whether no column of single numbers may be a reward; lists of numbers then need no name of a reward.
+    alone: whether lists alone may hold the rewards, as no column of single numbers may be one or as the lists hold
+        rollouts; lists of numbers then need no name of a reward.
     prompts: the columns that tell, together, which prompt a row belongs to.
 
     Raises InputError for lists of different lengths in a row, if only some tables have the lists, and if all are empty.
@@ -70,7 +71,7 @@ def lists_of_answers(
     if not len(filled):
         refuse(tables[0].name, f"a value in the lists of {rewards[0]!r}", "empty ones alone")
     shares = {name: _share(filled, name, rewards[0]) for name in lists}
-    chosen = [name for name in lists if shares[name] >= MOSTLY and not _is_chat(schema[name])]
+    chosen = [name for name in lists if shares[name] >= MOSTLY and not is_chat(schema[name])]
     several = bool((filled[rewards[0]] > 1).any())
     if not several and not alone and len(filled) < len(sizes):
         return None  # each answer has rewards beside the list, so that a row with an empty list is an answer too
@@ -175,20 +176,7 @@ def _holds_rewards(name: str, kind: pl.DataType, named: Collection[str]) -> bool
     inner = kind.inner if isinstance(kind, pl.List) else None
     fits = is_number_type(inner) or isinstance(inner, pl.Struct)
     called = is_called_reward(name) and not _OF_TURNS.search(name)
-    return fits and (name in named or called) and not _is_chat(kind)
-
-
-def members_of_rollouts(kind: pl.DataType) -> list[str]:
-    """Return the names of the members of objects in lists, if these objects are rollouts; otherwise [].
-
-    A rollout has a reward or an advantage.
-    kind: the type of the column that holds the lists.
-    """
-    inner = kind.inner if isinstance(kind, pl.List) else None
-    if not isinstance(inner, pl.Struct) or _is_chat(kind):
-        return []
-    names = [*inner.to_schema()]
-    return names if any(is_called_reward(name) or name.lower() in ADVANTAGES for name in names) else []
+    return fits and (name in named or called) and not is_chat(kind)
 
 
 def _may_be_reward(name: str, kind: pl.DataType) -> bool:
@@ -203,7 +191,7 @@ def _may_be_reward(name: str, kind: pl.DataType) -> bool:
     return is_number_type(inner) and not named_otherwise
 
 
-def _is_chat(kind: pl.DataType) -> bool:
+def is_chat(kind: pl.DataType) -> bool:
     """Return whether a column of this type holds lists of messages, each with a role and a content."""
     inner = kind.inner if isinstance(kind, pl.List) else None
     return isinstance(inner, pl.Struct) and {"role", "content"} <= {*inner.to_schema()}
@@ -214,7 +202,7 @@ def rows_are_answers(schema: Schema) -> bool:
     by_lower = {name.lower(): kind for name, kind in schema.items()}
     one_advantage = any(is_number_type(by_lower.get(name)) for name in ADVANTAGES)
     text = any(by_lower.get(name) == pl.String for name in _ANSWERS)
-    return one_advantage or text or any(name in by_lower and _is_chat(by_lower[name]) for name in _CHATS)
+    return one_advantage or text or any(name in by_lower and is_chat(by_lower[name]) for name in _CHATS)
 
 
 def _per_answer(

@@ -13,7 +13,7 @@ import polars as pl
 from gdpo_audit.logs.files.directories import step_in
 from gdpo_audit.logs.forms.options import SAMPLE, ReadOptions, first_values, is_numeric_text, union_schema
 from gdpo_audit.logs.forms.roles import GROUPS, STEPS, role
-from gdpo_audit.logs.shapes import lists, objects, parts_of_totals
+from gdpo_audit.logs.shapes import lists, objects, parts_of_totals, rollouts
 from gdpo_audit.logs.shapes.rank_files import without_rank_copies
 from gdpo_audit.logs.shapes.shape import RESERVED, Shape, changed
 from gdpo_audit.logs.shapes.wide import with_a_row_per_response
@@ -91,8 +91,10 @@ def _with_columns_and_rows(shape: Shape, schema: Schema) -> Shape:
     if named and all(is_number_type(schema.get(name)) for name in named):
         return shape
     holders = parts_of_totals.holders(shape.tables, schema, named, _alone(schema))
-    shape = _unnested(_with_rollouts_apart(_with_texts_read(shape, holders)), holders)
-    shape = _exploded(shape) if shape.framework != "trl" else shape
+    shape = rollouts.with_lines_of_groups(_with_texts_read(shape, holders))
+    members = rollouts.members_in(shape.tables)
+    shape = _unnested(rollouts.with_lists(shape, members), holders)
+    shape = _exploded(shape, told=bool(members)) if shape.framework != "trl" else shape
     return _with_functions(_unnested(shape))
 
 
@@ -120,39 +122,6 @@ def _with_texts_read(shape: Shape, holders: Sequence[str]) -> Shape:
         return frame.with_columns(columns[number])
 
     return replace(shape, tables=changed(shape.tables, read))
-
-
-def _with_rollouts_apart(shape: Shape) -> Shape:
-    """Return the shape with each list of rollouts replaced by lists, one for each member that the rollouts have.
-
-    Each of the new lists has a value per rollout. A rollout is an object with a reward or an advantage. Members that
-    have the name of a column are left out.
-    """
-    schema = union_schema(shape.tables)
-    members = {name: lists.members_of_rollouts(kind) for name, kind in schema.items()}
-    members = {name: [m for m in names if m not in schema] for name, names in members.items() if names}
-    if not members:
-        return shape
-
-    def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table with several lists in place of each list of rollouts.
-
-        There is one list for each member that a rollout has, such as its reward, with a value per rollout. `members` of
-        the outer function holds, for each column of rollouts, the names of the members that become columns.
-        table: not used.
-        frame: the rows.
-        number: not used.
-        texts: not used.
-        """
-        there = [name for name in members if isinstance(frame.collect_schema().get(name), pl.List)]
-        each = [
-            pl.col(name).list.eval(pl.element().struct.field(member)).alias(member)
-            for name in there
-            for member in members[name]
-        ]
-        return frame.with_columns(each).drop(there)
-
-    return replace(shape, tables=changed(shape.tables, change))
 
 
 def _unnested(shape: Shape, holders: Sequence[str] = ()) -> Shape:
@@ -202,8 +171,11 @@ def _renamed(named: Sequence[str], members: Sequence[objects.Member], schema: Sc
     return tuple(columns)
 
 
-def _exploded(shape: Shape) -> Shape:
-    """Return the shape with a row per answer, if lists hold a value per answer; otherwise the same shape."""
+def _exploded(shape: Shape, told: bool) -> Shape:
+    """Return the shape with a row per answer, if lists hold a value per answer; otherwise the same shape.
+
+    told: whether the lists were lists of rollouts, so that no name and no length has to say what they hold.
+    """
     tables = [_with_lists(table) for table in shape.tables]
     schema, options = union_schema(tables), shape.options
     by_lower = {name.lower(): name for name in reversed([*schema])}
@@ -212,7 +184,7 @@ def _exploded(shape: Shape) -> Shape:
     step = options.named("step") or next((by_lower[name] for name in STEPS if name in by_lower), None)
     which = [name for name in (step, *prompts[:1]) if name]
     told_by = which if prompts else []
-    answer_lists = lists.lists_of_answers(tables, schema, options.rewards or (), _alone(schema), told_by)
+    answer_lists = lists.lists_of_answers(tables, schema, options.rewards or (), told or _alone(schema), told_by)
     if answer_lists is None:
         return shape
 

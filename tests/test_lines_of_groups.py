@@ -1,0 +1,159 @@
+"""Logs whose lines hold groups or whole steps, and runs that were started again: advantages by numpy alone."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from test_own_loops import SIZE, claims, grpo, log, no_std, normalised_each, parts
+
+import gdpo_audit as ga
+import gdpo_core as gc
+from gdpo_audit.logs.columns.behaviour import CLOCK, LEAST_GROUPS, PLACE, not_rewards
+from gdpo_audit.logs.names import ROW
+
+NAMES = ("acc", "form", "brief")
+WEIGHTS = np.array([1, 0.5, 0.25])
+
+
+def steps(count=30, prompts=4, seed=5):
+    """Yield the groups of each step: the prompt, the rewards (responses, rewards), and the advantages under GRPO."""
+    random = np.random.default_rng(seed)
+    for step in range(count):
+        rewards = [parts(random, step, count) for _ in range(prompts)]
+        yield step, [(f"Q{step}-{at}", r, grpo(r, WEIGHTS)) for at, r in enumerate(rewards)]
+
+
+def samples(rewards, advantages, flat):
+    """Return the responses of a group as objects, whose rewards stand beside the advantage or in an object of their
+    own."""
+    for r, a in zip(rewards.tolist(), advantages.tolist(), strict=True):
+        named = dict(zip(NAMES, r, strict=True))
+        yield {"advantage": a} | (named if flat else {"rewards": named})
+
+
+def a_line_per_step(flat):
+    for step, groups in steps():
+        held = [{"prompt": q, "samples": [*samples(r, a, flat)]} for q, r, a in groups]
+        yield {"step": step, "cfg": {"w_acc": 1.0, "lr": 1e-6}, "groups": held}
+
+
+def a_line_per_group(flat):
+    for step, groups in steps():
+        yield from ({"step": step, "w_form": 0.5, "prompt": q, "samples": [*samples(r, a, flat)]} for q, r, a in groups)
+
+
+def a_line_per_run(flat):
+    yield {"run": "a", "steps": [{"step": x["step"], "groups": x["groups"]} for x in a_line_per_step(flat)]}
+
+
+@pytest.mark.parametrize("lines", [a_line_per_step, a_line_per_group, a_line_per_run])
+@pytest.mark.parametrize("flat", [False, True])
+def test_rollouts_inside_groups_inside_steps_are_rows(lines, flat, tmp_path):
+    (tmp_path / "log.json").write_text(json.dumps([*lines(flat)]))
+    run = ga.read_run(tmp_path / "log.json")
+    assert set(run.rewards) == {*NAMES} and run.group_size == SIZE, "a weight or a rate beside them is no reward"
+    rows = pl.concat(run.tables())
+    assert len(rows) == 30 * 4 * SIZE and rows["step"].n_unique() == 30
+    report = ga.audit(run)
+    weights = report.run["weights"]
+    assert [weights[name] / weights["acc"] for name in NAMES] == pytest.approx(WEIGHTS)
+    assert {claim.what: claim for claim in report.reading}["weights"].evidence == "proved"
+
+
+def test_an_empty_list_of_groups_is_no_line(tmp_path):
+    lines = [*a_line_per_step(flat=False)]
+    lines.insert(3, {"step": 99, "cfg": lines[0]["cfg"], "groups": []})
+    (tmp_path / "log.json").write_text(json.dumps(lines))
+    assert len(pl.concat(ga.read_run(tmp_path / "log.json").tables())) == 30 * 4 * SIZE
+
+
+def resumed(second):
+    """Yield the rows of a run that stops after step 19 and goes on from its checkpoint of step 20 under another method.
+
+    second: the advantages of a group in the second attempt, from its rewards.
+    """
+    random = np.random.default_rng(8)
+    for attempt, of_attempt in ((0, range(20)), (1, range(20, 40))):
+        for step in of_attempt:
+            for prompt in range(5):
+                r = parts(random, step, 40)
+                for one, a in zip(r.tolist(), grpo(r, WEIGHTS) if attempt == 0 else second(r), strict=True):
+                    named = dict(zip(NAMES, one, strict=True))
+                    yield {"attempt": attempt, "step": step, "prompt_id": f"{step}-{prompt}"} | named | {"advantage": a}
+
+
+def test_a_run_resumed_under_another_method_says_which_one():
+    report, reading = claims(resumed(lambda r: normalised_each(r, np.array([1, 0.2, 0.5]))))
+    assert "attempt" not in report.run["weights"]
+    assert report.run["weights"] == pytest.approx({"acc": 1, "form": 0.2, "brief": 0.5}, abs=1e-6)
+    assert "Find out why steps 0 to 19 ran with GRPO and weights acc : form : brief = 4 : 2 : 1" in report.verdict
+    assert reading["responses"].taken.startswith("600 of 1,200 rows")
+
+
+def test_a_run_resumed_under_something_unknown_has_steps_to_look_at():
+    random = np.random.default_rng(1)
+    report, _ = claims(resumed(lambda r: random.normal(size=len(r))))
+    assert "what wrote steps 20 to 39" in report.verdict and "--not-steps 20-39" in report.verdict
+
+
+@pytest.mark.parametrize(("again", "is_clock"), [(5, True), (19, False)])
+def test_the_number_of_an_attempt_rises_in_the_log_though_its_steps_come_again(again, is_clock):
+    """An attempt that goes back by some steps falls in the order of the steps; rows that mix in the log do not rise."""
+    rows = pl.DataFrame({"step": [*range(20), *range(20 - again, 40)], "attempt": [0] * 20 + [1] * (20 + again)})
+    rows = rows.with_row_index(ROW) if is_clock else rows.sample(fraction=1, shuffle=True, seed=3).with_row_index(ROW)
+    rows = pl.concat([rows] * 4).sort(ROW).with_columns(pl.int_range(pl.len()).alias(ROW)).sort("step")
+    assert not_rewards(rows, ["attempt"], labels=False) == ({"attempt": CLOCK} if is_clock else {})
+
+
+def test_options_that_name_a_column_do_not_keep_other_options_from_being_tried():
+    """Advantages of which only those above 0 were kept add up to nothing, so that prompts alone tell the groups."""
+    rows = []
+    for step, groups in steps():
+        for q, r, _ in groups:
+            total = r @ WEIGHTS
+            for one, a in zip(r.tolist(), np.maximum(total - total.mean(), 0), strict=True):
+                rows.append({"update": step, "task_id": q} | dict(zip(NAMES, one, strict=True)) | {"A": a})
+    with pytest.raises(gc.InputError, match=r"reads it: --group task_id --columns step=update,advantage=A"):
+        ga.read_run(rows, columns={"advantage": "A"})
+    report, reading = claims(rows, columns={"advantage": "A", "step": "update"}, group="task_id")
+    assert reading["weights"].evidence == "proved" and [*report.run["weights"].values()] == pytest.approx([*WEIGHTS])
+
+
+def test_a_median_in_the_place_of_the_mean_is_told_as_a_baseline():
+    def robust(r):
+        total = r @ np.array([1, 0.5, 1])
+        off = total - np.median(total)
+        return off / (1.4826 * np.median(abs(off)) + 0.1)
+
+    random = np.random.default_rng(12)
+    rows = []
+    for step in range(40):
+        for prompt in range(6):
+            r = parts(random, step, 40)
+            for one, a in zip(r.tolist(), robust(r), strict=True):
+                rows.append(
+                    {"step": step, "group": step * 6 + prompt} | dict(zip(NAMES, one, strict=True)) | {"adv": a}
+                )
+    report, _ = claims(rows, columns={"advantage": "adv"})
+    titles = [finding.title for finding in report.findings if finding.id == "advantages-not-reproduced"]
+    assert len(titles) == 1 and titles[0].endswith("a baseline and a factor for each group")
+
+
+@pytest.mark.parametrize(("decimals", "taken"), [(3, "changing at least 13 times"), (None, "changing 39 times")])
+def test_small_changes_of_weights_may_be_lost_in_rounded_advantages(decimals, taken):
+    """The weight moves in each of 40 steps; advantages of three decimals show some of these changes alone."""
+
+    def made(r, w):
+        return no_std(r, w) if decimals is None else no_std(r, w).round(decimals)
+
+    _, reading = claims(log(lambda step, _: np.array([1, 0.5 + 0.01 * step, 0.2]), made))
+    assert (reading["weights"].taken, reading["weights"].evidence) == (taken, "agrees" if decimals else "proved")
+
+
+@pytest.mark.parametrize(
+    ("size", "groups", "is_place"), [(3, LEAST_GROUPS, True), (3, LEAST_GROUPS - 1, False), (2, 40, False)]
+)
+def test_numbers_that_begin_again_are_places_where_no_column_names_the_groups(size, groups, is_place):
+    rows = pl.DataFrame({"at": [*range(1, size + 1)] * groups})
+    assert not_rewards(rows, ["at"], labels=False) == ({"at": PLACE} if is_place else {})
