@@ -157,3 +157,9 @@ def test_small_changes_of_weights_may_be_lost_in_rounded_advantages(decimals, ta
 def test_numbers_that_begin_again_are_places_where_no_column_names_the_groups(size, groups, is_place):
     rows = pl.DataFrame({"at": [*range(1, size + 1)] * groups})
     assert not_rewards(rows, ["at"], labels=False) == ({"at": PLACE} if is_place else {})
+
+
+@pytest.mark.parametrize(("weight", "shown"), [(0.011, [1 / 0.011, 1, 0.3 / 0.011]), (0.009, [1, 0.009, 0.3])])
+def test_ratios_of_weights_are_counted_from_the_smallest_unless_it_is_tiny(weight, shown):
+    report, _ = claims(log(lambda *_: np.array([1, weight, 0.3]), grpo))
+    assert [*report.run["weights"].values()] == pytest.approx(shown, rel=1e-4)

@@ -28,6 +28,8 @@ from gdpo_audit.recipe.weights import UNDIVIDED
 from gdpo_core.frameworks import FRAMEWORKS, Framework
 from gdpo_core.pushing import NO_STD
 
+FAR = 100  # how many times the smallest weight the largest may be if ratios are printed with the smallest as 1
+
 
 @dataclass(frozen=True)
 class Examples:
@@ -303,12 +305,15 @@ class Facts(Figures):
     @property
     def unit(self) -> float:
         """The factor by which weights are multiplied before they are printed. It is 1, unless only the ratios of the
-        weights are known; then it gives the smallest of the known weights other than 0 the absolute value 1.
+        weights are known; then it gives the smallest of the known weights other than 0 the absolute value 1, or the
+        largest where it is more than `FAR` times the smallest.
         """
         if self.recipe is None or not self.ratios_alone:
             return 1.0
         known = [abs(w) for w in self.recipe.known if w]
-        return 1 / min(known) if known else 1.0
+        if not known:
+            return 1.0
+        return 1 / (max(known) if max(known) > FAR * min(known) else min(known))
 
     def printed(self, weights: Iterable[float]) -> list[float]:
         """Return weights as they are printed: times the factor `unit`, and rounded to 12 significant digits, or to 5
