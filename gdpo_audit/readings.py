@@ -18,12 +18,12 @@ from gdpo_audit.logs.files.attempts import Search, attempt
 from gdpo_audit.logs.forms.roles import total_rank
 from gdpo_audit.logs.groups.run import Run, spread
 from gdpo_audit.logs.names import reward_columns
-from gdpo_audit.logs.numbers.clues import add_up, values_of
+from gdpo_audit.logs.numbers.clues import add_up, members_of, values_of
 from gdpo_audit.logs.numbers.weighted_sums import weights_of
 from gdpo_audit.recipe.added import Added, added_column
 from gdpo_audit.recipe.changes import recipe_of_one_batch
 from gdpo_audit.recipe.recipe import TOLERANCE, Recipe, compare, tensors_of
-from gdpo_audit.records import Clues, LogIssue, Mask
+from gdpo_audit.records import Clues, Grouping, LogIssue, Mask
 
 SECONDS = 20.0  # the time of the processor that the search for another reading may take
 SECONDS_PER_COLUMNS = 8.0  # the same for the search for a column that the advantages depend on
@@ -171,24 +171,31 @@ def masked(run: Run, mask: Mask, clues: Clues) -> Run:
     mask: the mask, which has to name a column.
     clues: the rows looked at, with the columns of the log that hold few values.
     """
-    masking = clues.flags[f"{mask.column}"] == mask.value
+    column = clues.flags[f"{mask.column}"]
+    masking = column == mask.value
     flags = {name for name, flag in clues.flags.items() if masking.any() and _same_or_opposite(flag, masking)}
-    flags |= set() if mask.counts else {f"{mask.column}"}  # what tells the rows of the training is no reward of theirs
+    # What tells the rows of the training is no reward of theirs, unless it has other values beside the one that does.
+    flags |= set() if mask.counts or values_of(column) == [mask.value] else {f"{mask.column}"}
     rewards = tuple(name for name in run.rewards if name not in flags)
-    reread = _read_with(run, mask=mask, rewards=rewards, **_grouped_as(run, mask))
+    reread = _read_with(run, mask=mask, rewards=rewards, **_grouped_as(run, mask, clues))
     return replace(reread, issues=(*reread.issues, LogIssue("masked", _mask_details(run, reread, mask, clues))))
 
 
-def _grouped_as(run: Run, mask: Mask) -> dict[str, object]:
+def _grouped_as(run: Run, mask: Mask, clues: Clues) -> dict[str, object]:
     """Return the options that keep the groups of a run where a mask hides what shows them; {} if a column tells groups.
 
-    Blocks of rows keep their size while all rows are read. Where rows are left out, the prompt tells the groups.
+    Blocks of rows keep their size while all rows are read. Where rows are left out, the prompt tells the groups, or
+    else a column that cuts the rows looked at into the same groups.
     """
     if not run._blocks:
         return {}
     if mask.counts:
         return {"group_size": run._blocks[0][1]} if len(run._blocks) == 1 else {}
-    return {"group": run.prompt_column} if run.prompt_column else {}
+    if run.prompt_column or len(run._blocks) > 1:
+        return {"group": run.prompt_column} if run.prompt_column else {}
+    blocks = members_of(clues, Grouping(group_size=run._blocks[0][1]))
+    same = (name for name in clues.keys if (members_of(clues, Grouping(columns=(name,))) == blocks).all())
+    return {"group": name} if (name := next(same, None)) else {}
 
 
 def _same_or_opposite(flag: np.ndarray, masking: np.ndarray) -> bool:
@@ -207,7 +214,7 @@ def without_rows(run: Run, mask: Mask, clues: Clues) -> Run:
     mask: the mask, which names no column.
     clues: some rows of the log.
     """
-    reread = _read_with(run, mask=mask, **_grouped_as(run, mask))
+    reread = _read_with(run, mask=mask, **_grouped_as(run, mask, clues))
     return replace(reread, issues=(*reread.issues, LogIssue("masked", _mask_details(run, reread, mask, clues))))
 
 

@@ -120,7 +120,8 @@ class Clues:
     advantage: the advantage of each row.
     keys: the columns that may tell groups apart, by name. Their values are numbers, which are equal where the values in
         the log are equal.
-    flags: the columns of few values, numbers or texts, which may be masks, by name.
+    flags: the columns of few values, numbers or texts, which may be masks, by name. A reward of more values is among
+        them if its smallest or largest value may mark rows that were left out; its other values are NaN then.
     rewards: (rows, rewards) the values of the rewards, NaN where one is missing.
     unjudged: the mask of the rows without an advantage, which are no rows of the clues. It names the column and the
         value that all of them have, and no other row, if there are such; None if all rows have an advantage.

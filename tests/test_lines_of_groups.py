@@ -163,3 +163,23 @@ def test_numbers_that_begin_again_are_places_where_no_column_names_the_groups(si
 def test_ratios_of_weights_are_counted_from_the_smallest_unless_it_is_tiny(weight, shown):
     report, _ = claims(log(lambda *_: np.array([1, weight, 0.3]), grpo))
     assert [*report.run["weights"].values()] == pytest.approx(shown, rel=1e-4)
+
+
+@pytest.mark.parametrize("mark", [-1.0, 99.0])
+def test_answers_that_a_judge_marks_as_unread_are_no_part_of_their_group(mark):
+    """The mark is the judge's own smallest or largest value; it stays a reward, and the marked rows count nowhere."""
+    random = np.random.default_rng(3)
+    rows = []
+    for step in range(40):
+        for prompt in range(6):
+            r = parts(random, step, 40)
+            total, unread = r[:, 0] + 0.5 * r[:, 2], random.random(SIZE) < 0.1
+            a = np.zeros(SIZE)
+            a[~unread] = grpo(total[~unread, None], np.ones(1))
+            for right, judge, out, x in zip(r[:, 0], r[:, 2], unread, a, strict=True):
+                row = {"step": step, "item": f"i{step * 6 + prompt}", "right": right}
+                rows.append(row | {"judge": mark if out else judge, "advantage": x})
+    report, reading = claims(rows)
+    assert report.run["weights"] == pytest.approx({"right": 2, "judge": 1})
+    assert reading["responses"].taken.startswith(f"{sum(row['judge'] != mark for row in rows):,} of 1,440 rows")
+    assert (reading["responses"].evidence, reading["weights"].evidence) == ("agrees", "proved")

@@ -213,7 +213,7 @@ def _weights(f: Facts) -> Claim | None:
         return claim_of("weights", f"they depend on {column}", surely, "each of its values shows its own")
     if len(f.phases) > 1:
         taken, why = f"changing {count(len(f.phases) - 1, 'time')}", "each step shows its own"
-        if f.recipe is not None and f.recipe.grid:  # a small change is lost in the rounding
+        if f.recipe is not None and f.recipe.grid and f.run.total is None:  # a small change is lost in the rounding
             return claim_of(
                 "weights", taken.replace(" ", " at least ", 1), AGREES, f"{why}, as far as rounded numbers do"
             )

@@ -23,7 +23,7 @@ from gdpo_audit.logs.forms.options import ReadOptions
 from gdpo_audit.logs.forms.roles import ADVANTAGES, LENGTHS, role, total_rank
 from gdpo_audit.logs.forms.scans import rows_in, value_of
 from gdpo_audit.logs.forms.standard_rows import hash_column
-from gdpo_audit.logs.names import FILE, GROUP_OF_ROW, MADE, ROW, STEP_OF_ROW
+from gdpo_audit.logs.names import EVENT, FILE, GROUP_OF_ROW, MADE, ROW, STEP_OF_ROW
 from gdpo_audit.logs.numbers.weighted_sums import weights_of
 from gdpo_audit.logs.tables.formats import is_number_type
 from gdpo_audit.records import LogIssue
@@ -302,9 +302,9 @@ def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.Data
         step = pl.struct(hashes[form.step or FILE]).hash().alias(STEP_OF_ROW)
         group = [step, *([pl.struct(*hashes.values()).hash().alias(GROUP_OF_ROW)] if grouped_by else [])]
         samples.append(rows.select(*names, *group, ROW))
-    rows = pl.concat(samples)  # steps are numbered in the order of these rows
-    first = pl.int_range(pl.len()).min().over(STEP_OF_ROW).cast(pl.Int64)
-    return rows.with_columns(first.alias(STEP_OF_ROW))
+    # Steps are numbered in the order of these rows.
+    rows = pl.concat(samples).with_row_index(EVENT)
+    return rows.with_columns(pl.col(EVENT).min().over(STEP_OF_ROW).cast(pl.Int64).alias(STEP_OF_ROW)).drop(EVENT)
 
 
 def _in_steps(rows: pl.DataFrame, step: str) -> pl.DataFrame:

@@ -23,6 +23,7 @@ from gdpo_audit.logs.tables.formats import is_number_type
 from gdpo_audit.records import CLUE_ROWS, FEW_VALUES, Clues, Extracts, Mask
 
 START = 60  # the characters at the start of a prompt that are read, to name it in a report
+ENDS = 8  # the fewest rows with one extreme value of a reward that may be no responses of the training
 
 
 def first_of(names: Sequence[str], columns: Iterable[str]) -> str | None:
@@ -175,14 +176,30 @@ def _clues(form: Form) -> Clues:
     rows = rows.filter(pl.col("advantage").is_finite()) if form.advantage else rows
     rewards = [name for name in form.rewards if name in flags]
     values = [rows[f"flag {name}"].fill_null(float("nan")).to_numpy() for name in rewards]
+    advantage = rows["advantage"].to_numpy() if form.advantage else np.zeros(len(rows))
+    more = ((name, _end_without_advantage(x, advantage)) for name, x in zip(rewards, values, strict=True))
     return Clues(
         rows["batch"].cast(pl.Int64).to_numpy(),
-        rows["advantage"].to_numpy() if form.advantage else np.zeros(len(rows)),
+        advantage,
         {name: rows[f"key {name}"].reinterpret(signed=True).to_numpy() for name in keys},
-        {name: rows[f"flag {name}"].to_numpy() for name in few},
+        {name: rows[f"flag {name}"].to_numpy() for name in few}
+        | {name: end for name, end in more if name not in few and end is not None},
         np.stack(values, 1) if values and len(rewards) == len(form.rewards) else np.empty((0, 0)),
         unjudged,
     )
+
+
+def _end_without_advantage(values: np.ndarray, advantage: np.ndarray) -> np.ndarray | None:
+    """Return the rows in which a reward has its smallest or its largest value, with that value there and NaN elsewhere,
+    if their advantages are all 0, as those of responses that a judge could not read; None if there are no such rows.
+
+    There have to be at least `ENDS` such rows: fewer have advantages of 0 by chance.
+    """
+    for end in (np.nanmin(values), np.nanmax(values)) if np.isfinite(values).any() else ():
+        at_end = values == end
+        if at_end.sum() >= ENDS and not advantage[at_end].any():
+            return np.where(at_end, end, np.nan)
+    return None
 
 
 def _unjudged(rows: pl.DataFrame, few: Sequence[str]) -> Mask | None:
