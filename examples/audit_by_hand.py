@@ -44,9 +44,9 @@ def std(x, ids):
 
 
 def parts_of(method, r, w, group, step):
-    """Return (answers, rewards) what each reward adds to each advantage; a row adds up to the advantage.
+    """Return (answers, rewards) what each reward adds to each advantage; the parts of an answer add up to it.
 
-    r: (answers, rewards). w: (rewards,) the weights. group, step: (answers,).
+    The rewards r are (answers, rewards), the weights w (rewards,), group and step (answers,).
     """
     if method == "grpo":  # A = (s − mean_G s) / std_G s, with s = Σ w r
         return centred(w * r, group) / (std((r @ w)[:, None], group) + EPS)

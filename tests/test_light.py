@@ -99,7 +99,7 @@ CONFIGURATIONS = {
     [
         (["--help"], "Usage: gdpo"),
         (["audit", "--help"], "Usage: gdpo audit"),
-        (["--version"], f"gdpo {metadata.version('reward-policy-intuition')}"),
+        (["--version"], f"gdpo {metadata.version('gdpo')}"),
         (["--show-completion", "bash"], "_gdpo_completion"),
     ],
 )
