@@ -83,7 +83,8 @@ endef
 parity-trainer: $(VENV)/.installed-parity
 	$(beside)
 	.$@/bin/python $(PIP) $(CONSTRAINTS) trl
-	.$@/bin/python -m pytest tests/parity_callback.py tests/parity_experiments.py tests/parity_refusals.py -s
+	.$@/bin/python -m pytest tests/parity_callback.py tests/parity_experiments.py tests/parity_refusals.py \
+		tests/parity_tutorial.py -s
 
 parity-ray: $(VENV)/.installed-parity
 	$(beside)
