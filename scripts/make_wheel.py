@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = (".png", ".svg")
-BADGE = "<!-- Here an index shows the badge of the lesson; see docs/releasing.md. -->\n"
+BADGE = "<!-- Here an index shows the badge of the lesson; see docs/releasing.md. -->\n\n"
 LESSON = "examples/lesson.py"
 # Builds both, by the means that pyproject.toml names and without a network: setuptools is there.
 BUILD = "import sys; from setuptools import build_meta as b; _, out = sys.argv; b.build_sdist(out); b.build_wheel(out)"
@@ -32,7 +32,7 @@ def badge(repository: str, tag: str) -> str:
     if not name:
         return ""
     picture = "https://marimo.io/molab-shield.svg"
-    return f"[![Open in molab]({picture})](https://molab.marimo.io/github/{name}/blob/{tag}/{LESSON})\n"
+    return f"[![Open in molab]({picture})](https://molab.marimo.io/github/{name}/blob/{tag}/{LESSON})\n\n"
 
 
 def described(readme: str, repository: str, tag: str) -> str:
