@@ -81,9 +81,8 @@ def build(repository: str, out: Path) -> list[Path]:
         readme, project = tree / "README.md", tree / "pyproject.toml"
         readme.write_text(described(readme.read_text("utf-8"), repository, tag), "utf-8")
         lines = "\n".join(f'{label} = "{address}"' for label, address in addresses(repository, tag).items())
-        project.write_text(
-            project.read_text("utf-8").replace("[project.urls]\n", f"[project.urls]\n{lines}\n"), "utf-8"
-        )
+        text = project.read_text("utf-8").replace("[project.urls]\n", f"[project.urls]\n{lines}\n")
+        project.write_text(re.sub("^readme = .*$", 'readme = "README.md"', text, flags=re.MULTILINE), "utf-8")
         (tree / "MANIFEST.in").write_text("prune tests\n", "utf-8")  # they need the whole checkout
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         subprocess.run([sys.executable, "-c", BUILD, out.resolve()], cwd=tree, check=True, **quiet)
