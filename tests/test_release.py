@@ -13,7 +13,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from scripts import make_wheel
+from scripts import make_space, make_wheel
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -156,6 +156,21 @@ def test_a_wheel_for_an_index_names_the_project_its_addresses_and_its_types(tmp_
     assert not [name for name in names if name.startswith(("tests/", "views/", "app.py"))]
     with tarfile.open(archive) as file:
         assert not [name for name in file.getnames() if "/tests/" in name]
+
+
+def test_the_static_space_says_what_it_is_and_its_pages_lead_to_each_other():
+    _, block, text = make_space.SETTINGS.split("---\n", 2)
+    settings = yaml.safe_load(block)
+    assert settings["sdk"] == "static" and len(settings["short_description"]) <= 60
+    assert all(f"`{name}`" in text for name in make_space.PAGES)
+    for name, title in make_space.PAGES.items():
+        page = make_space.linked("<html><body><main></main></body></html>", name, "owner/name")
+        assert {*re.findall('href="([^"]+)"', page)} == {
+            *({*make_space.PAGES} - {name}),
+            "https://huggingface.co/spaces/owner/name",
+        }
+        assert f"<b>{title}</b>" in page and page.index("</nav>") < page.index("<main>")
+    assert "huggingface" not in make_space.linked("<body>", "index.html", "")
 
 
 # --- the bounds of the library's dependencies ------------------------------------------------------------------------
