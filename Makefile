@@ -23,7 +23,7 @@ WORKERS = -n logical --maxprocesses 4 --dist worksteal
 PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV_PYTHON) -m pytest $(WORKERS)
 
 .PHONY: run edit lesson install check test static bench parity parity-trainer parity-ray jupyter documents faults engines fuzz \
-	image fresh lowest resolves metamorphic check-cpu clean
+	image wheel static-space fresh lowest resolves metamorphic check-cpu clean
 
 run: $(VENV)/.installed-page
 	@exec $(VENV_PYTHON) serve.py --host '$(HOST)' --port '$(PORT)'
@@ -83,7 +83,8 @@ endef
 parity-trainer: $(VENV)/.installed-parity
 	$(beside)
 	.$@/bin/python $(PIP) $(CONSTRAINTS) trl
-	.$@/bin/python -m pytest tests/parity_callback.py tests/parity_experiments.py tests/parity_refusals.py -s
+	.$@/bin/python -m pytest tests/parity_callback.py tests/parity_experiments.py tests/parity_refusals.py \
+		tests/parity_tutorial.py -s
 
 parity-ray: $(VENV)/.installed-parity
 	$(beside)
@@ -126,6 +127,20 @@ image:
 		--build-arg TORCH_INDEX='$(TORCH_INDEX)' -t reward-policy-intuition .
 	@$(or $(wildcard $(VENV_PYTHON)),'$(PYTHON)') scripts/check_image.py '$(ENGINE)' reward-policy-intuition
 
+# The wheel and the source archive for an index, in dist/, and the wheel in an empty environment; two minutes at first.
+# Where it is published only who calls knows: REPOSITORY=https://github.com/OWNER/NAME.
+wheel:
+	@test -n '$(REPOSITORY)' || { echo "make wheel needs REPOSITORY=, the address of the repository" >&2; exit 1; }
+	rm -rf dist
+	'$(PYTHON)' -m venv --clear .wheel
+	.wheel/bin/python $(PIP) $(CONSTRAINTS) setuptools
+	.wheel/bin/python -m scripts.make_wheel --repository '$(REPOSITORY)'
+	TORCH_INDEX='$(TORCH_INDEX)' .wheel/bin/python scripts/check_wheel.py dist/*.whl
+
+# docs/space-static/, a Space of files alone; SPACE=OWNER/NAME links it to that of the page.
+static-space: $(VENV)/.installed-page
+	$(VENV_PYTHON) -m scripts.make_space --space '$(SPACE)'
+
 # The newest version of every dependency against `make check`, in an environment of its own.
 fresh:
 	@rm -rf .fresh
@@ -165,7 +180,7 @@ check-cpu: $(VENV)/.installed-dev
 	done; test -z "$$failed" || { echo "not green under$$failed" >&2; exit 1; }
 
 clean:
-	rm -rf .fuzz .venv .fresh .lowest .parity .parity-trainer .parity-ray .jupyter build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .fuzz .venv .fresh .lowest .wheel .parity .parity-trainer .parity-ray .jupyter build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 # One stamp for the page and one for each further extra; pip does nothing for what is there already. torch comes first,
 # where TORCH_INDEX answers: Linux's plain wheel brings gigabytes of CUDA.

@@ -106,7 +106,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        print("gdpo", version("reward-policy-intuition"))
+        print("gdpo", version("gdpo"))
         raise typer.Exit
 
 

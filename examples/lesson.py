@@ -1,3 +1,7 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["marimo>=0.25.2", "altair>=6.3", "polars>=1.31", "gdpo[audit]"]
+# ///
 import marimo
 
 __generated_with = "0.25.2"
@@ -8,12 +12,19 @@ with app.setup:
     import polars as pl
 
     import gdpo_core as gc
-    from views import charts
 
     BOTH_METHODS = {"GRPO": "grpo", "GDPO": "gdpo"}
     GRADERS = ["correct", "well styled", "concise"]
     COINS = ["first coin", "second coin", "third coin"]
+    COLOURS = {"domain": ["GRPO", "GDPO", "no method"], "range": ["#c8641e", "#3b82d0", "#8a8a8a"]}
+    IN_COLOURS = {"type": "nominal", "scale": COLOURS}
+    LARGEST_ON_TOP = {"type": "nominal", "sort": "-x", "title": None}
+    FROM_0_TO_1 = {"type": "quantitative", "scale": {"domain": [0, 1]}, "title": None}
     MARKS = [[1, 1, 1], *[[1, 1, 0]] * 5, [1, 0, 1], *[[1, 0, 0]] * 3, [0, 1, 1], [0, 1, 0]]  # (answers, rewards)
+
+    def drawn(chart, title):
+        """Return a chart with a title, as wide as there is room, and with fixed axes."""
+        return chart.properties(title=title, description=title, width="container", params=[])
 
 
 @app.cell(hide_code=True)
@@ -64,8 +75,9 @@ def _(table, ties):
     bars = []
     for name, collapse in ties.items():
         tied = mix.n_unique().over(pl.lit(pl.Series(collapse.level.tolist()))) > 1
-        rows = table.with_columns(pl.when(tied).then(pl.lit(name)).otherwise(pl.lit("no method")).alias("tied by"))
-        bars.append(charts.plain(rows, "bar", f"Advantages under {name}", x=name, y="answer", color="tied by"))
+        marked = table.with_columns(pl.when(tied).then(pl.lit(name)).otherwise(pl.lit("no method")).alias("tied by"))
+        bar = marked.plot.bar(x=name, y={"field": "answer", **LARGEST_ON_TOP}, color={"field": "tied by", **IN_COLOURS})
+        bars.append(drawn(bar, f"Advantages under {name}, coloured where {name} ties different answers"))
     mo.hstack([mo.style(bar, flex="1 1 20rem") for bar in bars], wrap=True)  # side by side where there is room
     return
 
@@ -102,7 +114,11 @@ def _(runs):
         pl.DataFrame(run.p.median(0).values.numpy(), COINS).with_row_index("epoch").with_columns(method=pl.lit(name))
         for name, run in runs.items()
     )
-    panels = [charts.plain(curves, "line", f"{coin}: probability", x="epoch", y=coin, color="method") for coin in COINS]
+    panels = []
+    for coin in COINS:
+        rows = curves.select("epoch", "method", pl.col(coin).round(3))
+        lines = rows.plot.line(x="epoch", y={"field": coin, **FROM_0_TO_1}, color={"field": "method", **IN_COLOURS})
+        panels.append(drawn(lines, f"{coin.capitalize()}: probability of a 1"))
     mo.hstack([mo.style(panel, flex="1 1 18rem") for panel in panels], wrap=True)
     return
 

@@ -36,8 +36,9 @@ class AuditCallback(TrainerCallback):
         audit/silent_groups/METHOD       the share of the groups in which every advantage is 0
         audit/inversions/METHOD          of the pairs that differ in the primary reward, the share in the wrong order
 
-    A metric for which the log has no value is left out. No fault of an audit stops the trainer. When a second audit in
-    a row fails, the logger `gdpo_audit` warns of it.
+    A metric for which the log has no value is left out. Where the trainer reports to trackio, each warning or error
+    that an audit during training finds is also an alert there, once in a run. No fault of an audit stops the trainer.
+    When a second audit in a row fails, the logger `gdpo_audit` warns of it.
 
     trainer: the trainer through whose logger the metrics go, to wherever it reports. Without one they are added to the
         logs of the step, which callbacks that come later see. They are also added to the log_history of the trainer's
@@ -67,6 +68,7 @@ class AuditCallback(TrainerCallback):
         self.audit_args: dict[str, Any] = {"weights": weights, "primary": primary, "asked": asked}
         self.report: AuditReport | None = None
         self._logged, self._failed, self._logging = 0, 0, False
+        self._alerted: set[tuple[str, str]] = set()  # of each alert the finding's id, and its reward
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
         """Audit the last steps each time that `every` steps were logged; logs of evaluations do not count.
@@ -108,6 +110,8 @@ class AuditCallback(TrainerCallback):
             metrics = metrics_of(self.report)
             if last is not None:
                 self._show(metrics, state, logs)
+            if logs is not None:  # after training trackio has no run any more
+                self._alert(args, self.report)
             self._failed = 0
         except BaseException as error:  # an error of polars' own code is no Exception
             if not is_fault(error):
@@ -118,6 +122,20 @@ class AuditCallback(TrainerCallback):
                 if metrics is not None:
                     what = f"the trainer's logger raised {type(error).__name__}: {reason(error)}"
                 _log.warning("The audit of this run failed, and training goes on without it: %s", what)
+
+    def _alert(self, args: Any, report: AuditReport) -> None:
+        """Send the warnings and errors of a report to trackio, each once in a run, if the trainer reports there."""
+        if "trackio" not in (getattr(args, "report_to", None) or ()):
+            return
+        import trackio
+
+        for finding in report.findings:
+            key = finding.id, str(finding.evidence.get("reward"))
+            if finding.severity != "info" and key not in self._alerted:
+                text = f"Of the last {self.every} logged steps: {finding.message} {finding.to_do}".rstrip()
+                level = trackio.AlertLevel.ERROR if finding.severity == "error" else trackio.AlertLevel.WARN
+                trackio.alert(title=f"gdpo audit: {finding.title}", text=text, level=level)
+                self._alerted.add(key)
 
     def _show(self, metrics: dict[str, float], state: Any, logs: dict[str, Any] | None) -> None:
         """Hand the metrics to the trainer's logger. If the callback has no trainer, add them to `logs` and to the last

@@ -173,8 +173,6 @@ def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | No
 def _of_many(sample: list[pl.DataFrame], rewards: int) -> list[pl.DataFrame]:
     """Return fewer responses of a sample if there are more than `MANY` rewards, as solving takes the square of their
     number.
-
-    rewards: the number of the rewards.
     """
     return sample if rewards <= MANY else spread(sample, max(FEWEST, round(SAMPLE * (MANY / rewards) ** 2)))
 

@@ -43,7 +43,6 @@ def reports_in(given: object, name: str) -> list[AuditReport]:
 def _pooled(name: str, by_run: list[tuple[float, float] | None]) -> PooledSpeed:
     """Return the speed of one reward over all runs.
 
-    name: the name of the reward.
     by_run: for each run, the reward's speed and its standard error; None where the run does not tell them.
     """
     known = np.array([x for x in by_run if x is not None])

@@ -30,17 +30,18 @@ def needs(extra: str, what: str) -> Iterator[None]:
     extra: a name in EXTRAS.
     what: what needs the extra, for the error.
 
-    >>> with needs("audit", "audit"):
+    >>> with needs("audit", "audit"):  # doctest: +NORMALIZE_WHITESPACE
     ...     raise ModuleNotFoundError(name="torch")
     Traceback (most recent call last):
-    gdpo_core.MissingExtra: audit: expected the extra audit (pip install '.[audit]' in a checkout), got none: no torch
+    gdpo_core.MissingExtra: audit: expected the extra audit (pip install 'gdpo[audit]', in a checkout '.[audit]'),
+    got none: no torch
     """
     try:
         yield
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS[extra]:
             raise
-        wanted = f"the extra {extra} (pip install '.[{extra}]' in a checkout)"
+        wanted = f"the extra {extra} (pip install 'gdpo[{extra}]', in a checkout '.[{extra}]')"
         missing = MissingExtra(f"{what}: expected {wanted}, got none: no {error.name}")
         missing.name = error.name
         raise missing from None

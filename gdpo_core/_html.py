@@ -219,7 +219,6 @@ def fold(
 def legend(entries: Iterable[tuple[Html, str]], **attributes: object) -> Html:
     """Return a legend: an HTML list in which each mark stands before its meaning.
 
-    entries: each mark with its meaning.
     attributes: HTML attributes of the list element, written as for `tag`.
 
     >>> legend([(tag("i", kind="dot"), "passed")])

@@ -310,7 +310,6 @@ def compute_advantages(formula: Method, batch: Batch) -> Tensor:
     with group ids. A response without any reward gets 0, unless the convention counts it, or lets missing rewards make
     advantages NaN.
 
-    formula: the method.
     batch: the rewards as `make_batch` returns them.
     """
     formula, batch = apply_convention(formula, batch)

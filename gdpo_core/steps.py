@@ -96,8 +96,6 @@ def _of_batch(batch: Batch, x: Tensor) -> float | Tensor:
     """Return the mean or the std of GDPO's batch step as a number.
 
     If the convention takes the batch step over each group, the result is a tensor with a number per group.
-
-    x: the mean or the std, as a tensor.
     """
     return _of_groups(batch, x) if batch.convention.last_step == "group" else x.item()
 

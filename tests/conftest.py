@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 90_000  # milliseconds: training takes the lowest priority, and a busy machine makes it wait
 # Without TRL this file cannot be imported, and its examples would be looked for in every run. `make parity-trainer` has
 # what it imports.
-collect_ignore = [] if find_spec("trl") else ["parity_callback.py", "parity_refusals.py"]
+collect_ignore = [] if find_spec("trl") else ["parity_callback.py", "parity_refusals.py", "parity_tutorial.py"]
 if not find_spec("marimo"):  # without the page's extra, as in `make lowest`, the tests are those of the library
     _page = "app|benchmarks.visitors|tests.fuzz|guests|links|marimo|serve|views|websockets"
     _imports = re.compile(rf"^(from|import) ({_page})\b", re.MULTILINE)

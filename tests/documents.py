@@ -28,9 +28,6 @@ NOT_TRIED = {
     ".venv/bin/python -m pip install -e '.[experiments]'": "asks an index for TRL and what it brings",
     ".venv/bin/python -m experiments.train --out runs": "needs TRL, which `make parity-trainer` has",
     ".venv/bin/python -m experiments.means --runs runs": "needs the logs of the one above",
-    ".venv/bin/python -m pip wheel --no-deps -w dist . && .venv/bin/python -m venv /tmp/try && "
-    '/tmp/try/bin/pip install "$(ls dist/*.whl)[audit]" && /tmp/try/bin/gdpo audit data/samples/trl_gdpo': "asks an "
-    "index for torch; tests/test_light.py looks into the wheel",
 }
 
 

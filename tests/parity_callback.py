@@ -1,5 +1,7 @@
 """`AuditCallback` inside TRL's own GRPOTrainer, in a run of the experiments; `make parity-trainer` runs it."""
 
+from dataclasses import replace
+
 import pytest
 
 import gdpo_audit as ga
@@ -27,7 +29,8 @@ def trained(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(trl, "GRPOTrainer", Audited)
-        train.train(setup_named("weight_2"), "gdpo", 0, tmp_path_factory.mktemp("out"), train.LEARNING_RATE, STEPS)
+        job = replace(train.job_of(setup_named("weight_2"), "gdpo", 0), steps=STEPS)
+        train.trained(job, tmp_path_factory.mktemp("out"))
     return kept
 
 

@@ -16,6 +16,8 @@ import gdpo_core as gc
 
 NAMES = [name for name, _ in fake_logs.REWARDS]
 
+ROOT = Path(__file__).parents[1]
+
 
 class Trainer:
     """A stand-in for the part of transformers' Trainer that a callback sees: log() keeps the history and calls every
@@ -104,6 +106,26 @@ def test_every_third_logged_step_and_the_end_are_audited_on_the_last_three(callb
             assert logged[step][f"audit/update_share/gdpo/{name}"] == pytest.approx(reward["update_share"]["gdpo"])
         for what in ("groups_with_ties", "silent_groups", "inversions"):
             assert logged[step][f"audit/{what}/gdpo"] == pytest.approx(alone.methods["gdpo"][what])
+
+
+def test_a_warning_is_an_alert_of_trackio_once_and_only_where_the_trainer_reports_there(
+    callbacks, tmp_path, made, monkeypatch
+):
+    trackio, alerts, log = ModuleType("trackio"), [], str(ROOT / "data" / "samples" / "pays_5_grpo")
+    trackio.AlertLevel = SimpleNamespace(WARN="warn", ERROR="error")
+    trackio.alert = lambda **alert: alerts.append(alert)
+    monkeypatch.setitem(sys.modules, "trackio", trackio)
+    for report_to in (["wandb"], ["wandb", "trackio"]):
+        assert not alerts
+        trainer = TRLTrainer(tmp_path / report_to[-1], made)
+        trainer.args.report_to = report_to
+        trainer.callbacks.append(callbacks.AuditCallback(trainer, path=log, every=3))
+        trainer.train(8)
+    serious = [finding for finding in ga.audit(ga.read_run(log, last=3)).findings if finding.severity != "info"]
+    assert serious and [alert["title"] for alert in alerts] == [f"gdpo audit: {finding.title}" for finding in serious]
+    for alert, finding in zip(alerts, serious, strict=True):
+        assert alert["text"].startswith(f"Of the last 3 logged steps: {finding.message}")
+        assert alert["level"] == {"warning": "warn", "error": "error"}[finding.severity]
 
 
 def test_an_evaluation_and_other_processes_are_left_alone(callbacks, tmp_path, made):

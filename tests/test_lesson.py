@@ -1,15 +1,19 @@
 """The lesson in eight cells: its table, its ties and its bars agree with plain loops over the marks."""
 
 import ast
-import json
 import re
 import runpy
+import shutil
+import subprocess
+import sys
+import tomllib
 from itertools import combinations
 from pathlib import Path
 from statistics import mean, stdev
 
 import pytest
 import torch
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 LESSON = ROOT / "examples" / "lesson.py"
@@ -69,7 +73,7 @@ def test_the_lessons_bars_are_sorted_and_those_of_tied_answers_are_coloured(less
     for bars, (method, advantages) in zip(defined["bars"], by_hand(marks).items(), strict=True):
         chart = bars.to_dict()
         tied = [row for pair in tied_pairs(marks, advantages) for row in pair]
-        coloured = [row["tied by"] == method for row in json.loads(chart["datasets"][chart["data"]["name"]])]
+        coloured = [row["tied by"] == method for row in chart["datasets"][chart["data"]["name"]]]
         assert coloured == [row in tied for row in marks]
         assert chart["encoding"]["y"]["sort"] == "-x" and chart["encoding"]["x"]["field"] == method
 
@@ -82,6 +86,31 @@ def test_the_lesson_trains_from_the_start_that_is_chosen_for_150_epochs(lesson):
         epochs = [[next(i for i, p in enumerate(seed) if p >= 0.9) for seed in coin] for coin in run.p.permute(2, 0, 1)]
         assert shown[6][method].to_list() == [sorted(coin)[3] for coin in epochs]
     assert [panel.to_dict()["encoding"]["y"]["field"] for panel in defined["panels"]] == shown[6]["coin"].to_list()
+
+
+def test_the_lesson_stands_alone_with_what_its_first_lines_ask_for():
+    text = LESSON.read_text(encoding="utf-8")
+    block = re.match(r"# /// script\n((?:#.*\n)+?)# ///\n", text)[1]
+    asked = tomllib.loads(re.sub(r"^# ?", "", block, flags=re.MULTILINE))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert asked["requires-python"] == project["requires-python"]
+    names = {Requirement(line).name for line in asked["dependencies"]}
+    imported = {*re.findall(r"^ *(?:import|from) (\w+)", text, re.MULTILINE)}
+    assert imported == {"marimo", "polars", "gdpo_core"} and names == {"marimo", "polars", "altair", project["name"]}
+    page = {Requirement(line).name: line for line in project["optional-dependencies"]["page"]}
+    assert page["altair"] in asked["dependencies"]  # polars draws by Altair
+
+
+def test_the_stored_session_is_that_of_the_lesson_as_it_is(tmp_path):
+    """A preview of the notebook shows it; `marimo export session examples/lesson.py --no-sandbox` writes it anew."""
+    session = LESSON.parent / "__marimo__" / "session" / "lesson.py.json"
+    assert len(session.read_bytes()) < 300_000 and str(ROOT) not in session.read_text("utf-8")
+    (tmp_path / "__marimo__" / "session").mkdir(parents=True)
+    shutil.copy(LESSON, tmp_path)
+    shutil.copy(session, tmp_path / "__marimo__" / "session")
+    command = [sys.executable, "-m", "marimo", "export", "session", "lesson.py", "--no-sandbox"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert "skip: lesson.py (up-to-date" in ran.stdout + ran.stderr
 
 
 def test_the_lesson_has_eight_cells_and_shows_what_is_trained():

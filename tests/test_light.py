@@ -99,7 +99,7 @@ CONFIGURATIONS = {
     [
         (["--help"], "Usage: gdpo"),
         (["audit", "--help"], "Usage: gdpo audit"),
-        (["--version"], f"gdpo {metadata.version('reward-policy-intuition')}"),
+        (["--version"], f"gdpo {metadata.version('gdpo')}"),
         (["--show-completion", "bash"], "_gdpo_completion"),
     ],
 )
@@ -134,7 +134,8 @@ def test_a_check_waits_for_no_package_of_the_audit(name, tmp_path):
 def test_a_command_without_its_extra_names_it_in_one_sentence(what, arguments):
     ended = without(OF_AUDIT, "from gdpo_cli import main\nmain(sys.argv[1:])", *arguments)
     assert ended.returncode == 2 and ended.stderr.count("\n") == 1
-    assert ended.stderr.startswith(f"gdpo: {what}: expected the extra audit (pip install '.[audit]' in a checkout)")
+    hint = "(pip install 'gdpo[audit]', in a checkout '.[audit]')"
+    assert ended.stderr.startswith(f"gdpo: {what}: expected the extra audit {hint}")
 
 
 @pytest.mark.parametrize(
@@ -155,9 +156,8 @@ def test_the_page_and_the_board_name_their_extra_too(extra, module, code, argume
         pytest.importorskip(needed)  # where several are missing, the sentence names the first
     ended = without({module}, code, *arguments)
     assert ended.returncode == 2 and ended.stderr.count("\n") == 1
-    assert (
-        f": expected the extra {extra} (pip install '.[{extra}]' in a checkout), got none: no {module}" in ended.stderr
-    )
+    hint = f"(pip install 'gdpo[{extra}]', in a checkout '.[{extra}]')"
+    assert f": expected the extra {extra} {hint}, got none: no {module}" in ended.stderr
 
 
 def test_a_program_without_an_extra_meets_an_import_error_and_only_where_a_name_needs_it():

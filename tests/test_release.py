@@ -2,13 +2,18 @@
 workflow has few rights.
 """
 
+import email
 import re
+import tarfile
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
+
+from scripts import make_space, make_wheel
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -45,7 +50,7 @@ def test_the_citation_names_who_the_licence_and_the_project_name():
 
 def test_the_pythons_that_are_named_are_those_that_are_tried():
     classified = [c.rpartition(" ")[2] for c in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", c)]
-    for job in ("linux", "macos"):
+    for job in ("linux", "macos", "wheel"):
         assert WORKFLOW["jobs"][job]["strategy"]["matrix"]["python"] == classified
     assert PROJECT["requires-python"] == f">={classified[0]}"
     systems = {c for c in PROJECT["classifiers"] if c.startswith("Operating System")}
@@ -64,8 +69,11 @@ def test_a_job_may_read_alone_ends_in_time_and_leaves_no_token_behind():
         workflow = yaml.safe_load(text)
         assert workflow["permissions"] == {"contents": "read"}
         assert "pull_request_target" not in text
+        # Who publishes may prove to PyPI which workflow it is, and nothing else.
+        more = {name: job["permissions"] for name, job in workflow["jobs"].items() if "permissions" in job}
+        assert more in ({}, {"publish": {"contents": "read", "id-token": "write"}})
         for job in workflow["jobs"].values():
-            assert job["timeout-minutes"] <= 45 and "permissions" not in job
+            assert job["timeout-minutes"] <= 45
         steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
         checkouts = [step for step in steps if step.get("uses", "").startswith("actions/checkout@")]
         assert checkouts and all(step["with"]["persist-credentials"] is False for step in checkouts)
@@ -73,10 +81,15 @@ def test_a_job_may_read_alone_ends_in_time_and_leaves_no_token_behind():
         assert not [step["run"] for step in steps if "${{" in step.get("run", "")]
 
 
-def test_the_space_is_pushed_by_a_tag_alone_after_all_else():
-    job = WORKFLOW["jobs"]["space"]
-    assert job["if"] == "startsWith(github.ref, 'refs/tags/v')"
-    assert {*job["needs"], "check", "space"} == {*WORKFLOW["jobs"]}
+def test_the_space_and_the_wheel_follow_a_tag_alone_after_all_else():
+    for name, more in (("space", ""), ("publish", " && vars.PYPI == 'true'")):
+        job = WORKFLOW["jobs"][name]
+        assert job["if"] == f"startsWith(github.ref, 'refs/tags/v'){more}" and job["environment"]
+        assert {*job["needs"], "check", "space", "publish"} == {*WORKFLOW["jobs"]}
+    # The wheel is tried before it is published, and goes there without a secret.
+    runs = [step["run"] for step in WORKFLOW["jobs"]["publish"]["steps"] if "run" in step]
+    assert runs[0].startswith("make wheel ") and "check_wheel.py dist/*.whl" in MAKEFILE
+    assert runs[-1].endswith("publish --trusted-publishing always dist/*")
     with_secret = [name for name, one in WORKFLOW["jobs"].items() if "secrets." in str(one)]
     assert with_secret == ["space"]
 
@@ -105,6 +118,59 @@ def test_the_container_answers_on_the_port_of_the_spaces_settings_as_the_user_th
     assert [re.findall(port, dockerfile, re.MULTILINE) for port in ports] == [[str(settings["app_port"])]] * 3
     # The last USER counts, and its number is the one under which Spaces run everything.
     assert re.findall(r"^USER (\S+)$", dockerfile, re.MULTILINE)[-1] == "1000"
+
+
+# --- what an index gets ----------------------------------------------------------------------------------------------
+
+ADDRESS = "https://host/owner/name"
+
+
+def test_the_readme_of_an_index_leads_back_to_the_repository_at_the_tag():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    text = make_wheel.described(readme, ADDRESS, "v1")
+    assert text.startswith("# ") and "short_description" not in text and "<!--" not in text
+    links = re.compile(r"(?:\]\(|srcset=\"|src=\")([^)\"]+)")
+    before, after = links.findall(readme), [link for link in links.findall(text) if "molab" not in link]
+    assert all("://" in link or link.startswith("#") for link in after) and len(before) == len(after) > 10
+    for link, whole in zip(before, after, strict=True):
+        kind = "raw" if link.endswith(".png") else "blob"
+        assert whole == (link if "://" in link else f"{ADDRESS}/{kind}/v1/{link}")
+    # What is no path stays, as do other addresses.
+    text = "[a](#b) [c](mailto:d) [e](https://f/g.png) [h](i/j.md#k)"
+    assert make_wheel.described(text, ADDRESS, "v1") == text.replace("i/j.md", f"{ADDRESS}/blob/v1/i/j.md")
+
+
+@pytest.mark.slow
+def test_a_wheel_for_an_index_names_the_project_its_addresses_and_its_types(tmp_path):
+    archive, wheel = sorted(make_wheel.build(ADDRESS, tmp_path), key=lambda path: path.suffix)
+    assert (archive.suffix, wheel.suffix) == (".gz", ".whl")
+    with zipfile.ZipFile(wheel) as file:
+        names = file.namelist()
+        metadata = email.message_from_bytes(file.read(next(name for name in names if name.endswith("/METADATA"))))
+    urls = dict(line.split(", ") for line in metadata.get_all("Project-URL"))
+    assert metadata["Name"] == PROJECT["name"] and urls["Source"] == ADDRESS and urls["Issues"] == f"{ADDRESS}/issues"
+    assert {"Homepage", "Documentation", "Changelog", "Paper"} <= set(urls)
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert metadata.get_payload().startswith("# Reward Policy Intuition\n")
+    assert {"gdpo_core/py.typed", "gdpo_audit/py.typed", "gdpo_core/frameworks.toml"} <= set(names)
+    assert not [name for name in names if name.startswith(("tests/", "views/", "app.py"))]
+    with tarfile.open(archive) as file:
+        assert not [name for name in file.getnames() if "/tests/" in name]
+
+
+def test_the_static_space_says_what_it_is_and_its_pages_lead_to_each_other():
+    _, block, text = make_space.SETTINGS.split("---\n", 2)
+    settings = yaml.safe_load(block)
+    assert settings["sdk"] == "static" and len(settings["short_description"]) <= 60
+    assert all(f"`{name}`" in text for name in make_space.PAGES)
+    for name, title in make_space.PAGES.items():
+        page = make_space.linked("<html><body><main></main></body></html>", name, "owner/name")
+        assert {*re.findall('href="([^"]+)"', page)} == {
+            *({*make_space.PAGES} - {name}),
+            "https://huggingface.co/spaces/owner/name",
+        }
+        assert f"<b>{title}</b>" in page and page.index("</nav>") < page.index("<main>")
+    assert "huggingface" not in make_space.linked("<body>", "index.html", "")
 
 
 # --- the bounds of the library's dependencies ------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Every Altair chart of the page and of examples/lesson.py; what all charts share is in `views.chart_looks`."""
+"""Every Altair chart of the page; what all charts share is in `views.chart_looks`."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -6,7 +6,6 @@ from math import ceil
 from typing import Any, Literal
 
 import altair as alt
-import polars as pl
 
 from gdpo_core._theme import LOOKS
 from gdpo_core._words import count, number, percent
@@ -348,21 +347,3 @@ def _courses() -> dict[str, Any]:
     tooltip = [alt.Tooltip("line:N"), alt.Tooltip("step:Q"), alt.Tooltip("rate:Q", format=".1%")]
     lines = alt.Chart(alt.NamedData("lines")).encode(x, y, colour, dash, tooltip=tooltip).mark_line(strokeWidth=2.2)
     return typed(alt.layer(lines), "", "").properties(height=110).to_dict()
-
-
-# --- examples/lesson.py ---------------------------------------------------------------------------------------------
-
-
-def plain(rows: pl.DataFrame, mark: str, title: str, x: str, y: str, color: str) -> alt.LayerChart:
-    """Draw a table as bars or as lines. The largest bar is on top; the upright axis of lines reaches from 0 to 1.
-
-    mark: "bar" or "line".
-    x, y: names of columns. For bars, y names them and x is their length; for lines, y is the height.
-    color: the name of a column. A value in it that is the title of a method gets that method's colour, any other value
-        grey.
-    """
-    colour, _, _ = encodings(rows[color].unique(maintain_order=True).to_list(), f"{color}:N")
-    upright = alt.Y(f"{y}:N", sort="-x") if mark == "bar" else alt.Y(f"{y}:Q").scale(domain=[0, 1])
-    chart = getattr(alt.Chart(inline(rows.to_dicts())), f"mark_{mark}")()
-    drawn = chart.encode(alt.X(f"{x}:Q").scale(nice=False), upright.title(None), colour.legend(orient="bottom"))
-    return typed(drawn, title, f"{title}: {y} by {x}, in the colours of {color}.")

@@ -248,7 +248,6 @@ def _dead_and_holding(values: Sequence[ValueFacts], k: int) -> tuple[int, int]:
     it is present at all.
 
     values: parts of a run, such as some of its tasks, of which all groups are counted.
-    k: the index of the reward.
     """
     sums = [value.facts.totals for value in values]
     holding = int(sum(total.rewards.holding_groups[k] for total in sums))

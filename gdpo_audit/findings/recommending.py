@@ -193,7 +193,6 @@ def with_costs(f: Facts, rows: Sequence[Setting]) -> tuple[Setting, ...]:
     """Return the rows of a plan, each but the run's own with what it costs. Without a primary reward they stay as they
     are, as there is then nothing that a cost could be paid for.
 
-    f: the facts of the run.
     rows: the settings, the run's own first, of which the best has its cost already.
     """
     if f.basis.primary is None:

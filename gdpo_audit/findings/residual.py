@@ -276,7 +276,6 @@ def _largest(terms: Terms, x: Tensor) -> Tensor:
     """Return (units,) the largest absolute value of x in each unit of the terms, which is a group or a batch. Only the
     responses that `terms.included` marks with 1 count.
 
-    terms: the units, and which responses count.
     x: (responses,).
     """
     return x.new_zeros(len(terms.batch)).scatter_reduce(0, terms.unit, x.abs() * terms.included, "amax")

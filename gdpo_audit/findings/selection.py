@@ -15,8 +15,6 @@ from gdpo_core.pushing import push_sums
 def ungated_column(name: str) -> str:
     """Return the name of the column in which a gated reward stands as the log has it. The reward's usual column then
     holds the values that the gate leaves.
-
-    name: the name of the reward.
     """
     return f"ungated:{name}"
 

@@ -51,7 +51,6 @@ class Summary(NamedTuple):
 def summarise_all(tables: Iterable[pl.DataFrame], basis: Basis, mapped: Mapped = map) -> Summary:
     """Return the summary of all tables of a run, with its batches in the order of the steps.
 
-    tables: the tables of the run.
     basis: the rewards, weights, convention and methods to compute with.
     mapped: a function that applies another one to each part of the run and returns the results in order. The default,
         `map`, does so in this process; an engine does it elsewhere.

@@ -50,7 +50,6 @@ def refuse(where: str, expected: str, got: object, error: type[InputError] = Inp
 
     where: a file or an argument, or a place inside it as `location` returns it.
     expected: what was expected, in words.
-    got: what came instead.
     error: the class of the error.
 
     >>> refuse(location("log.jsonl", line=2), "a JSON object", "'{'")

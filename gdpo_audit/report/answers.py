@@ -67,9 +67,6 @@ def _largest(f: Facts, sample: Facts) -> float:
 
     Both figures are computed under the run's own weights, for each of the methods in COMPARED. 0 where no figure is
     known.
-
-    f: the facts of the whole run.
-    sample: the facts of the sample.
     """
     both = ([x for m in COMPARED for x in _figures(facts, m)] for facts in (f, sample))
     return max((abs(x - y) for x, y in zip(*both, strict=True) if x == x and y == y), default=0.0)

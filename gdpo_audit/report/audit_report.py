@@ -275,7 +275,6 @@ class AuditReport(ReportMembers, Displayed):
 def _table(rows: Sequence[object], schema: Mapping[str, Any]) -> pl.DataFrame:
     """Return a table with a row for each of some records.
 
-    rows: the records.
     schema: the members of a record that become columns, with their types.
     """
     return pl.DataFrame([[getattr(row, name) for name in schema] for row in rows], schema=schema, orient="row")

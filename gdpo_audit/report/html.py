@@ -248,18 +248,13 @@ def copy_box(lines: str, purpose: str) -> Html:
 
 
 def _findings(report: AuditReport, cards: Sequence[Html]) -> Html:
-    """Return the findings of a report under a heading that counts them; empty without any.
-
-    cards: the findings as HTML.
-    """
+    """Return the findings of a report under a heading that counts them; empty without any."""
     return join(tag("h3", f"Findings: {severity_counts(report)}"), *cards) if cards else Html()
 
 
 def _name_of_figure(finding: Finding, key: str) -> str:
     """Return the name of a piece of evidence of a finding in words. The name of a threshold says what the threshold is
     compared with.
-
-    key: the name of the piece in the finding.
     """
     compared = COMPARED_WITH.get(finding.id) if key == "threshold" else None
     return f"threshold for {compared}" if compared else label(key)
@@ -270,9 +265,6 @@ def _figure(key: str, x: object) -> str:
 
     If its name begins with `NAMED`, the value is a weight, above which no pair is in the wrong order. It is rounded up
     then, as it is in the sentence of the finding.
-
-    key: the name of the piece.
-    x: its value.
     """
     return value(round_up(x) if key.startswith(NAMED) and isinstance(x, float) else x)
 

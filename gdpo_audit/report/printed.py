@@ -91,7 +91,6 @@ def _explained(console: Console, report: AuditReport, groups: int) -> None:
 def show_reading(reading: Sequence[Claim], path: str, file: TextIO) -> None:
     """Print how a log was read, and nothing else.
 
-    path: the path of the log.
     file: where it is printed.
     """
     _reading(console_of(file), reading, f"{READING}: {path}")

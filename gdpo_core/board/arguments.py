@@ -75,7 +75,6 @@ def right_or_wrong(
     It can if it takes exactly two values. Without a primary reward the result is None, too.
 
     primary: its name, or None.
-    names: the names of all rewards.
     pairs: the two values of each reward, None for a reward with more values.
 
     Raises InputError if no reward has the name `primary`.

@@ -158,7 +158,6 @@ def facts_of(state: State, left: Result, right: Result) -> Facts:
 def tied(side: Side, pair: tuple[int, int]) -> bool:
     """Return whether a method gives the two answers of a pair the same advantage.
 
-    side: the method's advantages.
     pair: the numbers of the answers.
     """
     return side.level[pair[0]] == side.level[pair[1]]

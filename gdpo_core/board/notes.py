@@ -58,7 +58,6 @@ def _clusters(answers: tuple[int, ...], a: tuple[float, ...]) -> list[list[int]]
 
     Clusters lie more than APART_ON_A_LINE apart.
 
-    answers: the numbers of the answers.
     a: the advantages of all answers of the group.
     """
     ordered = sorted(answers, key=lambda i: a[i])

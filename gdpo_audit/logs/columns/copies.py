@@ -60,7 +60,6 @@ def _doubt(name: str, functions: bool) -> tuple[int, bool, bool]:
 
     The first member is 0 for the name of a reward, 1 for one that may be a metric's, such as a count, and 2 for a
     metric's. The second says whether no word for rewards is in it, and the third whether it may be a total's.
-    name: the name of the column.
     functions: whether a trainer writes a column for each reward function, so that any name may be a reward's.
     """
     says = functions or bool(REWARD_WORDS & {*words_of(name)})

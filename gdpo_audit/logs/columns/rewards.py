@@ -219,9 +219,6 @@ def _without_open_ones(
 def _weighted(first: str, second: str) -> bool:
     """Return whether the names of two columns say that one column is the second one, weighted, as weighted_acc and acc
     do.
-
-    first: the name of one column.
-    second: the name of the second column.
     """
     first, second = sorted((first.lower(), second.lower()), key=len)
     return "weighted" in second and first in second

@@ -24,7 +24,6 @@ _PLAIN = "lambda x: x.tolist() if hasattr(x, 'tolist') else getattr(x, '__dict__
 def is_torch(name: str, start: bytes) -> bool:
     """Return whether a file comes from torch.save: its name says so, or it is a zip that begins with pickled data.
 
-    name: the name of the file.
     start: the first bytes of the file, at least 300 of them if it has so many.
     """
     return name.lower().endswith(TENSORS) or (start.startswith(ZIP) and _PICKLED_MEMBER in start[30:300])

@@ -70,7 +70,6 @@ def advantage_in(names: Schema, options: ReadOptions) -> str | None:
 
     It is the one that the caller names, or, if the caller names none, the first with a usual name.
     names: the columns of the log with their types.
-    options: the caller's options.
     """
     return options.named("advantage") or next((name for name in ADVANTAGES if name in others_in(names, options)), None)
 
@@ -80,8 +79,6 @@ def others_in(names: Schema, options: ReadOptions) -> Schema:
 
     Only the names of these columns tell what they hold. What the caller names as a reward is a reward, whatever its
     name.
-    names: all columns of the log with their types.
-    options: the caller's options.
     """
     return {name: kind for name, kind in names.items() if name not in (options.rewards or ())}
 
@@ -89,8 +86,6 @@ def others_in(names: Schema, options: ReadOptions) -> Schema:
 def numbered(table: Table, number: int, start: int = 0, rows: int | None = None) -> pl.LazyFrame:
     """Return the rows of a table, or some of them, with the numbers of the table and of each row in it.
 
-    table: the table.
-    number: the number of the table.
     start: the first row that is wanted, from 0. If `rows` is None, all rows come, and `start` is the number that the
         first of them gets.
     rows: how many rows are wanted.
@@ -102,8 +97,6 @@ def numbered(table: Table, number: int, start: int = 0, rows: int | None = None)
 def with_numbers(frame: pl.LazyFrame, number: int, start: int = 0) -> pl.LazyFrame:
     """Return the rows with two more columns: FILE, the number of their table, and ROW, the numbers of the rows.
 
-    frame: the rows.
-    number: the number of the table.
     start: the number of the first row.
     """
     with_rows = frame.with_row_index(ROW, start)
@@ -123,7 +116,6 @@ def exploded(table: pl.LazyFrame, lists: Sequence[str], by: str) -> pl.LazyFrame
 
     The other values of a row stand in each of its new rows. The new rows are numbered anew in `ROW`, from 0 in each
     file.
-    table: the rows of a table.
     lists: the columns of lists, which have the same length within a row; a column that the table lacks is skipped.
     by: one of these columns; rows in which it is empty or null are left out.
     """

@@ -34,11 +34,7 @@ def frames_of(form: Form, names: Sequence[str], size: int | None = None) -> Iter
 
 
 def value_of(name: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
-    """Return an expression for the values of a column, which are null in a table that does not have it.
-
-    name: the column.
-    schema: the columns of the table.
-    """
+    """Return an expression for the values of a column, which are null in a table that does not have it."""
     return pl.col(name) if name in schema else pl.lit(None).alias(name)
 
 

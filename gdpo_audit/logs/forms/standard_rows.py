@@ -76,7 +76,6 @@ def _at(frame: pl.DataFrame, row: int, files: Sequence[str], step: int | None = 
     frame: responses, numbered in FILE and ROW.
     row: the number of the row in the frame, from 0.
     files: the names of the files.
-    step: the step of the row.
     """
     return location(files[frame[FILE][row]], row=frame[ROW][row], step=step)
 
@@ -133,7 +132,6 @@ def _float(frame: pl.DataFrame, name: str) -> pl.Expr:
     """Return an expression for a column as Float64, NaN where a value, or the whole column, is missing.
 
     frame: the rows.
-    name: the column.
     """
     if name not in frame.columns:
         return pl.lit(float("nan"))
@@ -141,12 +139,7 @@ def _float(frame: pl.DataFrame, name: str) -> pl.Expr:
 
 
 def _has(frame: pl.DataFrame, name: str, value: float | str | None) -> pl.Expr:
-    """Return an expression for whether a column has a value, a number or a text, in each row; False where none is.
-
-    frame: the rows.
-    name: the column.
-    value: the value.
-    """
+    """Return an expression for whether a column has a value, a number or a text, in each row; False where none is."""
     if isinstance(value, str) and name in frame.columns:
         return (pl.col(name).cast(pl.String) == value).fill_null(False)
     return _float(frame, name) == value
@@ -197,7 +190,6 @@ def hash_column(frame: pl.DataFrame, name: str) -> pl.Expr:
 
     Nested values, such as a chat, are hashed as JSON, because old versions of polars cannot hash a chat otherwise.
     frame: the rows.
-    name: the column.
     """
     return as_text(name, frame.schema.get(name, pl.Null())).hash()
 
@@ -205,7 +197,6 @@ def hash_column(frame: pl.DataFrame, name: str) -> pl.Expr:
 def as_text(name: str, kind: pl.DataType) -> pl.Expr:
     """Return an expression for the values of a column as texts, nested ones as JSON.
 
-    name: the column.
     kind: the type of the column.
     """
     return pl.struct(name).struct.json_encode() if kind.is_nested() else pl.col(name).cast(pl.String)

@@ -163,7 +163,6 @@ def _in_window(run: Run) -> tuple[pl.DataFrame, pl.DataFrame | None]:
 def _with_changes(run: Run, sizes: pl.DataFrame, changes: Blocks) -> Run:
     """Return the run with an issue that says from which steps on its groups have another size.
 
-    run: the run.
     sizes: a table with a row for each batch or each group of the run, in order, with the columns `batch` and `step`.
     changes: the stretches of batches with one group size, each as its first batch and that size.
     """

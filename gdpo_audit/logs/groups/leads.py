@@ -162,9 +162,7 @@ def _rank(name: str, schema: Schema, rows: pl.DataFrame) -> tuple[bool, bool, bo
 
     First come columns in whose groups the logged advantages add up to 0, then usual names, then texts, then columns
     with more values.
-    name: the column.
     schema: the columns of the log with their types.
-    rows: its first rows.
     """
     advantage = next((x for x in rows.columns if x.lower() in ADVANTAGES and is_number_type(rows.schema[x])), None)
     adds_up = advantage is not None and _adds_up(rows, [name], advantage)

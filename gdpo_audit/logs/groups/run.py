@@ -320,7 +320,6 @@ def _number_blocks(table: pl.DataFrame, first: int, blocks: Blocks) -> pl.DataFr
 
     The groups of a batch are blocks of its rows, of which the last one may be shorter.
     table: rows of whole batches.
-    first: the number of the first group.
     blocks: the first batch of each stretch of batches, and the group size there.
     """
     block = pl.int_range(pl.len()).over("batch") // size_at(blocks)
@@ -333,7 +332,6 @@ def _number_places(table: pl.DataFrame, first: int, places: int) -> pl.DataFrame
     Rows of a batch that stand `places` apart, or a multiple of it, are a group. The rows are sorted so that the rows of
     a group stand together.
     table: rows of whole batches.
-    first: the number of the first group.
     places: how many rows apart the rows of a group stand.
     """
     place = pl.int_range(pl.len()).over("batch") % places

@@ -223,7 +223,6 @@ def _partitions(clues: Clues) -> Iterator[tuple[Grouping, np.ndarray]]:
 def members_of(clues: Clues, grouping: Grouping) -> np.ndarray:
     """Return the number of each row's group, if groups are told apart in one of the ways of `groupings_of`.
 
-    clues: the rows.
     grouping: one of these ways; its `once` is not looked at.
     """
     plain = Grouping(grouping.columns, grouping.group_size, grouping.places)
@@ -233,7 +232,6 @@ def members_of(clues: Clues, grouping: Grouping) -> np.ndarray:
 def _numbered(batch: np.ndarray, group: np.ndarray) -> np.ndarray:
     """Return for each row the number of its group: from 0, unique over all batches, in the order of first rows.
 
-    batch: the number of each row's batch.
     group: for each row a number that tells the groups of its batch apart.
     """
     _, first, number = np.unique(np.stack([batch, group], 1), axis=0, return_index=True, return_inverse=True)

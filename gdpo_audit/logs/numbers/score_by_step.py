@@ -186,6 +186,5 @@ def without_weightless(rewards: Collection[str], weights: StepWeights) -> list[s
     """Return the rewards that have a weight other than 0 in some step.
 
     rewards: the rewards that `weights` was fitted for, in this order.
-    weights: the weights by step.
     """
     return [name for name, counts in zip(rewards, weights.counted(), strict=True) if counts]

@@ -183,7 +183,6 @@ def _may_be_reward(name: str, kind: pl.DataType) -> bool:
     """Return whether a column of lists of numbers may be a reward though its name does not say so.
 
     It may not if it is named like advantages, tokens or a metric.
-    name: the name of the column.
     kind: its type.
     """
     inner = kind.inner if isinstance(kind, pl.List) else None
@@ -242,7 +241,6 @@ def _look_like_tokens(lengths: pl.Series, chosen: Sequence[str], schema: Schema)
 
     Lists do not look like that if one of the columns holds anything but numbers.
     lengths: the length of the lists in each row.
-    chosen: the columns of the lists.
     schema: the columns of all tables.
     """
     texts = any(not is_number_type(schema[name].inner) for name in chosen)  # type: ignore[attr-defined]
@@ -270,7 +268,6 @@ def _sizes(table: Table, lists: Sequence[str]) -> pl.DataFrame:
 def _share(sizes: pl.DataFrame, name: str, reference: str) -> float:
     """Return the share of rows in which two lists have the same length, among the rows in which both hold values.
 
-    sizes: the lengths of the lists in each row.
     name: the column of the first list.
     reference: the column of the second list, which is never empty.
     """

@@ -76,7 +76,6 @@ def names_of_members(object_: str, members: Sequence[str]) -> set[str]:
     """Return all names by which a caller may name the members of an object: MEMBER and OBJECT.MEMBER.
 
     object_: the name of the object's column.
-    members: the names of its members.
     """
     return {name for member in members for name in (member, f"{object_}.{member}")}
 

@@ -115,7 +115,6 @@ def _with_texts_read(shape: Shape, holders: Sequence[str]) -> Shape:
 
         `columns` of the outer function holds the columns of objects of each table.
         table: not used.
-        frame: the rows.
         number: which table of the shape it is, from 0.
         with_texts: not used.
         """
@@ -143,7 +142,6 @@ def _unnested(shape: Shape, holders: Sequence[str] = ()) -> Shape:
 
         There is a column for each member in `members` of the outer function.
         table: not used.
-        frame: the rows of the table.
         number: not used.
         texts: not used.
         """
@@ -192,8 +190,6 @@ def _exploded(shape: Shape, told: bool) -> Shape:
         """Return a row per answer in place of each row of a table.
 
         `answer_lists` of the outer function says which columns hold lists with a value per answer.
-        table: the table.
-        frame: the rows of the table.
         number: its number in the log, from 0.
         texts: whether long texts are kept.
         """
@@ -208,11 +204,7 @@ def _exploded(shape: Shape, told: bool) -> Shape:
 
 
 def _are_numbers(table: Table, name: str) -> bool:
-    """Return whether the first values of a column of texts all spell numbers; True if the column has no values.
-
-    table: the table.
-    name: the column.
-    """
+    """Return whether the first values of a column of texts all spell numbers; True if the column has no values."""
     return all(map(is_numeric_text, first_values(table, [name], SAMPLE)[name]))
 
 
@@ -248,7 +240,6 @@ def _with_functions(shape: Shape) -> Shape:
 
         `sizes` of the outer function holds the length of the lists, by column.
         table: not used.
-        frame: the rows of the table.
         number: not used.
         texts: not used.
         """
@@ -291,7 +282,6 @@ def _of_episodes(shape: Shape, trainer: str) -> Shape:
 
         `trainer` of the outer function says who logged them.
         table: not used.
-        frame: the rows of the table.
         number: not used.
         texts: not used.
         """
@@ -318,7 +308,6 @@ def _with_steps(shape: Shape) -> Shape:
 
         `steps` of the outer function holds the step of each table.
         table: not used.
-        frame: the rows of the table.
         number: which of the log's tables it is, from 0.
         texts: not used.
         """
@@ -341,7 +330,6 @@ def _without_copies(shape: Shape) -> Shape:
 
         `again` of the outer function holds the numbers of these rows, by the number of the table.
         table: not used.
-        frame: the rows of the table.
         number: which of the log's tables it is, from 0.
         texts: not used.
         """

@@ -75,7 +75,6 @@ def changed(tables: Sequence[Table], change: Change) -> list[Table]:
     def again(table: Table, number: int) -> pl.LazyFrame:
         """Return the rows of a table, read anew with their long texts and changed by `change` of the outer function.
 
-        table: the table.
         number: which of the tables it is, from 0.
         """
         return change(table, table.again(), number, True)

@@ -112,7 +112,6 @@ def _without(tables: Sequence[Table], rows: pl.DataFrame) -> list[Table]:
         """Return the rows of a table without the rows in `places` of the outer function.
 
         table: not used.
-        frame: the rows of the table.
         number: which of the log's tables it is, from 0.
         texts: not used.
         """
@@ -175,7 +174,6 @@ def _rows(tables: Sequence[Table], form: Form, options: ReadOptions) -> _Rows | 
 def _missing(name: str, kind: pl.DataType) -> pl.Expr:
     """Return an expression for whether a value of a column is missing: null, or NaN.
 
-    name: the column.
     kind: its type.
     """
     return pl.col(name).is_null() | (pl.col(name).is_nan().fill_null(True) if kind.is_float() else pl.lit(False))
@@ -227,7 +225,6 @@ def _holds_evaluations(form: Form, name: str) -> bool:
     """Return whether a column has a value that means an evaluation, such as val.
 
     form: holds the tables of the log.
-    name: the column.
     """
     values = (frame[name].unique().cast(pl.String).str.to_lowercase() for frame in frames_of(form, [name]))
     return any(not EVALUATIONS.isdisjoint(some.to_list()) for some in values)

@@ -184,7 +184,6 @@ def _checked(table: Table) -> Table:
 def _read(table: pl.LazyFrame, texts: bool) -> pl.DataFrame:
     """Collect a lazy table and return its rows.
 
-    table: the lazy table.
     texts: whether the texts of columns named in UNREAD are kept. If not, the number of their characters, as text, takes
         their place.
     """
@@ -196,7 +195,6 @@ def _read(table: pl.LazyFrame, texts: bool) -> pl.DataFrame:
 def is_unread(name: str, kind: object, table_kind: str = "") -> bool:
     """Return whether a column holds long texts (it is named in UNREAD), in whose place their lengths may be read.
 
-    name: the name of the column.
     kind: its type.
     table_kind: the `kind` of its table, of which "parquet" and "table" keep all texts.
     """

@@ -186,7 +186,6 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
 def _exploded_events(events: pl.LazyFrame, lists: Sequence[str], step: str) -> pl.LazyFrame:
     """Return a row per response; `EVENT` is the number of its log event.
 
-    events: the log events, a row each.
     lists: the columns of lists, `step` among them.
     step: the column of the step.
     """
@@ -216,7 +215,6 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
 
         First comes the column that the caller names in `options` of the outer function. Then comes one with a usual
         name whose values are numbers, as the names in `numeric` say.
-        what: what the column holds.
         usually: the usual names of columns that hold it, the likeliest first.
         texts: whether a column with a usual name will do without numbers, if there is no other.
         """
