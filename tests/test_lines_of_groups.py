@@ -183,3 +183,18 @@ def test_answers_that_a_judge_marks_as_unread_are_no_part_of_their_group(mark):
     assert report.run["weights"] == pytest.approx({"right": 2, "judge": 1})
     assert reading["responses"].taken.startswith(f"{sum(row['judge'] != mark for row in rows):,} of 1,440 rows")
     assert (reading["responses"].evidence, reading["weights"].evidence) == ("agrees", "proved")
+
+
+@pytest.mark.parametrize("times", [1.0, SIZE / (SIZE - 1)])
+def test_what_the_first_lines_name_is_not_the_only_way_where_a_baseline_and_a_ratio_give_the_same(times):
+    """The mean of the others subtracted makes what the mean of all makes with larger weights: nobody can tell them
+    apart.
+    """
+    report, reading = claims(log(lambda *_: times * np.array([1, 0.5, 0.2]), no_std))
+    assert "leave-one-out, and weights in that ratio, makes them as well." in report.what_ran
+    assert reading["method"].evidence == "agrees"
+
+
+def test_a_single_reward_is_named_with_the_methods_that_make_the_same_of_it():
+    report, _ = claims(log(lambda *_: np.array([1, 0, 0]), lambda r, w: grpo(r[:, :1], w[:1])), rewards=["richtig"])
+    assert report.what_ran.endswith("On these rewards MO-GRPO makes the same.")

@@ -68,7 +68,7 @@ def rests_on(granted: Iterable[Claim]) -> str:
 # --- one decision each ------------------------------------------------------------------------------------------------
 
 
-def _either_baseline(f: Facts) -> bool:
+def either_baseline(f: Facts) -> bool:
     """Return whether RLOO's baseline, the mean of the other responses, gives the advantages as well as the mean of the
     group does, with weights that differ by a factor.
 
@@ -225,7 +225,7 @@ def _weights(f: Facts) -> Claim | None:
         return claim_of("weights", taken or "1 each", ASSUMED, f"the log does not show how {counts} weigh", way)
     if explained(f) and f.known_weights and _matching(f):
         ratio = "; the log shows only their ratio" if f.ratios_alone or f.scaled_by_batch else ""
-        under = "with this method, " if _either_baseline(f) else ""
+        under = "with this method, " if either_baseline(f) else ""
         why = f"{under}no other weights that were tried give all {count(int(f.totals.logged.count))} advantages{ratio}"
         return claim_of("weights", taken, PROVED, why)
     source = f.weights_from
@@ -287,7 +287,7 @@ def _method(f: Facts) -> Claim:
     if f.recipe.alike is None:
         why = "it gives all logged advantages; whether another one does was not tried"
         return claim_of("method", taken, AGREES, why)
-    if _either_baseline(f):
+    if either_baseline(f):
         convention = ALL_CONVENTIONS[f.recipe.convention]
         either = "without" if convention.leave_one_out or convention.mean_of_others else "with"
         why = f"it gives all logged advantages, and so does the same {either} leave-one-out with weights in that ratio"
