@@ -25,6 +25,7 @@ from gdpo_audit.records import AGREES, ASSUMED, PROVED, Claim
 from gdpo_core._words import count, listing, number
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.registry import method_named
 
 ALL_ADD_UP = 0.99  # the share of groups whose advantages add up to 0, from which on they do so "in nearly every group"
 DECISIVE = ("groups", "rewards", "weights")  # every share, every push and every row of a plan rests on these
@@ -314,7 +315,13 @@ def _missing(f: Facts) -> Claim | None:
     missing = [name for k, name in enumerate(f.rewards) if int(f.totals.responses) > int(present[k])]
     if not missing:
         return None
-    taken = f"a missing {listing(missing, 'or', most=8)} is left out, and is no 0"
+    missing_one = f"a missing {listing(missing, 'or', most=8)}"
+    summed = (
+        len(f.rewards) > 1 and not method_named(f.method).decoupled
+    )  # the total is normalised, to which 0 adds nothing
+    taken = (
+        f"{missing_one} adds nothing to the total, as 0 would" if summed else f"{missing_one} is left out, and is no 0"
+    )
     if explained(f):
         return claim_of("missing", taken, PROVED, "the logged advantages are reproduced so")
     return claim_of("missing", taken, ASSUMED, "the trainer's convention says so")
