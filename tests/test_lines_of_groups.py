@@ -183,3 +183,78 @@ def test_answers_that_a_judge_marks_as_unread_are_no_part_of_their_group(mark):
     assert report.run["weights"] == pytest.approx({"right": 2, "judge": 1})
     assert reading["responses"].taken.startswith(f"{sum(row['judge'] != mark for row in rows):,} of 1,440 rows")
     assert (reading["responses"].evidence, reading["weights"].evidence) == ("agrees", "proved")
+
+
+@pytest.mark.parametrize("times", [1.0, SIZE / (SIZE - 1)])
+def test_what_the_first_lines_name_is_not_the_only_way_where_a_baseline_and_a_ratio_give_the_same(times):
+    """The mean of the others subtracted makes what the mean of all makes with larger weights: nobody can tell them
+    apart.
+    """
+    report, reading = claims(log(lambda *_: times * np.array([1, 0.5, 0.2]), no_std))
+    assert "leave-one-out, and weights in that ratio, makes them as well." in report.what_ran
+    assert reading["method"].evidence == "agrees"
+
+
+def test_a_single_reward_is_named_with_the_methods_that_make_the_same_of_it():
+    report, _ = claims(log(lambda *_: np.array([1, 0, 0]), lambda r, w: grpo(r[:, :1], w[:1])), rewards=["richtig"])
+    assert report.what_ran.endswith("On these rewards MO-GRPO makes the same.")
+
+
+@pytest.mark.parametrize(("beside", "name"), [("used", "used"), ("temp", None)])
+def test_a_column_that_is_the_same_in_each_group_is_no_reward_though_groups_are_found_last(beside, name):
+    """No column is called a group, so that the advantages tell the groups, after the rewards were chosen."""
+    rows = [*log(lambda *_: np.array([1, 0.5, 0.2]), grpo)]
+    draws = np.random.default_rng(1).integers(0, 2, len(rows) // SIZE).repeat(SIZE)
+    report, reading = claims([row | {beside: float(x)} for row, x in zip(rows, draws, strict=True)])
+    assert set(report.run["weights"]) == {"richtig", "form", "kuerze"}
+    assert (reading["responses"].evidence == "assumed") == (name is not None), "used may say which groups were trained"
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_a_batch_that_is_logged_once_per_epoch_counts_twice_and_says_so(epochs):
+    rows = [*log(lambda *_: np.array([1, 0.5, 0.2]), grpo, steps=12)]
+    batch = SIZE * 8
+    twice = [row for at in range(0, len(rows), batch) for _ in range(epochs) for row in rows[at : at + batch]]
+    report, reading = claims(twice)
+    assert (reading["responses"].evidence == "assumed") == (epochs == 2)
+    assert any("stands twice" in note for note in report.source["notes"]) == (epochs == 2)
+
+
+def test_answers_without_an_advantage_do_not_hide_the_prompt_that_tells_the_groups():
+    """Cut answers count in the mean and the std, and their advantage is 0: no sum is 0, and no group follows."""
+    random = np.random.default_rng(6)
+    rows = []
+    for step, groups in steps():
+        for q, r, a in groups:
+            cut = random.random(SIZE) < 0.2
+            for one, x, out in zip(r.tolist(), np.where(cut, 0, a).tolist(), cut, strict=True):
+                named = dict(zip(NAMES, one, strict=True))
+                rows.append({"step": step, "pid": q} | named | {"finish": "length" if out else "stop", "advantage": x})
+    report, reading = claims(rows)
+    assert report.run["weights"] == pytest.approx({"acc": 4, "form": 2, "brief": 1})
+    assert reading["groups"].taken == f"groups of {SIZE}, by the column pid"
+
+
+def test_a_last_step_that_was_cut_off_is_to_be_left_out():
+    rows = [*log(lambda *_: np.array([1, 0.5, 0.2]), grpo, steps=20)]
+    report, _ = claims(rows[: -SIZE * 8 + SIZE + 4])
+    assert "Leave step 19 out of the audit (--not-steps 19), as rows of it are missing." in report.verdict
+
+
+@pytest.mark.parametrize(
+    ("each_alone", "says"), [(False, "adds nothing to the total, as 0 would"), (True, "and is no 0")]
+)
+def test_a_missing_reward_is_no_other_than_0_where_the_total_is_normalised(each_alone, says):
+    random = np.random.default_rng(7)
+    rows = []
+    for step, groups in steps():
+        for q, r, _ in groups:
+            held = np.where(random.random(r.shape) < 0.15, np.nan, r)
+            held[:, 0], held[:2] = r[:, 0], r[:2]  # two values of each reward are there, so that each has a std
+            z = (held - np.nanmean(held, 0)) / (np.nanstd(held, 0, ddof=1) + 1e-4)
+            a = np.nansum(z * WEIGHTS, 1) if each_alone else grpo(np.nan_to_num(held), WEIGHTS)
+            for one, x in zip(held.tolist(), a.tolist(), strict=True):
+                named = {name: None if v != v else v for name, v in zip(NAMES, one, strict=True)}
+                rows.append({"step": step, "prompt": q} | named | {"advantage": x})
+    _, reading = claims(rows)
+    assert reading["missing"].taken.endswith(says) and reading["missing"].evidence == "proved"

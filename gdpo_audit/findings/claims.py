@@ -25,6 +25,7 @@ from gdpo_audit.records import AGREES, ASSUMED, PROVED, Claim
 from gdpo_core._words import count, listing, number
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.registry import method_named
 
 ALL_ADD_UP = 0.99  # the share of groups whose advantages add up to 0, from which on they do so "in nearly every group"
 DECISIVE = ("groups", "rewards", "weights")  # every share, every push and every row of a plan rests on these
@@ -68,7 +69,7 @@ def rests_on(granted: Iterable[Claim]) -> str:
 # --- one decision each ------------------------------------------------------------------------------------------------
 
 
-def _either_baseline(f: Facts) -> bool:
+def either_baseline(f: Facts) -> bool:
     """Return whether RLOO's baseline, the mean of the other responses, gives the advantages as well as the mean of the
     group does, with weights that differ by a factor.
 
@@ -225,7 +226,7 @@ def _weights(f: Facts) -> Claim | None:
         return claim_of("weights", taken or "1 each", ASSUMED, f"the log does not show how {counts} weigh", way)
     if explained(f) and f.known_weights and _matching(f):
         ratio = "; the log shows only their ratio" if f.ratios_alone or f.scaled_by_batch else ""
-        under = "with this method, " if _either_baseline(f) else ""
+        under = "with this method, " if either_baseline(f) else ""
         why = f"{under}no other weights that were tried give all {count(int(f.totals.logged.count))} advantages{ratio}"
         return claim_of("weights", taken, PROVED, why)
     source = f.weights_from
@@ -287,7 +288,7 @@ def _method(f: Facts) -> Claim:
     if f.recipe.alike is None:
         why = "it gives all logged advantages; whether another one does was not tried"
         return claim_of("method", taken, AGREES, why)
-    if _either_baseline(f):
+    if either_baseline(f):
         convention = ALL_CONVENTIONS[f.recipe.convention]
         either = "without" if convention.leave_one_out or convention.mean_of_others else "with"
         why = f"it gives all logged advantages, and so does the same {either} leave-one-out with weights in that ratio"
@@ -314,7 +315,13 @@ def _missing(f: Facts) -> Claim | None:
     missing = [name for k, name in enumerate(f.rewards) if int(f.totals.responses) > int(present[k])]
     if not missing:
         return None
-    taken = f"a missing {listing(missing, 'or', most=8)} is left out, and is no 0"
+    missing_one = f"a missing {listing(missing, 'or', most=8)}"
+    summed = (
+        len(f.rewards) > 1 and not method_named(f.method).decoupled
+    )  # the total is normalised, to which 0 adds nothing
+    taken = (
+        f"{missing_one} adds nothing to the total, as 0 would" if summed else f"{missing_one} is left out, and is no 0"
+    )
     if explained(f):
         return claim_of("missing", taken, PROVED, "the logged advantages are reproduced so")
     return claim_of("missing", taken, ASSUMED, "the trainer's convention says so")

@@ -316,10 +316,10 @@ class Facts(Figures):
         return 1 / (max(known) if max(known) > FAR * min(known) else min(known))
 
     def printed(self, weights: Iterable[float]) -> list[float]:
-        """Return weights as they are printed: times the factor `unit`, and rounded to 12 significant digits, or to 5
-        where only the ratios of the weights are known.
+        """Return weights as they are printed: times the factor `unit`, and rounded to 12 significant digits, to 5
+        where only the ratios of the weights are known, or to 4 where the advantages that show them are rounded.
         """
-        digits = 5 if self.ratios_alone else 12
+        digits = 4 if self.recipe is not None and self.recipe.grid else 5 if self.ratios_alone else 12
         return [float(f"{self.unit * w:.{digits}g}") for w in weights]
 
     def functions(self, weights: Iterable[float]) -> tuple[list[str], list[float]]:

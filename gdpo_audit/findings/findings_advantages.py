@@ -2,7 +2,8 @@
 wrong, or another method was asked for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -237,6 +238,10 @@ def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
         why += f"The figures here leave {at} out"
         to_do = f"Find out why {at} ran with {NAMES[recipe_there.method]} and weights {weights}. The figures here are "
         to_do += "those of the other steps."
+    elif (cut := _cut_batches(f, bad)) is not None:
+        why = f"The log holds {count(cut['rows'], 'row')} of {at_steps([cut['step']])}, which are no whole groups of "
+        why += f"{cut['group_size']}: rows are missing, as where a run ended while it wrote"
+        to_do = f"Leave {at} out of the audit ({leaving_out(bad.step.tolist())}), as rows of it are missing."
     elif scaled_share(bad) >= SCALE_ONLY:
         why = (
             "In most of these groups, all advantages are off by one factor: the batch step ran over another batch than "
@@ -253,6 +258,13 @@ def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
         to_do=to_do,
         evidence=_off(bad) | {"method_there": recipe_there and recipe_there.method},
     )
+
+
+def _cut_batches(f: Facts, bad: Sums[Array]) -> Mapping[str, Any] | None:
+    """Return the details of the issue that a batch holds no whole groups, if that is the only batch in `bad`."""
+    issues = [issue.details for issue in f.run.issues if issue.id == "ragged-batches"]
+    steps = bad.step.tolist()
+    return next((cut for cut in issues if cut["batches"] == 1 and steps == [cut["step"]] and cut["rows"]), None)
 
 
 def advantages_upside_down(f: Facts) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ from gdpo_audit.logs.forms.form import Form
 from gdpo_audit.logs.forms.options import ReadOptions, union_schema
 from gdpo_audit.logs.forms.window import Steps
 from gdpo_audit.logs.groups.grouping import NoGroups, refuse_groups, regrouped, with_clues, with_groups
+from gdpo_audit.logs.groups.labels import without_labels
 from gdpo_audit.logs.groups.leads import led_on
 from gdpo_audit.logs.groups.parts import with_parts
 from gdpo_audit.logs.groups.rows import rows_of
@@ -186,6 +187,8 @@ class _Reading:
                 run = with_groups(run, self.options)
             except NoGroups:
                 run = _grouped_by_clues(run)
+            if self.options.rewards is None and run.framework == "generic":
+                run = without_labels(run, self.run_with)
         next(run.tables())  # a fault in the first rows is then reported now, and not by whoever uses the run
         return run
 

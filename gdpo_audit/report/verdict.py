@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from decimal import ROUND_UP, Context
 from math import inf
 
+from gdpo_audit.findings.claims import either_baseline
 from gdpo_audit.findings.claims_of_rows import any_baseline, incomplete_groups
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.finding import Finding
@@ -16,6 +17,7 @@ from gdpo_audit.findings.thresholds import FEW_GROUPS, MOVED
 from gdpo_audit.findings.words import some, weights_in_turn, weights_in_words
 from gdpo_core._words import count, listing, number, power_of_ten, signed
 from gdpo_core.conventions import NAMES
+from gdpo_core.frameworks import ALL_CONVENTIONS
 
 POINTS = "Points are hundredths of a reward’s range in the log, in its mean over the logged steps."
 # What is said in place of “all is well”, which no report says without a primary reward.
@@ -61,7 +63,19 @@ def what_ran(f: Facts) -> str:
         for name, w in weights.items()
         if w < 0
     ]
-    return f"The logged advantages are {made}{end}{''.join(below) * (len(below) < len(weights))}"
+    return f"The logged advantages are {made}{end}{_so_do(f)}{''.join(below) * (len(below) < len(weights))}"
+
+
+def _so_do(f: Facts) -> str:
+    """Return a sentence on what else makes the logged advantages; "" if nothing else is known to."""
+    if either_baseline(f):
+        convention = ALL_CONVENTIONS[f.recipe.convention]  # type: ignore[union-attr]
+        either = "without" if convention.leave_one_out or convention.mean_of_others else "with"
+        return f" The same {either} leave-one-out, and weights in that ratio, makes them as well."
+    if f.recipe is None or not f.recipe.alike:
+        return ""
+    same = listing((NAMES[method] for method in f.recipe.alike), link="and")
+    return f" On these rewards {same} {'makes' if len(f.recipe.alike) == 1 else 'make'} the same."
 
 
 def _off_by(f: Facts) -> str:

@@ -92,10 +92,10 @@ def _reason(column: pl.Series, groups: np.ndarray | None, labels: bool) -> str:
         return CLOCK
     if groups is None:
         return PLACE if _counts_up(values) else ""
-    return _reason_in_groups(values, groups, labels)
+    return reason_in_groups(values, groups, labels)
 
 
-def _reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> str:
+def reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> str:
     """Return why a column cannot be a reward, as its values inside groups show; an empty text if they show no reason.
 
     There are two reasons. The first: in nearly every group the column gives each response a number of its own, and

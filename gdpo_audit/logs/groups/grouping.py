@@ -203,7 +203,9 @@ def _in_blocks(run: Run, blocks: Blocks) -> Run:
         issues.append(LogIssue("prompts-merged", merged))
     usual = min(sizes["rows"].mode(), default=1)
     larger = sizes.filter((pl.col("rows") > usual) & (pl.col("rows") % usual == 0))
-    issues += rows_twice(run._source.sample, larger, larger.select((pl.col("rows") // size).sum()).item())
+    # Where a batch is logged once per epoch over it, all batches are as large, and every row stands twice in each.
+    twice = larger if len(larger) else sizes.filter(pl.col("rows") % (2 * size) == 0)
+    issues += rows_twice(run._source.sample, twice, twice.select((pl.col("rows") // size).sum()).item())
     return replace(
         run,
         group_size=None if len(ragged) or len(blocks) > 1 else blocks[0][1],

@@ -96,16 +96,18 @@ def following_of(clues: Clues) -> list[Grouping]:
     them plus a constant, though they need not add up to 0. That is so if a mean was taken over rows of which the log
     lacks some.
 
-    The coarsest way comes first. There is none if too few groups have enough rows to show it, or if the advantages of
-    whole batches follow the rewards.
+    Rows whose advantages a mask set to 0 (`masks_of`) need not follow them. The coarsest way comes first. There is none
+    if too few groups have enough rows to show it, or if the advantages of whole batches follow the rewards.
     """
     if not len(clues.rewards) or not np.isfinite(clues.rewards).all() or _follows(clues.batch, clues):
         return []
     ways, batches = list[tuple[int, Grouping]](), len(np.unique(clues.batch))
+    kept = [np.arange(len(clues.batch)), *(np.flatnonzero(clues.flags[n] != value) for n, value in masks_of(clues))]
     for grouping, key in _partitions(clues):
         group = _numbered(clues.batch, key)
         groups = int(group.max()) + 1
-        if grouping.columns and batches < groups <= len(group) / 2 and _follows(group, clues):
+        several = grouping.columns and batches < groups <= len(group) / 2
+        if several and any(_follows(group[rows], clues.at_rows(rows)) for rows in kept):
             ways.append((groups, replace(grouping, follows=True)))
     return [grouping for _, grouping in sorted(ways, key=lambda way: way[0])][:TRIED]
 
