@@ -31,6 +31,8 @@ from gdpo_core._words import listing, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.pushing import OTHER_STEPS, same_step
 
+UNTRAINED = "only training shows whether more is learnt"
+
 
 def of_group(rewards: tuple[tuple[float, ...], ...], names: tuple[str, ...], weights: tuple[float, ...]) -> AuditReport:
     """Audit one group as if it were the log of a run, and return the report; the first reward is the primary one.
@@ -76,8 +78,8 @@ def verdict(judged: Sequence[Answer], caution: str = "") -> str:
     judged: the answers.
     caution: words to put before the verdict, as where a log has too few groups to judge.
 
-    >>> verdict([Answer("helps", "Ties", "", "lab"), Answer("nothing", "Conflict", "", "train")])
-    '**By the push alone, GDPO helps with the ties.** None of these checks speaks against it.'
+    >>> print(verdict([Answer("mixed", "Ties", "", "lab"), Answer("nothing", "Conflict", "", "train")]))
+    **GDPO may help or hurt.** It changes the ties, which is a trade-off.
     """
     good, both, _ = (_titles(judged, effect) for effect in ("helps", "mixed", "hurts"))
     mixed = f" It {'also ' * bool(good)}changes {both}, which is a trade-off." * bool(both)
@@ -85,7 +87,7 @@ def verdict(judged: Sequence[Answer], caution: str = "") -> str:
         return f"{caution}{against(judged)}{f' It helps with {good}.' * bool(good)}{mixed}"
     if good:
         nothing_against = " None of these checks speaks against it."
-        return f"{caution}**By the push alone, GDPO helps with {good}.**{mixed or nothing_against}"
+        return f"{caution}**GDPO helps with {good}; {UNTRAINED}.**{mixed or nothing_against}"
     if both:
         pushed = next((a.title for a in judged if a.decides and a.effect == "nothing"), "")
         says = f"**GDPO hardly changes the {_small(pushed)}.**" if pushed else "**GDPO may help or hurt.**"

@@ -853,7 +853,7 @@ def judge_advice(state):
     lowered = p.pairs and (after < 0 or 2 * len(p.wrong[1]) > len(p.pairs) or (before > 0.099 and after <= 0))
     stopped = [state.names[k] for k in p.crossing(0, 1)]
     assert "Yes" not in said, (said, state)
-    assert not (lowered or stopped) or not said.startswith("**By the push alone, GDPO helps"), (said, state)
+    assert not (lowered or stopped) or not said.startswith("**GDPO helps"), (said, state)
     if verdict.startswith("**GDPO") and not verdict.startswith("**GDPO would"):
         assert not (lowered or stopped) and "Not as it stands" not in said and "next to nothing" not in said, state
         assert p.difference >= 0.01, (verdict, state)

@@ -17,6 +17,7 @@ from gdpo_core.board.state import State
 from views.html import Html, fold, prose, show, tag
 from views.onward import onward
 from views.run.words import on_page
+from views.terms import term
 from views.use.configure import rewards
 from views.worker import elsewhere
 
@@ -53,8 +54,9 @@ def section(advice: Sequence[Answer], report: AuditReport | None, lab: State | N
         report.
     lab: the state of the Lab's board if its rewards are judged, None if the rewards of a run are.
     """
-    by = f"by the push {'on these answers' if lab else 'in this run'} alone; the verdict stands above"
-    heading = tag("h2", "What would GDPO change? ", tag("small", by, kind="note"))
+    push, where = term("push"), "on these answers" if lab else "in this run"
+    by = tag("small", "by the ", push, f" {where} alone; the verdict stands above", kind="note")
+    heading = tag("h2", "What would GDPO change? ", by)
     if report is None:
         link = tag("a", "Your run", href="?at=run")
         none = tag("p", "No run is audited yet. Open ", link, " and come back.")

@@ -13,7 +13,7 @@ from gdpo_core.frameworks import FRAMEWORKS
 from gdpo_core.scenarios import VERDICTS, load_scenarios
 from gdpo_core.successors import SUCCESSORS
 from views import experiment
-from views.evidence.trained import NO_STD, counted, load
+from views.evidence.trained import NO_STD, counted, load, of_gdpo, parted
 from views.html import ROOT, Html, element, join, points, prose, show, table, tag
 from views.onward import onward
 from views.results import ahead, clear, results
@@ -84,12 +84,15 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
         "format.",
         ("evidence",),
     )
+    alike = counted(parted(of_gdpo(load()))[1])
     yield (
         "“Use GDPO when all rewards matter alike.”",
         PARTLY,
-        "At equal weights GDPO makes uncorrelated rewards count alike, whether or not they matter. So the advice is "
-        "right if each of them matters, and wrong if one of them is nearly constant and varies only by noise.",
-        ("train", "noise"),
+        "At equal weights GDPO makes uncorrelated rewards count alike, whatever they pay and whether or not they "
+        "matter. So the advice is wrong if one of them is nearly constant and varies only by noise. And where all of "
+        "them pay alike, GRPO counts them about alike too: trained on such rewards, GDPO leads in "
+        f"{alike[0] or 'none'} of {sum(alike)} comparisons and trails in {alike[1]}.",
+        ("evidence",),
     )
     yield ("“No setting gets worse with GDPO.”", FALSE, _where_gdpo_is_behind(), ("evidence",))
     yield ("“Nearly 5 % more accuracy.” “About 2.7 %.”", PARTLY, _more_accuracy(), ("evidence",))

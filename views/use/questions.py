@@ -152,7 +152,7 @@ def verdict(
         says = on_page(report.first_step).replace("**", "∗∗")
         return f"{on_page(report.caution)}**{says}** Trained elsewhere: {why[:1].lower()}{why[1:]}", setups
     if advised.startswith("GDPO") and advice and (reason := against(advice)):
-        return f"{reason} Training speaks for GDPO only by the scales: {why}", setups
+        return f"{reason} What speaks for GDPO is what training gave where scales differ. {why}", setups
     return f"**{advised}** {why}", setups
 
 
