@@ -133,8 +133,8 @@ def priority(report: AuditReport) -> str:
     """Return sentences that say that no normalisation puts the primary reward first, but a weight or a gate may."""
     first = report.run["primary"] or "the reward that matters most"
     return (
-        f"No normalisation knows that **{first}** matters most. A larger weight on {first} helps. A gate makes sure "
-        f"that {first} comes first, provided that the gated reward drops to its worst value where the gate is shut."
+        f"No normalisation knows that **{first}** matters most. A larger weight on {first} says so. So does a gate, "
+        f"behind which another reward counts only where {first} is reached; elsewhere it has to have its worst value."
     )
 
 

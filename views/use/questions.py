@@ -121,7 +121,7 @@ def section(
     """
     sentence, setups = verdict(asked.value, report, advice, of_run)
     measure, least, most = scale(report) if report else ("", 0.0, 0.0)
-    ends = f", whose {measure} go from {number(least, 2)} to {number(most, 2)}" if most else ""
+    ends = f": the {measure} of the rewards go from {number(least, 2)} to {number(most, 2)}" if most else ""
     ends += "; the weights undo these scales" * (report is not None and undone(report))
     preset = f"Preset from {source}{ends}. "
     link = tag("a", "See the curves", href=f"?at=evidence&evidence-setup={setups[0]}", kind="onward")
