@@ -178,7 +178,7 @@ def choice(tasks: tuple[Task, ...], page: Nav) -> mo.ui.radio:
     """
     titles = {task.id: task.title for task in tasks}
     linked = titles[page.given("lab-task", titles, next(iter(titles)))]
-    label = tag("span", "Answers where", kind="segments large")
+    label = tag("span", "Where", kind="segments large")
     return mo.ui.radio({task.title: task for task in tasks}, linked, inline=True, label=label)
 
 
