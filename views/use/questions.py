@@ -18,7 +18,7 @@ from views.nav import Nav
 from views.run.words import on_page
 
 QUESTIONS = {
-    "scales": "Do your rewards have different scales?",
+    "scales": "Do your rewards differ in scale?",
     "first": "Does one of them matter most?",
     "constant": "Is one nearly constant?",
 }
