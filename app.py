@@ -869,9 +869,9 @@ def use_asked(judged, page, source, use):
 
 
 @app.cell
-def use_verdict(asked, judged, preset, source, use):
+def use_verdict(advice, asked, judged, preset, source, use):
     answered = use.questions.written_as(asked.value), use.questions.written_as(preset)  # for the address
-    use.questions.section(asked, judged, use.configure.SOURCES[source.value])
+    use.questions.section(asked, judged, use.configure.SOURCES[source.value], advice, source.value == "run")
     return (answered,)
 
 
@@ -911,7 +911,7 @@ def use_lines(audited_run, gate, shown, trainer, use, use_open):
 
 @app.cell
 def use_advice(ga, judged, shown, source, use, use_open):
-    # The advice says what GDPO would change for these rewards.
+    # The advice says what GDPO would change for these rewards, by the push; the verdict above goes by training first.
     mo.stop(not use_open())
     advice = ga.advise(judged) if judged else []
     use.advise.section(advice, judged, None if source.value == "run" else shown())

@@ -1,6 +1,5 @@
-"""Answers to the question "Should I use GDPO?", and the verdict, from the report of an audit.
-
-What decides is the push: how much the update raises each reward.
+"""Answers to what GDPO would change for the rewards of a report, and a verdict by the push: how much the update raises
+each reward. A push is no training, so this verdict never says by itself that GDPO should be used.
 """
 
 from collections.abc import Sequence
@@ -9,7 +8,6 @@ from typing import cast
 
 from gdpo_audit.auditing import audit
 from gdpo_audit.explanations import (
-    EFFECTS,
     Answer,
     conflict,
     constant,
@@ -32,6 +30,8 @@ from gdpo_core._errors import expect
 from gdpo_core._words import listing, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.pushing import OTHER_STEPS, same_step
+
+UNTRAINED = "only training shows whether more is learnt"
 
 
 def of_group(rewards: tuple[tuple[float, ...], ...], names: tuple[str, ...], weights: tuple[float, ...]) -> AuditReport:
@@ -72,44 +72,69 @@ def advise(report: AuditReport) -> list[Answer]:
 
 
 def verdict(judged: Sequence[Answer], caution: str = "") -> str:
-    """Return the verdict on GDPO that follows from all answers, in one or a few sentences; words between two ** are
-    bold.
+    """Return what GDPO would change by the push, as all answers say it, in one or a few sentences; words between two **
+    are bold.
 
     judged: the answers.
     caution: words to put before the verdict, as where a log has too few groups to judge.
 
-    >>> verdict([Answer("helps", "Ties", "", "lab"), Answer("nothing", "Conflict", "", "train")])
-    '**Yes: with these rewards GDPO helps with the ties.** None of these checks speaks against it.'
+    >>> print(verdict([Answer("mixed", "Ties", "", "lab"), Answer("nothing", "Conflict", "", "train")]))
+    **GDPO may help or hurt.** It changes the ties, which is a trade-off.
     """
-    first = next((a for a in judged if a.headline), None)
-    headline = first.headline if first else ""
-    rest = [a for a in judged if a is not first]
-    titles = {e: [f"the {a.title[:1].lower()}{a.title[1:]}" for a in rest if a.effect == e] for e in EFFECTS}
-    good, both, bad = (listing(titles[effect]) if titles[effect] else "" for effect in ("helps", "mixed", "hurts"))
+    good, both, _ = (_titles(judged, effect) for effect in ("helps", "mixed", "hurts"))
     mixed = f" It {'also ' * bool(good)}changes {both}, which is a trade-off." * bool(both)
-    also = f" It helps with {good}." * bool(good) + mixed
-    if headline or bad:
-        hurts = f" What speaks against it: {bad}." * bool(bad)
-        return f"{caution}{headline or '**Not as it stands.**'}{hurts}{also}"
-    says = "**It would change next to nothing** on these rewards."
+    if any(a.headline or a.effect == "hurts" for a in judged):
+        return f"{caution}{against(judged)}{f' It helps with {good}.' * bool(good)}{mixed}"
     if good:
         nothing_against = " None of these checks speaks against it."
-        says = f"**Yes: with these rewards GDPO helps with {good}.**{mixed or nothing_against}"
-    elif both:
-        pushed = next((a.title for a in rest if a.decides and a.effect == "nothing"), "")
-        says = f"**It hardly changes the {pushed[:1].lower() + pushed[1:]}.**" if pushed else "**It may help or hurt.**"
-        says += mixed
-    elif titles["steps"]:
-        says = "**It would take longer steps** and aim no better."
-    return caution + says
+        return f"{caution}**GDPO helps with {good}; {UNTRAINED}.**{mixed or nothing_against}"
+    if both:
+        pushed = next((a.title for a in judged if a.decides and a.effect == "nothing"), "")
+        says = f"**GDPO hardly changes the {_small(pushed)}.**" if pushed else "**GDPO may help or hurt.**"
+        return f"{caution}{says}{mixed}"
+    return caution + against(judged)
+
+
+def against(judged: Sequence[Answer]) -> str:
+    """Return what the answers say against GDPO, in one or two sentences; "" where GDPO changes something and nothing
+    speaks against it.
+
+    judged: the answers.
+
+    >>> against([Answer("hurts", "Noise", "", "lab"), Answer("helps", "Ties", "", "lab")])
+    '**Not as it stands.** What speaks against it: the noise.'
+    >>> against([Answer("helps", "Ties", "", "lab")])
+    ''
+    """
+    headline, hurts = next((a.headline for a in judged if a.headline), ""), _titles(judged, "hurts")
+    if headline or hurts:
+        return (headline or "**Not as it stands.**") + f" What speaks against it: {hurts}." * bool(hurts)
+    if any(a.effect in ("helps", "mixed") for a in judged):
+        return ""
+    if any(a.effect == "steps" for a in judged):
+        return "**GDPO would take longer steps** and aim no better."
+    return "**GDPO would change next to nothing** on these rewards."
+
+
+def _titles(judged: Sequence[Answer], effect: str) -> str:
+    """Return the titles of the answers with an effect, but for that of the answer with the headline; "" if there are
+    none.
+    """
+    first = next((a for a in judged if a.headline), None)
+    titles = [f"the {_small(a.title)}" for a in judged if a is not first and a.effect == effect]
+    return listing(titles) if titles else ""
+
+
+def _small(title: str) -> str:
+    return title[:1].lower() + title[1:]
 
 
 def priority(report: AuditReport) -> str:
     """Return sentences that say that no normalisation puts the primary reward first, but a weight or a gate may."""
     first = report.run["primary"] or "the reward that matters most"
     return (
-        f"No normalisation knows that **{first}** matters most. A larger weight on {first} helps. A gate makes sure "
-        f"that {first} comes first, provided that the gated reward drops to its worst value where the gate is shut."
+        f"No normalisation knows that **{first}** matters most. A larger weight on {first} says so. So does a gate, "
+        f"behind which another reward counts only where {first} is reached; elsewhere it has to have its worst value."
     )
 
 

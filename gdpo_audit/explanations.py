@@ -152,9 +152,7 @@ def scales(report: AuditReport) -> Answer:
     if abs(moved[most]) < MOVED:
         near = f"No share of a reward changes by {100 * MOVED:.0f} points or more."
         return Answer("nothing", title, f"{told}. {near}", "train", "equal")
-    sizes = [(abs(w), abs(w) * (r["std"] or 0.0)) for w, r in zip(weights, report.rewards, strict=True) if w]
-    of_weights, of_products = [max(x) / min(x) if min(x) else float("inf") for x in zip(*sizes, strict=True)]
-    if of_weights >= UNDONE * of_products:
+    if undone(report):
         undo = "The weights seem to undo the scales already; under GDPO they make the rewards unequal again"
         return Answer(held(report, -1), title, f"{told}. {undo}.", "train", "undone")
     if first is None:
@@ -166,6 +164,18 @@ def scales(report: AuditReport) -> Answer:
     if moved[k] >= MOVED and now[k] < max(now):
         return Answer(held(report, 1), title, matters, "train", "scales")
     return Answer(held(report, -1) if moved[k] <= -MOVED else "mixed", title, matters, "train", "difficulty")
+
+
+def undone(report: AuditReport) -> bool:
+    """Return whether the weights of a report seem to undo the scales of its rewards: under GRPO, which adds weight
+    times reward, the rewards then count more equally than their weights say.
+    """
+    weights = (report.run["weights_used"][r["name"]] for r in report.rewards)
+    sizes = [(abs(w), abs(w) * (r["std"] or 0.0)) for w, r in zip(weights, report.rewards, strict=True) if w]
+    if not sizes:
+        return False
+    of_weights, of_products = [max(x) / min(x) if min(x) else float("inf") for x in zip(*sizes, strict=True)]
+    return of_weights >= UNDONE * of_products
 
 
 def ties(report: AuditReport) -> Answer:

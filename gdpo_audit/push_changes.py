@@ -6,7 +6,7 @@ from math import isnan, nan
 from gdpo_audit.findings.thresholds import PUSH_MOVED, push_noise
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.summary import wanted
-from gdpo_core.pushing import ABOUT_0, FALL, same_step
+from gdpo_core.pushing import same_step, stops
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,7 @@ class PushChange:
         """Whether a reward that the method beside GDPO pushes as the run wants is pushed about 0 or the other way by
         GDPO. Noise does not excuse that: to stop is worse than to fall.
         """
-        before, after = (round(self.wanted * push, 2) for push in (self.before, self.after))
-        return after < ABOUT_0 and before >= max(after, 0.0) + FALL - 1e-9
+        return stops(self.wanted * self.before, self.wanted * self.after)
 
 
 def push_changes(report: AuditReport) -> list[PushChange]:

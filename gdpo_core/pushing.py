@@ -66,6 +66,18 @@ def same_step(first: str, second: str) -> bool:
     return (first == NO_STD) == (second == NO_STD)
 
 
+def stops(before: float, after: float) -> bool:
+    """Return whether a push falls to about 0 or below from one that counts, both as they are printed.
+
+    before, after: the push on a reward under two methods, in the direction that the weight of the reward asks for.
+
+    >>> stops(0.14, 0.04), stops(0.13, 0.04), stops(0.5, 0.05), stops(0.1, -0.2), stops(0.0, -0.2)
+    (True, False, False, True, False)
+    """
+    before, after = round(before, 2), round(after, 2)
+    return after < ABOUT_0 and before >= max(after, 0.0) + FALL - 1e-9
+
+
 def push_under(batch: Batch, a: Tensor) -> tuple[float, ...]:
     """Return the push of advantages on each reward of a batch, one number per reward from −1 to 1.
 

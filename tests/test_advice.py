@@ -288,14 +288,14 @@ def test_the_push_on_the_primary_reward_decides_what_is_advised():
         said[sign].append(verdict)
         sign = sign if weights[0] else 0  # a reward of weight 0 is wanted neither higher nor lower
         assert effects["Push on a"] == {1: "helps", 0: "nothing", -1: "hurts"}[sign]
-        assert sign > 0 or ("Yes" not in verdict and "helps" not in effects.values()), verdict
+        assert sign > 0 or ("GDPO helps" not in verdict and "helps" not in effects.values()), verdict
         assert sign <= 0 or "hurts" not in effects.values()
         assert weights[0] or verdict.split("**")[1] == "Not as it stands:"
         wrong = [report.methods[m]["inversions"] for m in ("gdpo", "grpo")]
         assert all(np.isnan(x) for x in wrong) or weights[0]
         worse = min(wrong) > 0.5
-        assert not worse or "Yes" not in verdict
-    assert min(map(len, said.values())) >= 5 and any("Yes" in verdict for verdict in said[1])
+        assert not worse or "GDPO helps" not in verdict
+    assert min(map(len, said.values())) >= 5 and any("GDPO helps with" in verdict for verdict in said[1])
 
 
 def test_no_share_is_mended_by_what_turns_the_order_round():

@@ -200,4 +200,4 @@ def test_a_negative_weight_turns_the_sign_of_what_a_reward_adds():
 
 def test_stars_in_a_name_do_not_move_what_is_bold():
     board = Board([[1, 0], [0, 1]], names=["**", "b"], weights=[-2, 1], primary="**")
-    assert "∗∗ weighs less than 0" in " ".join(board.drawing["verdict"])
+    assert "The push on ∗∗, which is" in " ".join(board.drawing["verdict"])

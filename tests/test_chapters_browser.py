@@ -116,6 +116,7 @@ def test_back_and_forward_and_what_was_set_stays(visit):
     assert page.evaluate("window.mine") == 1, "no link of the page may load it anew"
     # What was opened on the screen stands on paper too.
     chapter_ready(page, "train")
+    page.locator("[data-cell-name=train_headline] h1").wait_for()  # the plot is drawn before it
     page.emulate_media(media="print")
     assert {name.split("_")[0] for name in page.evaluate(SHOWN)} >= {"lab", "train"}
     assert page.locator("h1").locator("visible=true").count() >= 2 and not page.locator(".bar nav").is_visible()

@@ -150,7 +150,7 @@ def any_state(rng):
     return State(
         frozen(marks.tolist()),
         tuple(float(rng.choice(PAYS)) for _ in range(width)),
-        tuple(float(round(rng.choice([1, 1, 1, 0, 2, 0.5, rng.uniform(0, 5)]), 2)) for _ in range(width)),
+        tuple(float(round(rng.choice([1, 1, 1, 0, 2, 0.5, -1, rng.uniform(0, 5)]), 2)) for _ in range(width)),
         str(rng.choice(list(gc.CONVENTIONS))),
         str(rng.choice(["gdpo", "grpo_no_std"])),
         tuple(int(n) for n in rng.integers(1, 90, many)),

@@ -1,6 +1,7 @@
 """The cards of a report: what they draw is what the plan of the report holds, and they recommend nothing else."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from helpers import text_of
@@ -59,6 +60,14 @@ def test_each_card_says_its_cost_once_a_reward_matters_most():
 def test_no_change_is_one_card_without_a_setting():
     words = text_of(drawn(report_of("arithmetic", "correct")))
     assert words == "No change is called for."
+
+
+def test_what_is_not_called_for_is_a_fact_of_the_report_and_not_read_from_its_words():
+    report = report_of("pays_5_grpo", "correctness")
+    worded = replace(report, further="A log of which a reward is named “No change is called for.”")
+    assert not worded.not_called_for and text_of(drawn(worded)) == text_of(drawn(report))
+    other = replace(report, not_called_for="other setting")
+    assert text_of(drawn(other)) == "No other setting is called for."
 
 
 def test_a_card_says_what_is_only_assumed_and_that_a_log_is_short():

@@ -16,10 +16,14 @@ import gdpo_core as gc
 from gdpo_audit import advice
 from gdpo_core import bfcl
 from gdpo_core._words import percent, signed
+from gdpo_core.board import effects
 from gdpo_core.board.drawing import draw
+from gdpo_core.board.facts import facts_of
+from gdpo_core.board.result import compute
 from gdpo_core.board.state import CHOSEN_METHODS, PAYS, UNDEFINED, State
 from gdpo_core.pushing import OTHER_STEPS
 from views.lab import answers
+from views.use import questions
 
 AT_ONCE = 50  # states an example, so that the nightly 200 examples are 10,000
 STARTS = [answers.grade_answers(task).state for task in bfcl.load_tasks("data/tasks")]
@@ -839,18 +843,84 @@ def test_every_sentence_holds_in_every_state(seed):
 
 
 def judge_advice(state):
-    """Assert that the verdict on GDPO says what is worst first, and no "Yes" where a reward stops being pushed."""
+    """Assert that the words on GDPO say what is worst first, with no praise where a reward stops being pushed."""
     state = replace(state, method="gdpo", convention="paper")
     p = Plain(state, draw(state))
-    said = advice.verdict(ga.advise(advice.of_group(tuple(map(tuple, state.rewards)), state.names, state.weights)))
+    report = advice.of_group(tuple(map(tuple, state.rewards)), state.names, state.weights)
+    said = advice.verdict(judged := ga.advise(report))
+    verdict = questions.verdict(questions.presets(report, False), report, judged)[0]
     before, after = (round(p.push(side), 2) for side in (0, 1))
     lowered = p.pairs and (after < 0 or 2 * len(p.wrong[1]) > len(p.pairs) or (before > 0.099 and after <= 0))
     stopped = [state.names[k] for k in p.crossing(0, 1)]
-    assert not (lowered or stopped) or "Yes" not in said, (said, state)
+    assert "Yes" not in said, (said, state)
+    assert not (lowered or stopped) or not said.startswith("**GDPO helps"), (said, state)
+    if verdict.startswith("**GDPO") and not verdict.startswith("**GDPO would"):
+        assert not (lowered or stopped) and "Not as it stands" not in said and "next to nothing" not in said, state
+        assert p.difference >= 0.01, (verdict, state)
     if lowered:
         assert said.startswith("**Not as it stands:**"), (said, state)
     if only := re.match(r"\*\*Only if (.+) may stop improving:\*\*", said):
         assert not lowered and re.findall(r"\b[bc]\b", only[1]) == stopped, (said, state)
+
+
+# --- a weight below 0 asks for less -----------------------------------------------------------------------------------
+
+
+def turned(state, k):
+    """Return a state in which reward k is passed where it was failed, and its weight has the other sign."""
+    marks = tuple((*row[:k], 1 - row[k], *row[k + 1 :]) for row in state.marks)
+    weights = (*state.weights[:k], -state.weights[k], *state.weights[k + 1 :])
+    return replace(state, marks=marks, weights=weights)
+
+
+def facts(state):
+    return facts_of(state, compute(state, "grpo"), compute(state, state.method))
+
+
+def judge_turned(state):
+    """Assert that a reward that is to be lowered has the effects of its opposite, which is to be raised."""
+    before = facts(state)
+    # A push of 0.005 is printed as 0.00 or 0.01, and round-off decides.
+    if any(abs(200 * x % 2 - 1) < 1e-6 for side in (before.base, before.chosen) for x in side.pushes):
+        return
+    for k, weight in enumerate(state.weights):
+        after = facts(turned(state, k))
+        if weight:
+            assert after.right == before.right and after.base.level == before.base.level
+            for of in (effects.largest, effects.stopped, effects.started):
+                assert of(after) == of(before), (of, state, k)
+            assert [x.name for x in effects.not_raised(after)] == [x.name for x in effects.not_raised(before)]
+
+
+def test_words_on_a_reward_that_is_to_be_lowered_say_so():
+    state = replace(STARTS[0], weights=(3.0, 1.0, 1.0), names=("correctness", "style", "concise"))
+    assert draw(state)["claim"] == "GDPO no longer raises concise (push +0.21 to −0.03)."
+    assert draw(turned(state, 2))["claim"] == "GDPO no longer lowers concise (push −0.21 to +0.03)."
+    both = turned(turned(state, 1), 2)
+    said = text_of(" ".join(draw(both)["verdict"]))
+    assert "GDPO hardly lowers style: the push on it is −0.25 under GRPO and −0.02 under GDPO." in said
+    assert "GDPO does not lower concise: the push on it is −0.21 under GRPO and +0.03 under GDPO." in said
+    # Of two rewards, one to be raised and one to be lowered, neither verb can be said.
+    assert facts(turned(state, 1)).raises([1, 2]) == "serve"
+    first = replace(
+        STARTS[0], pays=(1.0, 3.0, 10.0), weights=(2.0, 1.0, 0.5), names=("correctness", "style", "concise")
+    )
+    said, other = draw(first), draw(turned(first, 0))
+    assert said["right"] == other["right"] and said["a"] == [pytest.approx(a) for a in other["a"]]
+    assert said["claim"].replace("lowers", "raises") == other["claim"] and "lowers correctness" in said["claim"]
+    swapped = {"raise": "lower", "lower": "raise", "+": "−", "−": "+"}
+    told = re.search("The push on correctness.+?[.](?= |$)", text_of(" ".join(said["verdict"])))[0]
+    assert re.sub("raise|lower|[+−](?=[0-9])", lambda m: swapped[m[0]], told) in text_of(" ".join(other["verdict"]))
+
+
+@pytest.mark.slow
+@given(st.integers(0, 2**32))
+def test_a_reward_that_is_to_be_lowered_is_judged_as_its_opposite_that_is_to_be_raised(seed):
+    rng = random.Random(seed)
+    for _ in range(AT_ONCE // 5):
+        state = random_state(rng)
+        if all(mark in (0, 1) for row in state.marks for mark in row) and state.method in ("gdpo", "grpo_no_std"):
+            judge_turned(state)
 
 
 @pytest.mark.slow

@@ -141,7 +141,10 @@ def test_random_logs_with_weights_below_0_are_judged_by_what_they_want(seed):
     assert row is best
     others = [i for i in range(len(weights)) if i != k]
     costs = ["abcd"[i] for i in others if moved[i] < -noise]
-    stops = ["abcd"[i] for i in others if moved[i] < -noise and after[i] <= noise]
+    printed = [
+        (round(after[i] - moved[i], 2), round(after[i], 2)) for i in range(len(weights))
+    ]  # push before and after
+    stops = ["abcd"[i] for i in others if printed[i][1] < 0.05 and printed[i][0] - max(printed[i][1], 0) > 0.099]
     assert best.only_if == f"only if {' and '.join(stops)} may stop improving" * bool(stops) or len(stops) > 2
     assert report.what_first.endswith(best.cost) or best.cost in report.what_first
     assert f"{best.do}{' ' * bool(stops)}{best.only_if}: " in report.what_first
@@ -390,12 +393,12 @@ def test_a_cost_names_both_figures_in_points_of_the_range():
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_reward_whose_push_falls_to_about_0_is_a_reserve(sign):
-    """With 10,000 responses, noise is 0.02."""
-    inside, beyond = (marked((1, sign), (0.3, 0.5 * sign), (0.6, x * sign)) for x in (0.0201, 0.0199))
+    """The bound is that of the page: below 0.05 as it is printed, from at least 0.1 more."""
+    inside, beyond = (marked((1, sign), (0.3, 0.5 * sign), (0.6, x * sign)) for x in (0.0451, 0.0449))
     assert inside.recommended and not inside.only_if
     assert beyond.recommended and beyond.only_if == "only if b may stop improving"
     already = marked((1, sign), (0.3, 0.02 * sign), (0.6, 0.01 * sign))
-    assert already.recommended and not already.only_if  # it falls by less than noise
+    assert already.recommended and not already.only_if  # there is nothing to stop
     against = marked((1, sign), (0.3, 0.1 * sign), (0.6, -0.3 * sign))
     way = "down" if sign > 0 else "up"
     assert f"would be pushed {way} (push {'+' if sign > 0 else '−'}0.10 →" in against.cost

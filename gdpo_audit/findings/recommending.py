@@ -15,7 +15,7 @@ from gdpo_audit.findings.wanted import named
 from gdpo_audit.findings.words import gate_opens
 from gdpo_audit.json_types import ForecastPart
 from gdpo_core._words import decimal, listing, signed
-from gdpo_core.pushing import OTHER_STEPS, same_step
+from gdpo_core.pushing import OTHER_STEPS, same_step, stops
 
 INTERVAL = "80 % interval"  # the words before the ends of an interval
 POINT = "A point is 1 % of the range of a reward in the log."
@@ -159,7 +159,7 @@ def _loses_push(f: Facts, row: Setting, ran: Setting, name: str) -> bool:
 def _stops(f: Facts, row: Setting, ran: Setting, name: str) -> bool:
     """Return whether the push on a reward, in the direction that the run wants, falls to about 0 or below."""
     direction = f.wanted[f.rewards.index(name)]
-    return _loses_push(f, row, ran, name) and direction * row.push[name] <= push_noise(row.tried_on)
+    return stops(direction * ran.push[name], direction * row.push[name])
 
 
 # --- what it costs ----------------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ class AuditReport(ReportMembers, Displayed):
     what_ran: the method that ran and whether that is certain, in sentences.
     first_step: what to do first, in one or two sentences.
     further: what else to do, in sentences; "" if there is nothing else.
+    not_called_for: what the report says is not called for, “change” or “other setting”; "" if it does not say so.
     caution: the words that stand before first_step where the log has too few groups to judge, with a space at their
         end. "" for any other log.
     alternative: the figures of the run under another setting, where one was asked for.
@@ -44,6 +45,7 @@ class AuditReport(ReportMembers, Displayed):
     what_ran: str
     first_step: str
     further: str = ""
+    not_called_for: str = ""
     caution: str = ""
     alternative: WhatIf | None = None
     _facts: Facts | None = field(default=None, repr=False, compare=False)  # None where the log cannot be read once more

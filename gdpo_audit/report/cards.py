@@ -3,7 +3,6 @@
 A card draws what a setting would do to each reward, and adds the words of the report: its costs, and what it rests on.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +19,6 @@ from gdpo_core._words import decimal, signed
 from gdpo_core.pushing import OTHER_STEPS, same_step
 
 MOST = 3  # cards
-_NO_CHANGE = re.compile(r"No (?:change|other setting) is called for")
 Box = Callable[[str, str], Html]  # draws lines of configuration, given the lines and what they do
 
 
@@ -44,22 +42,15 @@ def cards(report: AuditReport, box: Box) -> Html:
     """
     if not comparable(report) or not report.plan:
         return Html()
-    if told := no_change(report):
-        return tag("div", tag("section", tag("h3", told), kind="setting best"), kind="settings")
+    if report.not_called_for:
+        told = tag("h3", f"No {report.not_called_for} is called for.")
+        return tag("div", tag("section", told, kind="setting best"), kind="settings")
     rows = chosen(report)
     if not rows:
         return Html()
     effects = [effects_of(report, report.plan[n]) for n in rows]
     drawn = [_card(report, n, of_row, _widest(report, rows, n), box) for n, of_row in zip(rows, effects, strict=True)]
     return join(tag("div", *drawn, kind="settings"), tag("p", _what_bars_show(report, rows), kind="more"))
-
-
-def no_change(report: AuditReport) -> str:
-    """Return the sentence with which a report says that no change is called for, without its reason; "" if the report
-    does not say so.
-    """
-    told = _NO_CHANGE.search(report.what_first)
-    return f"{told[0]}." if told else ""
 
 
 def chosen(report: AuditReport) -> list[int]:

@@ -13,6 +13,7 @@ import gdpo_core
 from gdpo_audit.findings.claims import line_of
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.findings_methods import round_up
+from gdpo_audit.findings.recommending import POINT
 from gdpo_audit.findings.what_if import WhatIf
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.cards import cards as settings
@@ -35,6 +36,7 @@ from gdpo_audit.report.sections import (
 )
 from gdpo_audit.report.summary import answered, comparable, severity_counts, value
 from gdpo_audit.report.tables import Table
+from gdpo_audit.report.verdict import POINTS
 from gdpo_core import _theme
 from gdpo_core._errors import expect
 from gdpo_core._html import Html, fold, join, notebook_html, script, style, tag, text
@@ -159,11 +161,12 @@ def _first(report: AuditReport, say: Say = str, chosen: Html | str = "") -> Html
     """Return what comes first in a report: what to do, what ran, and the picture that `opening` draws.
 
     say: rewrites a sentence of the audit for the page.
-    chosen: the cards of settings, which stand before the picture. They say what the settings cost, so that the verdict
-        does not say it once more.
+    chosen: the cards of settings, which stand before the picture. They say what the settings cost and what a point is,
+        so that the verdict does not say it once more.
     """
-    costs = [row.cost for row in report.plan if chosen and (row.recommended or row.held_back)]
-    left = " ".join(reduce(lambda words, cost: words.replace(cost, ""), costs, report.further).split())
+    told = [row.cost for row in report.plan if chosen and (row.recommended or row.held_back)]
+    told += [POINTS] * (text(POINT) in chosen)
+    left = " ".join(reduce(lambda words, sentence: words.replace(sentence, ""), told, report.further).split())
     further = f" {say(left)}" if left else ""
     verdict = tag("p", say(report.caution), tag("b", say(report.first_step)), further, kind="verdict-line")
     return join(verdict, tag("p", report.what_ran, kind="what-ran"), chosen, opening(report), _reading(report, say))

@@ -21,7 +21,7 @@ from gdpo_audit.findings.wanted import WORDS
 from gdpo_audit.json_types import MethodPart, RewardPart, RunPart, SourcePart
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.by import of_value
-from gdpo_audit.report.verdict import caution, logged_count, what_ran, what_to_do
+from gdpo_audit.report.verdict import caution, logged_count, not_called_for, what_ran, what_to_do
 
 CORRELATED = 8  # the most rewards whose correlations a report holds
 
@@ -40,6 +40,7 @@ def report_of(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) ->
         what_ran=what_ran(f),
         first_step=first_step,
         further=" ".join(further),
+        not_called_for=not_called_for(f, findings, plan),
         plan=tuple(plan),
         reading=reading,
         caution=caution(f),

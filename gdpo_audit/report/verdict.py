@@ -106,9 +106,8 @@ def what_to_do(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting], c
     condition: the words that stand before the first text if it rests on the weights, and behind it if it does not,
         where something that decides them is only assumed; else "".
     """
-    errors = [x for x in findings if x.severity == "error"]
-    urgent = errors[:1] or [x for x in findings if x.severity == "warning" and KINDS[x.id].first][:1]
-    planned = [] if errors else [*_to_decide(f, plan), *_no_change(f, plan, "other setting" if urgent else "change")]
+    errors, urgent = _errors(findings), _urgent(findings)
+    planned = [] if errors else [*_to_decide(f, plan), *_no_change(f, findings, plan)]
     planned = [*_recommended(plan)] or planned
     warned = [x for x in findings if x.severity != "info"][:1]
     asked = [(x.to_do, KINDS[x.id].weighed) for x in ([*urgent] if urgent or planned else warned)]
@@ -154,14 +153,29 @@ def _recommended(plan: Sequence[Setting]) -> Iterator[str]:
             yield row.cost
 
 
-def _no_change(f: Facts, plan: Sequence[Setting], what: str) -> list[str]:
-    """Return the sentence that no change is called for, in a list; [] where that cannot be said.
-
-    what: of which kind the change would be, such as "change".
+def not_called_for(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> str:
+    """Return what is not called for: “change”, or “other setting” where something else is urgent; "" where neither can
+    be said.
     """
-    why = why_no_change(f, plan)
-    told = why and not to_decide(f, plan) and not f.run.lost and not not_looked_for(f)
-    return [f"No {what} is called for: {why}."] if told else []
+    open_ = to_decide(f, plan) or f.run.lost or not_looked_for(f)
+    if _errors(findings) or open_ or not why_no_change(f, plan):
+        return ""
+    return "other setting" if _urgent(findings) else "change"
+
+
+def _no_change(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> list[str]:
+    """Return the sentence that no change is called for, with its reason, in a list; [] where that cannot be said."""
+    what = not_called_for(f, findings, plan)
+    return [f"No {what} is called for: {why_no_change(f, plan)}."] if what else []
+
+
+def _errors(findings: Sequence[Finding]) -> list[Finding]:
+    return [x for x in findings if x.severity == "error"]
+
+
+def _urgent(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the finding that comes before any setting, in a list; [] if there is none."""
+    return _errors(findings)[:1] or [x for x in findings if x.severity == "warning" and KINDS[x.id].first][:1]
 
 
 def _nothing_to_do(f: Facts, findings: Sequence[Finding]) -> list[str]:

@@ -10,7 +10,7 @@ const [FALL, REST, SLIDE] = [800, 400, 1200]; // ms
 // number; where the axis begins, how far before the end of the picture it ends, where both lines lie, how high a strip of
 // labels is, and how far below the second line its strip begins. Upright lines lie at shares of the width and are so long.
 const WIDE = { r: 9, step: 13, least: 13, from: 150, to: 36, lines: [157, 267], strip: 36, foot: 25 };
-const UPRIGHT = { r: 7, step: 14, least: 12, from: 22, to: 26, lines: [0.463, 0.97], axis: 120 };
+const UPRIGHT = { r: 7, step: 16, least: 12, from: 22, to: 26, lines: [0.463, 0.97], axis: 120 };
 const LANES = [0, 1, -1, 2, -2]; // where a dot stands beside a pile that is as high as there is room
 const MEANING = ["← less likely", "more likely →"]; // the words at the ends of the axis
 const LONG = 112; // px that such words need, with the number beside them

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from gdpo_core.board.facts import Facts, Side
-from gdpo_core.pushing import ABOUT_0, FALL
+from gdpo_core.pushing import stops
 
 SAME = 0.01  # advantages that differ by less than this are the same for a reader
 Effect = Literal["silent", "not raised", "wrong order", "stopped", "started", "same", "ties"]
@@ -16,9 +16,9 @@ def largest(facts: Facts) -> Effect:
     - "not raised": a method does not raise the primary reward, and more than its ties is the cause;
     - "wrong order": the methods put a wrong answer above a right one in unequally many pairs, or one does so in more
       than half of the pairs; and in at least as many pairs as the method on the left ties;
-    - "stopped": the push on a wanted reward falls to about 0 or below under the method on the right;
+    - "stopped": the push on another reward falls to about 0 or below under the method on the right;
     - "same": both methods put the answers in the same order, ties included;
-    - "started": the method on the right raises a wanted reward that the one on the left does not raise;
+    - "started": the method on the right pushes another reward as its weight asks, and the one on the left does not;
     - "ties": all else.
     """
     if facts.base.silent or facts.chosen.silent:
@@ -37,14 +37,16 @@ def largest(facts: Facts) -> Effect:
 
 
 def not_raised(facts: Facts) -> list[Side]:
-    """Return the methods that do not raise the primary reward; [] where no pair of answers differs in it.
+    """Return the methods that do not raise the primary reward, or do not lower it where its weight is below 0; [] where
+    no pair of answers differs in it.
 
-    A push that is printed below 0 counts always. One that is printed as 0.00 counts unless the method ties a right
-    answer with a wrong one in more pairs than it puts into the wrong order: then the ties are what there is to say.
+    A push is taken in the direction that the sign of the weight asks for, as everywhere in this module. One that is
+    printed below 0 counts always. One that is printed as 0.00 counts unless the method ties a right answer with a wrong
+    one in more pairs than it puts into the wrong order: then the ties are what there is to say.
     """
     if not facts.pairs:
         return []
-    return [side for side in (facts.base, facts.chosen) if _printed(side.push or 0.0) < _enough(facts, side)]
+    return [side for side in (facts.base, facts.chosen) if facts.wished(side) < _enough(facts, side)]
 
 
 def _enough(facts: Facts, side: Side) -> float:
@@ -53,26 +55,22 @@ def _enough(facts: Facts, side: Side) -> float:
 
 
 def stopped(facts: Facts) -> list[int]:
-    """Return the numbers of the wanted rewards whose push falls to about 0 or below under the method on the right.
+    """Return the numbers of the rewards whose push falls to about 0 or below under the method on the right.
 
-    A wanted reward has a weight above 0. The primary reward is left out, as `not_raised` is about it.
+    A reward with a weight below 0 is to be lowered, so what falls there is the push down; one without weight is left
+    out. So is the primary reward, as `not_raised` is about it.
     """
     return _crossing(facts, facts.base, facts.chosen)
 
 
 def started(facts: Facts) -> list[int]:
-    """Return the numbers of the wanted rewards that the method on the right raises and the one on the left does not, as
-    `stopped` does for the opposite.
+    """Return the numbers of the rewards that the method on the right pushes as their weights ask, and the one on the
+    left does not, as `stopped` does for the opposite.
     """
     return _crossing(facts, facts.chosen, facts.base)
 
 
 def _crossing(facts: Facts, more: Side, less: Side) -> list[int]:
-    rewards = (k for k, weight in enumerate(facts.state.weights) if weight > 0 and k != facts.state.primary)
-    high, low = ([_printed(x) for x in side.pushes] for side in (more, less))
-    return [k for k in rewards if low[k] < ABOUT_0 and high[k] >= max(low[k], 0.0) + FALL - 1e-9]
-
-
-def _printed(push: float) -> float:
-    """Return a push as it is printed, with two decimals."""
-    return round(push, 2)
+    state = facts.state
+    rewards = (k for k, weight in enumerate(state.weights) if weight and k != state.primary)
+    return [k for k in rewards if stops(state.wish(k) * more.pushes[k], state.wish(k) * less.pushes[k])]

@@ -3,6 +3,7 @@
 Every text about a state is made of them.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -130,6 +131,17 @@ class Facts:
     def weight(self) -> float | None:
         """The weight of the primary reward; None where no reward is primary."""
         return None if self.state.primary is None else self.state.weights[self.state.primary]
+
+    def raises(self, rewards: Iterable[int]) -> str:
+        """Return the verb for what the weights ask of some rewards: “raise”, “lower”, or “serve” where they differ."""
+        wishes = {self.state.wish(k) for k in rewards}
+        return "serve" if len(wishes) > 1 else "lower" if -1 in wishes else "raise"
+
+    def wished(self, side: Side) -> float:
+        """Return the push of a method on the primary reward as it is printed, in the direction that the weight asks
+        for; 0 where no reward is primary.
+        """
+        return 0.0 if self.state.primary is None else self.state.wish(self.state.primary) * round(side.push or 0.0, 2)
 
     @cached_property
     def mostly_wrong(self) -> bool:

@@ -57,18 +57,20 @@ def _headlines(facts: Facts) -> Iterator[str]:
 
 def _of_primary(facts: Facts) -> Iterator[str]:
     """Yield headlines on the methods that do not raise the primary reward, with the pairs in the wrong order."""
-    first, these, pairs = facts.state.name_of(facts.state.primary or 0), not_raised(facts), len(facts.pairs)
+    k, these, pairs = facts.state.primary or 0, not_raised(facts), len(facts.pairs)
+    first, raise_ = facts.state.name_of(k), facts.raises([k])
     many = [len(side.wrong_order) for side in these]
     if len(these) > 1:
         counts = f"{many[0]}" if many[0] == many[1] else f"{many[0]} and {many[1]}"
-        yield f"Neither raises {first}: wrong over right in {counts} of {pairs} pairs."
-        yield f"Neither raises {first}: wrong order in {counts} of {pairs} pairs."
-        yield f"Neither raises {first}: wrong order in {counts} of {pairs}."
+        yield f"Neither {raise_}s {first}: wrong over right in {counts} of {pairs} pairs."
+        yield f"Neither {raise_}s {first}: wrong order in {counts} of {pairs} pairs."
+        yield f"Neither {raise_}s {first}: wrong order in {counts} of {pairs}."
         yield f"Neither method helps: wrong order in {counts} of {pairs} pairs."
         yield f"Wrong order in {counts} of {pairs} pairs."
         return
     name = these[0].name
-    does = f"lowers {first}" if signed(these[0].push).startswith("−") else f"does not raise {first}"
+    turned = "lowers" if raise_ == "raise" else "raises"
+    does = f"{turned} {first}" if facts.wished(these[0]) < 0 else f"does not {raise_} {first}"
     yield f"{name} {does}: wrong over right in {many[0]} of {pairs} pairs."
     yield f"{name} {does}: wrong order in {many[0]} of {pairs} pairs."
     yield f"{name} {does}: wrong order in {many[0]} of {pairs}."
@@ -91,18 +93,18 @@ def _of_order(facts: Facts) -> Iterator[str]:
 
 
 def _of_pushes(facts: Facts, falls: bool) -> Iterator[str]:
-    """Yield headlines on the wanted rewards that only one of the methods raises.
+    """Yield headlines on the rewards that only one of the methods pushes as their weights ask.
 
-    falls: whether it is the method on the left that raises them.
+    falls: whether it is the method on the left that does.
     """
     rewards, name = stopped(facts) if falls else started(facts), facts.chosen.name
     before, after = ([signed(x) for x in side.pushes] for side in (facts.base, facts.chosen))
-    low = after if falls else before
-    clear = [k for k in rewards if low[k][0] != "+"] or rewards
-    hardly = low[clear[0]][0] == "+"
-    names = listing(map(facts.state.name_of, clear))
-    less = "hardly raises" if hardly else "no longer raises"
-    does = f"{name} {less} {{}}" if falls else f"Only {name} raises {{}}"
+    low, side = (after, facts.chosen) if falls else (before, facts.base)
+    pushed = [k for k in rewards if facts.state.wish(k) * round(side.pushes[k], 2) > 0]
+    clear = [k for k in rewards if k not in pushed] or rewards
+    names, raises = listing(map(facts.state.name_of, clear)), f"{facts.raises(clear)}s"
+    less = f"{'hardly' if clear == pushed else 'no longer'} {raises}"
+    does = f"{name} {less} {{}}" if falls else f"Only {name} {raises} {{}}"
     if len(clear) == 1:
         yield f"{does.format(names)} (push {before[clear[0]]} to {after[clear[0]]})."
     yield f"{does.format(names)} ({', '.join(low[k] for k in clear)})." if falls else f"{does.format(names)}."

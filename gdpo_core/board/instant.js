@@ -102,7 +102,7 @@ const gdpoInstant = (() => {
     if (!METHODS.includes(state.method)) return null;
     const both = [METHODS[0], state.method].map((method) => compute({ ...state, lengths }, method, rules[state.convention]));
     const [left, right] = both;
-    const passes = primary === null ? null : state.marks.map((row) => row[primary] > 0);
+    const passes = primary === null ? null : state.marks.map((row) => row[primary] > 0 === state.weights[primary] >= 0);
     const pairs = passes ? passes.flatMap((low, i) => (low ? [] : passes.flatMap((high, j) => (high ? [[i, j]] : [])))) : [];
     return {
       state,

@@ -70,10 +70,17 @@ class State:
         # What stands between two ** is bold in a sentence, so two stars in a name become other signs.
         return clip(self.names[reward], LONGEST).replace("**", "∗∗") if self.names else f"reward {reward + 1}"
 
+    def wish(self, reward: int) -> int:
+        """Return what the weight of a reward asks for: −1, less of it, where the weight is below 0, else 1, more."""
+        return -1 if self.weights[reward] < 0 else 1
+
     @property
     def right(self) -> tuple[bool, ...] | None:
-        """Whether each answer is right: its mark for the primary reward is above 0; None where no reward is primary."""
-        return None if self.primary is None else tuple(row[self.primary] > 0 for row in self.marks)
+        """Whether each answer is right: its mark for the primary reward is above 0, or is not where the weight asks for
+        less of this reward. None where no reward is primary.
+        """
+        k = self.primary
+        return None if k is None else tuple((row[k] > 0) == (self.wish(k) > 0) for row in self.marks)
 
 
 def frozen(marks: Sequence[Sequence[float]]) -> Marks:

@@ -20,7 +20,8 @@ def worth(facts: Facts) -> str:
     first = facts.state.name_of(facts.state.primary or 0)
     if not facts.pairs:
         whole = "All answers are right" if facts.right[0] else "No answer is right"
-        alone = f"{whole}, so nothing here raises {first}: the other rewards alone decide."
+        raise_ = facts.raises([facts.state.primary or 0])
+        alone = f"{whole}, so nothing here {raise_}s {first}: the other rewards alone decide."
         return f"{alone} {rest}".strip()
     no = _not_as_it_stands(facts, first)
     sentences = [no or _broken(facts), "" if facts.mostly_wrong else _wrong_order(facts), _pushes(facts, first)]
@@ -29,12 +30,16 @@ def worth(facts: Facts) -> str:
 
 
 def _other_rewards(facts: Facts) -> str:
-    """Return sentences on the wanted rewards that one method raises, and the other hardly or not at all."""
+    """Return sentences on the rewards that one method pushes as their weights ask, and the other hardly or not at
+    all.
+    """
     before, after = ([signed(x) for x in side.pushes] for side in (facts.base, facts.chosen))
     sentences = []
-    for less, low, rewards in ((facts.chosen, after, stopped(facts)), (facts.base, before, started(facts))):
+    for less, rewards in ((facts.chosen, stopped(facts)), (facts.base, started(facts))):
         for k in rewards:
-            not_raise = "hardly raises" if low[k][0] == "+" else "does not raise"
+            raise_ = facts.raises([k])
+            hardly = facts.state.wish(k) * round(less.pushes[k], 2) > 0
+            not_raise = f"hardly {raise_}s" if hardly else f"does not {raise_}"
             pushes = f"{before[k]} under {facts.base.name} and {after[k]} under {facts.chosen.name}"
             sentences.append(f"**{less.name} {not_raise} {facts.state.name_of(k)}:** the push on it is {pushes}.")
     return " ".join(sentences)
@@ -43,14 +48,12 @@ def _other_rewards(facts: Facts) -> str:
 def _not_as_it_stands(facts: Facts, first: str) -> str:
     """Return sentences on why neither method serves the primary reward, named `first`; empty if there is no reason.
 
-    The reasons are that the reward weighs 0 or less, and that most pairs are in the wrong order under both methods.
+    The reasons are that the reward weighs 0, and that most pairs are in the wrong order under both methods.
     """
     base, chosen, weight = facts.base, facts.chosen, facts.weight or 0
     sentences = []
     if weight == 0:
         sentences.append(f"{first} weighs 0, so neither method looks at it.")
-    elif weight < 0:
-        sentences.append(f"{first} weighs less than 0, so more of it earns less.")
     if facts.mostly_wrong:
         shares = [percent(len(side.wrong_order) / len(facts.pairs)) for side in (base, chosen)]
         each = f"under {base.name} and {shares[1]} under {chosen.name}"
@@ -145,13 +148,15 @@ def _example(side: Side) -> str:
 
 
 def _pushes(facts: Facts, first: str) -> str:
-    """Return a sentence on each method's push on the primary reward, and on whose update raises it more.
+    """Return a sentence on each method's push on the primary reward, and on whose update raises it more, or lowers it
+    more where its weight is below 0.
 
     first: the name of the primary reward.
     """
     base, chosen = facts.base, facts.chosen
-    before, after = (round(side.push or 0.0, 2) for side in (base, chosen))  # a push that is printed as 0 counts as 0
-    numbers = [signed(before), signed(after)]
+    before, after = (facts.wished(side) for side in (base, chosen))  # a push that is printed as 0 counts as 0
+    numbers = [signed(side.push or 0.0) for side in (base, chosen)]
+    raise_ = facts.raises([facts.state.primary or 0])
     push = f"The push on {first}, which is its correlation with the advantages,"
     if numbers[0] == numbers[1]:
         return f"{push} is {numbers[0]} under both methods."
@@ -159,8 +164,8 @@ def _pushes(facts: Facts, first: str) -> str:
     if not same_step("grpo", facts.state.method):
         return f"{told}. {OTHER_STEPS}"
     if max(before, after) <= 0:
-        return f"{told}, so neither update raises {first}."
+        return f"{told}, so neither update {raise_}s {first}."
     more, less = (chosen, base) if after > before else (base, chosen)
     if min(before, after) <= 0:
-        return f"{told}, so {more.name}'s update raises {first} and {less.name}'s does not."
-    return f"{told}, so {chosen.name}'s update raises {first} {'more' if after > before else 'less'}."
+        return f"{told}, so {more.name}'s update {raise_}s {first} and {less.name}'s does not."
+    return f"{told}, so {chosen.name}'s update {raise_}s {first} {'more' if after > before else 'less'}."

@@ -39,9 +39,9 @@ def in_training(differences: dict[str, Difference]) -> str:
         "Training says yes." if gdpo.leads else "Training says no." if gdpo.trails else "Training shows no clear help."
     )
     return (
-        f"**{bold}** With equal weights the model learnt correctness {_than(gdpo)} under GDPO than under GRPO. GRPO "
-        f"without std ties what GRPO ties, and learnt it {_than(no_std)}: what a method does to ties does not decide "
-        "what is learnt."
+        f"**{bold}** In the set-up “{gdpo.title}” the model learnt correctness {_than(gdpo)} under GDPO than under "
+        f"GRPO. Under GRPO without std, which ties what GRPO ties, it learnt {_than(no_std)}: ties alone did not "
+        "decide what was learnt."
     )
 
 
@@ -65,7 +65,7 @@ def lines(choice: Choice, first: Pairs) -> Html:
         rows.append([NAMES[method], count(counts.tied), count(counts.wrong), *results])
     head = ["", "tied", "wrong order", "trained, equal weights", "trained, correctness weighs 2"]
     caption = (
-        f"Pairs of a right and a wrong published answer, with {order.weights_said(choice)}; and points of correctness "
-        "in training, less GRPO's"
+        f"Left: pairs of a right and a wrong published answer, with {order.weights_said(choice)}. Right: by how many "
+        "points more or less correctness was learnt in training than under GRPO"
     )
     return table(head, rows, "figures", caption)

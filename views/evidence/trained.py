@@ -258,10 +258,10 @@ def key() -> Html:
     """Return the note below the picture: what its marks mean."""
     with_no_std = {row.setup for row in load() if row.method == NO_STD}
     note = (
-        "Points are hundredths of a reward's range, in the mean over all steps; to the right is always what the run "
-        f"wants. ● GDPO less GRPO, ■ GRPO without std less GRPO (trained in {count(len(with_no_std), 'set-up')}); "
-        "filled: one of the two leads. The grey band is a difference of less than "
-        f"{count(round(LEAST), 'point')}. The model of the first three groups has {PARAMETERS:,} parameters."
+        "A point is 1 % of a reward's range, in its mean over all steps. A mark to the right of 0 means that more of "
+        "what the run wants was learnt than under GRPO: ● under GDPO, ■ under GRPO without std (trained in "
+        f"{count(len(with_no_std), 'set-up')}). A filled mark leads or trails. The grey band is a difference of less "
+        f"than {count(round(LEAST), 'point')}. The model of the first three groups has {PARAMETERS:,} parameters."
     )
     return tag("p", note, kind="note")
 

@@ -37,9 +37,8 @@ _BY_ID = {sample.id: sample for sample in SAMPLES}
 
 OPENING = """# Your log shows which reward shapes the advantages.
 
-Upload a log that has **one column for each reward and, if possible, one for the advantages**; from the advantages the \
-report can tell which method and which weights were used. It also tells which reward drives the update, what another \
-method would do, and which line of your configuration to change."""
+Upload a log with **one column for each reward and, if possible, one for the advantages**. The report says what \
+another method would do, and which line of your configuration to change."""
 
 FILES = (
     "With log_completions=True, TRL and axolotl write Parquet files into OUTPUT_DIR/completions; with logging_steps=1 "

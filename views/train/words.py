@@ -22,7 +22,7 @@ from views import terms
 TITLES = {"equal": "Steps of equal size", "published": "Each as published", "neither": "Without the batch step"}
 UNDER = {"equal": "With steps of equal size", "published": "As published", "neither": "Without the batch step"}
 HEADLINES = {  # of 60 characters at most, so that each stays on one line
-    "equal": "On coins GDPO helps unequal scales under SGD, not with Adam.",
+    "equal": "On coins of unequal scale GDPO helps SGD, but not Adam.",
     "published": "As published, GDPO also gains where successes are rare.",
     "neither": "Without the batch step, longer steps look like better ones.",
 }
@@ -102,8 +102,8 @@ def counts(comparison: str, kinds: Sequence[str], arms: Sequence[Scenario], unco
     ends += f"{rest}{f' (in {never} neither method gets there)' if never else ''}. "
     answers = word(len(arms[0].setup.p0))
     conflicts = (
-        f"In {len(arms)} more set-ups the rewards conflict: there the policy chooses one of {answers} answers, and the "
-        "question is which of them wins, that is, which one it ends up giving."
+        f"In {len(arms)} more set-ups the rewards conflict: there the policy ends up giving one of {answers} answers, "
+        "the right one or another."
     )
     return join(tag("b", UNDER[comparison]), ends, _dashed(uncounted), conflicts)
 
@@ -120,8 +120,7 @@ def _dashed(set_ups: Sequence[Scenario]) -> str:
     if not set_ups:
         return ""
     (scenario,) = set_ups
-    why = f"because it was made for the comparison “{TITLES[scenario.setup.comparison]}”"
-    return f"The dashed set-up, “{scenario.title}”, is not counted, {why}. "
+    return f"“{scenario.title}”, which is dashed, belongs to the comparison “{TITLES[scenario.setup.comparison]}”. "
 
 
 def method(key: str, words: object) -> Html:

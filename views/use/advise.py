@@ -1,5 +1,5 @@
-"""The section "Should I?": the advice of `gdpo_audit.advice` on whether to use GDPO, for the Lab's rewards or for the
-rewards of an audited run.
+"""The section "What would GDPO change?": what `gdpo_audit.advice` says by the push, for the Lab's rewards or for the
+rewards of an audited run. Whether to use GDPO is not said here: the verdict of the questions says it.
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ from gdpo_core.board.state import State
 from views.html import Html, fold, prose, show, tag
 from views.onward import onward
 from views.run.words import on_page
+from views.terms import term
 from views.use.configure import rewards
 from views.worker import elsewhere
 
@@ -43,7 +44,7 @@ def report_of(lab: State, gate: str) -> AuditReport:
 
 
 def section(advice: Sequence[Answer], report: AuditReport | None, lab: State | None = None) -> mo.Html:
-    """Return the section "Should I?".
+    """Return the section "What would GDPO change?".
 
     It has the verdict, a line for each check in which GDPO changes something, and a fold with all other checks. Its
     last line says that no normalisation puts the primary reward first.
@@ -53,8 +54,9 @@ def section(advice: Sequence[Answer], report: AuditReport | None, lab: State | N
         report.
     lab: the state of the Lab's board if its rewards are judged, None if the rewards of a run are.
     """
-    by = "by the push on these answers; what training gave stands above" if lab else "by the push in this run"
-    heading = tag("h2", "Should I? ", tag("small", by, kind="note"))
+    push, where = term("push"), "on these answers" if lab else "in this run"
+    by = tag("small", "by the ", push, f" {where} alone; the verdict stands above", kind="note")
+    heading = tag("h2", "What would GDPO change? ", by)
     if report is None:
         link = tag("a", "Your run", href="?at=run")
         none = tag("p", "No run is audited yet. Open ", link, " and come back.")

@@ -1,11 +1,13 @@
-"""Three questions about rewards, preset from the Lab or from an audited run, and the verdict that training gave."""
+"""Three questions about rewards, preset from the Lab or an audited run, and the one verdict on whether to use GDPO."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import marimo as mo
 
-from gdpo_audit.explanations import evidence_of
+from gdpo_audit.advice import against
+from gdpo_audit.explanations import Answer, evidence_of, undone
+from gdpo_audit.json_types import RewardPart
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._words import decimal, listing, number
 from gdpo_core.bfcl import prompts
@@ -13,39 +15,76 @@ from views.evidence import trained
 from views.evidence.order import up
 from views.html import ROOT, div, prose, show, tag
 from views.nav import Nav
+from views.run.words import on_page
 
 QUESTIONS = {
-    "scales": "Do your rewards have different scales?",
+    "scales": "Do your rewards differ in scale?",
     "first": "Does one of them matter most?",
     "constant": "Is one nearly constant?",
 }
-SCALES = 3.0  # from how many times the smallest std on the largest one counts as another scale
+WEIGHTED = ("weight_2", "weights", "fast-weights")  # trained with passes and fails that pay alike and weigh unequally
+SCALES = 3.0  # from how many times the smallest range or std on the largest one counts as another scale
 
 
 def presets(report: AuditReport | None, of_run: bool) -> dict[str, bool]:
     """Return the answers to QUESTIONS that the rewards of a report give; all are no without a report.
+
+    Scales that the weights undo do not count as different ones.
 
     of_run: whether the report is of a run. In the Lab, a reward matters most if it weighs more than the others; in a
         run, if it was named.
     """
     if report is None:
         return dict.fromkeys(QUESTIONS, False)
-    noise = evidence_of(report, "reward-noise")
-    spreads = stds(report)
     weights = {weight for weight in report.run["weights_used"].values() if weight}
     first = report.run["primary"] is not None if of_run else len(weights) > 1
     return {
-        "scales": len(spreads) > 1 and max(spreads) >= SCALES * min(spreads),
+        "scales": _differ(*scale(report)[1:]) and not undone(report),
         "first": first,
-        "constant": noise is not None,
+        "constant": evidence_of(report, "reward-noise") is not None,
     }
 
 
-def stds(report: AuditReport) -> list[float]:
-    """Return the stds of the rewards of a report, without rewards of no weight, constant ones and that of the noise."""
+def scale(report: AuditReport) -> tuple[str, float, float]:
+    """Return by what the scales of the rewards of a report differ more, “ranges” or “stds”, with the smallest and the
+    largest of them; 0 and 0 where there are none.
+
+    Rewards of no weight, constant ones and that of the noise are left out.
+    """
+    sizes = {f"{measure}s": [reward[measure] for reward in _counted(report)] for measure in ("range", "std")}
+    ends = {measure: (min(each), max(each)) for measure, each in sizes.items() if each}
+    measure = max(ends, key=lambda measure: ends[measure][1] / ends[measure][0], default="stds")
+    return measure, *ends.get(measure, (0.0, 0.0))
+
+
+def _counted(report: AuditReport) -> list[RewardPart]:
+    """Return the rewards of a report that `scale` does not leave out."""
     noise = (evidence_of(report, "reward-noise") or {}).get("reward")
-    rewards = (r for r in report.rewards if r["name"] != noise and report.run["weights_used"][r["name"]])
-    return [std for std in (r["std"] for r in rewards) if std]
+    weights = report.run["weights_used"]
+    return [r for r in report.rewards if r["name"] != noise and weights[r["name"]] and r["std"] and r["range"]]
+
+
+def _differ(smallest: float, largest: float) -> bool:
+    """Return whether two sizes are those of different scales."""
+    return largest > 0 and largest >= SCALES * smallest
+
+
+def on_large_scale(report: AuditReport | None, of_run: bool) -> bool:
+    """Return whether the reward that matters most is the one on the large scale. That is the reward with the largest
+    product of std and weight, by which GRPO's sum counts it.
+
+    False without a report, and where no reward matters most or it is not known which one.
+
+    of_run: as in `presets`.
+    """
+    if report is None:
+        return False
+    weights = report.run["weights_used"]
+    sizes = {r["name"]: abs(weights[r["name"]]) * (r["std"] or 0.0) for r in _counted(report)}
+    heavy = max((abs(weights[name]) for name in sizes), default=0.0)
+    heaviest = [name for name in sizes if abs(weights[name]) == heavy]
+    first = report.run["primary"] if of_run else heaviest[0] if len(heaviest) == 1 else None
+    return first in sizes and sizes[first] == max(sizes.values()) and _differ(min(sizes.values()), sizes[first])
 
 
 def ask(page: Nav, preset: Mapping[str, bool]) -> mo.ui.dictionary:
@@ -70,15 +109,20 @@ def written_as(answers: Mapping[str, bool]) -> str:
     return "".join("y" if answers[key] else "n" for key in QUESTIONS)
 
 
-def section(asked: mo.ui.dictionary, report: AuditReport | None, source: str) -> mo.Html:
+def section(
+    asked: mo.ui.dictionary, report: AuditReport | None, source: str, advice: Sequence[Answer], of_run: bool
+) -> mo.Html:
     """Return the questions, the verdict on their answers, and what was trained for it.
 
     report: the report that preset the answers, None if there is none.
     source: words for whose rewards these are.
+    advice: what the pushes on these rewards say.
+    of_run: as in `presets`.
     """
-    sentence, setups = verdict(asked.value)
-    spreads = stds(report) if report else []
-    ends = f", whose stds go from {number(min(spreads), 2)} to {number(max(spreads), 2)}" if spreads else ""
+    sentence, setups = verdict(asked.value, report, advice, of_run)
+    measure, least, most = scale(report) if report else ("", 0.0, 0.0)
+    ends = f": the {measure} of the rewards go from {number(least, 2)} to {number(most, 2)}" if most else ""
+    ends += "; the weights undo these scales" * (report is not None and undone(report))
     preset = f"Preset from {source}{ends}. "
     link = tag("a", "See the curves", href=f"?at=evidence&evidence-setup={setups[0]}", kind="onward")
     asking = div("asking-rewards", *asked.elements.values(), tag("p", preset, link, kind="note"))
@@ -86,59 +130,91 @@ def section(asked: mo.ui.dictionary, report: AuditReport | None, source: str) ->
     return show(div("asked", asking, told))
 
 
-def verdict(answers: Mapping[str, bool]) -> tuple[str, tuple[str, ...]]:
-    """Return the verdict on the answers, in sentences, and the names of the trained set-ups that show it.
+def verdict(
+    answers: Mapping[str, bool],
+    report: AuditReport | None = None,
+    advice: Sequence[Answer] = (),
+    of_run: bool = False,
+) -> tuple[str, tuple[str, ...]]:
+    """Return the one verdict of the chapter, in sentences, and the names of the trained set-ups that show it.
+
+    The evidence is asked in the order of its strength. What an audited run says of itself comes first, as Your run says
+    it. Then comes what was trained with rewards that get the same answers. A push comes last: it never speaks for GDPO
+    by itself, but GDPO is not advised where the push speaks against it or hardly changes.
+
+    answers: the answers to QUESTIONS.
+    report: the report on the rewards, None where nothing but the answers is known of them.
+    advice: what the pushes on these rewards say.
+    of_run: as in `presets`.
+    """
+    advised, why, setups = _trained(answers, on_large_scale(report, of_run))
+    if report is not None and of_run:
+        says = on_page(report.first_step).replace("**", "∗∗")
+        return f"{on_page(report.caution)}**{says}** Trained elsewhere: {why[:1].lower()}{why[1:]}", setups
+    if advised.startswith("GDPO") and advice and (reason := against(advice)):
+        return f"{reason} What speaks for GDPO is what training gave where scales differ. {why}", setups
+    return f"**{advised}** {why}", setups
+
+
+def _trained(answers: Mapping[str, bool], large: bool) -> tuple[str, str, tuple[str, ...]]:
+    """Return what training advises for rewards with these answers, why, and the names of the set-ups that show it.
 
     A nearly constant reward decides first, then the scales, then whether one reward matters most.
+
+    large: whether the reward that matters most is known to be the one on the large scale.
     """
     if answers["constant"]:
-        less = trained.by_reward("noise")["correctness"]
+        moved = _moved(trained.by_reward("noise")["correctness"])
         return (
-            "**GRPO, or GDPO without the nearly constant reward.** GDPO makes its noise as large as a real reward. "
-            f"Trained beside such a reward, {_moved(less)}.",
+            "GRPO, or GDPO without the nearly constant reward.",
+            f"GDPO makes the noise of a nearly constant reward as large as a real one. Trained beside it, {moved}.",
             ("noise",),
         )
-    large, small = trained.by_reward("pays_5"), trained.by_reward("scale")
+    large_scale, small_scale = trained.by_reward("pays_5"), trained.by_reward("scale")
     differ, alike = trained.parted(trained.of_gdpo(trained.load()))
     if answers["scales"] and answers["first"]:
-        return (
-            "**GDPO, unless the reward that matters is the one on the large scale.** GDPO takes learning from that one "
-            f"and gives it to the others. Where conciseness paid 5, {_moved(large['correctness'])}; where correctness "
-            f"itself paid most, {_moved(small['correctness'])}.",
-            ("pays_5", "scale"),
-        )
+        takes = "GDPO takes learning from the reward on the large scale and gives it to the others. "
+        itself = f"here correctness itself paid most, {_moved(small_scale['correctness'])}."
+        if large:
+            return "GRPO: what matters most is on the large scale.", f"{takes}W{itself}", ("scale",)
+        advised = "GDPO, unless the reward that matters is the one on the large scale."
+        moved = f"Where conciseness paid 5, {_moved(large_scale['correctness'])}; w{itself}"
+        return advised, f"{takes}{moved}", ("pays_5", "scale")
     if answers["scales"]:
-        moved = listing(f"{points(row)} {row.reward}" for row in large.values())
+        moved = listing(f"{points(row)} {row.reward}" for row in large_scale.values())
         return (
-            "**GDPO.** It counts each reward by its weight, whatever it pays. Where conciseness paid 5, GDPO taught "
-            f"{moved} than GRPO. {_in_all('Where rewards differ in scale', differ)}",
+            "GDPO.",
+            f"GDPO counts each reward by its weight, whatever it pays. Where conciseness paid 5, GDPO taught {moved} "
+            f"than GRPO. {_in_all('Where rewards differ in scale', differ)}",
             ("pays_5",),
         )
     if answers["first"]:
         grpo, gdpo = weights_that_order_all()
-        most = max(abs(row.difference) for row in trained.by_reward("weight_2").values())
         return (
-            "**GRPO, with a larger weight on what matters.** Trained with a weight of 2, the methods differ by "
-            f"{decimal(most, 1)} points at most. Among published answers, GRPO ranks every right answer above every "
-            f"wrong one from a weight above {grpo} on; GDPO needs more than {gdpo}.",
-            ("weight_2",),
+            "GRPO, with a larger weight on what matters.",
+            f"{_in_all('Where passes and fails that pay alike had unequal weights', _weighted())} Among published "
+            f"answers, GRPO ranks every right answer above every wrong one from a weight above {grpo} on; GDPO needs "
+            f"more than {gdpo}.",
+            WEIGHTED[:2],
         )
-    most = max((-row.difference for row in alike if row.trails), default=0.0)
-    return (
-        "**GRPO, or either.** "
-        f"{_in_all('Where all rewards are passes and fails that pay alike', alike)[:-1]}, "
-        f"by {decimal(most, 1)} points at most.",
-        ("equal",),
-    )
+    return "GRPO, or either.", _in_all("Where all rewards are passes and fails that pay alike", alike), ("equal",)
+
+
+def _weighted() -> list[trained.Difference]:
+    """Return the differences of all set-ups of WEIGHTED."""
+    return [row for row in trained.of_gdpo(trained.load()) if row.setup in WEIGHTED]
 
 
 def _in_all(where: str, rows: Sequence[trained.Difference]) -> str:
-    """Return a sentence on how often GDPO leads and trails in some trained comparisons.
+    """Return a sentence on how often GDPO leads and trails in some trained comparisons, and by how much it trails at
+    most.
 
     where: what these have in common, in words.
     """
     leads, trails, _ = trained.counted(rows)
-    return f"{where}, GDPO leads in {leads or 'none'} of {len(rows)} comparisons and trails in {trails or 'none'}."
+    most = max((-row.difference for row in rows if row.trails), default=0.0)
+    by = f", by {decimal(most, 1)} points at most" * bool(trails)
+    return f"{where}, GDPO leads in {leads or 'none'} of {len(rows)} comparisons and trails in {trails or 'none'}{by}."
 
 
 def points(row: trained.Difference) -> str:

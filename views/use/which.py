@@ -58,7 +58,9 @@ def cases() -> list[tuple[Case, Case]]:
                 "A continuous reward matters more than a rarely passed mark.",
                 f"In Train it is learnt in {count(score['gdpo'], 'epoch')} under GDPO instead of {score['grpo']} under "
                 f"GRPO. The price is that the mark takes {count(mark['gdpo'], 'epoch')} instead of {mark['grpo']}. "
-                "Train judges by the reward learnt last, so it says that {verdict}.",
+                "Train judges by the reward learnt last, so it says that {verdict}. Trained with two scores beside a "
+                f"mark, correctness, the small language model learnt {_trained('warm-dense')} under GDPO than under "
+                "GRPO.",
                 "train",
                 "dense",
             ),
@@ -72,9 +74,9 @@ def cases() -> list[tuple[Case, Case]]:
         ),
         (
             Case(
-                "All signals matter,",
+                "All signals matter, on scales far apart,",
                 "and none is nearly constant. Under GDPO the share of a reward depends on its weight, not on its "
-                "scale, even beside a reward a hundred times as large. In Train, {verdict}.",
+                "scale, even beside a reward a hundred times as large. In Train, {verdict} with SGD.",
                 "train",
                 "hundred",
             ),
