@@ -117,7 +117,7 @@ def test_a_trainer_that_only_the_caller_names_gets_no_defaults():
 
 def test_what_hides_a_command_is_named():
     check = gc.check_config({"a.sh": f'source settings.sh\n. .venv/bin/activate\nbash -c "$X"\n$CMD\n{TOLD}\n'})
-    hidden = 'Not looked into: a.sh:1 sources settings.sh, a.sh:3 runs "$X" and a.sh:4 runs $CMD.'
+    hidden = "Not looked into: a.sh:1 sources settings.sh, a.sh:3 runs $X and a.sh:4 runs $CMD."
     assert check.facts["not read"] == hidden
     assert check.looked.endswith("; what is named above as not looked into may hold more.")
     with pytest.raises(gc.InputError, match=r"not read: a.sh:1 runs \$CMD"):
