@@ -121,10 +121,18 @@ CASES = {
         swift("--rlhf_type grpo --num_generations 12 --generation_batch_size 16"),
         swift("--rlhf_type grpo --num_generations 12 --generation_batch_size 24"),
     ),
+    "swift-broken-groups-of-a-process": (
+        swift("--rlhf_type grpo --num_generations 12 --per_device_train_batch_size 8 --gradient_accumulation_steps 2"),
+        swift("--rlhf_type grpo --num_generations 12 --per_device_train_batch_size 8 --gradient_accumulation_steps 3"),
+    ),
     "axolotl-one-answer": (axolotl("trl: {num_generations: 1}"), axolotl("trl: {num_generations: 2}")),
     "axolotl-broken-groups": (
         axolotl("trl: {num_generations: 6, generation_batch_size: 8}"),
         axolotl("trl: {num_generations: 4, generation_batch_size: 8}"),
+    ),
+    "axolotl-broken-groups-of-a-process": (
+        axolotl("micro_batch_size: 2\ngradient_accumulation_steps: 2\ntrl: {num_generations: 8}"),
+        axolotl("micro_batch_size: 2\ngradient_accumulation_steps: 4\ntrl: {num_generations: 8}"),
     ),
     "verl-v1-has-no-gdpo": (
         (verl(GDPO_VERL.replace("trainer.use_v1=False", "")), "verl==0.9.1"),

@@ -105,6 +105,53 @@ def test_a_key_that_verl_does_not_have_leaves_open_what_it_may_decide():
     assert "note" not in gc.check_config({"a.sh": had}).facts
 
 
+SWIFT = "swift rlhf --rlhf_type grpo --reward_funcs a b --num_generations 4 --reward_weights 1 2 {}"
+TRL = "trl grpo --reward_funcs a b --num_generations 4 --reward_weights 1 2 {}"
+IN_PYTHON = """from trl import GRPOConfig, GRPOTrainer
+config = GRPOConfig(num_generations=4, reward_weights=[1, 2], {})
+GRPOTrainer(reward_funcs=[a, b], args=config)
+"""
+AXOLOTL = "base_model: m\nrl: gdpo\ntrl: {{num_generations: 4, reward_funcs: [r.a, r.b], reward_weights: [1, 2], {}}}\n"
+NEMO = (
+    "uv run examples/run_grpo.py grpo.num_generations_per_prompt=4 "
+    "grpo.adv_estimator.name=gdpo grpo.adv_estimator.reward_weights=[1,2] {}"
+)
+# For each trainer: a configuration, its file, and how a key with a value is written in it.
+PLACES = {
+    "ms_swift": (SWIFT, "a.sh", "--{} {}"),
+    "trl": (TRL, "a.sh", "--{} {}"),
+    "trl in Python": (IN_PYTHON, "a.py", "{}={}"),
+    "axolotl": (AXOLOTL, "a.yaml", "{}: {}"),
+    "nemo_rl": (NEMO, "a.sh", "+grpo.{}={}"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_key_that_another_trainer_does_not_have_leaves_open_what_it_may_decide(place):
+    text, name, form = PLACES[place]
+    plain = gc.check_config({name: text.format(form.format("seed", 1))})
+    assert (plain.weights, plain.group_size) == ((1.0, 2.0), 4) and plain.method and "note" not in plain.facts
+    for key, open_field in (("n_agent", "group_size"), ("format_weight", "weights"), ("advantage_mode", "method")):
+        check = gc.check_config({name: text.format(form.format(key, 5))})
+        fields = ("group_size", "weights", "method")
+        assert [field for field in fields if getattr(check, field) is None] == [open_field], key
+        assert (
+            f"no such keys: {'grpo.' * (place == 'nemo_rl')}{'trl.' * (place == 'axolotl')}{key}."
+            in check.facts["note"]
+        )
+    for key in ("online_filtering", "use_kl_in_advantage"):  # They decide neither, but the note names them.
+        assert key in gc.check_config({name: text.format(form.format(key, 1))}).facts["note"]
+
+
+def test_a_key_that_a_trainer_has_opens_nothing_though_it_sounds_so():
+    for place, key in (("ms_swift", "weight_decay"), ("trl", "num_generations_eval"), ("axolotl", "weight_decay")):
+        text, name, form = PLACES[place]
+        check = gc.check_config({name: text.format(form.format(key, 1))})
+        assert (check.weights, check.group_size) == ((1.0, 2.0), 4) and "note" not in check.facts
+    text, name, form = PLACES["trl"]
+    assert gc.check_config({name: text.format(form.format("model_weights_path", "x"))}).weights == (1.0, 2.0)
+
+
 def test_a_trainer_that_only_the_caller_names_gets_no_defaults():
     fork = {"a.yaml": "algorithm: {adv_estimator: grpo}\nworker: {rollout: {n: 5}, reward: {format_weight: 0.3}}\n"}
     check = gc.check_config(fork, "verl")
