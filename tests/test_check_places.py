@@ -143,6 +143,36 @@ def test_a_key_that_another_trainer_does_not_have_leaves_open_what_it_may_decide
         assert key in gc.check_config({name: text.format(form.format(key, 1))}).facts["note"]
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("config.num_generations = 8", 8),
+        ("print(config)", 4),
+        ("config.num_generations *= 2", None),
+        ("if big:\n    config.num_generations = 8", None),
+        ("config.num_generations, config.beta = 8, 0.1", None),
+        ("config = replace(config, num_generations=8)", None),
+        ("other = deepcopy(config)\nother.num_generations = 8", None),
+        ("def grow(c):\n    c.num_generations = 8\ngrow(config)", None),
+        ("def grow(c):\n    c.num_generations = 8\n", 4),  # Nothing calls it with the configuration.
+        ("setattr(config, 'num_generations', 8)", None),
+        ("setattr(config, 'beta', 8)", 4),
+        ("for k, v in more.items():\n    setattr(config, k, v)", None),
+        ("vars(config).update(more)", None),
+        ("config.__dict__['num_generations'] = 8", None),
+    ],
+)
+def test_what_a_program_may_change_in_a_configuration_after_making_it_is_open(change, told):
+    program = IN_PYTHON.format("beta=0.1").replace("\nGRPOTrainer(", f"\n{change}\nGRPOTrainer(")
+    assert gc.check_config({"a.py": program}).group_size == told
+
+
+def test_a_key_that_hydra_deletes_is_open():
+    assert told(f"{TOLD} ~actor_rollout_ref.rollout.n", "a.sh")[2] is None
+    assert told(f"{TOLD} ~actor_rollout_ref.rollout.n=6", "a.sh")[2] is None
+    assert told(f"~x.y=1 {TOLD} ~data.shuffle", "a.sh")[2] == 6
+
+
 def test_a_key_that_a_trainer_has_opens_nothing_though_it_sounds_so():
     for place, key in (("ms_swift", "weight_decay"), ("trl", "num_generations_eval"), ("axolotl", "weight_decay")):
         text, name, form = PLACES[place]

@@ -9,7 +9,7 @@ from gdpo_core.checking.shell_variables import LOST, Script, Word
 from gdpo_core.checking.sources import Entry, Unread, flatten
 from gdpo_core.checking.values import plain
 
-OVERRIDE = re.compile(r"(?:\+\+|\+|~)?([A-Za-z_][\w.@/-]*)=(.*)", re.DOTALL)
+OVERRIDE = re.compile(r"(?:\+\+|\+|~)?([A-Za-z_][\w.@/-]*)=(.*)|~([A-Za-z_][\w.@/-]*)", re.DOTALL)
 LAUNCHERS = {"torchrun", "accelerate", "deepspeed", "ray", "srun", "uv", "python", "python3"}
 _ALL = {'"$@"', "$@", '"$*"', "$*", '"${@}"', "${@}"}
 
@@ -52,7 +52,9 @@ class Options:
                 self.sure = self.sure if word.maybe else self.flag
                 inside = replace(word, text=value, written=word.written.partition("=")[2])
                 self.values = [inside] if equals else []
-            elif override and ("." in override[1] or word.text[0] == "+" or self.flag is None or self.values):
+            elif override and (
+                "." in word.text.partition("=")[0] or word.text[0] in "+~" or self.flag is None or self.values
+            ):
                 yield from self._end(bool(word.maybe))
                 yield from self._override(word, override)
             elif word.text == "--" or re.fullmatch(r"-[A-Za-z]\w*", word.text):
@@ -104,8 +106,12 @@ class Options:
 
         fits: the match of `OVERRIDE` in the word.
         """
-        value = _plain(replace(word, text=fits[2], written=word.written.partition("=")[2]))
-        name, place = fits[1], f"{self.file}:{word.line}"
+        name, place = fits[1] or fits[3], f"{self.file}:{word.line}"
+        value = _plain(replace(word, text=fits[2] or "", written=word.written.partition("=")[2]))
+        if word.text.startswith(
+            "~"
+        ):  # Hydra deletes the key, after which the trainer may have no value or another one.
+            value = Unread(word.shown)
         match = flatten(value, place, f"{name}.") if isinstance(value, dict) else [(name, Entry(value, place))]
         for key, entry in match:
             self.seen[key] = place

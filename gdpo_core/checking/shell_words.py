@@ -15,8 +15,8 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNS = re.compile(r"[A-Za-z_]\w*(?:\[.*\])?\+?=", re.DOTALL)
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+|#[^\n]*")
 _REDIRECTS = re.compile(r"&>>|&>|(?:\d+|\{\w+\})?(?:<<<|<<-?|<>|<&|>&|>>|>\||<(?!\()|>(?!\())")
-# A ~ at the beginning of a word stands for a folder.
-_HOME = re.compile(r"~[\w.+-]*(?:[/:\s;&|<>()]|\Z)")
+# A ~ at the beginning of a word stands for a folder, but in ~a.b it says that Hydra deletes a key.
+_HOME = re.compile(r"~[\w+-]*(?:[/:\s;&|<>()]|\Z)|~[\w.+-]+/")
 _OPERATOR = re.compile(r";;&|;&|;;|;|&&|&|\|\||\|&|\||\n|\(|\)")
 _FUNCTION = re.compile(
     r"function[ \t]+([^\s(){}]+)[ \t]*(?:\([ \t]*\))?|([^\s=(){}<>;&|'\"$`\\]+)[ \t]*\([ \t]*\)"
