@@ -112,25 +112,28 @@ def _plan(report: AuditReport) -> list[Section]:
         shown = _without_agreeing(whole, head[3:])
     of_primary = [head for head in shown.head if head in (FORECAST, "punished", "constant")]
     about = [f"push, shares: {' / '.join(r['name'] for r in report.rewards)}"]
-    about += [f"{', '.join(of_primary)}: {primary}"] if of_primary else []
+    about += [f"{', '.join(of_primary)}: {primary}, the primary reward"] if of_primary else []
     says = [tables.on_a_sample(report), shown.note]
     if primary is not None and len(report.plan) > 1 and not any(row.recommended for row in report.plan):
         says.insert(1, tables.on_recommended(report))
-    title = f"Plan{tables.if_assumed(report)}: {'; '.join(about)}"
+    words = [IN_SHORT["push"], IN_SHORT["share"], *(IN_SHORT[head] for head in of_primary if head in IN_SHORT)]
+    title = f"Plan{tables.if_assumed(report)} ({'; '.join(words)}): {'; '.join(about)}"
     return [Section(title, tables=[replace(shown, title="", note=" ".join(filter(None, says)))])]
 
 
 def _rewards(report: AuditReport) -> Section:
     """Return the section with the table of what each reward did, without the course of its share, without the
     difference of the two means that it shows, and without columns in which all rewards agree. Behind the title, a few
-    words say what its figures are.
+    words say what those of its figures are that the plan does not have.
     """
     whole, granted = tables.rewards_table(report), tables.if_assumed(report)
     pushed = any(head.startswith("push") for head in whole.head)
     whole = replace(whole, head=[head.removesuffix(granted) for head in whole.head])
     shown = _without(whole, (tables.SHARE_COURSE, "change"))
     shown = _without_agreeing(shown, ("punished", "shifted at step", "constant"))
-    words = [meaning for head, meaning in IN_SHORT.items() if any(head in title.split() for title in shown.head)]
+    told = ("push", "share") * bool(report.plan)
+    heads = {word for head in shown.head for word in head.split()} - {*told}
+    words = [meaning for head, meaning in IN_SHORT.items() if head in heads]
     short = f" ({'; '.join(words)})" * bool(words)
     return Section(f"{shown.title}{granted * pushed}{short}", tables=[replace(shown, title="")])
 
@@ -174,10 +177,25 @@ def finding_lines(report: AuditReport) -> list[FindingLine]:
     for x in report.findings:
         starved = x.id == "reward-starved" and x.severity in dominating
         together.setdefault((x.severity, "reward-dominates" if starved else x.id), []).append(x)
-    return [_line(several) for several in together.values()]
+    return [_line(report, several) for several in together.values()]
 
 
-def _line(several: list[Finding]) -> FindingLine:
+def _answer(report: AuditReport, finding: str, n: int) -> str:
+    """Return words for what a finding's figure is under a row of the plan, where the plan on one screen may not have
+    it as a column; "" for the other findings.
+
+    n: the number of the row.
+    """
+    row = report.plan[n]
+    figures = {
+        "ties-hide-signal": row.tied_pairs,
+        "priority-inversion": row.inversions,
+        "silent-groups": row.silent_groups,
+    }
+    return f": {percent(figures[finding])}" if finding in figures else ""
+
+
+def _line(report: AuditReport, several: list[Finding]) -> FindingLine:
     """Return the line of findings that say the same, of which there may be one."""
     several = sorted(several, key=lambda x: x.id == "reward-starved")
     first, *further = several
@@ -188,5 +206,5 @@ def _line(several: list[Finding]) -> FindingLine:
     elif further:
         title += f"; also {listing(named)}" if all(named) else f"; {count(len(further))} more of this kind"
     rows = [x.row for x in several if x.row is not None]
-    row = f" (plan, row {rows[0]})" if rows else ""
+    row = f" (plan, row {rows[0]}{_answer(report, first.id, rows[0])})" if rows else ""
     return FindingLine(first.severity, ", ".join(dict.fromkeys(x.id for x in several)), title, row)

@@ -16,7 +16,7 @@ from gdpo_audit.findings.recommending import POINT
 from gdpo_audit.findings.sentences import WEIGHTS_FROM
 from gdpo_audit.findings.setting import Setting
 from gdpo_audit.findings.what_if import FIGURES, WhatIf
-from gdpo_audit.findings.words import gate_opens
+from gdpo_audit.findings.words import gate_opens, of_groups
 from gdpo_audit.json_types import ByRewardPart
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.meanings import (
@@ -77,7 +77,8 @@ def rewards_table(report: AuditReport) -> Table:
     as well which share of the responses better than their group's mean were punished.
     """
     rewards, (method, why) = report.rewards, shown_method(report)
-    columns = {"reward": [named_first(report, r["name"]) for r in rewards]}
+    mark = {report.run["primary"]: " (primary)"}
+    columns = {"reward": [named_first(report, r["name"]) + mark.get(r["name"], "") for r in rewards]}
     note, meanings = not_comparable(report), list[str]()
     if method and comparable(report):
         granted = if_assumed(report)
@@ -99,7 +100,7 @@ def rewards_table(report: AuditReport) -> Table:
     columns[_MEAN_COURSE] = [sparkline(series_of(report.steps, column(MEAN, r["name"]))) for r in rewards]
     columns["shifted at step"] = [MISSING if r["changed_at"] is None else str(r["changed_at"]) for r in rewards]
     columns["change"] = [signed(None if first is None or last is None else last - first) for first, last in ends]
-    columns["constant"] = [percent(r["dead_groups"]) for r in rewards]
+    columns["constant"] = [of_groups(r["dead_groups"], report.source["groups"]) for r in rewards]
     if any(r["missing"] for r in rewards):
         columns["missing"] = [count(r["missing"]) for r in rewards]
     constant = [] if report.plan and report.run["primary"] is not None else [CONSTANT]
@@ -123,7 +124,7 @@ def plan_table(report: AuditReport) -> Table | None:
         return None
     primary, rows = report.run["primary"], []
     first, names = (" / ".join(x) for x in zip(*((named_first(report, n), n) for n in wanted(report)), strict=True))
-    granted = if_assumed(report)
+    granted, groups = if_assumed(report), report.source["groups"]
     head = ["setting", f"push{granted}: {first}", f"shares{granted}: {names}"]
     told = primary is not None and any(row.forecast for row in report.plan)
     of_primary = [*[f"{primary} {FORECAST}"] * told, f"{primary} punished", "wrong order", f"{primary} constant"]
@@ -136,8 +137,12 @@ def plan_table(report: AuditReport) -> Table | None:
         cells = [f"{n} {title}{' ←' * row.recommended}", pushes, f"{shares} %"]
         if primary is not None:
             cells += [_forecast_of(row, primary, report)] * told
-            cells += [percent(row.punished[primary]), percent(row.inversions, 1), percent(row.dead_groups[primary])]
-        rows.append([*cells, percent(row.tied_pairs, 1), percent(row.silent_groups)])
+            cells += [
+                percent(row.punished[primary]),
+                percent(row.inversions, 1),
+                of_groups(row.dead_groups[primary], groups),
+            ]
+        rows.append([*cells, percent(row.tied_pairs, 1), of_groups(row.silent_groups, groups)])
     meanings = _meanings_of_plan(primary, wanted(report).get(primary or "", 0), forecast=told)
     return Table("Plan", head, rows, _note_on_plan(report), meanings, folds=False)
 
