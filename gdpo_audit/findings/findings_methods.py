@@ -234,11 +234,11 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
     seen = 0.0 if over_batch else constant
     if f.dead(most) - seen < t.BLIND:
         return
-    dead = of_groups(f.dead(most), int(f.totals.groups))
+    dead = percent(f.dead(most))
     looks = "whole batch" if over_batch else f"summed reward, which is constant in {percent(constant)} of them"
     yield Finding(
         severity="info",
-        title=f"{f.framework.title}'s metric misses that {f.rewards[most]} is constant in {dead} of the groups",
+        title=f"{f.framework.title}'s metric misses that {f.rewards[most]} is constant in {dead} of groups",
         message=f"{f.framework.title}'s {metric} does not show that {f.rewards[most]} is constant in "
         f"{percent(f.dead(most))} of the groups, because the metric is computed from the {looks}.",
         to_do=f"Log the share of groups in which each reward is constant, {f.rewards[most]} above all.",

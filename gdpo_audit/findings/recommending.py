@@ -86,8 +86,7 @@ def _passed_over(f: Facts, rows: Sequence[Setting], best: Setting) -> str:
     n, row = max(more, key=lambda pair: direction * pair[1].push[first])
     why = "takes more from the other rewards"
     if row.gate is not None:
-        counts = f"{row.gate['reward']} counts only where {gate_opens(row.gate)}"
-        why = f"its gate ({counts}) changes the task: that is yours to choose"
+        why = f"counts {row.gate['reward']} only where {gate_opens(row.gate)}, which is another task: yours to choose"
     elif _may_get_worse(row, first, direction):
         why = "its forecast does not exclude a loss"
     down = " down" * (direction < 0)

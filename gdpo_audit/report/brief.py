@@ -112,28 +112,25 @@ def _plan(report: AuditReport) -> list[Section]:
         shown = _without_agreeing(whole, head[3:])
     of_primary = [head for head in shown.head if head in (FORECAST, "punished", "constant")]
     about = [f"push, shares: {' / '.join(r['name'] for r in report.rewards)}"]
-    about += [f"{', '.join(of_primary)}: {primary}, the primary reward"] if of_primary else []
+    about += [f"{', '.join(of_primary)}: {primary}"] if of_primary else []
     says = [tables.on_a_sample(report), shown.note]
     if primary is not None and len(report.plan) > 1 and not any(row.recommended for row in report.plan):
         says.insert(1, tables.on_recommended(report))
-    words = [IN_SHORT["push"], IN_SHORT["share"], *(IN_SHORT[head] for head in of_primary if head in IN_SHORT)]
-    title = f"Plan{tables.if_assumed(report)} ({'; '.join(words)}): {'; '.join(about)}"
+    title = f"Plan{tables.if_assumed(report)}: {'; '.join(about)}"
     return [Section(title, tables=[replace(shown, title="", note=" ".join(filter(None, says)))])]
 
 
 def _rewards(report: AuditReport) -> Section:
     """Return the section with the table of what each reward did, without the course of its share, without the
     difference of the two means that it shows, and without columns in which all rewards agree. Behind the title, a few
-    words say what those of its figures are that the plan does not have.
+    words say what its figures are.
     """
     whole, granted = tables.rewards_table(report), tables.if_assumed(report)
     pushed = any(head.startswith("push") for head in whole.head)
     whole = replace(whole, head=[head.removesuffix(granted) for head in whole.head])
     shown = _without(whole, (tables.SHARE_COURSE, "change"))
     shown = _without_agreeing(shown, ("punished", "shifted at step", "constant"))
-    told = ("push", "share") * bool(report.plan)
-    heads = {word for head in shown.head for word in head.split()} - {*told}
-    words = [meaning for head, meaning in IN_SHORT.items() if head in heads]
+    words = [meaning for head, meaning in IN_SHORT.items() if any(head in title.split() for title in shown.head)]
     short = f" ({'; '.join(words)})" * bool(words)
     return Section(f"{shown.title}{granted * pushed}{short}", tables=[replace(shown, title="")])
 

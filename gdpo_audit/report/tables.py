@@ -77,8 +77,7 @@ def rewards_table(report: AuditReport) -> Table:
     as well which share of the responses better than their group's mean were punished.
     """
     rewards, (method, why) = report.rewards, shown_method(report)
-    mark = {report.run["primary"]: " (primary)"}
-    columns = {"reward": [named_first(report, r["name"]) + mark.get(r["name"], "") for r in rewards]}
+    columns = {"reward": [named_first(report, r["name"]) for r in rewards]}
     note, meanings = not_comparable(report), list[str]()
     if method and comparable(report):
         granted = if_assumed(report)
@@ -100,7 +99,8 @@ def rewards_table(report: AuditReport) -> Table:
     columns[_MEAN_COURSE] = [sparkline(series_of(report.steps, column(MEAN, r["name"]))) for r in rewards]
     columns["shifted at step"] = [MISSING if r["changed_at"] is None else str(r["changed_at"]) for r in rewards]
     columns["change"] = [signed(None if first is None or last is None else last - first) for first, last in ends]
-    columns["constant"] = [of_groups(r["dead_groups"], report.source["groups"]) for r in rewards]
+    in_groups = [of_groups(r["dead_groups"], report.source["groups"]) for r in rewards]
+    columns["constant"] = [text.rpartition("(")[2].removesuffix(")") for text in in_groups]  # counts alone, if there
     if any(r["missing"] for r in rewards):
         columns["missing"] = [count(r["missing"]) for r in rewards]
     constant = [] if report.plan and report.run["primary"] is not None else [CONSTANT]
@@ -124,7 +124,7 @@ def plan_table(report: AuditReport) -> Table | None:
         return None
     primary, rows = report.run["primary"], []
     first, names = (" / ".join(x) for x in zip(*((named_first(report, n), n) for n in wanted(report)), strict=True))
-    granted, groups = if_assumed(report), report.source["groups"]
+    granted = if_assumed(report)
     head = ["setting", f"push{granted}: {first}", f"shares{granted}: {names}"]
     told = primary is not None and any(row.forecast for row in report.plan)
     of_primary = [*[f"{primary} {FORECAST}"] * told, f"{primary} punished", "wrong order", f"{primary} constant"]
@@ -140,9 +140,9 @@ def plan_table(report: AuditReport) -> Table | None:
             cells += [
                 percent(row.punished[primary]),
                 percent(row.inversions, 1),
-                of_groups(row.dead_groups[primary], groups),
+                percent(row.dead_groups[primary]),
             ]
-        rows.append([*cells, percent(row.tied_pairs, 1), of_groups(row.silent_groups, groups)])
+        rows.append([*cells, percent(row.tied_pairs, 1), percent(row.silent_groups)])
     meanings = _meanings_of_plan(primary, wanted(report).get(primary or "", 0), forecast=told)
     return Table("Plan", head, rows, _note_on_plan(report), meanings, folds=False)
 
