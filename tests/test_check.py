@@ -121,10 +121,18 @@ CASES = {
         swift("--rlhf_type grpo --num_generations 12 --generation_batch_size 16"),
         swift("--rlhf_type grpo --num_generations 12 --generation_batch_size 24"),
     ),
+    "swift-broken-groups-of-a-process": (
+        swift("--rlhf_type grpo --num_generations 12 --per_device_train_batch_size 8 --gradient_accumulation_steps 2"),
+        swift("--rlhf_type grpo --num_generations 12 --per_device_train_batch_size 8 --gradient_accumulation_steps 3"),
+    ),
     "axolotl-one-answer": (axolotl("trl: {num_generations: 1}"), axolotl("trl: {num_generations: 2}")),
     "axolotl-broken-groups": (
         axolotl("trl: {num_generations: 6, generation_batch_size: 8}"),
         axolotl("trl: {num_generations: 4, generation_batch_size: 8}"),
+    ),
+    "axolotl-broken-groups-of-a-process": (
+        axolotl("micro_batch_size: 2\ngradient_accumulation_steps: 2\ntrl: {num_generations: 8}"),
+        axolotl("micro_batch_size: 2\ngradient_accumulation_steps: 4\ntrl: {num_generations: 8}"),
     ),
     "verl-v1-has-no-gdpo": (
         (verl(GDPO_VERL.replace("trainer.use_v1=False", "")), "verl==0.9.1"),
@@ -359,7 +367,7 @@ def test_a_shell_variable_is_extended():
     assert (check.method, check.rewards, check.weights, check.group_size) == ("grpo", ("a", "b"), (1.0, 0.5), 16)
     assert check.unread == ("beta = $BETA (a.sh:7)",)  # The caller of the script may have set BETA.
     array = "A=(--rlhf_type)\nA+='=grpo'\nswift rlhf ${A[@]} --num_generations 4\n"
-    assert gc.check_config({"a.sh": array}).method == "grpo"
+    assert gc.check_config({"a.sh": array}).method is None  # A text that is added to an array is not followed.
     maybe = gc.check_config({"a.sh": script.replace("N+=6", "if [ $X ]; then N+=6; fi")})
     assert maybe.unread == ("beta = $BETA (a.sh:7)", "num_generations = $N (a.sh:7)")
 

@@ -105,6 +105,83 @@ def test_a_key_that_verl_does_not_have_leaves_open_what_it_may_decide():
     assert "note" not in gc.check_config({"a.sh": had}).facts
 
 
+SWIFT = "swift rlhf --rlhf_type grpo --reward_funcs a b --num_generations 4 --reward_weights 1 2 {}"
+TRL = "trl grpo --reward_funcs a b --num_generations 4 --reward_weights 1 2 {}"
+IN_PYTHON = """from trl import GRPOConfig, GRPOTrainer
+config = GRPOConfig(num_generations=4, reward_weights=[1, 2], {})
+GRPOTrainer(reward_funcs=[a, b], args=config)
+"""
+AXOLOTL = "base_model: m\nrl: gdpo\ntrl: {{num_generations: 4, reward_funcs: [r.a, r.b], reward_weights: [1, 2], {}}}\n"
+NEMO = (
+    "uv run examples/run_grpo.py grpo.num_generations_per_prompt=4 "
+    "grpo.adv_estimator.name=gdpo grpo.adv_estimator.reward_weights=[1,2] {}"
+)
+# For each trainer: a configuration, its file, and how a key with a value is written in it.
+PLACES = {
+    "ms_swift": (SWIFT, "a.sh", "--{} {}"),
+    "trl": (TRL, "a.sh", "--{} {}"),
+    "trl in Python": (IN_PYTHON, "a.py", "{}={}"),
+    "axolotl": (AXOLOTL, "a.yaml", "{}: {}"),
+    "nemo_rl": (NEMO, "a.sh", "+grpo.{}={}"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_key_that_another_trainer_does_not_have_leaves_open_what_it_may_decide(place):
+    text, name, form = PLACES[place]
+    plain = gc.check_config({name: text.format(form.format("seed", 1))})
+    assert (plain.weights, plain.group_size) == ((1.0, 2.0), 4) and plain.method and "note" not in plain.facts
+    for key, open_field in (("n_agent", "group_size"), ("format_weight", "weights"), ("advantage_mode", "method")):
+        check = gc.check_config({name: text.format(form.format(key, 5))})
+        fields = ("group_size", "weights", "method")
+        assert [field for field in fields if getattr(check, field) is None] == [open_field], key
+        assert (
+            f"no such keys: {'grpo.' * (place == 'nemo_rl')}{'trl.' * (place == 'axolotl')}{key}."
+            in check.facts["note"]
+        )
+    for key in ("online_filtering", "use_kl_in_advantage"):  # They decide neither, but the note names them.
+        assert key in gc.check_config({name: text.format(form.format(key, 1))}).facts["note"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("config.num_generations = 8", 8),
+        ("print(config)", 4),
+        ("config.num_generations *= 2", None),
+        ("if big:\n    config.num_generations = 8", None),
+        ("config.num_generations, config.beta = 8, 0.1", None),
+        ("config = replace(config, num_generations=8)", None),
+        ("other = deepcopy(config)\nother.num_generations = 8", None),
+        ("def grow(c):\n    c.num_generations = 8\ngrow(config)", None),
+        ("def grow(c):\n    c.num_generations = 8\n", 4),  # Nothing calls it with the configuration.
+        ("setattr(config, 'num_generations', 8)", None),
+        ("setattr(config, 'beta', 8)", 4),
+        ("for k, v in more.items():\n    setattr(config, k, v)", None),
+        ("vars(config).update(more)", None),
+        ("config.__dict__['num_generations'] = 8", None),
+    ],
+)
+def test_what_a_program_may_change_in_a_configuration_after_making_it_is_open(change, told):
+    program = IN_PYTHON.format("beta=0.1").replace("\nGRPOTrainer(", f"\n{change}\nGRPOTrainer(")
+    assert gc.check_config({"a.py": program}).group_size == told
+
+
+def test_a_key_that_hydra_deletes_is_open():
+    assert told(f"{TOLD} ~actor_rollout_ref.rollout.n", "a.sh")[2] is None
+    assert told(f"{TOLD} ~actor_rollout_ref.rollout.n=6", "a.sh")[2] is None
+    assert told(f"~x.y=1 {TOLD} ~data.shuffle", "a.sh")[2] == 6
+
+
+def test_a_key_that_a_trainer_has_opens_nothing_though_it_sounds_so():
+    for place, key in (("ms_swift", "weight_decay"), ("trl", "num_generations_eval"), ("axolotl", "weight_decay")):
+        text, name, form = PLACES[place]
+        check = gc.check_config({name: text.format(form.format(key, 1))})
+        assert (check.weights, check.group_size) == ((1.0, 2.0), 4) and "note" not in check.facts
+    text, name, form = PLACES["trl"]
+    assert gc.check_config({name: text.format(form.format("model_weights_path", "x"))}).weights == (1.0, 2.0)
+
+
 def test_a_trainer_that_only_the_caller_names_gets_no_defaults():
     fork = {"a.yaml": "algorithm: {adv_estimator: grpo}\nworker: {rollout: {n: 5}, reward: {format_weight: 0.3}}\n"}
     check = gc.check_config(fork, "verl")
@@ -117,7 +194,7 @@ def test_a_trainer_that_only_the_caller_names_gets_no_defaults():
 
 def test_what_hides_a_command_is_named():
     check = gc.check_config({"a.sh": f'source settings.sh\n. .venv/bin/activate\nbash -c "$X"\n$CMD\n{TOLD}\n'})
-    hidden = 'Not looked into: a.sh:1 sources settings.sh, a.sh:3 runs "$X" and a.sh:4 runs $CMD.'
+    hidden = "Not looked into: a.sh:1 sources settings.sh, a.sh:3 runs $X and a.sh:4 runs $CMD."
     assert check.facts["not read"] == hidden
     assert check.looked.endswith("; what is named above as not looked into may hold more.")
     with pytest.raises(gc.InputError, match=r"not read: a.sh:1 runs \$CMD"):

@@ -2,7 +2,10 @@
 enough.
 """
 
+import io
 import json
+import re
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -10,9 +13,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 import gdpo_audit as ga
 import gdpo_core as gc
+from gdpo_audit.report import brief
+from gdpo_audit.report.meanings import IN_SHORT
+from gdpo_audit.report.printed import print_report
 
 STEPS, GROUPS, SIZE = 30, 8, 8
 NAMES = ("right", "style")
@@ -182,3 +189,47 @@ def test_weights_that_miss_their_shares_by_more_than_a_twentieth_are_no_row(monk
         middle = (low + high) / 2
         low, high = (middle, high) if rows(middle) else (low, middle)
     assert 0.045 < rows(low)[0].off <= 0.05
+
+
+# --- what the screen says --------------------------------------------------------------------------------------------
+
+
+def on_screen(report, columns):
+    """Return what a terminal of a width prints of a report, in one line."""
+    out = io.StringIO()
+    print_report(Console(file=out, width=columns), report)
+    return " ".join(out.getvalue().split())
+
+
+def test_the_screen_names_the_primary_reward_and_says_what_its_words_mean():
+    report, nobodys = audited(drawn([1, 5]), primary="right"), audited(drawn([1, 5]))
+    for columns in (60, 100, 200):
+        said = on_screen(report, columns)
+        assert said.count("; primary: right") == 1
+        assert all(said.count(words) == 1 for words in IN_SHORT.values())
+        assert said.index("What each reward did") < said.index(IN_SHORT["share"])
+        assert "; primary: " not in on_screen(nobodys, columns)
+
+
+def test_a_line_that_points_to_a_row_of_the_plan_says_what_it_is_there():
+    ran, row = (SimpleNamespace(tied_pairs=x, inversions=x + 0.1, silent_groups=x + 0.2) for x in (0.5, 0.04))
+    told = {"ties-hide-signal": ": 4", "priority-inversion": ": 14", "silent-groups": ": 24", "reward-dominates": ""}
+    for finding, share in told.items():
+        found = SimpleNamespace(id=finding, severity="info", title="", evidence={}, row=1)
+        [line] = brief.finding_lines(SimpleNamespace(plan=[ran, row], findings=[found]))
+        assert re.sub(r"\s%", "", line.row) == f" (plan, row 1{share})"
+        found.row = None
+        [line] = brief.finding_lines(SimpleNamespace(plan=[ran, row], findings=[found]))
+        assert not line.row
+
+
+def test_the_counts_behind_a_share_stand_where_groups_are_few():
+    for steps, counted in ((3, True), (4, False)):  # 24 and 32 groups; few are below 30
+        r = drawn([1, 5])[:steps]
+        places = np.indices((steps, GROUPS, SIZE)).reshape(3, -1)
+        columns = {"step": places[0], "group": places[1], **dict(zip(NAMES, r.reshape(-1, 2).T, strict=True))}
+        log = pl.DataFrame(columns | {"advantage": grpo(r).astype(np.float32).ravel()})
+        said = on_screen(ga.audit(ga.read_run(log, rewards=[*NAMES])), 200)
+        constant = [(r[..., k].std(2) == 0).sum() for k in range(2)]
+        for many in constant:
+            assert (f" {many} of {steps * GROUPS} " in said) == counted

@@ -13,7 +13,7 @@ from gdpo_audit.findings.figures import ratio
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.sentences import but_residue, lead_in
 from gdpo_audit.findings.wanted import named
-from gdpo_audit.findings.words import is_or_are
+from gdpo_audit.findings.words import is_or_are, of_groups
 from gdpo_core._words import count, decimal, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
@@ -112,7 +112,7 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
         to_do = "Use unequal weights, which decide what counts more; larger groups would not help."
     yield Finding(
         severity="warning" if silent >= t.SILENT_WARNING else "info",
-        title=f"{percent(silent)} of the groups teach nothing",
+        title=f"{of_groups(silent, int(f.totals.groups))} of the groups teach nothing",
         message=f"{lead_in(f)}, {percent(silent)} of the groups are silent: every advantage in them is 0"
         f"{but_residue(f)}. {why}",
         to_do=to_do,
@@ -234,10 +234,11 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
     seen = 0.0 if over_batch else constant
     if f.dead(most) - seen < t.BLIND:
         return
+    dead = percent(f.dead(most))
     looks = "whole batch" if over_batch else f"summed reward, which is constant in {percent(constant)} of them"
     yield Finding(
         severity="info",
-        title=f"{f.framework.title}'s metric does not show that {f.rewards[most]} is constant",
+        title=f"{f.framework.title}'s metric misses that {f.rewards[most]} is constant in {dead} of groups",
         message=f"{f.framework.title}'s {metric} does not show that {f.rewards[most]} is constant in "
         f"{percent(f.dead(most))} of the groups, because the metric is computed from the {looks}.",
         to_do=f"Log the share of groups in which each reward is constant, {f.rewards[most]} above all.",

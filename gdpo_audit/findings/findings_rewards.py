@@ -110,7 +110,7 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
         numbers |= {"threshold": t.DEAD, "threshold_rise": t.FADES_DEAD, "threshold_times_share": t.FADES_SHARE}
         yield Finding(
             severity="info" if better else "warning",
-            title=f"{name} fades",
+            title=f"{name} fades: constant in {percent(dead[0])} of the groups at first, {percent(dead[1])} at the end",
             message=f"{name} is constant in {percent(dead[0])} of the groups in the first quarter of the batches and "
             f"in {percent(dead[1])} of those in the last quarter, and its mean goes from {number(mean[0], 3)} to "
             f"{number(mean[1], 3)}. {why}",
@@ -173,7 +173,7 @@ def conflict(f: Facts) -> Iterator[Finding]:
         # A conflict with a reward that makes nothing of the update costs nothing there.
         least = min((abs(shares[k]) for k in (i, j) if isfinite(shares[k])), default=1.0)
         yield Finding(
-            title=f"{first} and {second} work against each other",
+            title=f"{first} and {second} work against each other (correlation {signed(correlation)}{lowered})",
             message=f"Inside a group the correlation of {first} and {second} is {signed(correlation)}{lowered}. "
             "Normalising does not settle this conflict: with equal weights the two cancel under GDPO as far as they "
             "oppose each other, and under GRPO the update follows the one that varies more.",

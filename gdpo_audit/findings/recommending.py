@@ -86,7 +86,7 @@ def _passed_over(f: Facts, rows: Sequence[Setting], best: Setting) -> str:
     n, row = max(more, key=lambda pair: direction * pair[1].push[first])
     why = "takes more from the other rewards"
     if row.gate is not None:
-        why = "its gate changes the task: that is yours to choose"
+        why = f"counts {row.gate['reward']} only where {gate_opens(row.gate)}, which is another task: yours to choose"
     elif _may_get_worse(row, first, direction):
         why = "its forecast does not exclude a loss"
     down = " down" * (direction < 0)
@@ -168,21 +168,21 @@ def _stops(f: Facts, row: Setting, ran: Setting, name: str) -> bool:
 def cost_of(f: Facts, row: Setting, ran: Setting) -> str:
     """Return in sentences what a setting costs, against the run's own setting, `ran`.
 
-    Another reward is a cost if its forecast lies wholly on the bad side. It is a cost, too, if its push falls by more
-    than noise in the direction that the run wants, unless its forecast is that it gets better; a sentence of its own
-    says that.
+    Another reward is a cost if its forecast lies wholly on the bad side, or if it has none and its push falls by more
+    than noise in the direction that the run wants. If the push falls so, a forecast with an interval that holds 0 may
+    be a cost, and one that lies wholly on the good side is told in a sentence of its own.
     """
-    costs, mixed = list[str](), list[str]()
+    costs, mixed, open_ = list[str](), list[str](), list[str]()
     for name in _secondary(f):
         direction = f.wanted[f.rewards.index(name)]
         interval, loses = _interval(row, name, direction), _loses_push(f, row, ran, name)
-        told = row.forecast[name] if row.forecast and interval else None
-        better = told is not None and direction * (told["difference"] or 0.0) > 0
-        if loses and better:
-            mixed.append(effect(f, row, ran, name))
-        elif loses or (interval is not None and interval[1] < 0):
+        if interval is not None and interval[1] < 0:
             costs.append(effect(f, row, ran, name))
+        elif loses:
+            kind = costs if interval is None else mixed if interval[0] > 0 else open_
+            kind.append(effect(f, row, ran, name))
     says = [f"It has a cost: {'; '.join(costs)}."] if costs else []
+    says += [f"It may have a cost: {'; '.join(open_)}."] if open_ else []
     if mixed:
         says.append(f"It pushes less what is forecast to get better all the same: {'; '.join(mixed)}.")
     as_wanted = " in the direction that the run wants" * (min(f.wanted) < 0)
@@ -226,28 +226,28 @@ def _arrow(row: Setting, ran: Setting, name: str) -> str:
 
 def _in_points(told: ForecastPart, width: float) -> str:
     """Return words for a forecast change of a mean, in points of the reward's range, with the interval; the bracket of
-    the interval is left open.
+    the interval is left open. If the interval holds 0, they do not say in which direction the mean would change.
 
     told: a forecast of which no number is None. What its test on the log was off by follows.
     width: the range of the reward.
 
     >>> _in_points({"difference": -0.12, "low": -0.17, "high": -0.07, "why": "", "off_by": 0.01}, 1.0)
     "would be 12 points lower (80 % interval 7 to 17; a forecast of this log's second half missed by 1"
-    >>> _in_points({"difference": 0.2, "low": -0.1, "high": 0.5, "why": "", "off_by": 0.0}, 10.0)
-    "would be 2 points higher (80 % interval −1.0 to +5.0; a forecast of this log's second half missed by 0"
+    >>> _in_points({"difference": 0.2, "low": -0.1, "high": 0.5, "why": "", "off_by": 0.0}, 10.0)[:66]
+    'may rise or fall (forecast +2.0 points, 80 % interval −1.0 to +5.0'
     """
     figures = told["difference"], told["low"], told["high"], told["off_by"]
     difference, low, high, off = (100 * (x or 0.0) / width for x in figures)
     places = 0 if abs(difference) >= 10 else 1
     size, way = decimal(abs(difference), places), "lower" if difference < 0 else "higher"
-    if low * high > 0:
-        ends = " to ".join(decimal(x, places) for x in sorted((abs(low), abs(high))))
-    else:
-        ends = f"{signed(low, places)} to {signed(high, places)}"
-    tested = f"({INTERVAL} {ends}; a forecast of this log's second half missed by {decimal(off, 1)}"
-    if not float(size.replace(",", "")):
-        return f"would hardly change {tested}"
-    return f"would be {size} {'point' if size == '1' else 'points'} {way} {tested}"
+    missed = f"a forecast of this log's second half missed by {decimal(off, 1)}"
+    if not any(float(decimal(abs(x), places).replace(",", "")) for x in (difference, low, high)):
+        return f"would hardly change ({INTERVAL} {signed(low, places)} to {signed(high, places)}; {missed}"
+    if low * high <= 0:
+        ends = f"{INTERVAL} {signed(low, places)} to {signed(high, places)}"
+        return f"may rise or fall (forecast {signed(difference, places)} points, {ends}; {missed}"
+    nearer, further = (decimal(x, places) for x in sorted((abs(low), abs(high))))
+    return f"would be {size} {'point' if size == '1' else 'points'} {way} ({INTERVAL} {nearer} to {further}; {missed}"
 
 
 # --- no change, or a decision -----------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def why_no_change(f: Facts, plan: Sequence[Setting]) -> str:
         return ""
     if rising := _rising(f, plan):
         row = max(rising, key=lambda row: direction * row.push[first])
-        return f"{effect(f, row, ran, first)} under {row.title}, which does not exclude a loss"
+        return f"{effect(f, row, ran, first)} under {row.title}"
     down, now = " down" * (direction < 0), signed(ran.push[first])
     setting = "setting without a gate" if any(row.gate for row in plan) else "setting that was tried"
     return f"no other {setting} pushes {first}{down} more by more than noise (the push is {now})"

@@ -1,11 +1,12 @@
 """Words for weights, steps and lists, as they stand in the sentences of findings and reports."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import isfinite
+from math import isclose, isfinite
 from typing import Any
 
+from gdpo_audit.findings.thresholds import FEW_GROUPS
 from gdpo_audit.json_types import GatePart
-from gdpo_core._words import listing, number
+from gdpo_core._words import listing, number, percent
 
 MOST_GROUPS = 0.9  # where more groups are not centred, a baseline may have been subtracted as well as another mean
 FEW_CHANGES = 3  # of the weights: so many are named one by one
@@ -28,6 +29,18 @@ def weights_in_words(weights: Mapping[str, float], up_to_scale: bool) -> str:
         return "of which the log shows only the ratio"
     ratio_of = " : ".join(number(w / min(sizes)) for w in weights.values())
     return f"{' : '.join(weights)} = {ratio_of} (the log shows only their ratio)"
+
+
+def of_groups(share: float | None, groups: int) -> str:
+    """Return a share of the groups in percent, with the counts behind it where a log has few groups.
+
+    There are no counts for a share of a part of the groups, as where the others lack the reward.
+
+    >>> of_groups(0.25, 12), of_groups(0.25, 400), of_groups(0.3, 12)
+    ('25 % (3 of 12)', '25 %', '30 %')
+    """
+    many = share * groups if share is not None and groups < FEW_GROUPS else 0.5
+    return percent(share) + f" ({round(many)} of {groups})" * isclose(many, round(many), abs_tol=1e-6)
 
 
 def gate_opens(gate: GatePart) -> str:

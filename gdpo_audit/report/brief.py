@@ -174,10 +174,25 @@ def finding_lines(report: AuditReport) -> list[FindingLine]:
     for x in report.findings:
         starved = x.id == "reward-starved" and x.severity in dominating
         together.setdefault((x.severity, "reward-dominates" if starved else x.id), []).append(x)
-    return [_line(several) for several in together.values()]
+    return [_line(report, several) for several in together.values()]
 
 
-def _line(several: list[Finding]) -> FindingLine:
+def _answer(report: AuditReport, finding: str, n: int) -> str:
+    """Return words for what a finding's figure is under a row of the plan, where the plan on one screen may not have
+    it as a column; "" for the other findings.
+
+    n: the number of the row.
+    """
+    row = report.plan[n]
+    figures = {
+        "ties-hide-signal": row.tied_pairs,
+        "priority-inversion": row.inversions,
+        "silent-groups": row.silent_groups,
+    }
+    return f": {percent(figures[finding])}" if finding in figures else ""
+
+
+def _line(report: AuditReport, several: list[Finding]) -> FindingLine:
     """Return the line of findings that say the same, of which there may be one."""
     several = sorted(several, key=lambda x: x.id == "reward-starved")
     first, *further = several
@@ -188,5 +203,5 @@ def _line(several: list[Finding]) -> FindingLine:
     elif further:
         title += f"; also {listing(named)}" if all(named) else f"; {count(len(further))} more of this kind"
     rows = [x.row for x in several if x.row is not None]
-    row = f" (plan, row {rows[0]})" if rows else ""
+    row = f" (plan, row {rows[0]}{_answer(report, first.id, rows[0])})" if rows else ""
     return FindingLine(first.severity, ", ".join(dict.fromkeys(x.id for x in several)), title, row)

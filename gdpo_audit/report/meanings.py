@@ -18,7 +18,11 @@ QUARTERS = (
 CHANGE = "“Change” is the mean in the last quarter minus the mean in the first."
 LACKING = "“Missing” is the number of responses that lack the reward; a mean is that of the responses that have it."
 # By a heading of the table of the rewards, what it means in few words: with its title all fit into 100 characters.
-IN_SHORT = {"push": "push −1 to 1: raised by the update", "punished": "punished: better, yet 0 or less"}
+IN_SHORT = {
+    "push": "push −1 to 1: raised by the update",
+    "share": "share: of it",
+    "punished": "punished: better, yet ≤ 0",
+}
 # By the id of a finding, the figure that is compared with the number called `threshold` in its evidence; every kind of
 # finding with such a number is here.
 COMPARED_WITH = {

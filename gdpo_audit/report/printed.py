@@ -113,11 +113,15 @@ def _reading(console: Console, reading: Sequence[Claim], title: str, cut: bool =
 
 
 def _heading(console: Console, report: AuditReport, more: str = "") -> None:
-    """Print the line above the findings, with how many of each severity there are.
+    """Print the line above the findings, with the primary reward, and with how many of each severity there are.
 
     more: words at the end of the line.
     """
-    console.print(Text.assemble((f"\nFindings: {summary.severity_counts(report)}", "bold"), (more, "dim")))
+    primary = report.run["primary"]
+    of_primary = f"; primary: {printable(primary)}" if primary is not None else ""
+    title = f"Findings: {summary.severity_counts(report)}{of_primary}"
+    more *= len(title) + len(more) <= console.width
+    console.print(Text.assemble((f"\n{title}", "bold"), (more, "dim")))
 
 
 def _finding_line(console: Console, line: brief.FindingLine) -> None:

@@ -16,7 +16,7 @@ from gdpo_audit.findings.recommending import POINT
 from gdpo_audit.findings.sentences import WEIGHTS_FROM
 from gdpo_audit.findings.setting import Setting
 from gdpo_audit.findings.what_if import FIGURES, WhatIf
-from gdpo_audit.findings.words import gate_opens
+from gdpo_audit.findings.words import gate_opens, of_groups
 from gdpo_audit.json_types import ByRewardPart
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.meanings import (
@@ -99,7 +99,8 @@ def rewards_table(report: AuditReport) -> Table:
     columns[_MEAN_COURSE] = [sparkline(series_of(report.steps, column(MEAN, r["name"]))) for r in rewards]
     columns["shifted at step"] = [MISSING if r["changed_at"] is None else str(r["changed_at"]) for r in rewards]
     columns["change"] = [signed(None if first is None or last is None else last - first) for first, last in ends]
-    columns["constant"] = [percent(r["dead_groups"]) for r in rewards]
+    in_groups = [of_groups(r["dead_groups"], report.source["groups"]) for r in rewards]
+    columns["constant"] = [text.rpartition("(")[2].removesuffix(")") for text in in_groups]  # counts alone, if there
     if any(r["missing"] for r in rewards):
         columns["missing"] = [count(r["missing"]) for r in rewards]
     constant = [] if report.plan and report.run["primary"] is not None else [CONSTANT]
@@ -136,7 +137,11 @@ def plan_table(report: AuditReport) -> Table | None:
         cells = [f"{n} {title}{' ←' * row.recommended}", pushes, f"{shares} %"]
         if primary is not None:
             cells += [_forecast_of(row, primary, report)] * told
-            cells += [percent(row.punished[primary]), percent(row.inversions, 1), percent(row.dead_groups[primary])]
+            cells += [
+                percent(row.punished[primary]),
+                percent(row.inversions, 1),
+                percent(row.dead_groups[primary]),
+            ]
         rows.append([*cells, percent(row.tied_pairs, 1), percent(row.silent_groups)])
     meanings = _meanings_of_plan(primary, wanted(report).get(primary or "", 0), forecast=told)
     return Table("Plan", head, rows, _note_on_plan(report), meanings, folds=False)

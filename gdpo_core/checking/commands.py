@@ -81,7 +81,7 @@ class _Changes:
     def __init__(self, nodes: list[ast.AST]) -> None:
         self.growths: dict[str, list[tuple[ast.AST, ast.expr, str]]] = {}  # by the names of lists
         self.assigned: dict[str, list[ast.Assign]] = {}
-        self.blocks = {id(s): id(body) for n in nodes for body in _bodies(n) for s in body}
+        self.blocks = {id(s): id(body) for n in nodes for body in bodies_of(n) for s in body}
         for node in nodes:
             for name, piece, how in _growths(node):
                 self.growths.setdefault(name, []).append((node, piece, how))
@@ -112,7 +112,8 @@ class _Changes:
         return script
 
 
-def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
+def bodies_of(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """Yield the lists of statements that a statement or a program has, such as both branches of an if."""
     for name in ("body", "orelse", "finalbody", "handlers"):
         if isinstance(body := getattr(node, name, None), list):
             yield body

@@ -1,6 +1,7 @@
 """The keys of a configuration that its trainer does not have, such as those of a fork, and what they leave open.
 
-The keys of verl are known, of which most forks are.
+All keys of verl are known, of which most forks are. Of another trainer, those keys are known whose names sound as if
+they decided a value (`decisive`); a key that does not sound so is taken to decide nothing.
 """
 
 import re
@@ -15,8 +16,10 @@ _NAMED = 6  # how many keys are named
 _FREE = re.compile(r"(kwargs|override\w*|args|config)$")  # sections that hold whatever a user puts there
 # What a key may decide, by words in its last part.
 _DECIDES = {
-    "size": re.compile(r"(^|_)n(_|$)|num_(samples|generations|return\w*|responses)|group_size|repeat|rollouts"),
-    "rewards": re.compile(r"weight|maximize|reward_coef|reward_scale"),
+    "size": re.compile(
+        r"(^|_)n(_|$)(?!grams)|num_(samples|generations|return\w*|responses)|group_size|repeat|rollouts"
+    ),
+    "rewards": re.compile(r"weights?(?!\w*_?(path|dir|file|dtype)$)|maximize|reward_coef|reward_scale"),
     "method": re.compile(r"adv_estimator|advantage|estimator|loss_type"),
     "filter": re.compile(r"filter|dynamic_sampl|oversampl"),
     "kl": re.compile(r"(^|_)kl(_|$)"),
@@ -26,23 +29,35 @@ _DECIDES = {
 def keys_not_had(trainer: str, rules: Rules, sources: Iterable[Source]) -> tuple[str, ...]:
     """Return the keys that the trainer does not have in the version in which its rules were read.
 
-    trainer: the trainer's id; only the keys of verl are known.
+    A trainer but verl has any number of keys that nobody listed here, so that only those of them count that may decide
+    a value (`_DECIDES`).
+
+    trainer: the trainer's id.
     sources: the sources of a configuration. A file of values in which no key is the trainer's does not count, as it
-        may start a job. Keys without a dot are left out, since they may be options of a launcher.
+        may start a job. Keys of verl without a dot are left out, since they may be options of a launcher.
     """
     records: Sequence[Runs | Fact | Trap] = (*rules.runs, *rules.facts, *rules.traps)
     bearing = {c.key for record in records for c in record.when}
-    bearing |= {rules.rewards, rules.weights, rules.group_size, rules.groups}
+    bearing |= {rules.rewards, rules.weights, rules.group_size, rules.groups, *rules.common, *rules.defaults}
+    is_had = _is_had_by_verl if trainer == "verl" else lambda key: not _decides(key) or _last(key) in rules.decisive
     foreign: dict[str, None] = {}
-    for source in sources if trainer == "verl" else ():
-        keys = [key for key in source.entries if "." in key]
-        missing = [key for key in keys if (now := today(key, rules)) not in bearing and not _is_had(now)]
-        if source.mark or len(missing) < len(keys):
+    for source in sources:
+        keys = [key for key in source.entries if "." in key or trainer != "verl"]
+        missing = [key for key in keys if (now := today(key, rules)) not in bearing and not is_had(now)]
+        if source.mark or (len(missing) < len(keys) if trainer == "verl" else bearing & source.entries.keys()):
             foreign |= dict.fromkeys(missing)
     return tuple(foreign)
 
 
-def _is_had(key: str) -> bool:
+def _last(key: str) -> str:
+    return key.rpartition(".")[2]
+
+
+def _decides(key: str) -> bool:
+    return any(words.search(_last(key)) for words in _DECIDES.values())
+
+
+def _is_had_by_verl(key: str) -> bool:
     *sections, last = key.split(".")
     if sections[0] not in verl_keys.SECTIONS:
         return False
@@ -52,8 +67,7 @@ def _is_had(key: str) -> bool:
 def left_open(keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return what keys that the trainer does not have may decide, such as "size", each with those keys."""
     keys = tuple(keys)
-    lasts = {key: key.rpartition(".")[2] for key in keys}
-    decided = {about: tuple(k for k in keys if word.search(lasts[k])) for about, word in _DECIDES.items()}
+    decided = {about: tuple(k for k in keys if words.search(_last(k))) for about, words in _DECIDES.items()}
     return {about: names for about, names in decided.items() if names}
 
 
@@ -77,5 +91,5 @@ def says_not_had(title: str, version: str, keys: tuple[str, ...]) -> str:
     """Return the sentence on the keys that the trainer does not have, "" if there is none."""
     more = f" and {len(keys) - _NAMED} more" * (len(keys) > _NAMED)
     named = listing(map(clip, keys[:_NAMED])) if not more else ", ".join(map(clip, keys[:_NAMED]))
-    fork = f"If this is a fork of {title}, what is said here is of {title} alone."
+    fork = f"Where a fork or a program of its own reads them, what is said here is of {title} alone."
     return f"{title} {version} has no such keys: {named}{more}. {fork}" if keys else ""

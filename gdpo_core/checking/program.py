@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gdpo_core._errors import InputError, reason
-from gdpo_core.checking.commands import commands_of
+from gdpo_core.checking.commands import bodies_of, commands_of
 from gdpo_core.checking.expressions import Names, dotted, names_in, value_of, written_of
 from gdpo_core.checking.shell_variables import LOST
 from gdpo_core.checking.sources import Entry, Source, Unread, collect, command_line_of, flatten, installed_by
@@ -131,6 +131,8 @@ def read_python(
             entries |= collect(_set_later(nodes, call, names, file), file)
             entries |= collect(_updates(nodes, call, file), file)
             opened = tuple(key for key in entries if key.startswith("**"))
+            if "**" in entries:
+                entries = dict.fromkeys(entries, entries["**"])
             entries = {key: entry for key, entry in entries.items() if key not in opened}
             mark = f"{origin}.{called}" if origin else called
             sources.append(Source(file, entries, mark, f"{file}:{call.lineno}", opened, packages))
@@ -185,18 +187,59 @@ def _given(key: str, node: ast.expr, names: Names, file: str) -> Iterator[tuple[
 def _set_later(nodes: list[ast.AST], call: ast.Call, names: Names, file: str) -> Iterator[tuple[str, Entry]]:
     """Yield the key and the entry of each attribute that the program assigns to a configuration after making it.
 
+    The entry is `Unread` where the assignment may not run, as one inside an if, where it changes the value that was
+    there, and where another name has the configuration, as a parameter of a function that gets it. The key "**" stands
+    for all keys, where nothing says which of them the program sets.
+
     nodes: all nodes of the program's syntax tree.
     call: the call that makes the configuration.
     names: what the names of the program stand for.
     file: the name of the program's file, for the places.
     """
-    configs = {name for name, value in names.values.items() if value is call}
+    assigning = [n for n in nodes if isinstance(n, ast.Assign | ast.AnnAssign) and n.value is call]
+    configs = {t.id for n in assigning for t in ast.walk(n) if isinstance(t, ast.Name) and isinstance(t.ctx, ast.Store)}
+    blocks = {id(s): id(body) for n in nodes if configs for body in bodies_of(n) for s in body}
+    made = [blocks.get(id(node)) for node in assigning]
+    trainers = [n for n in nodes if isinstance(n, ast.Call) and (dotted(n.func) or "").endswith("Trainer")]
+    plain = {id(n.value) for n in nodes if isinstance(n, ast.Attribute) and n.attr != "__dict__"}
+    plain |= {id(value) for call in trainers for value in (*call.args, *(k.value for k in call.keywords))}
+    uses = [n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.id in configs]
+    handed = any(id(use) not in plain for use in uses)
     for node in nodes if configs else ():
-        if isinstance(node, ast.Assign):
-            attributes = (target for target in node.targets if isinstance(target, ast.Attribute))
-            for target in attributes:
-                if isinstance(target.value, ast.Name) and target.value.id in configs:
-                    yield from _given(target.attr, node.value, names, file)
+        yield from _set_by_name(node, configs, file)
+        if not isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        for target in (inner for outer in targets for inner in getattr(outer, "elts", [outer])):
+            if not isinstance(target, ast.Attribute) or not isinstance(target.value, ast.Name):
+                continue
+            alone = isinstance(node, ast.Assign) and target in node.targets and blocks.get(id(node)) in made
+            if alone and names.values.get(target.value.id) is call and node.value is not None:
+                yield from _given(target.attr, node.value, names, file)
+            elif target.value.id in configs or (handed and target.value.id != "self"):
+                yield target.attr, Entry(Unread(written_of(node)), f"{file}:{node.lineno}")
+
+
+def _set_by_name(node: ast.AST, configs: set[str], file: str) -> Iterator[tuple[str, Entry]]:
+    """Yield an `Unread` entry for each key that a node names, as in `replace(config, key=…)`.
+
+    The key is "**" where a setattr names none, and for `vars(config)` and `config.__dict__`.
+
+    configs: the names that the configuration has.
+    """
+    name = (dotted(node.func) or "").rpartition(".")[2] if isinstance(node, ast.Call) else ""
+    config: ast.AST | None = node.value if isinstance(node, ast.Attribute) and node.attr == "__dict__" else None
+    if isinstance(node, ast.Call) and node.args and name in ("replace", "setattr", "vars"):
+        config = node.args[0]
+    if not isinstance(node, ast.expr) or not isinstance(config, ast.Name) or config.id not in configs:
+        return
+    keys: list[str | None] = [None]
+    if isinstance(node, ast.Call) and name == "replace":
+        keys = [keyword.arg for keyword in node.keywords]
+    elif isinstance(node, ast.Call) and name == "setattr" and isinstance(node.args[-2], ast.Constant):
+        keys = [str(node.args[-2].value)]
+    for key in keys:
+        yield key or "**", Entry(Unread(written_of(node)), f"{file}:{node.lineno}")
 
 
 def _updates(nodes: list[ast.AST], call: ast.Call, file: str) -> Iterator[tuple[str, Entry]]:

@@ -167,6 +167,8 @@ class Rules:
     marks: regular expressions for the programs and calls that run the trainer.
     keys: patterns of keys that only this trainer has.
     common: keys that it shares with other trainers. Two of them are enough where nothing else tells the trainer.
+    decisive: those of the names of its other keys, without sections, that sound as if they decided a value, so that a
+        key with another such name is not its own; empty for verl, all of whose keys are known.
     not_keys: patterns of keys that only its forks have. The rules of the forks are not known.
     packages: names under which the trainer is installed.
     version_key: the key whose value is the trainer's version.
@@ -189,6 +191,7 @@ class Rules:
     marks: Sequence[str] = ()
     keys: Sequence[str] = ()
     common: Sequence[str] = ()
+    decisive: Sequence[str] = ()
     not_keys: Sequence[str] = ()
     packages: Sequence[str] = ()
     version_key: str = ""

@@ -26,8 +26,7 @@ _MENTIONS = {"alias", "echo", "printf"}  # a text after these is not run as it s
 _SHELLS = {"bash", "sh", "zsh", "dash", "ksh"}
 # Scripts that prepare programs and set nothing that a configuration holds.
 _PREPARES = re.compile(r"activate|conda|bashrc|profile|set_env|setvars|cargo/env|nvm\.sh|modules?\b")
-_ENVIRONMENT = ("NPROC_PER_NODE",)  # variables that a trainer reads itself
-_EXPORTED = " exported"  # after a variable's name: whether it was exported; alone: whether `set -a` is on
+_ENVIRONMENT = "NPROC_PER_NODE"  # a variable that a trainer reads itself
 _MOST_READINGS = 8  # how often a script is read to learn about its names
 _MOST_CALLS = 4  # how many calls of functions inside one another are followed
 _DEEPEST = 30  # how many commands such as if may be inside one another
@@ -42,14 +41,14 @@ def read_shell(
 ) -> list[Source]:
     """Return the sources of entries in a script: one for each command with options, overrides or a file of values.
 
-    The entries of a command are its options, its overrides (words key=value), and variables that a trainer reads itself
-    (`_ENVIRONMENT`). A trainer's command inside quotes counts too. A value is what a shell would give the command, or
-    `Unread` where that depends on the run. A command in a text that is only mentioned (`_MENTIONS`) counts where the
-    script has no other, and may have more words than stand there.
+    The entries of a command are its options, its overrides (words key=value), and the variable that a trainer reads
+    itself (`_ENVIRONMENT`). A trainer's command inside quotes counts too. A value is what a shell would give the
+    command, or `Unread` where that depends on the run. A command in a text that is only mentioned (`_MENTIONS`) counts
+    where the script has no other, and may have more words than stand there.
 
     file: the name of the file, for errors and places.
     first: the number of the script's first line in this file.
-    outside: the names of variables that a script around this one assigns, where this script is a word of another; here
+    outside: the names of variables that a script around this one sets, where this script is a word of another; here
         their values are unknown.
     given: variables that whoever runs the script sets before, with their values.
 
@@ -76,13 +75,12 @@ def _learnt(text: str, file: str, first: int, outside: frozenset[str]) -> Learnt
     """
     learnt = Learnt()
     for _ in range(_MOST_READINGS):
-        script = Script(text, first, outside, learnt)
-        for _command in _steps(script, file):
+        before = deepcopy(learnt)
+        for _command in _steps(Script(text, first, outside, learnt), file):
             pass
-        if learnt == script.known:
+        if learnt == before:
             return learnt
-    for name in learnt.last:
-        learnt.doubt(name)
+    learnt.unsure |= learnt.places.keys()
     return learnt
 
 
@@ -95,13 +93,17 @@ def _steps(script: Script, file: str) -> Iterator[tuple[list[Word], list[Word], 
     file: the name of the file, for the error.
     """
     for command in commands(script.text, script):
-        if _is_pattern(command, script):
+        case = command.after == ")" and script.frames[-1].kind == "case"
+        if case and command.words and command.words[0].written not in ("case", "esac"):  # a pattern, such as a)
             continue
         words = _structure(command, script)
         words = [inner for word in words for inner in (word.several if word.several is not None else [word])]
         before, words = _assign(words, command, script)
         yield before, words, command
-        _operator(command.after, script)
+        if command.after == "(":
+            script.open("(")
+        elif command.after == ")" and script.frames[-1].kind != "case":
+            script.close(("(",), script.at)
         if len(script.frames) > _DEEPEST:
             raise InputError(f"{file}: expected at most {_DEEPEST} commands such as if inside one another, got more")
 
@@ -139,7 +141,7 @@ def _of_call(words: list[Word], command: Command, script: Script, file: str, dep
     if not script.may_spend(0, len(body)):
         return []
     call = Script(body, line, script.outside, deepcopy(script.known), called=name)
-    call.variables = {name: script.get(name) for name in script.variables} | {call.arguments: tuple(words[1:])}
+    call.variables = {name: script.get(name) or "" for name in script.variables} | {call.arguments: tuple(words[1:])}
     call.functions, call.spent = script.functions, script.spent
     sources = _sources(call, file, depth + 1)
     script.spent = call.spent
@@ -152,14 +154,14 @@ def _of_command(before: list[Word], words: list[Word], script: Script, file: str
 
     before, words: the assignments before the command, and its words.
     """
-    sources = []
+    sources, names = [], script.outside | script.known.places.keys()
     for number, word in enumerate(words):  # A word can be a whole command as text, as after `bash -c`.
         text = " " in word.text.strip() and word.text != script.text
         runs = text and (_runs(words[:number]) or (word.quoted and COMMAND.search(word.text)))
         if runs and words[0].text in _MENTIONS:
-            script.mentioned += read_shell(f"{word.text} {LOST}", file, word.line, script.names)
+            script.mentioned += read_shell(f"{word.text} {LOST}", file, word.line, names)
         elif runs and not word.text.strip().startswith(LOST):
-            sources += read_shell(word.text, file, word.line, script.names)
+            sources += read_shell(word.text, file, word.line, names)
     script.hidden += _hidden(words, file)
     if words and words[0].text == "xargs":
         words = [*words, Word(LOST, "what xargs reads", words[0].line, more=True)]
@@ -188,16 +190,12 @@ def _hidden(words: list[Word], file: str) -> list[str]:
     texts = [word.text for word in words]
     if len(words) > 1 and texts[0] in ("source", "."):
         quiet = _PREPARES.search(words[1].written)
-        return [] if quiet else [f"{file}:{words[0].line} sources {_shown(words[1])}"]
-    if words and words[0].text.startswith(LOST) and words[0].written[:1] in '"$' and len(words) == 1:
-        return [f"{file}:{words[0].line} runs {_shown(words[0])}"]
+        return [] if quiet else [f"{file}:{words[0].line} sources {clip(words[1].shown)}"]
+    if len(words) == 1 and texts[0].startswith(LOST) and words[0].written[:1] in '"$':
+        return [f"{file}:{words[0].line} runs {clip(words[0].shown)}"]
     unknown = [word for number, word in enumerate(words) if LOST in word.text.split(" ")[0] and _runs(words[:number])]
     hooks = [word for word in unknown if not word.written.strip('"').startswith("$(")]
-    return [f"{file}:{word.line} runs {_shown(word)}" for word in hooks]
-
-
-def _shown(word: Word) -> str:
-    return clip(word.written.replace(LOST, "…"))
+    return [f"{file}:{word.line} runs {clip(word.shown)}" for word in hooks]
 
 
 def _without_fragments(sources: list[Source]) -> list[Source]:
@@ -208,20 +206,14 @@ def _without_fragments(sources: list[Source]) -> list[Source]:
     """
     if not any(COMMAND.search(source.mark) for source in sources):
         return sources
-    return [
-        source if source.mark else replace(source, entries={key: _cut_off(e) for key, e in source.entries.items()})
-        for source in sources
+    cut = [
+        {
+            key: e if isinstance(e.value, Unread) else Entry(Unread(str(e.value)), e.place)
+            for key, e in s.entries.items()
+        }
+        for s in sources
     ]
-
-
-def _cut_off(entry: Entry) -> Entry:
-    return entry if isinstance(entry.value, Unread) else Entry(Unread(str(entry.value)), entry.place)
-
-
-def _is_pattern(command: Command, script: Script) -> bool:
-    """Return whether the words are no command but a pattern of a case, such as a) in case $X in a) …"""
-    inside = command.after == ")" and script.frames[-1].kind == "case"
-    return inside and bool(command.words) and command.words[0].written not in ("case", "esac")
+    return [s if s.mark else replace(s, entries=entries) for s, entries in zip(sources, cut, strict=True)]
 
 
 def _structure(command: Command, script: Script) -> list[Word]:
@@ -247,17 +239,6 @@ def _structure(command: Command, script: Script) -> list[Word]:
     return []
 
 
-def _operator(operator: str, script: Script) -> None:
-    """Begin a subshell at (, and end one at ).
-
-    operator: the operator after a command.
-    """
-    if operator == "(":
-        script.open("(")
-    elif operator == ")" and script.frames[-1].kind != "case":
-        script.close(("(",), script.at)
-
-
 def _assign(words: list[Word], command: Command, script: Script) -> tuple[list[Word], list[Word]]:
     """Return the assignments before a command and its other words, and change the script's variables as it does.
 
@@ -278,12 +259,10 @@ def _assign(words: list[Word], command: Command, script: Script) -> tuple[list[W
         script.frames.append(Frame("&&"))
     if rest and (name in script.known.functions or name == "eval" or LOST in name):
         for word in before:  # The function that is called, or may be, has what is assigned before its name.
-            script.learnt.doubt((_NAME.match(word.assigns) or [""])[0])
+            script.known.unsure.add((_NAME.match(word.assigns) or [""])[0])
     if not rest:
         for word in before:
             script.assign(word)
-            if script.get(_EXPORTED) == "1":
-                script.set(word.assigns.rstrip("+=") + _EXPORTED, "1")
     elif name in DECLARES:
         _declare(rest, script)
         rest = []
@@ -297,8 +276,6 @@ def _assign(words: list[Word], command: Command, script: Script) -> tuple[list[W
     elif name == "set" and texts:
         if texts[0] == "--" or texts[0][:1] not in ("-", "+"):
             script.lose(script.arguments)
-        elif "a" in texts[0] or "allexport" in texts:
-            script.set(_EXPORTED, "1" if texts[0][0] == "-" else "")
         rest = []
     if apart:
         script.frames.pop()
@@ -312,82 +289,70 @@ def _shift(words: list[Word], script: Script) -> None:
     """
     given, count = script.get(script.arguments), words[0].text if words else "1"
     counted = count.isdecimal() and len(count) < 4
-    if counted and isinstance(given, tuple) and all(map(_is_one, given[: int(count)])):
+    if (
+        counted
+        and isinstance(given, tuple)
+        and all(
+            not word.maybe and (not word.more or re.fullmatch(r'"\$(\w+|\{\w+\})"', word.written))  # certainly one word
+            for word in given[: int(count)]
+        )
+    ):
         script.set(script.arguments, given[int(count) :], words=True)
     else:
         script.lose(script.arguments)
 
 
-def _is_one(word: Word) -> bool:
-    """Return whether a word is certainly one word, as a variable in quotes is."""
-    return not word.maybe and (not word.more or re.fullmatch(r'"\$(\w+|\{\w+\})"', word.written) is not None)
-
-
 def _declare(words: list[Word], script: Script) -> None:
     """Change the variables of a script as a command export, readonly, declare, local or typeset does.
 
-    A variable with an attribute such as -i, which changes what is assigned to it, stays unknown from then on.
+    A variable with an attribute such as -i, which changes what is assigned to it, is unknown everywhere, and so is one
+    that is readonly.
 
     words: the words of the command, whose name is the first.
     """
-    flags = {letter for word in words[1:] if word.text[:1] in ("-", "+") for letter in word.text[1:]}
+    if any(word.text.startswith(LOST) and not word.written.strip('"').startswith(("$(", "`")) for word in words[1:]):
+        script.known.unsure |= script.known.places.keys()  # The name stands behind a variable: it can be any.
+    flags = {letter for word in words[1:] if word.text[:1] in ("-", "+") for letter in word.text[1:]} - {"a", "g", "x"}
     for word in words[1:]:
         names = _NAME.findall(word.text.partition("=")[0])
-        if not word.assigns and word.text.startswith(LOST) and not word.written.strip('"').startswith(("$(", "`")):
-            for name in [*script.known.last]:  # The name stands behind a variable, so that it can be any.
-                script.lose(name)
-        if not names or word.text[:1] in ("-", "+"):
+        if not names or word.text[0] in "-+":
             continue
-        if "=" in word.text and not word.assigns:  # as in export "$B=5"
-            script.lose(names[0])
-        if not flags <= {"a", "g", "x"}:
+        if word.assigns and not flags and words[0].text != "readonly":
+            script.assign(word)
+        elif "=" in word.text or words[0].text in ("declare", "local", "typeset"):  # also as in export "$B=5"
             for name in _NAME.findall(word.text):
                 script.lose(name)
-                script.fixed.add(name)
-        elif word.assigns:
-            script.assign(word)
-        elif script.body and words[0].text in ("declare", "local", "typeset"):
-            script.lose(names[0])
-        if words[0].text == "readonly":
-            script.fixed.add(names[0])
-        if words[0].text == "export" or "x" in flags:
-            script.set(names[0] + _EXPORTED, "1")
+                script.known.unsure |= {name} if flags or words[0].text == "readonly" else set()
+        if words[0].text == "export":
+            script.exported |= set(names) if len(script.frames) == 1 else set()
 
 
 def _environment(before: list[Word], script: Script, place: str) -> dict[str, Entry]:
-    """Return the entries for the variables that a trainer reads itself; one that is not exported is `Unread`.
+    """Return the entry for the variable that a trainer reads itself, if it is set; if not exported, it is `Unread`.
 
     before: the assignments before the trainer's command.
     place: the place of the command.
     """
-    entries = {}
-    for name in _ENVIRONMENT:
-        given = [word.text.partition("=")[2] for word in before if word.assigns == f"{name}="]
-        value = given[-1] if given else script.get(name)
-        exported = given or script.get(name + _EXPORTED) == "1"
-        if value is not None:
-            told = isinstance(value, str) and LOST not in value and exported
-            entries[name] = Entry(plain(str(value)) if told else Unread(f"${name}"), place)
-    return entries
+    given = [word.text.partition("=")[2] for word in before if word.assigns == f"{_ENVIRONMENT}="]
+    value = given[-1] if given else script.get(_ENVIRONMENT)
+    if value is None:
+        return {}
+    told = isinstance(value, str) and LOST not in value and (given or _ENVIRONMENT in script.exported)
+    return {_ENVIRONMENT: Entry(plain(str(value)) if told else Unread(f"${_ENVIRONMENT}"), place)}
 
 
 def _mark(words: list[Word]) -> str:
     """Return what a command runs: its words up to the first option or override, at most 20 of them, as one text.
 
     The words -m, -c and --, and the word after --, are not taken for options. If a launcher such as torchrun begins the
-    command, its words do not end at an option: all options are left out, and the words after the first option count,
-    overrides too.
+    command, its words do not end there: options and overrides are left out, and the words after them count.
     """
     kept: list[str] = []
-    launching = False
     for word in words:
         text = word.text.replace(LOST, "…")
-        if text.startswith("-") and text not in ("-m", "-c", "--") and kept[-1:] != ["--"]:
-            launching = bool(kept) and kept[0] in LAUNCHERS
-            if not launching:
-                break
-            continue
-        if OVERRIDE.fullmatch(text) and not launching:
+        option = text.startswith("-") and text not in ("-m", "-c", "--") and kept[-1:] != ["--"]
+        if (option or OVERRIDE.fullmatch(text)) and words[0].text not in LAUNCHERS:
             break
-        kept.append(text)
+        if not option and not OVERRIDE.fullmatch(text):
+            kept.append(text)
     return " ".join(kept[:20])

@@ -9,7 +9,7 @@ from gdpo_core.checking.shell_variables import LOST, Script, Word
 from gdpo_core.checking.sources import Entry, Unread, flatten
 from gdpo_core.checking.values import plain
 
-OVERRIDE = re.compile(r"(?:\+\+|\+|~)?([A-Za-z_][\w.@/-]*)=(.*)", re.DOTALL)
+OVERRIDE = re.compile(r"(?:\+\+|\+|~)?([A-Za-z_][\w.@/-]*)=(.*)|~([A-Za-z_][\w.@/-]*)", re.DOTALL)
 LAUNCHERS = {"torchrun", "accelerate", "deepspeed", "ray", "srun", "uv", "python", "python3"}
 _ALL = {'"$@"', "$@", '"$*"', "$*", '"${@}"', "${@}"}
 
@@ -46,17 +46,19 @@ class Options:
             elif word is not words[0] and self._holds_more(word):
                 yield from self._opened(word)
             elif word.text.startswith("--") and len(word.text) > 2:
-                yield from self._end(word.maybe)
+                yield from self._end(bool(word.maybe))
                 text, equals, value = word.text.partition("=")
                 self.flag = replace(word, text=text)
                 self.sure = self.sure if word.maybe else self.flag
                 inside = replace(word, text=value, written=word.written.partition("=")[2])
                 self.values = [inside] if equals else []
-            elif override and ("." in override[1] or word.text[0] == "+" or self.flag is None or self.values):
-                yield from self._end(word.maybe)
+            elif override and (
+                "." in word.text.partition("=")[0] or word.text[0] in "+~" or self.flag is None or self.values
+            ):
+                yield from self._end(bool(word.maybe))
                 yield from self._override(word, override)
             elif word.text == "--" or re.fullmatch(r"-[A-Za-z]\w*", word.text):
-                yield from self._end(word.maybe)
+                yield from self._end(bool(word.maybe))
             elif word.written not in _ALL:
                 yield from self._value(word)
         yield from self._end()
@@ -69,11 +71,9 @@ class Options:
         """
         if word.written in _ALL and (self.script.body or self.script.called):
             return True
-        if not word.more or word.text.strip(LOST):
-            return False
-        if self.flag is None:
-            return word.options or bool(self.seen) or not word.quoted
-        return word.options or bool(self.values)
+        expected = self.flag is not None and not self.values  # a value is
+        free = word.options or (not expected and (self.flag is not None or bool(self.seen) or not word.quoted))
+        return word.more and not word.text.strip(LOST) and free
 
     def _opened(self, word: Word) -> Iterator[tuple[str, Entry]]:
         """Yield an `Unread` entry for each key so far that the options in a word may change.
@@ -85,9 +85,9 @@ class Options:
         yield from self._end()
         given = word.written in _ALL and not word.more
         self.open.append("the arguments of its function" if given else word.shown)
-        for key in [
-            key for key in self.seen if not given or key == last or self.script.counts[key.replace("-", "_")] > 1
-        ]:
+        for key in [*self.seen]:
+            if given and key != last and self.script.counts[key.replace("-", "_")] < 2:
+                continue
             yield key, Entry(Unread(word.shown), self.seen.pop(key))
 
     def _value(self, word: Word) -> Iterator[tuple[str, Entry]]:
@@ -98,8 +98,7 @@ class Options:
         """
         if self.flag is not None:
             self.values.append(word)
-        together = word.maybe and self.flag is not None and word.origin == self.flag.origin
-        if self.sure is not None and self.flag is not self.sure and not together:
+        if self.sure is not None and self.flag is not self.sure and (not self.flag or word.maybe != self.flag.maybe):
             yield _key(self.sure), Entry(Unread(self.sure.shown), f"{self.file}:{self.sure.line}")
 
     def _override(self, word: Word, fits: re.Match[str]) -> Iterator[tuple[str, Entry]]:
@@ -107,8 +106,12 @@ class Options:
 
         fits: the match of `OVERRIDE` in the word.
         """
-        value = _plain(replace(word, text=fits[2], written=word.written.partition("=")[2]))
-        name, place = fits[1], f"{self.file}:{word.line}"
+        name, place = fits[1] or fits[3], f"{self.file}:{word.line}"
+        value = _plain(replace(word, text=fits[2] or "", written=word.written.partition("=")[2]))
+        if word.text.startswith(
+            "~"
+        ):  # Hydra deletes the key, after which the trainer may have no value or another one.
+            value = Unread(word.shown)
         match = flatten(value, place, f"{name}.") if isinstance(value, dict) else [(name, Entry(value, place))]
         for key, entry in match:
             self.seen[key] = place
@@ -129,7 +132,7 @@ class Options:
                 lost = Unread(_one_of(self.texts[key]), maybe=True)
             self.seen[key] = place
             known = True if not value else value[0] if len(value) == 1 else value
-            yield key, Entry(replace(lost, maybe=self.flag.maybe) if lost else known, place)
+            yield key, Entry(replace(lost, maybe=bool(self.flag.maybe)) if lost else known, place)
         self.flag, self.values = None, []
         self.sure = self.sure if maybe else None
 
@@ -149,8 +152,8 @@ def _plain(word: Word) -> object:
     """Return the value of a word, which is `Unread` if the word depends on the run or holds a template ${…}."""
     lost = word.maybe or LOST in word.text or "${" in word.text
     if word.text == LOST and word.choices:
-        return Unread(_one_of(word.choices), word.maybe)
-    return Unread(word.shown or word.text.replace(LOST, "…"), word.maybe) if lost else plain(word.text)
+        return Unread(_one_of(word.choices), bool(word.maybe))
+    return Unread(word.shown or word.text.replace(LOST, "…"), bool(word.maybe)) if lost else plain(word.text)
 
 
 def parents_of(words: list[Word], entries: dict[str, Entry]) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ gets nothing but words is told as far as its words may be there.
 
 import re
 from collections import Counter
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -15,9 +14,7 @@ from gdpo_core.checking.sources import Source
 
 LOST = "\0"  # stands in a text for what only a run would tell
 LOOPS = {"while", "until", "for", "select"}
-_MOST_WORDS = 2000  # the most words of an array; one that is set to itself twice doubles each time
-LONGEST = 100_000  # the most characters of a value; a variable that is set to itself twice doubles each time
-_BUDGET = 20_000_000  # the most characters that all expansions of a script may bring; a word counts as 50
+_BUDGET = 4_000_000  # the most characters that all expansions of a script may bring; a word counts as 50
 _MOST_CHOICES = 8  # the most values of one variable that are listed
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _OPTION = re.compile(r"(?<!\w)--\w")  # an option in the text that is assigned
@@ -31,11 +28,10 @@ class Word:
     written: its text as the script has it.
     line: the number of its line.
     quoted: whether a part of it stands in quotes.
-    maybe: whether it comes from an array that only sometimes holds it, as when it is added inside an if.
+    maybe: the place of the assignment by which an array only sometimes holds it, as one inside an if; else 0.
     more: whether something unknown in it was set by the script or is the output of a program, so that it may stand for
         further words.
     options: whether those words may be options even where a value is expected, directly after an option.
-    origin: the place of the ( with which the array begins that the word was written into; 0 outside an array.
     assigns: for a word that assigns, its text up to =, such as "NAME+="; otherwise "".
     array: the words that it assigns, as in NAME=(a b).
     several: the words for which it stands: an array's, or those into which a shell splits it.
@@ -46,10 +42,9 @@ class Word:
     written: str = ""
     line: int = 0
     quoted: bool = False
-    maybe: bool = False
+    maybe: int = 0
     more: bool = False
     options: bool = False
-    origin: int = 0
     assigns: str = ""
     array: list["Word"] | None = None
     several: list["Word"] | None = None
@@ -84,29 +79,18 @@ class Frame:
 class Learnt:
     """A record of what the readings of a whole script so far tell about its names, for the next reading of it.
 
-    last: for each name that the script may set, the last place where it does.
-    inside: the names that compound commands set.
-    texts: the names that get something else than the words of an array, or that a function sets.
+    places: for each name that the script may set, the places where it does.
+    unsure: the names that are unknown in the whole script.
     choices: for each name, all texts that it gets.
     optional: the names whose values may hold options.
     functions: for each function, the places where its bodies begin.
     """
 
-    last: dict[str, int] = field(default_factory=dict)
-    inside: set[str] = field(default_factory=set)
-    texts: set[str] = field(default_factory=set)
+    places: dict[str, set[int]] = field(default_factory=dict)
+    unsure: set[str] = field(default_factory=set)
     choices: dict[str, dict[str, None]] = field(default_factory=dict)
     optional: set[str] = field(default_factory=set)
     functions: dict[str, set[int]] = field(default_factory=dict)
-
-    def doubt(self, name: str) -> None:
-        """Make a name unknown in the whole script."""
-        self.inside.add(name)
-        self.texts.add(name)
-
-    def is_unsure(self, name: str) -> bool:
-        """Return whether a name is unknown in the whole script."""
-        return name in self.inside and name in self.texts
 
 
 class Script:
@@ -114,25 +98,17 @@ class Script:
 
     text: the script.
     line: the number of its first line.
-    outside: names that the script around this one assigns, where this script is a word of another.
-    learnt: what earlier readings of the script told, to which this one adds.
+    outside: names that the script around this one sets, where this script is a word of another.
+    known: what earlier readings of the script told, to which this one adds.
     called: the name of the function of whose body this script is one call; "" for a whole script.
     """
 
-    def __init__(
-        self,
-        text: str,
-        line: int,
-        outside: frozenset[str] = frozenset(),
-        learnt: Learnt | None = None,
-        called: str = "",
-    ) -> None:
+    def __init__(self, text: str, line: int, outside: frozenset[str], known: Learnt, called: str = "") -> None:
         self.text, self.line, self.outside, self.called = text, line, outside, called
-        self.learnt = learnt or Learnt()
-        self.known = deepcopy(self.learnt)
-        self.variables: dict[str, Value | None] = {}
+        self.known = known
+        self.variables: dict[str, Value] = {}
         self.frames = [Frame()]
-        self.fixed: set[str] = set()  # names that stay unknown whatever is assigned, as after declare -i
+        self.exported: set[str] = set()
         self.pending: set[str] = set()  # names that the words of the present command assign
         self.spent = 0
         self.at = 0  # the place to which the script was read
@@ -148,11 +124,6 @@ class Script:
         return Counter(name.replace("-", "_") for name in re.findall(r"[A-Za-z_][\w.-]*", self.text))
 
     @property
-    def names(self) -> frozenset[str]:
-        """The names that the script, or one around it, may assign anywhere."""
-        return self.outside | self.known.last.keys()
-
-    @property
     def body(self) -> Frame | None:
         """The body of the function in which the reading is, None outside of functions."""
         return next((frame for frame in self.frames if frame.function), None)
@@ -162,24 +133,20 @@ class Script:
         """The name under which the arguments of the script, or of the function in which the reading is, are kept."""
         return f"@{self.body.function if self.body else self.called}"
 
-    def assigns(self, name: str) -> bool:
-        """Return whether the script, or one around it, may assign a variable anywhere."""
-        return name in self.known.last or name in self.outside or name in self.variables
+    def may_set(self, name: str) -> bool:
+        """Return whether the script, or one around it, may set a variable anywhere."""
+        return name in self.outside or name in self.known.places or name in self.variables
 
     def get(self, name: str) -> Value | None:
         """Return the value of a variable: `LOST` where it is unknown, and None where the script gave it none.
 
-        A name that is set further on is unknown in the body of a function, which may be called after that place. So is
-        an array in a loop that gives it words further on.
+        A name that is set further on is unknown in a loop, and in the body of a function, which may be called after
+        that place.
         """
-        if name in self.pending or self.known.is_unsure(name):
+        again = [frame.begun for frame in self.frames if frame.function or frame.kind in LOOPS]
+        if name in self.pending | self.known.unsure or (again and max(self.known.places.get(name, {-1})) > again[0]):
             return LOST
-        for frame in self.frames:
-            again = frame.function or (frame.kind in LOOPS and name in self.known.inside)
-            if again and self.known.last.get(name, -1) > frame.begun:
-                return LOST
-        value = self.variables.get(name)
-        return LOST if value is None and name in self.outside else value
+        return self.variables.get(name, LOST if name in self.outside else None)
 
     def lose(self, name: str) -> None:
         """Make a variable unknown."""
@@ -190,51 +157,41 @@ class Script:
 
         words: whether it gets the words of an array.
         """
-        outer = self.body if name.startswith("@") else None  # A function has arguments of its own.
-        self.learnt.last[name] = max(self.at, self.learnt.last.get(name, 0))
-        self.learnt.choices.setdefault(name, {})[value if isinstance(value, str) else LOST] = None
-        if self.frames[-1] is not (outer or self.frames[0]):
-            self.learnt.inside.add(name)
-        if not words or self.body:
-            self.learnt.texts.add(name)
-        self.variables[name] = LOST if name in self.fixed or len(value) > _limit(value) else value
+        home = (self.body if name.startswith("@") else None) or self.frames[0]  # A function has arguments of its own.
+        self.known.places.setdefault(name, set()).add(self.at)
+        self.known.choices.setdefault(name, {})[value if isinstance(value, str) else LOST] = None
+        if self.frames[-1] is not home and (self.body or not words):
+            self.known.unsure.add(name)
+        self.variables[name] = value
 
     def assign(self, word: Word) -> None:
         """Give a variable the value that a word NAME=value, NAME+=value, NAME[…]=value or NAME=( … ) assigns.
 
         word: the word, whose `assigns` is not empty.
         """
-        name = (_NAME.match(word.assigns) or [""])[0]
-        extends, text = word.assigns.endswith("+="), word.text[len(word.assigns) :]
-        known = self.get(name)
+        name, text = (_NAME.match(word.assigns) or [""])[0], word.text[len(word.assigns) :]
+        known, extends = self.get(name), word.assigns.endswith("+=")
         if word.options or any(_OPTION.search(w.text) for w in word.array or ()) or _OPTION.search(text):
-            self.learnt.optional.add(name)
-        if "[" in word.assigns:
+            self.known.optional.add(name)
+        if word.array is not None and "[" not in word.assigns:
+            self.set(name, self._with_words(word, name), words=True)
+        elif "[" in word.assigns or (extends and (not isinstance(known, str) or known == LOST)):
             self.lose(name)
-        elif word.array is not None:
-            self.set(name, self._with_words(word, name, extends), words=True)
-        elif not extends:
-            self.set(name, text if not isinstance(known, tuple) else LOST)
-        elif isinstance(known, tuple):
-            first = known[0] if known else Word(line=word.line)  # A shell appends a text to the first word of an array.
-            longer = (replace(first, text=first.text + text), *known[1:])
-            self.set(name, LOST if first.maybe else longer)
         else:
-            self.set(name, known + text if isinstance(known, str) and known != LOST else LOST)
+            self.set(name, f"{known}{text}" if extends else text)
 
-    def _with_words(self, word: Word, name: str, extends: bool) -> tuple[Word, ...]:
+    def _with_words(self, word: Word, name: str) -> tuple[Word, ...]:
         """Return the words that an array may have after NAME=( … ) or NAME+=( … ).
 
         Inside a compound command the words that it had before may stay, and those that it gets may be missing.
-
-        extends: whether the words are added to those that it had.
         """
-        inside = len(self.frames) > 1
-        base = LOST if self.known.is_unsure(name) or name in self.outside else self.variables.get(name)
+        inside = self.at if len(self.frames) > 1 else 0
+        base = LOST if name in self.known.unsure | self.outside else self.variables.get(name, ())
         if isinstance(base, str):
             base = (may_hold_more(word) if base == LOST else Word(base, line=word.line),)
-        kept = base or () if extends else tuple(replace(w, maybe=True) for w in base or ()) if inside else ()
-        return (*kept, *(replace(w, maybe=w.maybe or inside) for w in word.array or ()))
+        if not word.assigns.endswith("+="):
+            base = tuple(replace(w, maybe=w.maybe or inside) for w in base if inside)
+        return (*base, *(replace(w, maybe=w.maybe or inside) for w in word.array or ()))
 
     def choices(self, name: str) -> tuple[str, ...]:
         """Return the texts that a name gets in the branches of the script, () where it may get something else."""
@@ -258,7 +215,7 @@ class Script:
         line: the number of the line.
         """
         if self.head:
-            self.learnt.functions.setdefault(self.head, set()).add(self.at)
+            self.known.functions.setdefault(self.head, set()).add(self.at)
         self.frames.append(Frame(kind, self.at, self.head, line))
         self.head = ""
 
@@ -270,11 +227,11 @@ class Script:
         kinds: the keywords or brackets that may have opened it. If none is open, nothing happens.
         end: the place before what ends it.
         """
-        if not any(frame.kind in kinds for frame in self.frames):
+        begun = [number for number, frame in enumerate(self.frames) if frame.kind in kinds]
+        if not begun:
             return
-        while self.frames[-1].kind not in kinds:
-            self.frames.pop()
-        frame = self.frames.pop()
+        frame = self.frames[begun[-1]]
+        del self.frames[begun[-1] :]
         alone = len(self.known.functions.get(frame.function, ())) == 1 and len(self.frames) == 1
         if frame.function and frame.kind == "{" and alone:
             self.functions[frame.function] = self.text[frame.begun : end], frame.line
@@ -285,8 +242,4 @@ def may_hold_more(word: Word) -> Word:
 
     word: the word in whose place they stand.
     """
-    return Word(LOST, word.written, word.line, maybe=True, more=True, options=True)
-
-
-def _limit(value: Value) -> int:
-    return LONGEST if isinstance(value, str) else _MOST_WORDS
+    return Word(LOST, word.written, word.line, maybe=1, more=True, options=True)

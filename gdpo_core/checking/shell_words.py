@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gdpo_core.checking.shell_variables import LONGEST, LOST, Script, Word, may_hold_more
+from gdpo_core.checking.shell_variables import LOST, Script, Word, may_hold_more
 
 DECLARES = {"export", "readonly", "declare", "local", "typeset"}
 _OPENS = {"if", "while", "until", "{", "then", "do", "else", "elif"}  # after each of them a command begins
@@ -15,19 +15,20 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNS = re.compile(r"[A-Za-z_]\w*(?:\[.*\])?\+?=", re.DOTALL)
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+|#[^\n]*")
 _REDIRECTS = re.compile(r"&>>|&>|(?:\d+|\{\w+\})?(?:<<<|<<-?|<>|<&|>&|>>|>\||<(?!\()|>(?!\())")
-# A ~ at the beginning of a word stands for a folder.
-_HOME = re.compile(r"~[\w.+-]*(?:[/:\s;&|<>()]|\Z)")
+# A ~ at the beginning of a word stands for a folder, but in ~a.b it says that Hydra deletes a key.
+_HOME = re.compile(r"~[\w+-]*(?:[/:\s;&|<>()]|\Z)|~[\w.+-]+/")
 _OPERATOR = re.compile(r";;&|;&|;;|;|&&|&|\|\||\|&|\||\n|\(|\)")
 _FUNCTION = re.compile(
     r"function[ \t]+([^\s(){}]+)[ \t]*(?:\([ \t]*\))?|([^\s=(){}<>;&|'\"$`\\]+)[ \t]*\([ \t]*\)"
 )  # the head of a function, without its body
-_DOCUMENT = re.compile(r"[ \t]*(?:'([^'\n]*)'|\"([^\"\n]*)\"|([^\s;&|<>()]+))")  # the word that ends a here-document
 # An assignment in an arithmetic expression, such as N += 2 or N++; the name is group 1 or 2.
 _COUNTS = re.compile(r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*([A-Za-z_]\w*)")
 # What may stand between ${ and } to be told: a name, and a text to use instead where it has no value.
 _DEFAULT = re.compile(r"([A-Za-z_]\w*)(?:(:?)-(?:'([^']*)'|\"([^\"$`\\]*)\"|([^'\"$`\\]*)))?")
-_LETTERS = re.compile(r"[^\s;&|<>()\\'\"$`~*?{=\0\1]+")  # what stands for itself outside quotes
-_QUOTED = re.compile(r"[^\"\\$`\0]+")  # what stands for itself inside double quotes
+# What stands for itself outside quotes or in single quotes, which is in a group; a line that goes on is in none.
+_PLAIN = re.compile(r"\\\n|\\(.?)|\$?'([^'\\]*)'|'([^']*)'?|([^\s;&|<>()\\'\"$`~*?{=\0\1]+)", re.DOTALL)
+_QUOTED = re.compile(r"\\\n|\\([\\\"$`])|(\\|[^\"\\$`\0]+)")  # the same inside double quotes
+_OUTPUT = re.compile(r"`(?:\\.|[^`\\])*`?|\$\[[^]]*\]?|\$'(?:\\.|[^'\\])*'?", re.DOTALL)  # what only a run would tell
 _LONGEST_ARITHMETIC = 10_000  # the most characters of an expression (( … ))
 _SPLITS = "\1"  # stands in the text of a word where a shell splits it, because a value without quotes has blanks there
 # What matters between brackets: quotes, comments, the begin of a here-document (its word is group 1), and brackets.
@@ -61,7 +62,7 @@ def commands(text: str, script: Script) -> Iterator[Command]:
     text: the script.
     script: its variables, which an expansion that assigns, such as ${N:=8}, makes unknown.
     """
-    scan = _Scan(text, script)
+    scan = _Scan(f"{text}\n", script)
     words: list[Word] = []
     before, at = "\n", 0
     while (item := scan.next()) is not None:
@@ -77,8 +78,6 @@ def commands(text: str, script: Script) -> Iterator[Command]:
                 yield Command(words, before, item, at)
                 before = item
             words = []
-    if words:
-        yield Command(words, before, "\n", at)
 
 
 class _Scan:
@@ -93,8 +92,7 @@ class _Scan:
         self.begun = 0  # the place where the last word begins
         self.first = True  # whether the next word may be the name of a command, or an assignment before it
         self.declares = False  # whether the present command is one of `DECLARES`
-        self.long = False  # whether the present word is longer than `LONGEST`
-        self.documents: list[tuple[str, bool]] = []  # the words that end the here-documents after this line
+        self.documents: list[re.Pattern[str]] = []  # the lines that end the here-documents after this line
 
     def next(self) -> Word | str | None:
         """Return the next word or operator, or None at the end of the script.
@@ -147,72 +145,57 @@ class _Scan:
 
     def _skip_target(self, operator: str) -> None:
         """Step over the word after a redirection; after << note it as the word that ends a here-document."""
-        if operator in ("<<", "<<-"):
-            if match := _DOCUMENT.match(self.text, self.at):
-                self._go(match.end())
-                word = match[1] or match[2] or (match[3] or "").replace("\\", "")
-                self.documents.append((word, operator == "<<-"))
-            return
         while match := _BLANKS.match(self.text, self.at):
             self._go(match.end())
-        self._read()
+        word = self._read()
+        if operator in ("<<", "<<-"):
+            end = re.escape(re.sub(r"['\"\\]", "", word.written))
+            self.documents.append(re.compile(rf"^\t*{end}$" if operator == "<<-" else f"^{end}$", re.MULTILINE))
 
     def _skip_documents(self) -> None:
         """Step over the here-documents that begin on this line, each with the line that ends it."""
-        for word, tabs in self.documents:
-            while self.at < len(self.text):
-                end = self.text.find("\n", self.at)
-                end = len(self.text) if end < 0 else end
-                line = self.text[self.at : end]
-                self._go(end + 1)
-                if (line.lstrip("\t") if tabs else line) == word:
-                    break
+        for end in self.documents:
+            last = end.search(self.text, self.at)
+            self._go(last.end() + 1 if last else len(self.text))
         self.documents = []
 
     def _read(self) -> Word:
         """Return the word that begins here and ends before the next blank or operator outside quotes."""
         word, begun, text = Word(line=self.line), self.at, self.text
-        self.long = False
+        quoted = False
         while self.at < len(text):
             c = text[self.at]
-            if c in "<>" and text.startswith("(", self.at + 1):
+            if match := (_QUOTED if quoted else _PLAIN).match(text, self.at):
+                word.text += "".join(group for group in match.groups() if group)
+                word.quoted |= not quoted and "'" in match[0][:2] and c != "\\"
+                self._go(match.end())
+            elif c in "$`":
+                self._expand(word, quoted)
+            elif c == '"':
+                quoted, word.quoted = not quoted, True
+                self.at += 1
+            elif quoted:
+                self._lost(word, self.at + 1)
+            elif c in "<>" and text.startswith("(", self.at + 1):
                 self._lost(word, self._closing("(", ")", self.at + 1) + 1)
             elif c in " \t\n;&|<>()":
                 break
-            elif match := _LETTERS.match(text, self.at):
-                self._add(word, match[0])
-                self.at = match.end()
-            elif c == "\\":
-                after = text[self.at + 1 : self.at + 2]
-                self._add(word, "" if after == "\n" else after)
-                self._go(self.at + 2)
-            elif c == "'":
-                end = text.find("'", self.at + 1)
-                end = len(text) if end < 0 else end
-                self._add(word, text[self.at + 1 : end])
-                word.quoted = True
-                self._go(end + 1)
-            elif c == '"':
-                self._double(word)
-            elif c in "$`":
-                self._expand(word, quoted=False)
             else:
                 self._letter(word, c)
         word.written, self.begun = text[begun : self.at], begun
-        word.text = LOST if self.long else word.text
         if word.assigns:
             self.script.pending.add((_NAME.match(word.assigns) or [""])[0])
         return self._split(word)
 
     def _letter(self, word: Word, c: str) -> None:
         """Append a character outside quotes to a word; what a shell would replace by names of files is unknown."""
-        text, before = self.text, word.text
-        home = c == "~" and (not before or before[-1] in "=:") and _HOME.match(text, self.at)
+        text = self.text
+        home = c == "~" and (not word.text or word.text[-1] in "=:") and _HOME.match(text, self.at)
         braces = c == "{" and not re.compile(r"\{(?:[\s}]|\Z|[^\s{},.'\"$]*\})").match(text, self.at)
-        if home or (not word.assigns and (braces or (c in "*?" and "=" not in before))):
-            self._add(word, LOST)
+        if home or (not word.assigns and (braces or (c in "*?" and "=" not in word.text))):
+            word.text += LOST
         else:
-            self._add(word, LOST if c == _SPLITS else c)
+            word.text += LOST if c == _SPLITS else c
         word.more |= c == LOST
         self.at += 1
         if c == "=" and self.first and not word.quoted and not word.assigns and _ASSIGNS.fullmatch(word.text):
@@ -233,32 +216,12 @@ class _Scan:
             word.several = [replace(word, text=piece) for piece in pieces]
         return word
 
-    def _double(self, word: Word) -> None:
-        """Append to a word the text inside the double quotes that begin here."""
-        word.quoted = True
-        self.at += 1
-        while self.at < len(self.text) and self.text[self.at] != '"':
-            c = self.text[self.at]
-            if c == "\\" and self.at + 1 < len(self.text):
-                after = self.text[self.at + 1]
-                self._add(word, after if after in '"\\$`' else "" if after == "\n" else c + after)
-                self._go(self.at + 2)
-            elif c in "$`":
-                self._expand(word, quoted=True)
-            else:
-                match = _QUOTED.match(self.text, self.at)
-                self._add(word, match[0] if match else LOST)
-                word.more |= not match
-                self._go(match.end() if match else self.at + 1)
-        self.at += 1
-
     def _array(self, word: Word) -> None:
         """Read ( … ) after NAME= or NAME+= and keep its words as the `array` of the word that assigns them.
 
         An array with an entry such as [3]=x is unknown.
         """
-        first, self.first = self.first, False
-        origin = self.at
+        self.first = False
         self.at += 1
         words: list[Word] = []
         while (item := self.next()) is not None and item != ")":
@@ -266,12 +229,12 @@ class _Scan:
                 words += item.several if item.several is not None else [item]
             self.first = False
         indexed = any(re.match(r"\[.*\]\+?=", inner.written, re.DOTALL) for inner in words)
-        word.array = [may_hold_more(word)] if indexed else [replace(w, origin=w.origin or origin) for w in words]
-        self.first = first
+        word.array = [may_hold_more(word)] if indexed else [*words]
+        self.first = True  # Another assignment may follow.
 
     def _lost(self, word: Word, end: int) -> None:
         """Append to a word what only a run would tell, which the script writes from here to `end`."""
-        self._add(word, LOST)
+        word.text += LOST
         word.more = True
         self._go(end)
 
@@ -287,19 +250,13 @@ class _Scan:
             if text.startswith("$((", at):
                 self._lose_in(text[at:end])
             self._lost(word, end + 1)
-        elif match := re.compile(r"`(?:\\.|[^`\\])*`?|\$\[[^]]*\]?", re.DOTALL).match(text, at):
+        elif not (quoted and text.startswith("$'", at)) and (match := _OUTPUT.match(text, at)):
             self._lost(word, match.end())
-        elif not quoted and text.startswith("$'", at):
-            match = re.compile(r"\$'((?:\\.|[^'\\])*)'?", re.DOTALL).match(text, at)
-            inside = match[1] if match else ""
-            self._add(word, LOST if "\\" in inside else inside)
-            word.quoted = True
-            self._go(match.end() if match else len(text))
         elif name := re.compile(r"[A-Za-z_]\w*|[\d@*#?$!-]").match(text, at + 1):
             self.at = name.end()
             self._variable(word, name[0], quoted)
         else:  # In $"…" the $ says only that the text may be translated.
-            self._add(word, "" if not quoted and text.startswith('"', at + 1) else "$")
+            word.text += "" if not quoted and text.startswith('"', at + 1) else "$"
             self.at += 1
 
     def _variable(self, word: Word, inside: str, quoted: bool) -> None:
@@ -309,15 +266,15 @@ class _Scan:
         quoted: whether the variable stands inside double quotes.
         """
         name = _NAME.match(inside)
-        set_here = self.script.assigns(name[0] if name else self.script.arguments)
+        set_here = self.script.may_set(name[0] if name else self.script.arguments)
         if whole := re.match(r"([A-Za-z_]\w*)\[[@*]\]|@$", inside):
             value = self.script.get(whole[1] or self.script.arguments) if whole[0] == inside else LOST
             if isinstance(value, tuple):
-                self._words(word, value, quoted, bool(word.assigns) or (quoted and inside.endswith("*]")))
+                self._words(word, value, quoted, quoted and inside.endswith("*]"))
             elif set_here and not word.assigns:
                 word.several = [*(word.several or ()), may_hold_more(word)]
             else:
-                self._add(word, LOST)
+                word.text += LOST
             return
         fits = _DEFAULT.fullmatch(inside)
         value = self.script.get(fits[1]) if fits else LOST
@@ -340,18 +297,17 @@ class _Scan:
         """Append the words of an array to a word.
 
         quoted: whether the array stands inside double quotes, without which its words are split at their blanks.
-        joined: whether they become one text, with blanks between them.
+        joined: whether they become one text, which is unknown.
         """
-        if not self.script.may_spend(0, len(value)):
+        if word.assigns:
+            self._lost(word, self.at)
+            word.options = True
+        elif joined or not self.script.may_spend(0, len(value)):
             word.several = [may_hold_more(word)]
-        elif not joined:
+        else:
             split = [replace(w, text=piece) for w in value for piece in w.text.split()] if not quoted else value
             split = [replace(w, text=LOST) if not quoted and re.search(r"[*?]", w.text) else w for w in split]
             word.several = [*(word.several or ()), *split]
-        elif any(inner.maybe for inner in value):
-            self._lost(word, self.at)
-        else:
-            self._append(word, " ".join(inner.text for inner in value), quoted=True)
 
     def _append(self, word: Word, value: str, quoted: bool) -> None:
         """Append the value of a variable to a word.
@@ -363,12 +319,7 @@ class _Scan:
         if not quoted and not word.assigns:
             value = LOST if re.search(r"[*?]", value) or self.script.get("IFS") is not None else value
             value = re.sub(r"[ \t\n]+", _SPLITS, value) or _SPLITS
-        self._add(word, value)
-
-    def _add(self, word: Word, text: str) -> None:
-        """Append a text to a word; a word that would get longer than `LONGEST` is unknown in the end."""
-        self.long |= len(word.text) + len(text) > LONGEST
-        word.text += "" if self.long else text
+        word.text += value
 
     def _closing(self, opens: str, closes: str, at: int, most: int = sys.maxsize) -> int:
         """Return the place of the bracket that closes the one at `at`, or the end of the text if none does.
