@@ -23,7 +23,7 @@ WORKERS = -n logical --maxprocesses 4 --dist worksteal
 PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV_PYTHON) -m pytest $(WORKERS)
 
 .PHONY: run edit lesson install check test tests static bench parity parity-trainer parity-ray jupyter documents faults engines fuzz \
-	image fresh lowest resolves metamorphic check-cpu clean
+	image fresh lowest resolves metamorphic mutants check-cpu clean
 
 run: $(VENV)/.installed-page
 	@exec $(VENV_PYTHON) serve.py --host '$(HOST)' --port '$(PORT)'
@@ -120,6 +120,12 @@ SECONDS = 120
 fuzz: $(VENV)/.installed-dev
 	$(VENV_PYTHON) $(PIP) atheris
 	$(VENV_PYTHON) -m tests.fuzz --seconds '$(SECONDS)'
+
+# Faults put at random into logs, recipe and findings, others for each commit: how many do the tests of `make check` catch?
+FAULTS = 60
+mutants: $(VENV)/.installed-dev
+	$(VENV_PYTHON) -m scripts.mutants --faults '$(FAULTS)' --seed "$$(git rev-parse HEAD)" \
+		--jobs "$$(nproc 2>/dev/null || echo 2)"
 
 # Builds the container and looks at it as a cautious host runs it; BUILD: further options of the build. podman leaves the
 # HEALTHCHECK out of any other format.
