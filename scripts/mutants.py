@@ -21,7 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("logs", "recipe", "findings")
 SECONDS = 600  # a fault that makes the tests take longer is one that they would notice
-FAST = ("-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not slow", "--one-case")
+# pytest would load the file under test anew, for the sake of its assertions, and so without the fault.
+FAST = ("--assert=plain", "-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not slow", "--one-case")
 OTHERS = {
     **{ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq},
     **{ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.And: ast.Or, ast.Or: ast.And},
