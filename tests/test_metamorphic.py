@@ -12,6 +12,7 @@ from tests.metamorphic import CHANGES, FAULTS, cases, known, outcome, rotation
 from tests.metamorphic_logs import CLEAN, GROUPS, RAW, SIZE, STEPS, WEIGHTS, Log
 
 PAIRS = 200  # every so many pairs one is tried here
+LONG = ("ms_swift", ("all renamed",))  # the search for what its nameless columns add takes 20 seconds
 
 
 def params(some, by_day=()):
@@ -27,10 +28,11 @@ def params(some, by_day=()):
 
 
 def by_turns(some):
-    """Return of the cases of each transformation two, of trainers that take turns."""
+    """Return of the cases of each transformation two, of trainers that take turns, but not `LONG`."""
     of_names = {}
     for case in some:
-        of_names.setdefault(case[1], []).append(case)
+        if case != LONG:
+            of_names.setdefault(case[1], []).append(case)
     return {cases[(n + k) % len(cases)] for n, cases in enumerate(of_names.values()) for k in (0, len(cases) // 2)}
 
 
