@@ -22,8 +22,8 @@ HEADLESS = $(if $(filter-out Linux,$(shell uname -s))$(DISPLAY)$(WAYLAND_DISPLAY
 WORKERS = -n logical --maxprocesses 4 --dist worksteal
 PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV_PYTHON) -m pytest $(WORKERS)
 
-.PHONY: run edit lesson install check test static bench parity parity-trainer parity-ray jupyter documents faults engines fuzz \
-	image wheel static-space fresh lowest resolves metamorphic check-cpu clean
+.PHONY: run edit lesson install check test tests static bench parity parity-trainer parity-ray jupyter documents faults engines \
+	fuzz image wheel static-space fresh lowest resolves metamorphic mutants check-cpu clean
 
 run: $(VENV)/.installed-page
 	@exec $(VENV_PYTHON) serve.py --host '$(HOST)' --port '$(PORT)'
@@ -37,12 +37,17 @@ edit lesson: $(VENV)/.installed-page
 install: $(VENV)/.installed-page
 	@echo "$(VENV) is ready"
 
-# What is slow is left out, of a test with many cases the first runs, properties are tried on few examples.
+# What is slow is left out, of a test with many cases one runs, which the commit chooses, and
+# properties are tried on few examples.
 check: static
-	$(PYTEST) -m "not slow" --first-cases --hypothesis-profile=dev
+	$(PYTEST) -m "not slow" --one-case --hypothesis-profile=dev
 
-# At night with OPTIONS=--hypothesis-profile=night, which tries properties on more examples.
-test: static
+# At night with OPTIONS=--hypothesis-profile=night, which tries properties on more examples, and tests marked as night.
+# What reads the code only runs beside the tests, which are waited for in any case.
+test: $(VENV)/.installed-dev
+	@$(MAKE) --no-print-directory -j 2 static tests
+
+tests: $(VENV)/.installed-dev
 	@$(VENV_PYTHON) -c 'import sys; from benchmarks.browser import find_chromium; sys.exit(not find_chromium())' || \
 		echo "No chromium here: the tests in a browser are skipped. On Debian: apt-get install chromium"
 	$(PYTEST) $(OPTIONS)
@@ -116,6 +121,12 @@ SECONDS = 120
 fuzz: $(VENV)/.installed-dev
 	$(VENV_PYTHON) $(PIP) atheris
 	$(VENV_PYTHON) -m tests.fuzz --seconds '$(SECONDS)'
+
+# Faults put at random into logs, recipe and findings, others for each commit: how many do the tests of `make check` catch?
+FAULTS = 60
+mutants: $(VENV)/.installed-dev
+	$(VENV_PYTHON) -m scripts.mutants --faults '$(FAULTS)' --seed "$$(git rev-parse HEAD)" \
+		--jobs "$$(nproc 2>/dev/null || echo 2)"
 
 # Builds the container and looks at it as a cautious host runs it; BUILD: further options of the build. podman leaves the
 # HEALTHCHECK out of any other format.

@@ -7,9 +7,11 @@ import re
 import subprocess
 import sys
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
+from zlib import crc32
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # before torch is loaded: a worker has one core, and so has its server
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -49,27 +51,61 @@ def _faults_of_attempts_are_seen(monkeypatch):
 
 
 def pytest_addoption(parser):
-    """Add the option --first-cases, which runs only the first case of each test."""
-    parser.addoption("--first-cases", action="store_true", help="of a test with many cases the first alone")
+    """Add the option --one-case, which runs only one case of each test."""
+    parser.addoption("--one-case", action="store_true", help="of a test with many cases one, another for each commit")
 
 
+def pytest_report_header(config):
+    """Say by which commit the cases are chosen, with which the same ones can be run again."""
+    return f"cases of the commit {_commit()}" if config.getoption("--one-case") else None
+
+
+@cache
+def _commit() -> str:
+    """Return the name of the commit that is checked out, or what CASES_OF names in its place; "" without git."""
+    if named := os.environ.get("CASES_OF"):
+        return named
+    try:
+        asked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    except OSError:
+        return ""
+    return asked.stdout.strip()
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark tests that open the page as slow, and put slow tests first, so that no worker begins one while the others
-    have run out of work.
+    """Mark tests that open the page as slow, leave out what a run does not ask for, and put slow tests first, so that
+    no worker begins one while the others have run out of work.
+
+    With --one-case a test keeps one of the cases that its marks leave. The commit and the name of the test choose it,
+    so that all workers choose alike, and all cases have their turn as commits go by.
     """
-    if config.getoption("--first-cases"):
-        test_of = {item: item.nodeid.partition("[")[0] for item in items}
-        first = {test: item for item, test in reversed(test_of.items())}
-        config.hook.pytest_deselected(items=[item for item in items if item is not first[test_of[item]]])
-        items[:] = first.values()
-
-    def rank(item):
-        return 0 if "page_url" in getattr(item, "fixturenames", ()) else 1 if item.get_closest_marker("slow") else 2
-
     for item in items:
-        if rank(item) == 0:
+        if _opens_the_page(item):
             item.add_marker("slow")
-    items.sort(key=rank)
+    yield
+    out = set()
+    if config.getoption("--hypothesis-profile") != "night":
+        out |= {item for item in items if item.get_closest_marker("night")}
+    if config.getoption("--one-case"):
+        cases = {}
+        for item in items:
+            if item not in out:
+                cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        for test, of_test in cases.items():
+            chosen = of_test[crc32(f"{_commit()} {test}".encode()) % len(of_test)]
+            out |= {item for item in of_test if item is not chosen}
+    if out:
+        config.hook.pytest_deselected(items=[item for item in items if item in out])
+    items[:] = sorted((item for item in items if item not in out), key=_rank)
+
+
+def _rank(item) -> int:
+    return 0 if _opens_the_page(item) else 1 if item.get_closest_marker("slow") else 2
+
+
+def _opens_the_page(item) -> bool:
+    return "page_url" in getattr(item, "fixturenames", ())
 
 
 def pytest_sessionfinish(session):

@@ -58,6 +58,14 @@ def test_what_an_address_cannot_say_is_left_out_and_the_page_says_so(query):
         assert not read(said(page))[1]  # The page can read the address that it writes.
 
 
+def test_one_part_that_was_not_understood_is_not_forgotten_for_others_that_were():
+    nav = Nav({}, False)
+    for unread in (False, True):
+        nav.unread = unread
+        nav.given("lab-task")
+        assert nav.unread == unread
+
+
 @pytest.mark.parametrize("query", ["theme=dark", "__theme=light", "at=nowhere", "session_id=x", "embed=lab", "v=1"])
 def test_keys_of_others_are_no_fault(query):
     assert read(parse_qs(query)) == ({}, False)

@@ -179,6 +179,23 @@ def test_a_reward_that_is_dead_in_one_task_alone_is_found():
     assert both.title == "b does nothing at 2 values of task" and both.evidence["values"] == ["code", "missing"]
 
 
+def in_tasks(groups, constant_elsewhere):
+    """Return the findings where b is constant in each group of one task, and in so many of 20 groups of the other."""
+    draw, rows = np.random.default_rng(0), []
+    for n, task in enumerate(["code"] * groups + ["math"] * 20):
+        still = task == "code" or n - groups < constant_elsewhere
+        for i in range(4):
+            values = {"a": float(i % 2), "b": float(still or i > 1), "c": draw.random()}
+            rows.append({"step": n % 4, "id": f"{n}", "task": task} | values)
+    return found(audited(pl.DataFrame(rows)))
+
+
+@pytest.mark.parametrize(("groups", "elsewhere", "in_part"), [(16, 14, 1), (16, 15, 0), (15, 14, 0)])
+def test_a_value_is_why_a_reward_is_dead_from_sixteen_groups_and_a_quarter_more_of_them_on(groups, elsewhere, in_part):
+    """DEAD is 95 % of the groups: elsewhere 14 of 20, or 70 %, are a quarter less."""
+    assert ("reward-dead-in-part" in in_tasks(groups, elsewhere)) == bool(in_part)
+
+
 # --- the report -------------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 by pair.
 """
 
+from dataclasses import replace
 from itertools import combinations
 from math import isnan, nan
 
@@ -97,6 +98,17 @@ def test_inversions_are_pairs_in_which_the_lower_primary_gets_more():
     assert c.inversions(primary=1) == c.inversions(primary=-2) == 0.0
     assert gc.collapse(rewards, "grpo", weights=[3, 1, 1]).inversions() == 0.0
     assert isnan(gc.collapse([[1, 1], [1, 1]]).inversions())
+
+
+@pytest.mark.parametrize(("eps", "tied"), [(0.0031, 1), (0.0033, 0)])
+def test_what_an_eps_moves_apart_is_a_tie_below_half_a_hundredth_of_the_largest(eps, tied):
+    """Without an eps 1 of the first reward is worth 10 of the second. With it they are apart by 2 · 0.5 / (σ + eps)
+    less 2 · 5 / (10 σ + eps), for σ = √(1/3), and the largest advantage is half of their sum.
+    """
+    one, ten = 1 / ((1 / 3) ** 0.5 + eps), 10 / ((100 / 3) ** 0.5 + eps)
+    assert (abs(one - ten) / ((one + ten) / 2) < 0.005) == bool(tied)
+    rewards = f64([[0, 0], [1, 0], [0, 10], [1, 10]])
+    assert gc.collapse(rewards, "gdpo", convention=replace(gc.PAPER, group_eps=eps)).tied_pair_count == tied
 
 
 # --- any batch, compared pair by pair ------------------------------------------------------------------------------

@@ -69,6 +69,15 @@ def test_the_interval_is_student_s_t_by_hand():
     assert half == pytest.approx((2.776 + 0.4118 * (2.571 - 2.776)) * (5 / 3) ** 0.5, rel=1e-3)
 
 
+def test_steps_that_resemble_the_one_before_count_as_fewer_numbers():
+    """Four of seven pairs of neighbours are equal: ρ = (4 − 3) · 0.5² / (8 · 0.5²) = 1/8. Eight steps then count as
+    8 · (7/8) / (9/8) = 56/9, with a variance of 2/7, and 56/9 − 1 degrees of freedom between 5 and 6.
+    """
+    t = 2.571 + (56 / 9 - 6) * (2.447 - 2.571)
+    half = half_width([np.array([0.0, 0, 1, 1, 0, 0, 1, 1])])
+    assert half == pytest.approx(t * (2 / 7 / (56 / 9)) ** 0.5, rel=1e-9)
+
+
 def test_two_steps_are_too_few_and_no_scatter_is_no_width():
     assert half_width([np.array([1.0, 2.0])]) is None
     assert half_width([np.array([1.0, 1.0, 1.0])]) == 0.0

@@ -3,6 +3,7 @@
 import gc
 import os
 import weakref
+from types import SimpleNamespace
 
 import pytest
 
@@ -67,6 +68,21 @@ def test_room_is_kept_while_a_file_is_worked_on(system):
         raise KeyError
     with memory.reserved(151) as more:
         assert not more
+
+
+def test_what_a_worker_shares_with_others_counts_once(system, monkeypatch):
+    system(*GROUPS["none"][:2])
+    process = {1: (100, 30), 2: (50, 50), None: (1000, 900)}  # by number: all of its memory, what it shares
+
+    def of_number(pid=None):
+        if pid == 3:
+            raise memory.psutil.NoSuchProcess(pid)
+        return SimpleNamespace(memory_info=lambda: SimpleNamespace(rss=process[pid][0], shared=process[pid][1]))
+
+    monkeypatch.setattr(memory.psutil, "Process", of_number)
+    workers = [SimpleNamespace(pid=pid) for pid in (1, 2, 3)]
+    monkeypatch.setattr(memory.multiprocessing, "active_children", lambda: workers)
+    assert memory.held() == 1000 + 70 + 0
 
 
 class Ended(Exception):
