@@ -27,7 +27,6 @@ with app.setup(hide_code=True):
     from views.nav import Nav
     from views.pick import Pick
     from views.sources import PAPER
-    from views.terms import term
 
     DATA = mo.notebook_dir() / "data"
 
@@ -37,15 +36,7 @@ with app.setup(hide_code=True):
 
 @app.cell
 def lab_claim(headline, task):
-    _marks = term("mark", "marks")
-    _added = f"its two {_marks} and its score" if task.longest else f"its three {_marks}"
-    mo.md(f"""
-    # {headline}
-
-    To find an answer's {term("advantage")}, **GRPO** (Group Relative Policy Optimization) adds {_added}, then
-    normalises the sum over the twelve answers; **GDPO** (Group reward-Decoupled Normalization Policy Optimization)
-    normalises each mark over the twelve, then adds.
-    """)
+    mo.md(answers.claim(headline, task))
     return
 
 

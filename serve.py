@@ -78,12 +78,12 @@ def main(host: str = "127.0.0.1", port: Port = 7860, base_url: str = "/") -> Non
         import marimo
         import uvicorn
 
-        from views import assets, guard, heads, patches
+        from views import assets, early, guard, heads, patches
 
     # Visitors of a server see no code and have no cell of their own: what only such cells read is not computed, so that
     # fifty of them do not wait for each other.
     sessions.LEAVES_OUT_UNSEEN_CELLS = True
-    patches.apply(at_end=memory.left.set)
+    patches.apply(at_end=memory.left.set, early=early.markup(Path(__file__).with_name("data")))
     memory.tend()
     path = f"/{base_url.strip('/')}".rstrip("/")
     builder = marimo.create_asgi_app(quiet=True, skew_protection=True)

@@ -176,7 +176,7 @@ def test_values_flow_through_the_variables_of_cells():
 
 SHEETS = sorted(path for folder in ARROW[1:] for path in (ROOT / folder).rglob("*.css"))
 SCRIPTS = sorted([*(ROOT / "views").rglob("*.js"), *(ROOT / "gdpo_core").rglob("*.js")])
-LAYERS = {"gdpo_core/_html.py", "views/html.py"}
+LAYERS = {"gdpo_core/_html.py", "views/html.py", "views/early.py"}  # early.py reads HTML that was built before
 REPORT = [path for path in CORE if path.parent.name == "report"]
 THEME = "gdpo_core/theme.css"
 

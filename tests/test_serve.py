@@ -356,3 +356,20 @@ def test_a_client_that_leaves_in_the_middle_harms_nothing():
     with pytest.raises(OSError):
         apart(app(scope, gone, closed))
     assert gzip.decompress(ask(app, path, accept_encoding="gzip")[2]) == b"x" * 5000
+
+
+def test_an_answer_that_broke_off_is_not_kept():
+    """A file whose answer ends in its middle, as it does when its client leaves, comes whole for the next client."""
+    path, halves = "/assets/index-abcdefg1.js", [b"x" * 5000, b"y" * 5000]
+    whole: list[bool] = []
+
+    async def sent(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": halves[0], "more_body": True})
+        if whole:
+            await send({"type": "http.response.body", "body": halves[1], "more_body": False})
+        whole.append(True)
+
+    app = assets.compressed(sent)
+    ask(app, path, accept_encoding="gzip")
+    assert gzip.decompress(ask(app, path, accept_encoding="gzip")[2]) == b"".join(halves)

@@ -18,16 +18,19 @@ from typing import Any
 
 import msgspec
 
+from views.early import added
 
-def apply(at_end: Callable[[], None] = lambda: None) -> None:
+
+def apply(at_end: Callable[[], None] = lambda: None, early: str = "") -> None:
     """Make the changes of this module inside marimo, with which the page costs less.
 
-    From then on `at_end` is called whenever a session ends.
+    From then on `at_end` is called whenever a session ends, and every page has `early`, the HTML of the early board.
 
     If this version of marimo lacks a name or a file that a change needs, that change is left out.
     """
-    ends = functools.partial(forget_sessions, at_end)
-    for change in (ends, refuse_unknown, cache_entry_points, decode_once, render_once, cache_cells, send_no_editor):
+    ends, draws = functools.partial(forget_sessions, at_end), functools.partial(draw_early, early)
+    speed = (cache_entry_points, decode_once, render_once, cache_cells, send_no_editor, draws)
+    for change in (ends, refuse_unknown, *speed):
         with contextlib.suppress(ImportError, AttributeError, OSError):
             change()
 
@@ -155,3 +158,10 @@ def send_no_editor() -> None:
         return template(html=f"{start}{head}{places}{rest}", **named)
 
     assets.notebook_page_template = page
+
+
+def draw_early(early: str) -> None:
+    """Make marimo send the early board with the page: this HTML, behind the element in which its front end draws."""
+    assets = import_module("marimo._server.api.endpoints.assets")
+    template = assets.notebook_page_template
+    assets.notebook_page_template = lambda **named: added(template(**named), early)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from gzip import compress
 from typing import Any
 
+from gdpo_core._board_files import EXPORT
 from gdpo_core._html import Html, data, join, script, style, tag
 
 DRAWN_BY_BROWSERS = ("grpo", "grpo_no_std", "gdpo")  # the methods of formulas.js
@@ -53,7 +54,7 @@ def page_of(traits: Mapping[str, Any], code: str) -> str:
     choices = dict(traits["choices"])
     methods = [pair for pair in choices["methods"] if pair[0] in DRAWN_BY_BROWSERS]
     held = dict(traits) | {"choices": choices | {"methods": methods, "alone": True, "drop": True}}
-    plain_script = code.replace("export default { render };", "")
+    plain_script = code.replace(EXPORT, "")
     head = tag(
         "head",
         tag("meta", charset="utf-8"),

@@ -12,6 +12,9 @@ const flat = (text) => text.replaceAll("\n", "⏎");
 const signed = (x) => `${x < -0.005 ? "−" : x > 0.005 ? "+" : ""}${Math.abs(x).toFixed(2)}`;
 
 function render({ model, el, signal }) {
+  // A board that was drawn while the page was loading (views/early.js) goes on in this view, if it is of the same answers.
+  const taken = globalThis.gdpoEarly?.take(model, el);
+  if (taken) return taken;
   const [answers, names, labels, reasons, given, choices, logged] = ["answers", "names", "labels", "reasons", "given", "choices", "logged"].map((name) => model.get(name));
   const { two_values: twoValues, start, editable } = choices;
   const many = answers.length;
@@ -382,6 +385,7 @@ function render({ model, el, signal }) {
   watch.observe(board);
   model.on("change:drawing", exchange.answered);
   exchange.push(); // a change that was made before this view and never sent
+  model.on("change:model", () => (redraw(), exchange.push())); // of the early board alone
   const refusal = () => (now("refused") ? refuse(rows[active ?? 0].marks[0], now("refused")) : clear(), exchange.settle());
   model.on("change:refused", refusal);
   return () => (watch.disconnect(), exchange.stop(), model.off("change:drawing", exchange.answered), model.off("change:refused", refusal));

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import anywidget
@@ -11,7 +10,7 @@ import torch
 import traitlets
 
 import gdpo_core as gc
-from gdpo_core import _theme
+from gdpo_core._board_files import CODE, STYLE
 from gdpo_core._errors import expect, reason
 from gdpo_core._inputs import ArrayLike
 from gdpo_core._words import clip, listing
@@ -45,20 +44,6 @@ from gdpo_core.pushing import MEANING, SHARE
 from gdpo_core.steps import Explanation
 from gdpo_core.successors import TITLES
 
-HERE = Path(__file__).parent
-STYLE = _theme.css(".board") + "".join((HERE / f"{name}.css").read_text(encoding="utf-8") for name in ("board", "drop"))
-SCRIPTS = (
-    "formulas",
-    "instant",
-    "exchange",
-    "drop",
-    "labels",
-    "play",
-    "rules",
-    "head",
-    "board",
-)  # one module, in order
-CODE = "".join((HERE / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
 RULES = {  # by convention, the fields that the formulas in the browser read
     key: {name: x for name, x in asdict(c).items() if name not in ("name", "source", "grpo_eps", "missing")}
     | {"sum_eps": c.sum_eps, "skips": c.missing == "skipped"}
@@ -243,8 +228,11 @@ class Board(anywidget.AnyWidget):
         """
         known = listing((TITLES[method] for method in DRAWN_BY_BROWSERS), "or")
         expect(self.method in DRAWN_BY_BROWSERS, "method", f"{known}, which a browser computes", TITLES[self.method])
-        synced = {name: getattr(self, name) for name in Board.class_own_traits(sync=True)}
-        return page_of(synced, str(self._esm))
+        return page_of(self.shared(), str(self._esm))
+
+    def shared(self) -> dict[str, Any]:
+        """Return what the widget shares with the browser, by the name of the trait."""
+        return {name: getattr(self, name) for name in Board.class_own_traits(sync=True)}
 
     def explain(self, method: str) -> Explanation:
         """Return `gdpo_core.explain` of the rewards that the board shows, under the board's weights and convention.

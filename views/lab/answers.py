@@ -18,6 +18,7 @@ from gdpo_core.board.drawing import draw
 from gdpo_core.board.state import BASE, PAYS, State
 from views.html import element
 from views.nav import Nav
+from views.terms import term
 
 LABELS = ("correct", "style", "concise")  # over the columns of marks
 ONES = (1.0,) * len(REWARDS)
@@ -180,6 +181,22 @@ def choice(tasks: tuple[Task, ...], page: Nav) -> mo.ui.radio:
     linked = titles[page.given("lab-task", titles, next(iter(titles)))]
     label = tag("span", "Where", kind="segments large")
     return mo.ui.radio({task.title: task for task in tasks}, linked, inline=True, label=label)
+
+
+def claim(headline: str, task: Task) -> str:
+    """Return the headline of the Lab and the sentence below it, as Markdown.
+
+    headline: what the board of `task` shows.
+    """
+    marks = term("mark", "marks")
+    added = f"its two {marks} and its score" if task.longest else f"its three {marks}"
+    return f"""
+# {headline}
+
+To find an answer's {term("advantage")}, **GRPO** (Group Relative Policy Optimization) adds {added}, then
+normalises the sum over the twelve answers; **GDPO** (Group reward-Decoupled Normalization Policy Optimization)
+normalises each mark over the twelve, then adds.
+"""
 
 
 def request(task: Task, choice: object) -> Html:

@@ -1,0 +1,160 @@
+"""The early board: it is the Lab as it opens, reads an address as the server does, and hands over to the Lab without a
+move and without losing a flip.
+"""
+
+import json
+import random
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import pytest
+from helpers import arrived, becomes
+from links import TASKS
+
+from gdpo_core.board.drawing import SET_BY_READERS, draw
+from scripts.make_early import early
+from views.early import added
+from views.lab import answers
+from views.nav import Nav
+
+ROOT = Path(__file__).resolve().parent.parent
+STORED = json.loads((ROOT / "data" / "early.json").read_text("utf-8"))
+READ = (ROOT / "views" / "early_address.js").read_text("utf-8")
+# By control of the Lab: values that fit, at the bounds, just outside them, and of other forms.
+GIVEN = {
+    "task": ("interest", "hotel", "nowhere", ""),
+    "marks": (
+        ".".join(["101"] * 12), ".".join(["101"] * 11), ".".join(["1011"] * 12), ".".join(["10"] * 12), "",
+        "~".join(["1_0_1"] * 12), "~".join(["1_0.5_1"] * 12), "~".join(["1_0_1"] * 11), ".".join(["102"] * 12), "1..0",
+        "~".join(["1e0_0_ 1"] * 12), f".{'.'.join(['101'] * 12)}",
+    ),
+    "pays": ("1_10_100", "0.1_0.3_3", "0.1_0.3_2", "1_10", "1_10_100_1", "0.09_1_1", "1_1_nan", "1_1_", "1__1", "x"),
+    "weights": ("0_10_5", "0_10.01_5", "-1_1_1", "1_2_3_4", "1e1_.5_+2", "1e_1_1", "inf_1_1", "0x1_1_1", "1_1_1" * 200),
+    "convention": ("verl", "nemo_rl_loo", "nowhere", "Paper", ""),
+    "method": ("grpo_no_std", "corr_grpo", "gdpo", "papo", "nowhere", ""),
+    "why": ("yes", "no", "", "Yes"),
+}  # fmt: skip
+DRAWN = "() => document.querySelector('#early .board-root')?.shadowRoot.querySelectorAll('.row').length === 12"
+GONE = "() => !document.getElementById('early')"
+# In the page, these are the cover, the root of the board wherever it stands, and the board's rows as they are numbered.
+FIND = """
+  const cover = () => document.getElementById("early");
+  const roots = () => [...document.querySelectorAll("#root marimo-anywidget")].map((one) => one.shadowRoot);
+  const hosts = () => [cover(), ...roots()].map((root) => root?.querySelector(".board-root"));
+  const board = () => hosts().find(Boolean)?.shadowRoot;
+  const number = (row) => Number(row.querySelector(".number").textContent);
+  const rows = () => [...board().querySelectorAll(".row")].sort((a, b) => number(a) - number(b));
+"""
+FILM = f"""() => {{ {FIND}"""
+FILM += """
+  const box = (node) => {
+    const { x, y, width, height } = node.getBoundingClientRect();
+    return [x, y, width, height].map((n) => Math.round(n * 10) / 10);
+  };
+  const film = (window.film = []);
+  const look = () => {
+    const title = document.querySelector(cover() ? "#early h1" : "[data-cell-name=lab_claim] h1");
+    const parts = board() ? [title, board().querySelector(".picture"), ...rows()].map(box) : [];
+    const values = [...(board()?.querySelectorAll(".value") ?? [])].map((one) => one.textContent);
+    film.push([Boolean(cover()), parts, title?.textContent, values]);
+    requestAnimationFrame(look);
+  };
+  look();
+}"""
+MARKS = f"""() => {{ {FIND}"""
+MARKS += """
+  return rows().map((row) => [...row.querySelectorAll("input")].map((input) => Number(input.checked)));
+}"""
+FLIP = f"""([answer, k]) => {{ {FIND}"""
+FLIP += """
+  const input = rows()[answer].querySelectorAll("input")[k];
+  input.focus();
+  input.click();
+}"""
+FOCUS = f"""() => {{ {FIND} return board().activeElement?.type ?? null; }}"""
+
+
+def test_the_file_is_the_lab_as_it_opens():
+    assert json.loads(json.dumps(early())) == STORED
+
+
+def test_a_page_without_the_element_is_left_as_it_is():
+    assert added("<p>", "<i>") == "<p>"
+
+
+def cases():
+    """Return queries: each value alone, pairs of two controls, and values of all controls at random."""
+    alone = [{name: value} for name, values in GIVEN.items() for value in values]
+    pairs = [{"method": m, "convention": c} for m, c in product(GIVEN["method"], GIVEN["convention"])]
+    pairs += [{"task": task, "marks": GIVEN["marks"][0]} for task in GIVEN["task"]]
+    chance = random.Random(59)
+    return alone + pairs + [{name: chance.choice(values) for name, values in GIVEN.items()} for _ in range(100)]
+
+
+def on_server(query):
+    """Return the state of the board that the server makes of a query; None where it shows another task."""
+    page = Nav({f"lab-{name}": value for name, value in query.items()}, editing=False)
+    task = next((task for task in TASKS if task.id == query.get("task")), TASKS[0])
+    board = answers.board(task, TASKS[0], page)
+    return {name: getattr(board, name) for name in (*SET_BY_READERS, "why")} if task == TASKS[0] else None
+
+
+def test_the_browser_reads_an_address_as_the_server_does(browser):
+    page = browser.new_page()
+    read = (
+        f"([stored, queries]) => {{ {READ}; return queries.map((one) => addressed(new URLSearchParams(one), stored)) }}"
+    )
+    queries = [{f"lab-{name}": value for name, value in query.items()} for query in cases()]
+    found = page.evaluate(read, [STORED, queries])
+    page.close()
+    for query, state in zip(cases(), found, strict=True):
+        assert state == json.loads(json.dumps(on_server(query))), query
+    assert None in found and len({json.dumps(state) for state in found}) > 20
+
+
+def opened(browser, url, width=1440, height=1100, scheme="light"):
+    """Return a new page that has just begun to load, with its early board drawn, and that records every frame."""
+    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce")
+    page.add_init_script(f"({FILM})()")
+    page.goto(url, wait_until="commit")
+    page.wait_for_function(DRAWN, polling=20)
+    return page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
+def test_the_lab_takes_over_without_a_move(browser, page_url, width, scheme):
+    page = opened(browser, page_url, width, scheme=scheme)
+    page.wait_for_function(GONE, polling=20)
+    arrived(page, ".board .bar")
+    film = page.evaluate("film")
+    page.close()
+    last = next(n for n, (early, *_) in reversed(list(enumerate(film))) if early)
+    before, after = film[last][1:], film[last + 1][1:]
+    assert before == after and len(before[0]) == 14
+    assert all(frame[1:] == after for frame in film[last + 1 :])
+
+
+@pytest.mark.slow
+def test_no_flip_is_lost_at_any_moment_of_the_load(browser, page_url):
+    chance = random.Random(59)
+    for until in (0.2, 6.0):  # flips at the beginning only, and until after the handover
+        page = opened(browser, page_url)
+        marks = page.evaluate(MARKS)
+        assert marks == STORED["traits"]["marks"]
+        for _ in range(12):
+            answer, k = chance.randrange(12), chance.randrange(3)
+            page.evaluate(FLIP, [answer, k])
+            marks[answer][k] = 1 - marks[answer][k]
+            page.wait_for_timeout(chance.uniform(0, until / 12 * 2000))
+        page.wait_for_function(GONE, polling=20)
+        assert page.evaluate(MARKS) == marks
+        state = replace(answers.grade_answers(TASKS[0]).state, marks=tuple(map(tuple, marks)))
+        claim = draw(state)["claim"]
+        title = "document.querySelector('[data-cell-name=lab_claim] h1')"
+        becomes(page, f"() => [{title}.textContent, {title}.style.visibility]", [claim, ""])
+        written = ".".join("".join(map(str, row)) for row in marks)
+        becomes(page, "() => new URLSearchParams(location.search).get('lab-marks')", written)
+        assert page.evaluate(FOCUS) == "checkbox"
+        page.close()

@@ -1,0 +1,138 @@
+// The early board: it is drawn and flips while marimo is still loading. Then the Lab's own view takes it over as it stands,
+// with its state, focus and scroll, and what lay above it goes in the same frame. Until then #root lies unseen below.
+
+const early = JSON.parse(document.getElementById("early-data").textContent);
+const cover = document.getElementById("early");
+const below = document.getElementById("root");
+const slot = cover.querySelector(".early-board"); // the board stands in it, and moves with it
+const names = early.chapters.map(([name]) => name);
+const PATIENCE_FOR = { place: 1500, chapter: 10000 }; // ms that the cover waits: for its place to be still, for a chapter
+const AS_SET = ["marks", "pays", "weights", "convention", "method", "why"];
+const { traits } = early;
+const opened = addressed(new URLSearchParams(location.search), early);
+const listeners = [];
+let real = null; // the model of the Lab's view, once there is one
+let place = null; // the element of the Lab's view
+let end = null; // what ends the board
+
+const model = {
+  get: (name) => (real ?? { get: () => traits[name] }).get(name),
+  set: (name, value) => (real ? real.set(name, value) : (traits[name] = value)),
+  save_changes: () => real?.save_changes(),
+  on: (name, call) => (listeners.push([name, call]), real?.on(name, call)),
+  off: (name, call) => real?.off(name, call),
+};
+const anew = () => listeners.forEach(([name, call]) => name === "change:model" && call());
+
+// --- chapters ------------------------------------------------------------------------------------------------------
+const links = [...cover.querySelectorAll("nav a")];
+function show() {
+  const asked = new URLSearchParams(location.search).get("at");
+  const at = names.includes(asked) ? asked : names[0];
+  cover.dataset.at = at === names[0] && !opened ? "other" : at;
+  links.forEach((link, n) => (names[n] === at ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current")));
+  if (at !== names[0]) cover.querySelector(".early-other").textContent = early.chapters[names.indexOf(at)][1];
+}
+// A link to a chapter loads nothing anew, so that no flip is lost; the bar reads the address when it comes.
+function lead(event) {
+  const link = event.target.closest("a[href^='?at=']");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  event.preventDefault();
+  const query = new URLSearchParams(location.search);
+  query.set("at", new URL(link.href).searchParams.get("at"));
+  history.pushState({}, "", `${location.pathname}?${query}${location.hash}`);
+  show();
+}
+
+// --- handover ------------------------------------------------------------------------------------------------------
+const state = () => Object.fromEntries(AS_SET.map((name) => [name, model.get(name)]));
+
+// Go on in a view of the Lab's board, if it is of the same answers: what the reader has set here is sent to the core, by the
+// exchange's own rule; otherwise the core's state stands. Return what ends the view, or undefined for any other board.
+function take(other, el) {
+  if (place || !opened || !other.get("choices").drop || !["answers", "given", "names"].every((name) => same(other.get(name), traits[name]))) return;
+  const [mine, active] = [state(), traits.active];
+  const touched = !same(mine, opened);
+  [real, place] = [other, el];
+  listeners.forEach(([name, call]) => real.on(name, call));
+  traits.choices.alone = false;
+  if (touched) {
+    for (const [name, value] of Object.entries({ ...mine, active })) real.set(name, value);
+    if (mine.why !== opened.why) real.save_changes();
+  }
+  anew();
+  el.style.height = `${slot.offsetHeight}px`;
+  return () => (slot.isConnected && cover.contains(slot) ? release() : end());
+}
+
+// Go on without the view, which ended before the board stood in it. The next view takes the board over.
+function release() {
+  Object.assign(traits, state());
+  listeners.forEach(([name, call]) => real.off(name, call));
+  [real, place] = [null, null];
+  traits.choices.alone = true;
+}
+
+const scroller = () => document.getElementById("App");
+const top = (element) => element.getBoundingClientRect().top;
+const found = (selector) => below.querySelector(selector);
+let [since, still, stood] = [0, 0, ""];
+
+// Tell whether the page below shows the chapter, and, in the Lab, whether all stands where it stands in the cover.
+function ready() {
+  const at = document.documentElement.dataset.at;
+  if (!at || !scroller()) return false;
+  since ||= performance.now();
+  const waited = performance.now() - since;
+  if (waited > PATIENCE_FOR.chapter) return true;
+  const title = found(`[data-cell-name^="${at}_"] h1`);
+  if (!title?.checkVisibility() || cover.dataset.at !== "lab") return Boolean(title?.checkVisibility());
+  const choice = found(".request marimo-radio")?.shadowRoot?.querySelector("[role=radio]");
+  if (!choice || !place?.isConnected) return false;
+  scroller().scrollTop = cover.scrollTop;
+  const pairs = [[title, "h1"], [found(".request"), ".request"], [place, ".early-board"]];
+  const now = pairs.map(([element]) => top(element));
+  const level = pairs.every(([, selector], n) => Math.abs(now[n] - top(cover.querySelector(selector))) < 0.5);
+  still = same(now, stood) ? still + 1 : 0;
+  stood = now;
+  return still >= 2 && (level || waited > PATIENCE_FOR.place);
+}
+
+function hand() {
+  if (!ready()) return requestAnimationFrame(hand);
+  const board = slot.firstElementChild?.shadowRoot.activeElement;
+  const link = links.indexOf(document.activeElement);
+  const scrolled = cover.scrollTop;
+  below.inert = false;
+  if (place) {
+    place.moveBefore && place.isConnected ? place.moveBefore(slot, null) : place.append(slot);
+    place.style.height = "";
+  } else end?.();
+  cover.remove();
+  removeEventListener("popstate", show);
+  delete globalThis.gdpoEarly;
+  if (cover.dataset.at === "lab") scroller().scrollTop = scrolled;
+  if (place) anew(); // so that the headline of the page follows
+  if (board && slot.firstElementChild.shadowRoot.activeElement !== board) board.focus({ preventScroll: true });
+  const bars = [...below.querySelectorAll("marimo-anywidget")].map((widget) => widget.shadowRoot?.querySelectorAll("nav a") ?? []);
+  if (link >= 0) bars.find((all) => all.length)?.[link].focus({ preventScroll: true });
+}
+
+cover.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
+cover.addEventListener("gdpo-claim", ({ detail }) => {
+  const title = cover.querySelector("h1");
+  title.style.visibility = detail === null ? "hidden" : "";
+  if (detail !== null && title.textContent !== detail) title.replaceChildren(detail);
+});
+cover.addEventListener("click", lead);
+addEventListener("popstate", show);
+if (opened) {
+  Object.assign(traits, opened);
+  traits.choices.alone = true; // until a core is there to answer
+  end = render({ model, el: slot, signal: new AbortController().signal });
+  globalThis.gdpoEarly = { take };
+}
+show();
+below.inert = true;
+cover.dataset.live = "";
+requestAnimationFrame(hand);
