@@ -6,8 +6,8 @@ Each detail is read once for a run, and is a member of its `Facts`.
 
 import polars as pl
 
+from gdpo_audit.findings.drifts import early_and_late
 from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.findings_primary import early_and_late
 from gdpo_audit.findings.prompts import visited_prompts, worst_of
 from gdpo_audit.findings.returning import Returning, returning
 from gdpo_audit.findings.summarise import summarise_all

@@ -97,16 +97,15 @@ class Body:
         return (413, self.too_large) if self.size > self.most else None
 
     @contextlib.contextmanager
-    def room(self) -> Iterator[None]:
-        """Reserve memory for the body until the `with` ends, if `coming` is more than `SMALL` and at most `BODY`.
-
-        If too little memory is left, nothing is raised: the `with` block still runs, and `refusal` then says of a body
-        of more than `SMALL` bytes that it is refused.
+    def room(self) -> Iterator[bool]:
+        """Reserve memory for the body until the `with` ends, if `coming` is more than `SMALL` and at most `BODY`. The
+        `with` gets whether the body may be read: False where it is refused already, or where too little memory is left,
+        in which case `refusal` says so.
         """
         with memory.reserved(self.coming) if SMALL < self.coming <= BODY else contextlib.nullcontext(True) as fits:
             if not fits:
                 self.most, self.too_large = SMALL, sessions.NO_ROOM
-            yield
+            yield self.refusal is None
 
     async def next(self) -> Message:
         """Return the next message with bytes of the body, or `http.disconnect` once the body is refused."""
@@ -223,8 +222,8 @@ class Exchange:
         """
         status = 500
         try:
-            with self.body.room(), contextlib.suppress(ClientDisconnect):
-                if not self.body.refusal:
+            with self.body.room() as admitted, contextlib.suppress(ClientDisconnect):
+                if admitted:
                     await app(self.scope, self.body.next, self.pass_on)
         except Exception as error:
             status = blamed(error)

@@ -14,7 +14,7 @@ import polars as pl
 
 from gdpo_audit.findings.claims_of_rows import claim_of, explained, incomplete_groups, responses_of
 from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.findings_weights import contradicted_weights
+from gdpo_audit.findings.given_weights import contradicted_weights
 from gdpo_audit.findings.sentences import whose
 from gdpo_audit.findings.words import some
 from gdpo_audit.logs.columns.behaviour import CLOCK

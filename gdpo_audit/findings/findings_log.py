@@ -328,11 +328,6 @@ def _holds_more(f: Facts, score: str, details: Mapping[str, Any], normalises: st
     )
 
 
-def held_by_totals(f: Facts) -> list[str]:
-    """Return the names of the rewards that seem to be contained in a total that stands beside them in the log."""
-    return [name for details in issues(f, "score-not-a-sum") if "explained" in details for name in details["columns"]]
-
-
 def no_components(f: Facts) -> Iterator[Finding]:
     """Yield one finding if the log holds only the total of the rewards, or if only a total was read. Yield one also if
     the one reward that was read may be a total.

@@ -2,63 +2,36 @@
 group gets any of the primary reward.
 """
 
-from collections.abc import Iterator, Mapping
-from math import sqrt
-from typing import NamedTuple
-
-import numpy as np
+from collections.abc import Iterator
 
 from gdpo_audit.findings import thresholds as t
+from gdpo_audit.findings.drifts import Drift, drifts_of, falling_rewards, step_of_fall
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.figures import ratio
 from gdpo_audit.findings.finding import Finding
-from gdpo_audit.findings.quarters import facts_of_quarters, quarters_of
-from gdpo_audit.findings.returning import EarlyAndLate, gave_up
+from gdpo_audit.findings.returning import gave_up
 from gdpo_audit.findings.sentences import lead_in
 from gdpo_audit.findings.wanted import named
 from gdpo_audit.findings.words import some
 from gdpo_core._words import count, listing, number, percent
 
 
-class _Drift(NamedTuple):
-    """The change in the mean of a reward from the first quarter of the batches to the last.
-
-    first: the mean in the first quarter.
-    last: the mean in the last quarter.
-    size: the change in standard deviations of the reward, above 0 if the mean gets better. For a reward with a weight
-        below 0, lower is better, and of one that the run wants neither higher nor lower, the size is 0.
-    beyond_chance: whether the change is larger than chance explains.
-    """
-
-    first: float
-    last: float
-    size: float
-    beyond_chance: bool
-
-    def moves(self, sign: int) -> bool:
-        """Return whether the mean of the reward changes in the direction `sign`: 1 for better, −1 for worse.
-
-        False where it changes by less than `FALLS` standard deviations, or where chance alone may explain the change.
-        """
-        return self.beyond_chance and sign * self.size >= t.FALLS
-
-
 def reward_falls(f: Facts) -> Iterator[Finding]:
     """Yield a finding for a reward whose mean gets worse during the run: lower, or higher if its weight is below 0. A
-    change counts only if `_Drift.moves` says so.
+    change counts only if `Drift.moves` says so.
 
     If a reward is primary, only this one is looked at. Otherwise a reward gets a finding in two cases: its mean gets
     worse by at least `FALLS_FAR` standard deviations, or the mean of another reward gets better meanwhile. Then a
     reward of weight 0 is left out, and so is one whose weight the log does not show.
     """
-    drifts, primary = _drifts(f), f.basis.primary
+    drifts, primary = drifts_of(f), f.basis.primary
     up = sorted((k for k in drifts if drifts[k].moves(1)), key=lambda k: -drifts[k].size)
-    for k in _down(f, drifts):
+    for k in falling_rewards(f, drifts):
         name, fell = f.rewards[k], drifts[k]
         far = fell.size <= -t.FALLS_FAR
         if not (far or up or primary is not None):
             continue
-        step, before, after = _break(f, k)
+        step, before, after = step_of_fall(f, k)
         goes = [_goes(f.rewards[i], f.wanted[i], drifts[i]) for i in up]
         moves = "falls" if f.wanted[k] > 0 else f"rises against its weight of {number(f.basis.weights[k])}"
         says = f"{name} {moves}, from {number(fell.first, 3)} to {number(fell.last, 3)}"
@@ -79,38 +52,13 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
         )
 
 
-def _goes(name: str, direction: int, drift: _Drift) -> str:
+def _goes(name: str, direction: int, drift: Drift) -> str:
     """Return the clause that the mean of a reward goes from one number to another, as the run wants it.
 
     direction: 1 if the run wants more of the reward, -1 if it wants less.
     """
     comma = "," * (direction < 0)
     return f"the mean of {named(name, direction)}{comma} goes from {number(drift.first, 3)} to {number(drift.last, 3)}"
-
-
-def _down(f: Facts, drifts: Mapping[int, _Drift]) -> list[int]:
-    """Return the indices of the rewards whose mean gets worse: the primary one if it does, or without a primary reward
-    all that do, but those of weight 0 and those whose weight the log does not show.
-    """
-    primary = f.basis.primary
-    known = [k for k in drifts if f.basis.weights[k] and not (f.recipe and k in f.recipe.unknown)]
-    return [k for k in (known if primary is None else [primary]) if k in drifts and drifts[k].moves(-1)]
-
-
-def early_and_late(f: Facts) -> dict[int, tuple[EarlyAndLate, ...]]:
-    """Return for each reward whose mean gets worse, by its index, what may count as early and as late in the run: its
-    first and last quarter, or the steps before the mean gets worse most clearly and those from there on.
-    """
-    ways: dict[int, tuple[EarlyAndLate, ...]] = {}
-    for k in _down(f, _drifts(f)):
-        batch, (step, _, _) = f.batches.batch, _break(f, k)
-        first, last = quarters_of(f.batches.rewards.present[k] > 0)
-        before = f.batches.step < step
-        ways[k] = (
-            EarlyAndLate(batch[first], batch[last], "both in the first quarter of the run and in the last"),
-            EarlyAndLate(batch[before], batch[~before], f"both before step {step} and from there on"),
-        )
-    return ways
 
 
 def _on_returning(f: Facts, k: int) -> dict[str, float]:
@@ -120,52 +68,6 @@ def _on_returning(f: Facts, k: int) -> dict[str, float]:
         return {}
     means = {"mean_on_them_early": on_both.first, "mean_on_them_late": on_both.last}
     return {"prompts_early_and_late": on_both.prompts, **means}
-
-
-def _drifts(f: Facts) -> dict[int, _Drift]:
-    """Return the drift of each reward, that is the change in its mean, by the index of the reward.
-
-    A reward is left out if too few groups hold it in the first or the last quarter of the batches. It is also left out
-    if it has one value in the whole run. The result is {} for a run of fewer than `FADES_BATCHES` batches, or if one
-    step reaches from the first quarter of the batches into the last.
-    """
-    size, step = len(f.batches.batch) // 4, f.batches.step
-    if len(step) < t.FADES_BATCHES or step[size - 1] == step[-size]:
-        return {}
-    drifts = {}
-    for k, quarters in enumerate(facts_of_quarters(f)):
-        spread = sqrt(ratio(f.totals.rewards.scatter[k], max(f.totals.rewards.present[k] - 1, 1)))
-        if not spread > 0 or any(facts.totals.rewards.holding_groups[k] < t.FADES_GROUPS for facts in quarters):
-            continue
-        chance = t.CHANCE * sqrt(sum(_squared_error(facts, k) for facts in quarters))
-        first, last = (facts.mean(k) for facts in quarters)
-        drifts[k] = _Drift(first, last, f.wanted[k] * (last - first) / spread, abs(last - first) > chance)
-    return drifts
-
-
-def _squared_error(f: Facts, k: int) -> float:
-    """Return the squared standard error of the mean of the reward with index k; NaN if fewer than two groups hold the
-    reward. It is estimated from how the means of the groups differ, since the responses of one group are not
-    independent of one another.
-    """
-    sums = f.totals.rewards
-    between = max(sums.scatter[k] - sums.squared[k, k], 0.0)
-    return ratio(between, (sums.holding_groups[k] - 1) * sums.present[k])
-
-
-def _break(f: Facts, k: int) -> tuple[int, float, float]:
-    """Return the step at which the mean of the reward with index k gets worse most clearly. Its mean before that step
-    and its mean from that step on come with it.
-
-    At this step, the difference of the two means in the bad direction is the largest, counted in its standard error.
-    The standard error is that of responses that all have one variance. The first step is not looked at.
-    """
-    begins = np.flatnonzero(np.diff(f.batches.step, prepend=f.batches.step[0]))
-    n, total = (np.append(0, x.cumsum()) for x in (f.batches.rewards.present[k], f.batches.rewards.total[k]))
-    begins = begins[(n[begins] > 0) & (n[begins] < n[-1])]
-    before, after = total[begins] / n[begins], (total[-1] - total[begins]) / (n[-1] - n[begins])
-    at = int((n[begins] * (n[-1] - n[begins]) * np.maximum(f.wanted[k] * (before - after), 0) ** 2).argmax())
-    return int(f.batches.step[begins[at]]), float(before[at]), float(after[at])
 
 
 def no_right_answer(f: Facts) -> Iterator[Finding]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.findings_weights import contradicted_weights
 from gdpo_audit.findings.forecast import forecasts_of
+from gdpo_audit.findings.given_weights import contradicted_weights
 from gdpo_audit.findings.recommending import marked, rises, with_costs
 from gdpo_audit.findings.setting import Setting, TrialPart
 from gdpo_audit.findings.shares import weights_for

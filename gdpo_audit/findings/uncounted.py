@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.findings_log import held_by_totals
 from gdpo_audit.logs.groups.run import Run
 from gdpo_audit.records import Uncounted
 from gdpo_core._words import number
@@ -56,11 +55,17 @@ def _without_weight(f: Facts) -> Iterator[Uncounted]:
         configured = name in f.given_weights or name in (f.run.weights or {})
         if weights[k] or last < 0 or k == f.basis.primary or not (solved or configured):
             continue
-        if name in held_by_totals(f) or any(phase.weights[name] for phase in f.phases):  # whatever the caller gives
+        if name in _inside_totals(f) or any(phase.weights[name] for phase in f.phases):  # whatever the caller gives
             continue
         # Trainers with a list of weights write the reward functions first, and then what is logged beside them.
         function = f.framework.column_per_function and (configured or k < last)
         yield Uncounted(name, "weight 0", function)
+
+
+def _inside_totals(f: Facts) -> list[str]:
+    """Return the names of the rewards that seem to be contained in a total that stands beside them in the log."""
+    beside = [issue.details for issue in f.run.issues if issue.id == "score-not-a-sum"]
+    return [name for details in beside if "explained" in details for name in details["columns"]]
 
 
 def _weighted_copies(f: Facts) -> Iterator[tuple[str, tuple[str, float]]]:

@@ -119,8 +119,10 @@ def same_weights(first: Recipe, second: Recipe) -> bool:
         return not b.any()
     most = a.abs().argmax()
     factor = b[most] / a[most] if first.up_to_scale or second.up_to_scale or first.method not in UNDIVIDED else 1.0
-    off, nothing = (COARSEST, APART) if first.grid or second.grid else (_SHOWN, KNOWN_ZERO)
-    near = (b - factor * a).abs() <= factor * (off * a.abs() + nothing * a[most].abs())
+    rounded = first.grid or second.grid
+    of_each = COARSEST if rounded else _SHOWN  # how much of each weight it may be off
+    of_largest = APART if rounded else KNOWN_ZERO  # and how much of the largest one, for weights near 0
+    near = (b - factor * a).abs() <= factor * (of_each * a.abs() + of_largest * a[most].abs())
     return bool(near.all() and factor > 0)
 
 

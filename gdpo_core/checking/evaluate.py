@@ -1,7 +1,7 @@
 """The evaluation of conditions on a configuration: each holds, does not hold, or cannot be told."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -55,17 +55,21 @@ class Known:
 
     def holds(self, conditions: Sequence[Condition]) -> bool | None:
         """Return whether all conditions hold; None where none fails and at least one cannot be told."""
-        told = [self._holds(condition) for condition in conditions]
-        return False if False in told else None if None in told else True
+        answers = [self._holds(condition) for condition in conditions]
+        if False in answers:
+            return False
+        return None if None in answers else True
 
     def _holds(self, c: Condition) -> bool | None:
         if "*" in c.key and c.set is False:
             return not any(fnmatchcase(key, c.key) for key in self.entries) if self.complete else None
         if "*" in c.key:
-            told = [self._holds_of(key, c) for key in self.entries if fnmatchcase(key, c.key)]
+            answers = [self._holds_of(key, c) for key in self.entries if fnmatchcase(key, c.key)]
+            if True in answers:
+                return True
             # A key that only has to be there is a rare one, so a file that was not given is taken not to have it.
-            open_end = None in told or (not self.complete and c.set is None)
-            return True if True in told else None if open_end else False
+            others_may = not self.complete and c.set is None
+            return None if None in answers or others_may else False
         return self._holds_of(c.key, c)
 
     def _holds_of(self, key: str, c: Condition) -> bool | None:
@@ -115,20 +119,36 @@ def _test(value: Any, c: Condition, known: Known) -> bool | None:
             return None
         both = value is not None and theirs is not None
         return both and (len(entries) > len(theirs) if c.longer_than else len(entries) < len(theirs))
-    tests: dict[str, Callable[[], bool]] = {
-        "equals": lambda: same(value, c.equals),
-        "differs": lambda: not same(value, c.differs),
-        "one_of": lambda: any(same(value, choice) for choice in c.one_of),
-        "not_one_of": lambda: not any(same(value, choice) for choice in c.not_one_of),
-        "holds": lambda: any(same(entry, c.holds) for entry in entries),
-        "lacks": lambda: not any(same(entry, c.lacks) for entry in entries),
-        "like": lambda: re.search(str(c.like), str(value)) is not None,
-        "unlike": lambda: re.search(str(c.unlike), str(value)) is None,
-        "above": lambda: isinstance(value, int | float) and not isinstance(value, bool) and value > (c.above or 0),
-        "repeats": lambda: (len(set(map(str, entries))) < len(entries)) == c.repeats,
-        "several": lambda: (len(entries) > 1) == c.several,
-    }
-    return next(test() for name, test in tests.items() if getattr(c, name) not in (None, ()))
+    return _compare(value, entries, c)
+
+
+def _compare(value: Any, entries: Sequence[Any], c: Condition) -> bool:
+    """Return whether a value fits the one comparison with something fixed that a condition makes.
+
+    entries: the entries of the value, if it is a list; else the value alone.
+    """
+    text = str(value)
+    if c.equals is not None:
+        return same(value, c.equals)
+    if c.differs is not None:
+        return not same(value, c.differs)
+    if c.one_of:
+        return any(same(value, choice) for choice in c.one_of)
+    if c.not_one_of:
+        return not any(same(value, choice) for choice in c.not_one_of)
+    if c.holds is not None:
+        return any(same(entry, c.holds) for entry in entries)
+    if c.lacks is not None:
+        return not any(same(entry, c.lacks) for entry in entries)
+    if c.like is not None:
+        return re.search(c.like, text) is not None
+    if c.unlike is not None:
+        return re.search(c.unlike, text) is None
+    if c.above is not None:
+        return isinstance(value, int | float) and not isinstance(value, bool) and value > c.above
+    if c.repeats is not None:
+        return (len(set(map(str, entries))) < len(entries)) == c.repeats
+    return (len(entries) > 1) == c.several
 
 
 def same(value: Any, expected: Any) -> bool:

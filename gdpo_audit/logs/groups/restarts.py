@@ -1,6 +1,6 @@
 """Restarts: a log is put in the order of its steps, and rows that a restarted run wrote again are told apart."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import polars as pl
@@ -73,17 +73,14 @@ def _starts(rows: pl.DataFrame, files: Sequence[str]) -> dict[int, int] | None:
 def _restarted(rows: pl.DataFrame) -> bool:
     """Return whether the steps fall because the run went back to an earlier step, not because rows are in disorder.
 
-    A pass is the rows of a file between two falls of the step. The falls show a restart if all of these rules hold:
-    - No file has as many falls as the log has different steps.
-    - A later pass of a file does not begin at the smallest step of its earlier passes, or it goes on further than they
-      do.
-    - Between its first and its last step, a pass lacks no step that an earlier pass of its file has.
-    - Some steps stand in one pass and some in several. By the medians, a step that stands in several has about as many
-      rows in its last pass as a step that stands in one, or more.
+    A pass is the rows of a file between two falls of the step. No file may have as many falls as the log has different
+    steps. The passes are then looked at in order, file by file:
+    - A later pass that begins at the smallest step of the earlier ones, and goes on no further, decides alone: it is a
+      restart if the run began anew (`_begins_anew`).
+    - A pass that lacks a step of an earlier pass, between its own first and last step, is none.
 
-    A pass that breaks the second rule may still be a restart from the very beginning. If no rule is broken before it,
-    it decides alone. The falls then show a restart if the pass has exactly the steps of the earlier passes.
-    `_groups_again` also has to find groups that stand in several passes.
+    If no pass decides, some steps have to stand in one pass and some in several. By the medians, a step that stands in
+    several has about as many rows in its last pass as a step that stands in one, or more.
     rows: all rows, with the columns `step`, `_file` and `_pass`.
     """
     passes = rows.group_by("_file", "_pass", "step", maintain_order=True).agg(pl.len().alias("rows"))
@@ -96,7 +93,7 @@ def _restarted(rows: pl.DataFrame) -> bool:
             held = dict(rows_of_pass.select("step", "rows").iter_rows())
             first, last = rows_of_pass["step"][0], rows_of_pass["step"][-1]
             if sizes and first == min(sizes) and last <= max(sizes):
-                return sizes.keys() == held.keys() and "_key" in rows.columns and len(_groups_again(rows, "_pass")) > 0
+                return _begins_anew(rows, sizes, held)
             if any(first <= step <= last and step not in held for step in sizes):
                 return False
             for step, size in held.items():
@@ -104,6 +101,19 @@ def _restarted(rows: pl.DataFrame) -> bool:
         once += [counts[-1] for counts in sizes.values() if len(counts) == 1]
         again += [counts[-1] for counts in sizes.values() if len(counts) > 1]
     return bool(once and again) and float(np.median(again)) >= WHOLE * float(np.median(once))
+
+
+def _begins_anew(rows: pl.DataFrame, earlier: Collection[int], steps: Collection[int]) -> bool:
+    """Return whether a pass repeats the whole run so far: it has exactly the steps of the earlier passes, and some
+    groups stand in several passes.
+
+    rows: all rows, with the columns `step` and `_pass` and, where a column tells groups apart, `_key`.
+    earlier: the steps of the earlier passes.
+    steps: the steps of the pass.
+    """
+    if "_key" not in rows.columns or set(earlier) != set(steps):
+        return False
+    return len(_groups_again(rows, "_pass")) > 0
 
 
 def _groups_again(rows: pl.DataFrame, numbered_by: str) -> pl.DataFrame:
