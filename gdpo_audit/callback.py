@@ -133,8 +133,8 @@ class AuditCallback(TrainerCallback):
             key = finding.id, str(finding.evidence.get("reward"))
             if finding.severity != "info" and key not in self._alerted:
                 text = f"Of the last {self.every} logged steps: {finding.message} {finding.to_do}".rstrip()
-                level = trackio.AlertLevel.ERROR if finding.severity == "error" else trackio.AlertLevel.WARN
-                trackio.alert(title=f"gdpo audit: {finding.title}", text=text, level=level)
+                severity = trackio.AlertLevel.ERROR if finding.severity == "error" else trackio.AlertLevel.WARN
+                trackio.alert(title=f"gdpo audit: {finding.title}", text=text, level=severity)
                 self._alerted.add(key)
 
     def _show(self, metrics: dict[str, float], state: Any, logs: dict[str, Any] | None) -> None:

@@ -14,7 +14,7 @@ OUT = ROOT / "docs" / "space-static"
 SAMPLE, PRIMARY = "data/samples/pays_5_grpo", "correctness"
 STYLE = "max-width: 1316px; margin: 0 auto; padding: 16px 24px 0; font: 15px/1.45 system-ui, sans-serif"
 PAGES = {"index.html": "The board", "report.html": "A report of gdpo audit"}
-SETTINGS = """---
+FRONT_MATTER = """---
 title: GRPO and GDPO, the board
 emoji: ⚖️
 colorFrom: yellow
@@ -54,7 +54,7 @@ def linked(page: str, here: str, space: str) -> str:
 def write(out: Path, space: str = "") -> None:
     """Write the Space into the folder `out`, with a link to `space` if it is given."""
     out.mkdir(parents=True, exist_ok=True)
-    (out / "README.md").write_text(SETTINGS, encoding="utf-8")
+    (out / "README.md").write_text(FRONT_MATTER, encoding="utf-8")
     audit = ("audit", SAMPLE, "--primary", PRIMARY, "--html")
     for name, command in (("index.html", EXPLAIN), ("report.html", audit)):
         file = out / name

@@ -262,7 +262,7 @@ def test_headline_and_sentence_count_what_a_plain_loop_counts():
 def test_what_training_says_of_breaking_ties_follows_its_sign():
     found = breaking.of_correctness("equal")
     said = breaking.in_training(found)
-    assert "Training says no." in said and "1.2 points less under GDPO" in said and "learnt it 2.1 points less" in said
+    assert "Training says no." in said and "1.2 points less under GDPO" in said and "it learnt 2.1 points less" in said
     for gdpo, says in (((3, 2, 4), "Training says yes."), ((0.2, -1, 1.4), "Training shows no clear help.")):
         other = replace(found["gdpo"], **dict(zip(("difference", "low", "high"), gdpo, strict=True)))
         assert says in breaking.in_training(found | {"gdpo": other})

@@ -173,13 +173,13 @@ def _trained(answers: Mapping[str, bool], large: bool) -> tuple[str, str, tuple[
     large_scale, small_scale = trained.by_reward("pays_5"), trained.by_reward("scale")
     differ, alike = trained.parted(trained.of_gdpo(trained.load()))
     if answers["scales"] and answers["first"]:
-        takes = "GDPO takes learning from the reward on the large scale and gives it to the others. "
+        moves = "GDPO takes learning from the reward on the large scale and gives it to the others. "
         itself = f"here correctness itself paid most, {_moved(small_scale['correctness'])}."
         if large:
-            return "GRPO: what matters most is on the large scale.", f"{takes}W{itself}", ("scale",)
+            return "GRPO: what matters most is on the large scale.", f"{moves}W{itself}", ("scale",)
         advised = "GDPO, unless the reward that matters is the one on the large scale."
         moved = f"Where conciseness paid 5, {_moved(large_scale['correctness'])}; w{itself}"
-        return advised, f"{takes}{moved}", ("pays_5", "scale")
+        return advised, f"{moves}{moved}", ("pays_5", "scale")
     if answers["scales"]:
         moved = listing(f"{points(row)} {row.reward}" for row in large_scale.values())
         return (

@@ -23,7 +23,8 @@ def without_labels(run: Run, read: Callable[..., Run]) -> Run:
     run: a run in its groups, whose rewards nobody named.
     read: reads the log with other options.
     """
-    labels = _labels(pl.concat(run.sample), [name for name in run.rewards if not says_reward(name)])
+    suspects = [name for name in run.rewards if not says_reward(name)]
+    labels = _labels(pl.concat(run.sample), suspects) if suspects and run.sample else []
     kept = tuple(name for name in run.rewards if name not in labels)
     if not labels or not kept:
         return run

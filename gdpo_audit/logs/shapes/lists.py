@@ -42,22 +42,22 @@ class Lists:
 
 
 def lists_of_answers(
-    tables: Sequence[Table], schema: Schema, named: Collection[str], alone: bool, prompts: Sequence[str]
+    tables: Sequence[Table], schema: Schema, named: Collection[str], alone: bool, told: bool, prompts: Sequence[str]
 ) -> Lists | None:
     """Return the columns whose lists hold a value per answer; None if there are none, or if rows are answers already.
 
     tables: the tables of the log.
     schema: the columns of all tables.
     named: the rewards that the caller names.
-    alone: whether lists alone may hold the rewards, as no column of single numbers may be one or as the lists hold
-        rollouts; lists of numbers then need no name of a reward.
+    alone: whether no column of single numbers may be a reward; lists of numbers then need no name of a reward.
+    told: whether the lists were lists of rollouts; where a row has several, nothing else has to say what they hold.
     prompts: the columns that tell, together, which prompt a row belongs to.
 
     Raises InputError for lists of different lengths in a row, if only some tables have the lists, and if all are empty.
     """
     lists = [name for name, kind in schema.items() if isinstance(kind, pl.List)]
     rewards = [name for name in lists if _holds_rewards(name, schema[name], named)]
-    if not rewards and alone:
+    if not rewards and (alone or told):
         rewards = [name for name in lists if _may_be_reward(name, schema[name])]
     if not rewards or rows_are_answers(schema):
         return None
@@ -76,7 +76,7 @@ def lists_of_answers(
     if not several and not alone and len(filled) < len(sizes):
         return None  # each answer has rewards beside the list, so that a row with an empty list is an answer too
     of_tokens = _look_like_tokens(filled[rewards[0]], chosen, schema)
-    if several and (of_tokens or not _per_answer(chosen, rewards, schema, tables, prompts, alone)):
+    if several and (of_tokens or not _per_answer(chosen, rewards, schema, tables, prompts, alone or told)):
         return None
     for name in chosen:
         _expect_one_length(tables, sizes, name, rewards[0])

@@ -182,7 +182,7 @@ def _exploded(shape: Shape, told: bool) -> Shape:
     step = options.named("step") or next((by_lower[name] for name in STEPS if name in by_lower), None)
     which = [name for name in (step, *prompts[:1]) if name]
     told_by = which if prompts else []
-    answer_lists = lists.lists_of_answers(tables, schema, options.rewards or (), told or _alone(schema), told_by)
+    answer_lists = lists.lists_of_answers(tables, schema, options.rewards or (), _alone(schema), told, told_by)
     if answer_lists is None:
         return shape
 
