@@ -20,13 +20,14 @@ with app.setup(hide_code=True):
     import marimo as mo
 
     import gdpo_core as gc
-    from gdpo_core.bfcl import load_tasks
-    from views import html, sessions
-    from views.html import show
-    from views.lab import answers, books, depth
-    from views.nav import Nav
-    from views.pick import Pick
-    from views.sources import PAPER
+    from views.bfcl import load_tasks
+    from views.chapters.lab import answers, books, depth
+    from views.server import sessions
+    from views.studies.references import ARXIV
+    from views.widgets import html
+    from views.widgets.html import show
+    from views.widgets.nav import Nav
+    from views.widgets.pick import Pick
 
     DATA = mo.notebook_dir() / "data"
 
@@ -43,7 +44,7 @@ def lab_claim(headline, task):
 @app.cell
 def lab_board(lab_task, page, tasks):
     task = lab_task.value
-    board = mo.ui.anywidget(answers.board(task, tasks[0], page))
+    board = mo.ui.anywidget(answers.task_board(task, tasks[0], page))
     headline = board.drawing["claim"]  # of the board as it opens; after a flip `lab_address` says what the board shows
     # Every cell that names `board_to_read` runs again at each flip of a mark.
     board_to_read = None if sessions.LEAVES_OUT_UNSEEN_CELLS else board
@@ -55,7 +56,7 @@ def lab_board(lab_task, page, tasks):
 def lab_tasks(page):
     # Four requests with twelve answers each, written by hand and marked by three programs.
     tasks = html.loaded(load_tasks, DATA / "tasks")
-    lab_task = answers.choice(tasks, page)
+    lab_task = answers.task_choice(tasks, page)
     # The state of the board for the chapters that follow the board. It is set when the reader leaves the Lab, so that a
     # flip of a mark runs none of their cells.
     graded = answers.grade_answers(tasks[0]).state  # the board of the first task as it opens; Train has a card of it
@@ -133,7 +134,9 @@ def lab_conventions(all_conventions, shown, touched):
 
 @app.cell
 def lab_books_title(page):
-    five_books = html.opener("In plain words: five books, rated on unequal scales", page.given("lab-books") is not None)
+    five_books = html.opener(
+        "In plain words: five books, rated on unequal scales", page.restore("lab-books") is not None
+    )
     five_books
     return (five_books,)
 
@@ -199,16 +202,16 @@ def train_headline(comparison, predict, replied, setup, train):
     # A policy of a few coins learns from several rewards, once under GRPO and once under GDPO. What to look for: at
     # which epoch each line crosses 0.9, and which sliders below the plot move that.
     mo.md(f"""
-    # {train.words.headline(comparison.value, predict.value, replied)}
+    # {train.train_words.train_headline(comparison.value, predict.value, replied)}
 
-    {train.words.lead(setup)}
+    {train.train_words.lead(setup)}
     """)
     return
 
 
 @app.cell
 def train_caption(scenario, setup, train, unchanged):
-    show(html.tag("h2", train.words.title(scenario, unchanged)), html.tag("p", train.words.caption(setup)))
+    show(html.tag("h2", train.train_words.title(scenario, unchanged)), html.tag("p", train.train_words.caption(setup)))
     return
 
 
@@ -224,16 +227,16 @@ def train_files(train_open):
     # The set-ups of Train and their small pictures. A scenario and the controls make a `setup`, which makes runs, whose
     # curves are drawn.
     mo.stop(not train_open())
-    from views import train  # imports Altair
+    from views.chapters import train  # imports Altair
 
-    scenarios, pictures = html.loaded(train.cards.load, DATA)
+    scenarios, pictures = html.loaded(train.gallery.load_gallery, DATA)
     return pictures, scenarios, train
 
 
 @app.cell
 def train_choices(page, scenarios, train):
     # These controls stay when another set-up is chosen. The values in a link belong to the set-up that the link names.
-    linked = page.given("train-scenario", scenarios, next(iter(scenarios)))
+    linked = page.restore("train-scenario", scenarios, next(iter(scenarios)))
     as_linked = train.controls.linked_values(scenarios[linked], page)
     comparison, third = train.controls.for_all(page, scenarios[linked])
     predict = mo.ui.switch(label="Predict first")
@@ -245,8 +248,8 @@ def train_choices(page, scenarios, train):
 @app.cell
 def train_setup(comparison, controls, scenario, shown, third, train):
     setup = train.controls.setup_of(scenario, comparison.value, controls.value, shown())
-    methods = [*train.runs.BOTH_METHODS, *([third.value] if third.value else [])]
-    train_link = train.cards.link(scenario, setup, methods, controls.value)
+    methods = [*train.runs.COMPARED_METHODS, *([third.value] if third.value else [])]
+    train_link = train.gallery.link(scenario, setup, methods, controls.value)
     return methods, setup, train_link
 
 
@@ -259,10 +262,12 @@ def train_runs(methods, setup, train):
     _more = train.runs.further_options(setup)  # rollouts, prompts, lr, optimizer, seeds and so on
     try:
         with mo.status.spinner("Training", remove_on_exit=True):
-            runs = train.runs.each(gc.train, methods, p0, scale=scale, weights=_weights, epochs=epochs, **_more)
-            limits = train.runs.each(gc.mean_field, methods, p0, scale=scale, weights=_weights, epochs=epochs, **_more)
+            runs = train.runs.by_method(gc.train, methods, p0, scale=scale, weights=_weights, epochs=epochs, **_more)
+            limits = train.runs.by_method(
+                gc.mean_field, methods, p0, scale=scale, weights=_weights, epochs=epochs, **_more
+            )
     except gc.InputError as _error:
-        mo.stop(True, show(html.callout(f"This can't be trained. {html.reason(_error)}")))
+        mo.stop(True, show(html.callout(f"This can't be trained. {html.reason_shown(_error)}")))
     return epochs, limits, p0, runs, scale
 
 
@@ -270,7 +275,7 @@ def train_runs(methods, setup, train):
 def train_drawing(limits, play, runs, scenario, setup, train):
     play.epochs, play.shown = setup.epochs, scenario.id
     _verdict = train.verdicts.result(setup, scenario.coins, runs)
-    drawn = [html.div("verdict", _verdict, role="status"), train.panels.draw(scenario, setup, runs, limits)]
+    drawn = [html.div("verdict", _verdict, role="status"), train.panels.draw_panel(scenario, setup, runs, limits)]
     return (drawn,)
 
 
@@ -282,7 +287,7 @@ def train_unchanged(as_given, graded, scenario, setup, train):
 
 @app.cell
 def train_why(methods, scenario, setup, train, unchanged):
-    below = html.div("below", train.panels.key(methods), train.words.why(scenario, setup, unchanged))
+    below = html.div("below", train.panels.key(methods), train.train_words.why(scenario, setup, unchanged))
     return (below,)
 
 
@@ -297,10 +302,10 @@ def train_guesses(guesses, predict, scenario):
 def train_still(page, requested_scenario, train_open):
     # It stands here until the curves are drawn, and play.js takes it away.
     mo.stop(not train_open())
-    from views import still
+    from views.widgets import still
 
-    _changed = any(page.given(f"train-{_key}") for _key in ("scenario", "start", "pays", "weights", "more"))
-    _changed = _changed or page.given("train-compare") != "equal"
+    _changed = any(page.restore(f"train-{_key}") for _key in ("scenario", "start", "pays", "weights", "more"))
+    _changed = _changed or page.restore("train-compare") != "equal"
     show(still.curves(DATA, known=not (_changed or requested_scenario())))
     return
 
@@ -328,7 +333,7 @@ def train_further(comparison, controls, reset, third, train):
 @app.cell
 def train_weights(pictures, scenario, setup, train):
     # Where rewards conflict, a table says how the right answer ends at other weights of being concise.
-    show(html.div("weighed", train.weights.weights_table(pictures, scenario, setup)) if setup.arms else "")
+    show(html.div("weighed", train.other_weights.conciseness_table(pictures, scenario, setup)) if setup.arms else "")
     return
 
 
@@ -378,8 +383,8 @@ def train_try(guesses, page, predict):
 
 @app.cell
 def train_summary(comparison, guessed, scenarios, sketches, train):
-    _score = train.cards.score(scenarios, sketches, guessed) if guessed is not None else None
-    show(train.cards.summary(scenarios, sketches, comparison.value, _score))
+    _score = train.gallery.score(scenarios, sketches, guessed) if guessed is not None else None
+    show(train.gallery.summary(scenarios, sketches, comparison.value, _score))
     return
 
 
@@ -394,19 +399,19 @@ def train_cards(linked, requested_scenario, scenarios, train):
 
 @app.cell
 def train_sketches(comparison, pictures, scenarios, shown, train):
-    sketches = train.cards.sketches(scenarios, pictures, comparison.value, shown())
+    sketches = train.gallery.sketches(scenarios, pictures, comparison.value, shown())
     return (sketches,)
 
 
 @app.cell
 def train_replied(guessed, scenario, sketches, train):
-    replied = train.cards.reply(scenario, sketches, guessed)  # to what was predicted of this set-up
+    replied = train.gallery.reply(scenario, sketches, guessed)  # to what was predicted of this set-up
     return (replied,)
 
 
 @app.cell
 def train_pictures(comparison, gallery, guessed, scenarios, sketches, train):
-    gallery.html = str(train.cards.gallery(scenarios, sketches, comparison.value, guessed))
+    gallery.html = str(train.gallery.gallery(scenarios, sketches, comparison.value, guessed))
     return
 
 
@@ -419,11 +424,11 @@ def train_scenario(chosen, scenarios):
 @app.cell
 def train_depth(limits, methods, runs, scenario, setup, train):
     show(
-        html.fold("What is trained, and how", train.words.how_it_learns(setup)),
+        html.fold("What is trained, and how", train.train_words.how_it_learns(setup)),
         html.fold(
             "Every median, in all three comparisons", lambda: train.panels.medians_table(scenario, setup, methods)
         ),
-        html.fold("The curves as a table", lambda: train.panels.curves_table(scenario, runs, limits)),
+        html.fold("The curves as a table", lambda: train.panels.epochs_table(scenario, runs, limits)),
     )
     return
 
@@ -443,17 +448,22 @@ def evidence_claim(evidence_open):
     # What to look for: where does GDPO lead, and where does it change little? Then: how often are there ties at all,
     # does it help to break them, and do forecasts from a log come true?
     mo.stop(not evidence_open())
-    from views import evidence  # imports Altair, which takes as long as all else that a first visitor waits for
+    from views.chapters import (
+        evidence,  # imports Altair, which takes as long as all else that a first visitor waits for
+    )
 
-    show(html.tag("div", html.tag("h1", evidence.trained.headline()), kind="markdown"), evidence.trained.lead())
+    show(
+        html.tag("div", html.tag("h1", evidence.trained.trained_headline()), kind="markdown"),
+        evidence.trained.lead_of_trained(),
+    )
     return (evidence,)
 
 
 @app.cell
 def evidence_trained(evidence, page):
     # The first question: what did training give? A block is a set-up.
-    _chosen = page.given("evidence-setup", evidence.trained.names()) or evidence.trained.first_setup()
-    setups = mo.ui.anywidget(Pick(evidence.trained.picture(_chosen), _chosen))
+    _chosen = page.restore("evidence-setup", evidence.trained.setup_names()) or evidence.trained.first_setup()
+    setups = mo.ui.anywidget(Pick(evidence.trained.picture_of_differences(_chosen), _chosen))
     setups
     return (setups,)
 
@@ -461,20 +471,20 @@ def evidence_trained(evidence, page):
 @app.cell
 def evidence_lines(evidence, setups):
     # The chosen set-up step by step.
-    show(evidence.trained.curves(setups.value["chosen"] or evidence.trained.first_setup()))
+    show(evidence.trained.trained_curves(setups.value["chosen"] or evidence.trained.first_setup()))
     return
 
 
 @app.cell
 def evidence_pays(evidence):
-    show(html.div("says", evidence.trained.where_it_pays()), evidence.trained.key())
+    show(html.div("says", evidence.trained.where_it_pays()), evidence.trained.key_of_picture())
     return
 
 
 @app.cell
 def evidence_data(evidence):
-    from gdpo_core.bfcl import prompts
-    from views import draws
+    from views.bfcl import prompts
+    from views.server import draws
 
     verdicts = html.loaded(prompts.load_once, DATA / "bfcl_rewards.parquet")  # (prompts, models, graders)
     return draws, prompts, verdicts
@@ -500,7 +510,7 @@ def evidence_marks(answers_drawn, correctness_weight, draw_number, graders, prom
 
 @app.cell
 def evidence_legend(page, prompts, verdicts):
-    kinds = mo.ui.anywidget(Pick("", page.given("evidence-kind", prompts.OUTCOMES)))
+    kinds = mo.ui.anywidget(Pick("", page.restore("evidence-kind", prompts.OUTCOMES)))
     kinds
     return (kinds,)
 
@@ -516,7 +526,7 @@ def evidence_squares(verdicts):
 def evidence_ask(page, verdicts):
     # A reader opens a prompt by its square, by its name, or by a step to the next one. Because the name can come from
     # three cells, it is a state.
-    chosen_prompt, ask_prompt = mo.state(page.given("evidence-prompt", verdicts.tasks))
+    chosen_prompt, ask_prompt = mo.state(page.restore("evidence-prompt", verdicts.tasks))
     return ask_prompt, chosen_prompt
 
 
@@ -536,7 +546,7 @@ def evidence_opened(chosen_prompt, first, picture, verdicts):
 
 @app.cell
 def evidence_drawing(choice, evidence, kinds, outcomes, picture, verdicts):
-    kinds.widget.html = str(evidence.squares.legend(outcomes, choice.group_size))
+    kinds.widget.html = str(evidence.squares.outcome_legend(outcomes, choice.group_size))
     picture.widget.html = str(evidence.squares.squares(verdicts, outcomes, kinds.value["chosen"]))
     return
 
@@ -586,8 +596,8 @@ def evidence_try(chosen_prompt, outcomes, page, prompts, verdicts):
 
 @app.cell
 def evidence_controls(evidence, page, verdicts):
-    answers_drawn, draw_number = evidence.controls.draw(page, len(verdicts.models))
-    graders = evidence.controls.graders(page)
+    answers_drawn, draw_number = evidence.draw_controls.draw_controls(page, len(verdicts.models))
+    graders = evidence.draw_controls.graders(page)
     show(html.fold("Other answers, other graders", html.div("asking", answers_drawn, draw_number, *graders)))
     return answers_drawn, draw_number, graders
 
@@ -601,14 +611,14 @@ def evidence_breaking(choice, evidence, first):
 
 @app.cell
 def evidence_weight(evidence, page):
-    correctness_weight = evidence.controls.weight(page)
+    correctness_weight = evidence.draw_controls.weight(page)
     correctness_weight
     return (correctness_weight,)
 
 
 @app.cell
 def evidence_methods(choice, evidence, first):
-    show(evidence.breaking.lines(choice, first))
+    show(evidence.breaking.table_of_methods(choice, first))
     return
 
 
@@ -623,7 +633,7 @@ def evidence_order(choice, evidence, first):
 def evidence_board(choice, evidence, marks, prompt, verdicts):
     # What if this answer had passed? This is the board of the Lab with the answers to the opened prompt. It belongs to
     # the second question, and stands here so that the words above are repainted before it.
-    opened_board = html.board_or_reason(lambda: evidence.opened.board(verdicts, choice, marks, prompt))
+    opened_board = html.board_or_reason(lambda: evidence.opened.prompt_board(verdicts, choice, marks, prompt))
     show(html.fold("This prompt on the board: what if one more answer had passed?", html.element(opened_board)))
     return (opened_board,)
 
@@ -631,15 +641,18 @@ def evidence_board(choice, evidence, marks, prompt, verdicts):
 @app.cell
 def evidence_foretold(evidence):
     # The fourth question: do forecasts come true? They were committed before the runs.
-    show(evidence.forecasts.section())
+    show(evidence.forecasts_and_outcomes.section())
     return
 
 
 @app.cell
 def evidence_forecasts(evidence, page):
-    _given = page.given("evidence-forecast", evidence.forecasts.names())
+    _given = page.restore("evidence-forecast", evidence.forecasts_and_outcomes.names())
     forecasts = mo.ui.anywidget(
-        Pick(evidence.forecasts.picture(evidence.forecasts.load()), _given or evidence.forecasts.widest_miss())
+        Pick(
+            evidence.forecasts_and_outcomes.picture_of_forecasts(evidence.forecasts_and_outcomes.load_forecasts()),
+            _given or evidence.forecasts_and_outcomes.widest_miss(),
+        )
     )
     forecasts
     return (forecasts,)
@@ -648,14 +661,18 @@ def evidence_forecasts(evidence, page):
 @app.cell
 def evidence_courses(evidence, forecasts):
     # The forecasts for the run as it ran and for the chosen setting, beside what was measured.
-    show(evidence.forecasts.curves(forecasts.value["chosen"] or evidence.forecasts.widest_miss()))
+    show(
+        evidence.forecasts_and_outcomes.setup_curves(
+            forecasts.value["chosen"] or evidence.forecasts_and_outcomes.widest_miss()
+        )
+    )
     return
 
 
 @app.cell
 def evidence_linked(choice, chosen_prompt, evidence, forecasts, kinds, setups):
     _opened = {"evidence-setup": setups.value["chosen"], "evidence-forecast": forecasts.value["chosen"]}
-    _first = evidence.trained.first_setup(), evidence.forecasts.widest_miss()
+    _first = evidence.trained.first_setup(), evidence.forecasts_and_outcomes.widest_miss()
     _shown_first = dict(zip(_opened, _first, strict=True))
     evidence_link = evidence.sentences.link(choice, kinds.value["chosen"], chosen_prompt(), _opened, _shown_first)
     return (evidence_link,)
@@ -666,10 +683,10 @@ def evidence_sizes(choice, evidence, first, prompts, verdicts):
     # These folds go deeper; their content is computed once they are opened.
     show(
         html.fold(
-            evidence.sizes.title(verdicts, choice),
+            evidence.group_sizes.title(verdicts, choice),
             lambda: html.join(
-                evidence.sizes.section(prompts.by_size(verdicts, choice), choice),
-                evidence.sizes.curves_table(prompts.by_size(verdicts, choice)),
+                evidence.group_sizes.section(prompts.by_size(verdicts, choice), choice),
+                evidence.group_sizes.curves_table(prompts.by_size(verdicts, choice)),
                 evidence.order.weights_table(first),
             ),
         )
@@ -680,12 +697,13 @@ def evidence_sizes(choice, evidence, first, prompts, verdicts):
 @app.cell
 def evidence_folds(evidence):
     show(
-        html.fold("Every forecast, and what was measured", evidence.forecasts.results_table),
-        html.fold("How fast does each reward follow a push?", evidence.forecasts.speeds_section),
+        html.fold("Every forecast, and what was measured", evidence.forecasts_and_outcomes.results_table),
+        html.fold("How fast does each reward follow a push?", evidence.forecasts_and_outcomes.speeds_section),
         html.fold(evidence.coins.title(), evidence.coins.coins),
         html.fold("What can so small an experiment not show?", evidence.coins.limits),
         html.fold(
-            evidence.counting.title(), lambda: html.join(evidence.counting.section(), evidence.counting.tables())
+            evidence.exact_counts.title(),
+            lambda: html.join(evidence.exact_counts.section(), evidence.exact_counts.tables()),
         ),
         html.fold(evidence.paper.title(), evidence.paper.section),
     )
@@ -696,10 +714,10 @@ def evidence_folds(evidence):
 def evidence_about(evidence, outcomes, verdicts):
     show(
         html.fold("What do the marks ask for?", evidence.about.readings),
-        html.fold("Whose answers are these?", lambda: evidence.about.source_note(verdicts)),
+        html.fold("Whose answers are these?", lambda: evidence.about.note_on_answers(verdicts)),
         html.div(
             "onward-row",
-            evidence.about.onward(),
+            evidence.about.onward_from_answers(),
             mo.download(
                 lambda: evidence.squares.as_table(verdicts, outcomes).encode(),
                 "prompts.csv",
@@ -713,7 +731,7 @@ def evidence_about(evidence, outcomes, verdicts):
 @app.cell
 def evidence_draws(choice, draws, evidence, verdicts):
     # What other draws of as many answers give. The cell stands last because it takes longest.
-    spread = draws.spread(DATA / "bfcl_rewards.parquet", choice)  # over 100 draws
+    spread = draws.shares_over_draws(DATA / "bfcl_rewards.parquet", choice)  # over 100 draws
     show(html.tag("p", evidence.sentences.draws_said(choice, len(verdicts.models), spread), kind="note"))
     return (spread,)
 
@@ -724,7 +742,7 @@ def evidence_draws(choice, draws, evidence, verdicts):
 @app.cell
 def run_claim(run_open):
     mo.stop(not run_open())
-    from views import run
+    from views.chapters import run
 
     # Look at the bars: does the update push the reward that matters most? Upload a log, or choose a sample.
     mo.md(run.choose.OPENING)
@@ -764,10 +782,10 @@ def run_log(corrections, run, sample, upload):
     # a process of its own, which has limits and may die.
     run.show.progress_note("Reading", [file.contents for file in upload.value])
     try:
-        log = run.log.read(sample.value, upload.value, **corrections.value)
+        log = run.log.read_log(sample.value, upload.value, **corrections.value)
         _said = run.show.source_note(log)
     except gc.InputError as _error:
-        log, _said = None, run.show.refusal(_error, corrections.value)
+        log, _said = None, run.show.refusal_box(_error, corrections.value)
     _said
     return (log,)
 
@@ -801,9 +819,9 @@ def run_report(corrections, hand_over, log, primary, run, sample):
         if log:
             run.show.progress_note("Auditing", (log.files or {}).values())
             report = run.log.audit_log(log, primary.value, corrections.value["weights"])
-            _said = run.show.front(report)
+            _said = run.show.report_front(report)
     except gc.InputError as _error:
-        _said = run.show.refusal(_error, corrections.value)
+        _said = run.show.refusal_box(_error, corrections.value)
     hand_over(report, log)
     run_link = run.choose.link(sample.value, corrections.value, primary.value, log, report)
     _said
@@ -813,13 +831,15 @@ def run_report(corrections, hand_over, log, primary, run, sample):
 @app.cell
 def run_groups(report, run):
     # The groups that show each finding best, one of which is on the board, with the reader's own prompt and answers.
-    shown_group = run.groups.choice(report)
+    shown_group = run.groups.group_choice(report)
     return (shown_group,)
 
 
 @app.cell
 def run_board(report, run, shown_group):
-    own_board = html.board_or_reason(lambda: run.groups.board(shown_group.value, report)) if shown_group.value else None
+    own_board = (
+        html.board_or_reason(lambda: run.groups.group_board(shown_group.value, report)) if shown_group.value else None
+    )
     run.groups.group_view(report, shown_group, own_board)
     return (own_board,)
 
@@ -843,11 +863,11 @@ def run_more(log, report, run):
 def use_claim(use_open):
     mo.stop(not use_open())
     import gdpo_audit as ga
-    from views import use
+    from views.chapters import use
 
     # Answer three questions about your rewards, look at what training gave for such ones, then copy the lines or not.
-    configuration = use.check.area()
-    mo.md(use.claims.OPENING)
+    configuration = use.check.paste_area()
+    mo.md(use.published_claims.CLAIMS_OPENING)
     return configuration, ga, use
 
 
@@ -855,7 +875,7 @@ def use_claim(use_open):
 def use_asked(judged, page, source, use):
     # The answers are preset from the Lab's rewards or those of the audited run.
     preset = use.questions.presets(judged, source.value == "run")
-    asked = use.questions.ask(page, preset)
+    asked = use.questions.question_controls(page, preset)
     return asked, preset
 
 
@@ -878,7 +898,7 @@ def use_choices(own_framework, page, use):
 @app.cell
 def use_controls(gate, source, trainer, use):
     # A gate can be chosen for the Lab's rewards alone.
-    use.configure.controls(trainer, *[gate] * (source.value == "lab"), source)
+    use.configure.trainer_controls(trainer, *[gate] * (source.value == "lab"), source)
     return
 
 
@@ -887,7 +907,7 @@ def use_judged(audited, gate, shown, source, use, use_open):
     # The rewards that are judged are those of the audited run, or the Lab's.
     mo.stop(not use_open())
     audited_run = audited() if source.value == "run" else None
-    judged = audited_run if source.value == "run" else use.advise.report_of(shown(), gate.value)
+    judged = audited_run if source.value == "run" else use.advise.report_of_lab(shown(), gate.value)
     return audited_run, judged
 
 
@@ -895,7 +915,7 @@ def use_judged(audited, gate, shown, source, use, use_open):
 def use_lines(audited_run, gate, shown, trainer, use, use_open):
     mo.stop(not use_open())
     framework = use.configure.FRAMEWORKS[trainer.value]
-    lines = use.configure.lines(framework.id, shown(), gate.value, audited_run)
+    lines = use.configure.switch_lines(framework.id, shown(), gate.value, audited_run)
     use.configure.section(lines, framework, shown(), gate.value, audited_run)
     return framework, lines
 
@@ -932,7 +952,7 @@ def use_which(use, use_open):
 @app.cell
 def use_more(shown, use, use_open):
     mo.stop(not use_open())
-    use.claims.folds(shown())
+    use.published_claims.claim_folds(shown())
     return
 
 
@@ -973,7 +993,7 @@ def doorways(page):
     doors = {name: mo.state(mo.app_meta().request is None) for name in ("train", "evidence", "run", "use")}
     train_open, evidence_open, run_open, use_open = (is_open for is_open, _ in doors.values())
     # The scenario of Train that a link inside the page asks for.
-    requested_scenario, ask_scenario = mo.state(page.given("train-scenario"))
+    requested_scenario, ask_scenario = mo.state(page.restore("train-scenario"))
     return ask_scenario, doors, evidence_open, requested_scenario, run_open, train_open, use_open
 
 
@@ -1044,7 +1064,7 @@ def lab_deeds(board, did, do, task):
 
 @app.cell(hide_code=True)
 def footer():
-    show(html.footer(PAPER))
+    show(html.footer(ARXIV))
     return
 
 

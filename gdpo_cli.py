@@ -1,5 +1,5 @@
-"""The command line: `gdpo check`, `audit`, `compare` and `explain`. What these commands do is in `gdpo_audit/cli.py`,
-and for the check in `gdpo_audit/check_command.py`.
+"""The command line: `gdpo check`, `audit`, `compare` and `explain`. What these commands do is in
+`gdpo_audit/command/cli.py`, and for the check in `gdpo_audit/command/check_command.py`.
 
 This file imports nothing of the library, so that neither help nor shell completion has to wait a second for torch.
 
@@ -66,7 +66,7 @@ def _said_of(error: BaseException, debug: bool) -> tuple[int, str]:
 
     debug: whether to print the traceback too, where the fault is in gdpo itself.
     """
-    from gdpo_core._errors import InputError, fault_of, is_fault
+    from gdpo_core.shared.errors import InputError, fault_of, is_fault
 
     if isinstance(error, InputError):
         return 2, str(error)
@@ -183,10 +183,10 @@ def explain_command(
     gdpo explain 111 110 011 101 --convention trl --weights 1,0.5,2
     gdpo explain 01 00 / 11 00 --method grpo
     """
-    from gdpo_core._extras import needs
+    from gdpo_core.shared.extras import needs
 
     with needs("audit", "explain"):
-        from gdpo_audit import cli
+        from gdpo_audit.command import cli
 
     cli.run_explain(context.params)
 
@@ -237,10 +237,10 @@ def audit_command(
     Exit status: 0 with a report, 1 if --fail-on finds something, 2 if a log cannot be read, 70 if gdpo itself is at
     fault.
     """
-    from gdpo_core._extras import needs
+    from gdpo_core.shared.extras import needs
 
     with needs("audit", "audit"):
-        from gdpo_audit import cli
+        from gdpo_audit.command import cli
 
     return cli.run_audit(context.params, reader_may_leave)
 
@@ -280,7 +280,7 @@ def check_command(
     Exit status: 0 if all went well; 1 if --strict meets a trap of severity error; 2 if this cannot be done, as where a
     file cannot be read or not exactly one trainer is recognised; 70 if gdpo itself is at fault.
     """
-    from gdpo_audit.check_command import run_check
+    from gdpo_audit.command.check_command import run_check
 
     return run_check(context.params, reader_may_leave)
 
@@ -311,10 +311,10 @@ def compare_command(
     gdpo compare before.csv after.csv --group prompt_id --html changes.html
     gdpo compare runs/grpo-1 runs/grpo-2 --with runs/gdpo-1 --with runs/gdpo-2
     """
-    from gdpo_core._extras import needs
+    from gdpo_core.shared.extras import needs
 
     with needs("audit", "compare"):
-        from gdpo_audit import cli
+        from gdpo_audit.command import cli
 
     cli.run_compare(context.params)
 
@@ -330,9 +330,9 @@ def selftest_command(debug: _Debug = False) -> int:
 
     Exit status: 0 if all answers agree, 1 if one does not, and 2 if the extra audit is not installed.
     """
-    from gdpo_core._extras import needs
+    from gdpo_core.shared.extras import needs
 
     with needs("audit", "selftest"):
-        from gdpo_audit.selftest import run_selftest
+        from gdpo_audit.command.selftest import run_selftest
 
     return run_selftest()

@@ -18,10 +18,10 @@ from typing import Annotated
 
 import typer
 
-from gdpo_core._extras import stops_without
+from gdpo_core.shared.extras import stops_without
 
 with stops_without("page", "serve.py"):
-    from views import memory, sessions
+    from views.server import memory, sessions
 
 Port = Annotated[int, typer.Option(min=1, max=65535)]
 
@@ -47,7 +47,7 @@ def load() -> None:
     """
     sys.setswitchinterval(0.0005)  # while this thread imports, the server's answers wait for its turns to end
     try:
-        importlib.import_module("views.lab.answers")
+        importlib.import_module("views.chapters.lab.answers")
     except BaseException:
         traceback.print_exc()
         os._exit(1)
@@ -62,9 +62,9 @@ def prepare() -> None:
     which the processes that read logs are forked later.
     """
     from gdpo_core.board import Board
-    from views import drawer
+    from views.server import drawer
 
-    drawer.start()
+    drawer.start_drawer()
     Board.make_drawing = staticmethod(drawer.drawn)
 
 
@@ -78,7 +78,7 @@ def main(host: str = "127.0.0.1", port: Port = 7860, base_url: str = "/") -> Non
         import marimo
         import uvicorn
 
-        from views import assets, early, guard, heads, patches
+        from views.server import assets, early, guard, heads, patches
 
     # Visitors of a server see no code and have no cell of their own: what only such cells read is not computed, so that
     # fifty of them do not wait for each other.

@@ -19,7 +19,7 @@ from benchmarks.browser import STATED, browser
 from benchmarks.servers import ROOT, Server, serve
 from benchmarks.table import judge, quantile, record, show
 from benchmarks.visitors import Visitor
-from gdpo_core import bfcl
+from views import bfcl
 
 SESSIONS = (10, 25, 50)  # visitors, each of whom flips a mark a second
 PAINTED = 30  # ms: the target for drawing a flip in a browser, to be met by 95 of 100 flips

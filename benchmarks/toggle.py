@@ -15,8 +15,8 @@ from benchmarks.browser import PAGE, STATED, browser
 from benchmarks.delay import delayed
 from benchmarks.servers import ROOT, serve
 from benchmarks.table import judge, quantile, record, show
-from gdpo_core import bfcl
-from views.lab.answers import grade_answers as sheet_of
+from views import bfcl
+from views.chapters.lab.answers import grade_answers as sheet_of
 
 READERS = {"this page": "lab", "idiomatic marimo": "vega", "Dash": "plotly"}
 RATIOS = {"idiomatic marimo": 5, "Dash": 3.5}

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from experiments.learners import CASES, FORECASTS, LATER_CASES, LATER_FORECASTS, MEANS, Case
 from experiments.setups import NEW_SETUPS, NO_STD, REWARDS, SETUPS, Setup
-from gdpo_audit.judging import AS_IT_RAN
+from gdpo_audit.comparing.judging import AS_IT_RAN
 from gdpo_core.intervals import half_width
 
 DATA = Path(__file__).resolve().parent.parent / "data"

@@ -6,7 +6,7 @@ was started:
 - For each set-up, forecasts are made from one log (GRPO, seed 0): from its first 50 steps, and again from its first 25.
 - A reward is graded from the logged texts as the set-up itself pays it. It is counted in parts of the range from what a
   fail pays to what a pass pays. The reward of noise is not judged: no text earns it.
-- What came of a row, and how a forecast of it is judged, stands in `gdpo_audit/judging.py`. Seeds are 0 to 4.
+- What came of a row, and how a forecast of it is judged, stands in `gdpo_audit/comparing/judging.py`. Seeds are 0 to 4.
 - Wanted, of the forecasts from 50 steps: at least 9 of 10 signs, 70 of 100 intervals, half the error of the guess.
 - Two kinds of rows are not judged: GDPO with the same weights on the five old set-ups, and the row of shares as asked
   where conciseness pays 5. What came of these was known, and the forecast was calibrated on it.
@@ -29,10 +29,10 @@ from experiments.requests import task_of
 from experiments.setups import REWARDS, Row, Setup, planned_rows, setup_named
 from experiments.train import STEPS, grades, pay, prompts
 from gdpo_audit import audit, read_run
-from gdpo_audit.judging import AS_IT_RAN, judge, what_came
-from gdpo_audit.judging import FIRST_SEEDS as SEEDS
-from gdpo_audit.speeds import pooled_speeds
-from gdpo_core.bfcl import Task
+from gdpo_audit.comparing.judging import AS_IT_RAN, judge, what_came
+from gdpo_audit.comparing.judging import FIRST_SEEDS as SEEDS
+from gdpo_audit.comparing.speeds import pooled_speeds
+from views.bfcl import Task
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 FORECASTS, RUNS, SPEEDS, EARLIER = (

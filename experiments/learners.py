@@ -6,7 +6,7 @@ All that stands here, and the forecasts, were committed before the runs that the
   steps, over `STEPS` steps. Until the forecasts are committed no other run is trained.
 - Each row is trained with the seeds 0 to 4. What came of it is the mean of a reward over all steps and seeds, less that
   of "as it ran", in parts of the reward's range in the log that was forecast from. How forecasts are judged stands in
-  `gdpo_audit/judging.py`.
+  `gdpo_audit/comparing/judging.py`.
 - Asked, for each learner: nine in ten clear differences with the right sign among the forecasts that tell one, 70 in
   100 intervals that hold, and, where a forecast is told, a mean error of at most 0.7 of the guess "nothing changes".
 
@@ -30,7 +30,7 @@ import polars as pl
 from experiments.requests import pieces, task_of
 from experiments.train import Job, finished, grades, prompts, warm
 from gdpo_audit import audit, read_run
-from gdpo_audit.judging import AS_IT_RAN, FIRST_SEEDS, judge
+from gdpo_audit.comparing.judging import AS_IT_RAN, FIRST_SEEDS, judge
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 FORECASTS, LATER_FORECASTS = DATA / "learners.json", DATA / "learners_later.json"

@@ -20,9 +20,9 @@ import gdpo_core as gc
 from experiments.setups import AGGREGATIONS as TRAINED
 from experiments.setups import SEEDS, SETUPS, Setup, setup_named
 from experiments.train import GROUP, PROMPTS
-from gdpo_core._errors import InputError
+from gdpo_core.bounds.means import Scalars, Shares, bound_shares
 from gdpo_core.conventions import COMPARED, NAMES
-from gdpo_core.means import Scalars, Shares, bound_shares
+from gdpo_core.shared.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE, PAGE = ROOT / "data" / "experiments.parquet", ROOT / "docs" / "means.md"

@@ -13,8 +13,8 @@ from typing import TypeAlias
 import msgspec
 import numpy as np
 
-from gdpo_core.bfcl import Task
-from gdpo_core.bfcl.task import Function, Schema
+from views.bfcl import Task
+from views.bfcl.task import Function, ParameterSchema
 
 Value: TypeAlias = bool | int | float | str
 
@@ -105,12 +105,16 @@ def _function(template: int) -> Function:
     """
     kind = TEMPLATES[template]
     types = {str: "string", int: "integer", bool: "boolean"}
-    properties: dict[str, Schema] = {}
+    properties: dict[str, ParameterSchema] = {}
     for argument in kind.arguments:
         properties[argument.name] = {"type": argument.type, "description": argument.name}
         if argument.enum:
             properties[argument.name]["enum"] = list(argument.values)
-    default: Schema = {"type": types[type(kind.default)], "description": kind.optional, "default": kind.default}
+    default: ParameterSchema = {
+        "type": types[type(kind.default)],
+        "description": kind.optional,
+        "default": kind.default,
+    }
     properties |= {kind.optional: default, "note": {"type": "string", "description": "A wish to pass on."}}
     required = [argument.name for argument in kind.arguments]
     return {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from gdpo_audit.judging import REWARDS
+from gdpo_audit.comparing.judging import GRADED_REWARDS as REWARDS
 
 AGGREGATIONS = {
     "grpo": "sum_then_normalize",

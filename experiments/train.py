@@ -35,7 +35,7 @@ from experiments.setups import (
     planned_rows,
     setup_named,
 )
-from gdpo_core.bfcl import Task, grade
+from views.bfcl import Task, grade
 
 CHECKPOINT = Path(__file__).parent / "checkpoint"
 REQUESTS, REQUESTS_SEED = 512, 1  # how many requests are drawn, some of them twice; the warm-up had another seed

@@ -4,10 +4,10 @@ whether GDPO would help.
 
 from typing import TYPE_CHECKING
 
-from gdpo_core._lazy import names_on_demand
+from gdpo_core.shared.lazy import names_on_demand
 
 if TYPE_CHECKING:
-    from gdpo_audit.advice import advise
+    from gdpo_audit.advice.advice import advise
     from gdpo_audit.auditing import audit
     from gdpo_audit.findings.finding import Finding
     from gdpo_audit.logs.groups.run import Run
@@ -18,7 +18,7 @@ __all__ = ["AuditReport", "Finding", "Run", "advise", "audit", "read_run"]
 
 # What is imported when it is first used: `gdpo check` waits for no torch.
 _MODULES = {
-    "gdpo_audit.advice": "advise",
+    "gdpo_audit.advice.advice": "advise",
     "gdpo_audit.auditing": "audit",
     "gdpo_audit.findings.finding": "Finding",
     "gdpo_audit.logs.groups.run": "Run",

@@ -7,32 +7,32 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from gdpo_audit.by_column import by_value
-from gdpo_audit.findings.claims import claims_of
-from gdpo_audit.findings.examples import best_groups
-from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.findings import findings
-from gdpo_audit.findings.plan import plan_of
-from gdpo_audit.findings.sentinels import sentinels_of
-from gdpo_audit.findings.summarise import Mapped
-from gdpo_audit.findings.uncounted import counted
-from gdpo_audit.findings.what_if import compute_what_if, validate_setting, with_every_weighed_reward
-from gdpo_audit.log_details import (
+from gdpo_audit.facts.by_column import by_value
+from gdpo_audit.facts.claims import claims_of
+from gdpo_audit.facts.facts import Facts
+from gdpo_audit.facts.log_details import (
     lengths_in_characters,
     means_on_returning_prompts,
     pays_of_total,
     texts_of_worst_prompts,
 )
+from gdpo_audit.facts.uncounted import without_uncounted
+from gdpo_audit.findings.examples import best_groups
+from gdpo_audit.findings.findings import findings
 from gdpo_audit.logs.groups.run import Run
-from gdpo_audit.readings import left_out_reward
 from gdpo_audit.records import Claim
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.parts import report_of
-from gdpo_audit.solving import Wanted, recipe_of_all
-from gdpo_audit.summing_up import facts_of
-from gdpo_core._errors import expect
-from gdpo_core._inputs import ArrayLike, weights_by_name
+from gdpo_audit.sums.sentinels import sentinels_of
+from gdpo_audit.sums.summarise import Mapped
+from gdpo_audit.trials.plan import plan_of
+from gdpo_audit.trials.summing_up import facts_of_run
+from gdpo_audit.trials.what_if import compute_what_if, validate_setting, with_every_weighed_reward
+from gdpo_audit.unexplained.readings import left_out_reward
+from gdpo_audit.unexplained.solving import Wanted, recipe_of_all
 from gdpo_core.conventions import NAMES
+from gdpo_core.shared.errors import expect
+from gdpo_core.shared.inputs import ArrayLike, weights_by_name
 
 
 def audit(
@@ -123,9 +123,9 @@ def _wanted(
 
 def _counted(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
     """Return the facts of a run with only the rewards that count, as `gather` describes it."""
-    of_all = facts = facts_of(run, wanted, engine)
-    while fewer := counted(facts):
-        of_fewer = facts_of(fewer, wanted, engine)
+    of_all = facts = facts_of_run(run, wanted, engine)
+    while fewer := without_uncounted(facts):
+        of_fewer = facts_of_run(fewer, wanted, engine)
         if of_fewer.reproduced != facts.reproduced:
             break
         facts = replace(of_fewer, with_all=_for_a_what_if(of_all))

@@ -8,7 +8,7 @@ from gdpo_audit.auditing import audit
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.summary import shown_method
-from gdpo_core._errors import InputError, expect_count, fault_of, is_fault, reason
+from gdpo_core.shared.errors import InputError, expect_count, fault_of, is_fault, reason
 
 try:
     from transformers import Trainer, TrainerCallback

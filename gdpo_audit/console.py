@@ -11,7 +11,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from gdpo_core._words import printable
+from gdpo_core.shared.words import printable
 
 COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}  # the style of each severity
 _WIDE = 240  # characters per line in a file or a pipe, where nothing is cut to a screen

@@ -8,12 +8,12 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
-from gdpo_core.pushing import MEANING as PUSH
+from gdpo_core.pushing import PUSH_EXPLAINED as PUSH
 
 # A number that is NaN in Python where it has no value, and null in JSON: scripts/make_schema.py lets it be null.
 MaybeNaN = Annotated[float, Meta(extra_json_schema={"nan": "null"})]
 
-PUNISHED = (
+PUNISHED_IN_JSON = (
     "Of the responses above their group's mean in it, the share with an advantage of 0 or less; of those below, where "
     "the run wants less of it."
 )
@@ -108,7 +108,7 @@ class RewardPart(TypedDict):
     ]
     update_share: dict[str, float | None]
     push: Annotated[dict[str, float], Meta(description=f"By method. {PUSH}")]
-    punished: Annotated[dict[str, float | None], Meta(description=f"By method. {PUNISHED}")]
+    punished: Annotated[dict[str, float | None], Meta(description=f"By method. {PUNISHED_IN_JSON}")]
     asks_for: Annotated[float | None, Meta(description="Its share of the update by the squares of the weights.")]
     first_quarter: Annotated[
         float | None, Meta(description="The mean of its values in the first quarter of the batches that hold it.")
@@ -244,7 +244,7 @@ class SettingPart(TypedDict):
     weights: dict[str, float]
     update_share: dict[str, float | None]
     push: Annotated[dict[str, float | None], Meta(description=f"By reward; null: it does not count. {PUSH}")]
-    punished: Annotated[dict[str, float | None], Meta(description=f"By reward. {PUNISHED}")]
+    punished: Annotated[dict[str, float | None], Meta(description=f"By reward. {PUNISHED_IN_JSON}")]
     groups_with_ties: float | None
     tied_pairs: float | None
     silent_groups: float | None

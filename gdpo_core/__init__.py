@@ -7,8 +7,9 @@ configurations of trainers.
 
 from typing import TYPE_CHECKING
 
-from gdpo_core._errors import InputError
-from gdpo_core._lazy import names_on_demand
+from gdpo_core.shared.errors import InputError
+from gdpo_core.shared.lazy import names_on_demand
+from gdpo_core.shared.moved import answer_old_paths
 
 if TYPE_CHECKING:
     from gdpo_core.checking.check import ConfigCheck, check_config
@@ -63,6 +64,7 @@ _MODULES = {
     "gdpo_core.ties": "BrokenTies Collapse break_even_weights broken_ties collapse update_share",
     "gdpo_core.training": "TrainingRun mean_field train",
 }
+answer_old_paths()
 if not TYPE_CHECKING:
     __getattr__ = names_on_demand(__name__, _MODULES)
 

@@ -12,10 +12,10 @@ from keyword import iskeyword
 from string import Template
 from unicodedata import normalize
 
-from gdpo_core._errors import expect, expect_count, is_finite
-from gdpo_core._words import printable
 from gdpo_core.frameworks import FRAMEWORKS
 from gdpo_core.registry import method_named
+from gdpo_core.shared.errors import expect, expect_count, is_finite
+from gdpo_core.shared.words import printable
 
 
 def switch_to_gdpo(

@@ -6,7 +6,7 @@ A convention is a record that the methods read. The functions here put a convent
 from dataclasses import dataclass, replace
 from typing import Literal, get_args, get_type_hints
 
-from gdpo_core._errors import expect, is_finite
+from gdpo_core.shared.errors import expect, is_finite
 
 # The names of the methods. The first three are compared in every report; the others can have made a log.
 NAMES = {

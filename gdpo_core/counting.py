@@ -15,11 +15,11 @@ from operator import add
 import torch
 from torch import Tensor
 
-from gdpo_core._errors import expect, expect_count
-from gdpo_core._groups import make_batch
-from gdpo_core._inputs import ArrayLike
 from gdpo_core.conventions import PAPER, Convention
+from gdpo_core.numerics.batch import make_batch
 from gdpo_core.registry import method_for
+from gdpo_core.shared.errors import expect, expect_count
+from gdpo_core.shared.inputs import ArrayLike
 
 _LARGEST = 1000  # the most rollouts or rewards
 _MOST_NUMBERS = 2_500_000  # the most numbers of up to 512 bits that one count may look at, which takes a few seconds

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gdpo_core.forecast_pushes import Array, Course, Pushes
+from gdpo_core.pushes_by_rate import Array, Course, Pushes
 
 # The standard deviation of the logarithms of the speeds of one run's rewards, about as in runs of the small model.
 PRIOR_SPREAD = 0.6

@@ -13,13 +13,13 @@ from operator import or_
 from pathlib import Path
 from typing import Any
 
-from gdpo_core._errors import InputError
 from gdpo_core.checking.rules import Rules, rules_of
 from gdpo_core.conventions import PAPER, Convention
+from gdpo_core.shared.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lines:
+class _Lines:
     """Templates for lines of a framework's configuration; `config_lines` fills in $weights, $rewards and others.
 
     A template is None where the framework has no such line.
@@ -100,7 +100,7 @@ class Framework:
     not_gdpo_because: str = ""  # a sentence on why its GDPO may not have run though it was asked for
 
     # Its configuration.
-    lines: Lines  # templates of the lines that set a method, weights or a gate
+    lines: _Lines  # templates of the lines that set a method, weights or a gate
     rules: Rules | None = None  # what `gdpo check` knows of its configurations
 
     # Where and how to use it.
@@ -182,7 +182,7 @@ def _framework(key: str, record: dict[str, Any]) -> Framework:
         record[name] = {convention: Convention(**values) for convention, values in record.get(name, {}).items()}
     check, traps = record.pop("check", None), record.pop("traps", ())
     rules = None if check is None else rules_of(check, traps)
-    return Framework(id=key, **record | {"lines": Lines(**record["lines"]), "rules": rules})
+    return Framework(id=key, **record | {"lines": _Lines(**record["lines"]), "rules": rules})
 
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))

@@ -17,18 +17,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gdpo_core._batch_statistics import (
+from gdpo_core.numerics.batch import Batch, MethodOptions, make_batch, with_options
+from gdpo_core.numerics.batch_statistics import (
     divide_by_batch_std,
     normalise_over_batch,
     over_responses,
     whiten,
     whiten_centred,
 )
-from gdpo_core._errors import expect, expect_index, is_finite
-from gdpo_core._groups import Batch, Options, make_batch, with_options
-from gdpo_core._inputs import ArrayLike
-from gdpo_core._reductions import skipping_missing
-from gdpo_core._statistics import (
+from gdpo_core.numerics.reductions import skipping_missing
+from gdpo_core.numerics.statistics import (
     Normalised,
     centre_sums,
     deviations,
@@ -38,6 +36,8 @@ from gdpo_core._statistics import (
     with_rloo_baseline,
     zero_cancelled,
 )
+from gdpo_core.shared.errors import expect, expect_index, is_finite
+from gdpo_core.shared.inputs import ArrayLike
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +213,7 @@ OF_FRAMEWORKS = {
 
 
 @with_options
-def grpo(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
+def grpo(rewards: ArrayLike, **options: Unpack[MethodOptions]) -> Tensor:
     """Compute GRPO's advantages: the weighted sum of the rewards, normalised inside its group.
 
     Returns (prompts, rollouts), (rollouts,) or (responses,), in the rewards' dtype and on their device.
@@ -237,7 +237,7 @@ def grpo(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
 
 
 @with_options
-def grpo_no_std(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
+def grpo_no_std(rewards: ArrayLike, **options: Unpack[MethodOptions]) -> Tensor:
     """Compute the advantages of GRPO without its division: the weighted sum minus the mean of its group.
 
     Shapes, errors and options as `grpo`. Source: Dr. GRPO, arXiv 2503.20783.
@@ -249,7 +249,7 @@ def grpo_no_std(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
 
 
 @with_options
-def gdpo(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
+def gdpo(rewards: ArrayLike, **options: Unpack[MethodOptions]) -> Tensor:
     """Compute GDPO's advantages: each reward normalised inside its group, their weighted sum normalised over the batch.
 
     Shapes, errors and options as `grpo`; the weights multiply the *normalised* rewards. A reward that is constant in a

@@ -13,12 +13,12 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from gdpo_core._errors import InputError, expect, expect_index
-from gdpo_core._inputs import ArrayLike, numbers, width
-from gdpo_core._statistics import adds_exactly
 from gdpo_core.methods import condition
+from gdpo_core.numerics.statistics import adds_exactly
+from gdpo_core.shared.errors import InputError, expect, expect_index
+from gdpo_core.shared.inputs import ArrayLike, numbers, width
 
-Gate: TypeAlias = Sequence[int] | Sequence[Sequence[int]]  # (reward, on), or several such pairs
+GatePairs: TypeAlias = Sequence[int] | Sequence[Sequence[int]]  # (reward, on), or several such pairs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +150,7 @@ Policy: TypeAlias = Coins | Arms
 
 
 def coins_of(
-    p0: ArrayLike, scale: ArrayLike | None, weights: ArrayLike | None, noise: ArrayLike | None, gate: Gate | None
+    p0: ArrayLike, scale: ArrayLike | None, weights: ArrayLike | None, noise: ArrayLike | None, gate: GatePairs | None
 ) -> Coins:
     """Return the `Coins` that these arguments of `train` describe, after checking them. Raises InputError."""
     start = _per_reward(p0, "p0")
@@ -171,7 +171,7 @@ def coins_of(
 
 
 def arms_of(
-    p0: ArrayLike, arms: ArrayLike, scale: ArrayLike | None, weights: ArrayLike | None, gate: Gate | None
+    p0: ArrayLike, arms: ArrayLike, scale: ArrayLike | None, weights: ArrayLike | None, gate: GatePairs | None
 ) -> Arms:
     """Return the `Arms` that these arguments of `train` describe, after checking them. Raises InputError."""
     start = _per_reward(p0, "p0")

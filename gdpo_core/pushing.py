@@ -5,11 +5,11 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from gdpo_core._groups import Batch, Options, make_batch, with_options
-from gdpo_core._inputs import ArrayLike
-from gdpo_core._reductions import Reduction, skipping_missing
-from gdpo_core._statistics import centre
+from gdpo_core.numerics.batch import Batch, MethodOptions, make_batch, with_options
+from gdpo_core.numerics.reductions import Reduction, skipping_missing
+from gdpo_core.numerics.statistics import centre
 from gdpo_core.registry import method_for
+from gdpo_core.shared.inputs import ArrayLike
 
 # Without std, advantages are as large as the rewards are apart, and shrink as the rewards saturate.
 NO_STD = "grpo_no_std"
@@ -19,15 +19,15 @@ OTHER_STEPS = (
 )
 # A push of less than ABOUT_0, as printed, hardly raises a reward. One that falls by less than FALL changes little.
 ABOUT_0, FALL = 0.05, 0.1
-SHARE = "The share of a reward in the update is its part of the variance of the advantages."
-MEANING = (
+SHARE_EXPLAINED = "The share of a reward in the update is its part of the variance of the advantages."
+PUSH_EXPLAINED = (
     "The push on a reward is the correlation of advantage and reward inside groups: at +1 the advantage follows this "
     "reward exactly, near 0 the update hardly moves the reward, and below 0 it tends to lower the reward."
 )
 
 
 @with_options
-def push(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> tuple[float, ...]:
+def push(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[MethodOptions]) -> tuple[float, ...]:
     """Return how much the update raises each reward, from −1 to 1, whichever reward is the cause.
 
     The push is the correlation of advantage and reward inside groups. With d_k = r_k − mean_G r_k the push on reward k
@@ -85,7 +85,7 @@ def push_under(batch: Batch, a: Tensor) -> tuple[float, ...]:
     """
     over = batch.all_responses
     products, squares = push_sums(a, distances(batch), over)
-    return tuple(push_of(products, squares, over.total(advantage_or_zero(a).square())).flatten().tolist())
+    return tuple(push_from_sums(products, squares, over.total(advantage_or_zero(a).square())).flatten().tolist())
 
 
 def distances(batch: Batch) -> Tensor:
@@ -95,7 +95,7 @@ def distances(batch: Batch) -> Tensor:
 
 
 def push_sums(a: Tensor, distance: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
-    """Return the sums Σ A d_k and Σ d_k² from which `push_of` makes the push, each (rewards, …).
+    """Return the sums Σ A d_k and Σ d_k² from which `push_from_sums` makes the push, each (rewards, …).
 
     A response whose advantage is NaN or infinite is left out of both sums.
 
@@ -106,7 +106,7 @@ def push_sums(a: Tensor, distance: Tensor, over: Reduction) -> tuple[Tensor, Ten
     return over.total(distance * advantage_or_zero(a)), over.total((distance * a.isfinite()).square())
 
 
-def push_of(products: Tensor, squares: Tensor, of_advantages: Tensor) -> Tensor:
+def push_from_sums(products: Tensor, squares: Tensor, of_advantages: Tensor) -> Tensor:
     """Return the push Σ A d_k / √(Σ A² Σ d_k²) on each reward, clipped to −1 and 1; 0 where the divisor is 0.
 
     A is the advantage, d_k reward k minus its mean in the group.

@@ -9,19 +9,19 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from gdpo_core._errors import InputError, expect
-from gdpo_core._groups import Batch, Options, make_batch, with_options
-from gdpo_core._inputs import ArrayLike
-from gdpo_core._reductions import skipping_missing
-from gdpo_core._statistics import centre
 from gdpo_core.methods import METHODS, OF_FRAMEWORKS, Method, apply_convention, compute_advantages
+from gdpo_core.numerics.batch import Batch, MethodOptions, make_batch, with_options
+from gdpo_core.numerics.reductions import skipping_missing
+from gdpo_core.numerics.statistics import centre
+from gdpo_core.shared.errors import InputError, expect
+from gdpo_core.shared.inputs import ArrayLike
 from gdpo_core.successors import OF_SUCCESSORS
 
 ALL_METHODS = METHODS | OF_FRAMEWORKS | OF_SUCCESSORS
 
 
 @with_options
-def advantages(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> Tensor:
+def advantages(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[MethodOptions]) -> Tensor:
     """Return the advantages of the method of this name; rewards, options and errors are those of `grpo`.
 
     method: "grpo", "grpo_no_std", "gdpo", "grpo_batch_std", "reinforce_pp_baseline", "reinforce_pp", "max_rl" or a key

@@ -5,11 +5,11 @@ from typing import Unpack
 
 from torch import Tensor
 
-from gdpo_core._groups import Batch, Options, make_batch, with_options
-from gdpo_core._inputs import ArrayLike
 from gdpo_core.conventions import Convention
 from gdpo_core.methods import Steps
+from gdpo_core.numerics.batch import Batch, MethodOptions, make_batch, with_options
 from gdpo_core.registry import method_for
+from gdpo_core.shared.inputs import ArrayLike
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Explanation:
 
 
 @with_options
-def explain(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> Explanation:
+def explain(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[MethodOptions]) -> Explanation:
     """Return every step of the computation behind `advantages`; arguments and errors are those of `advantages`.
 
     >>> e = explain([[1, 1], [1, 0], [0, 1], [0, 0]], "grpo")

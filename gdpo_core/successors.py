@@ -18,9 +18,10 @@ from functools import reduce
 import torch
 from torch import Tensor
 
-from gdpo_core._errors import expect
-from gdpo_core._groups import Batch, skipping_missing
-from gdpo_core._statistics import (
+from gdpo_core.conventions import NAMES
+from gdpo_core.methods import Method, Steps, _gdpo, over_batch
+from gdpo_core.numerics.batch import Batch, skipping_missing
+from gdpo_core.numerics.statistics import (
     Normalised,
     centre_sums,
     deviations,
@@ -30,8 +31,7 @@ from gdpo_core._statistics import (
     weighted_sum,
     zero_cancelled,
 )
-from gdpo_core.conventions import NAMES
-from gdpo_core.methods import Method, Steps, _gdpo, over_batch
+from gdpo_core.shared.errors import expect
 
 GAMMA = 0.5  # the exponent γ of SA-MRPO: the best of the paper's ablation
 # The threshold of GD²PO as its scripts set it; with 1, every rollout whose rewards disagree would be dropped.

@@ -10,15 +10,15 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from gdpo_core._errors import expect, expect_index
-from gdpo_core._groups import Batch, Options, make_batch, with_options
-from gdpo_core._inputs import ArrayLike, Groups
-from gdpo_core._pairs import blocks, blocks_of, count_distinct_and_tied, count_orders, tie_tolerance
-from gdpo_core._reductions import Reduction
-from gdpo_core._statistics import normalise_rewards
 from gdpo_core.methods import Steps, reward_parts
+from gdpo_core.numerics.batch import Batch, MethodOptions, make_batch, with_options
+from gdpo_core.numerics.pairs import blocks, blocks_of, count_distinct_and_tied, count_orders, tie_tolerance
+from gdpo_core.numerics.reductions import Reduction
+from gdpo_core.numerics.statistics import normalise_rewards
 from gdpo_core.pushing import push_under
 from gdpo_core.registry import advantages_without_eps, method_for
+from gdpo_core.shared.errors import expect, expect_index
+from gdpo_core.shared.inputs import ArrayLike, Groups
 from gdpo_core.steps import Explanation, explanation_of
 
 _PAIRS_AT_ONCE = 1 << 22
@@ -107,7 +107,7 @@ class Collapse:
 
 
 @with_options
-def collapse(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> Collapse:
+def collapse(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[MethodOptions]) -> Collapse:
     """Return a `Collapse`: what the method's advantages still tell apart, and each reward's share of the update.
 
     Arguments and errors are those of `advantages`.
@@ -121,7 +121,7 @@ def collapse(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options
 
 @with_options
 def explain_and_collapse(
-    rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]
+    rewards: ArrayLike, method: str = "gdpo", **options: Unpack[MethodOptions]
 ) -> tuple[Explanation, Collapse, Tensor]:
     """Return `explain`, `collapse` and each reward's part of every advantage, all from one computation.
 
@@ -188,7 +188,7 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
 
 
 @with_options
-def update_share(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> tuple[float, ...]:
+def update_share(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[MethodOptions]) -> tuple[float, ...]:
     """Return the share of each reward in the advantages; the shares sum to 1, and are NaN where every advantage is 0.
 
     Every method's advantage is a sum of one part per reward, A = Σ_k a_k. Under GRPO a part is a_k = w_k (r_k − mean_G

@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gdpo_core._errors import InputError, expect, is_finite, is_whole
-from gdpo_core._groups import Batch, batch_of
-from gdpo_core._inputs import ArrayLike, shows_keywords_of
-from gdpo_core._reductions import over_axes, weighted
 from gdpo_core.conventions import Convention
 from gdpo_core.methods import over_batch
-from gdpo_core.policies import Coins, Gate, Policy, arms_of, coins_of, corners
+from gdpo_core.numerics.batch import Batch, batch_of
+from gdpo_core.numerics.reductions import over_axes, weighted
+from gdpo_core.policies import Coins, GatePairs, Policy, arms_of, coins_of, corners
 from gdpo_core.registry import method_for, method_named
+from gdpo_core.shared.errors import InputError, expect, is_finite, is_whole
+from gdpo_core.shared.inputs import ArrayLike, shows_keywords_of
 
 PUBLISHED = "published"
 MATCHES = (True, False, PUBLISHED)  # the values of `match_scale`
@@ -138,8 +138,8 @@ class Setup:
         expect(length <= _MOST_EPOCHS, "epochs", f"seeds × epochs of at most {_MOST_EPOCHS}", str(length))
         expect(is_whole(self.seed) and 0 <= self.seed < 2**63, "seed", "a whole number from 0", repr(self.seed))
         expect(is_finite(self.lr) and self.lr > 0, "lr", "a finite number above 0", repr(self.lr))
-        known = isinstance(self.optimizer, str) and self.optimizer in OPTIMIZERS
-        expect(known, "optimizer", f"one of {', '.join(OPTIMIZERS)}", repr(self.optimizer))
+        known = isinstance(self.optimizer, str) and self.optimizer in _OPTIMIZERS
+        expect(known, "optimizer", f"one of {', '.join(_OPTIMIZERS)}", repr(self.optimizer))
         known = isinstance(self.match_scale, bool | str) and self.match_scale in MATCHES
         expect(known, "match_scale", 'True, False or "published"', repr(self.match_scale))
 
@@ -163,7 +163,7 @@ class TrainingOptions(TypedDict, total=False):
     scale: ArrayLike | None
     weights: ArrayLike | None
     noise: ArrayLike | None
-    gate: Gate | None
+    gate: GatePairs | None
     together: float
     rollouts: int
     prompts: int
@@ -175,10 +175,10 @@ class TrainingOptions(TypedDict, total=False):
     match_scale: bool | str
 
 
-with_options = shows_keywords_of(Setup, TrainingOptions.__annotations__)
+_with_options = shows_keywords_of(Setup, TrainingOptions.__annotations__)
 
 
-@with_options
+@_with_options
 def train(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> TrainingRun:
     """Train a policy that draws outcomes b_k ~ Bernoulli(p_k) and receives the rewards scale_k · b_k.
 
@@ -222,7 +222,7 @@ def train(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tra
     return Setup(cast(Any, p0), **cast(dict[str, Any], options)).train(method)
 
 
-@with_options
+@_with_options
 def mean_field(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tensor:
     """Return p at each epoch in the infinite-group limit of `train`, (epochs + 1, coins or arms).
 
@@ -358,7 +358,7 @@ def _climb(logits: Tensor, gradient: Callable[[Tensor], Tensor], setup: Setup) -
     gradient: a function from logits to their gradient.
     setup: the number of epochs, the optimizer and its learning rate.
     """
-    step, path = OPTIMIZERS[setup.optimizer](float(setup.lr)), [logits]
+    step, path = _OPTIMIZERS[setup.optimizer](float(setup.lr)), [logits]
     for _ in range(setup.epochs):
         path.append(path[-1] + step(gradient(path[-1])))
     climbed = torch.stack(path)
@@ -396,4 +396,4 @@ def _adam(lr: float) -> Callable[[Tensor], Tensor]:
     return step
 
 
-OPTIMIZERS = {"sgd": _sgd, "adam": _adam}
+_OPTIMIZERS = {"sgd": _sgd, "adam": _adam}

@@ -10,10 +10,10 @@ from typing import Any
 
 import marimo as mo
 
-from gdpo_core.bfcl import load_tasks
-from views import address
-from views.lab import answers
-from views.nav import Nav
+from views.bfcl import load_tasks
+from views.chapters.lab import answers
+from views.widgets import address
+from views.widgets.nav import Nav
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 
@@ -23,11 +23,11 @@ def early() -> dict[str, Any]:
 
     claim: the headline and the sentence below it, as HTML.
     request, tasks: what the first task asks, and the id and title of each task.
-    chapters, longest: CHAPTERS and LONGEST of views/address.py.
+    chapters, longest: CHAPTERS and LONGEST of views/widgets/address.py.
     traits: what the Lab's board shares with the browser.
     """
     tasks = load_tasks(DATA / "tasks")
-    board = answers.board(tasks[0], tasks[0], Nav({}, editing=False))
+    board = answers.task_board(tasks[0], tasks[0], Nav({}, editing=False))
     return {
         "claim": mo.md(answers.claim(board.drawing["claim"], tasks[0])).text,
         "request": tasks[0].request,

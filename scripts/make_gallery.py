@@ -11,15 +11,15 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from gdpo_core import bfcl
 from gdpo_core.conventions import COMPARED
-from gdpo_core.scenarios import Scenario, Setup, load_scenarios, medians
 from gdpo_core.training import COMPARISONS
-from views import still
-from views.train import cards
-from views.train.controls import pass_rates
-from views.train.runs import train
-from views.train.weights import WEIGHTS
+from views import bfcl
+from views.chapters.train import gallery
+from views.chapters.train.controls import pass_rates
+from views.chapters.train.other_weights import WEIGHTS
+from views.chapters.train.runs import train_setup
+from views.studies.scenarios import Scenario, Setup, load_scenarios, medians
+from views.widgets import still
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 
@@ -39,7 +39,7 @@ def final_values(setup: Setup, methods: Sequence[str]) -> dict[str, list]:
     variants.append(replace(setup, weights=None, gate=(1, 0)))
     endings: dict[str, list] = {m: [] for m in methods}
     for variant in variants:
-        for m, run in train(variant, methods).items():
+        for m, run in train_setup(variant, methods).items():
             steps = medians(run)[0]
             endings[m].append([round(run.p[:, -1, 0].median().item(), 4), None if steps == inf else int(steps)])
     return endings
@@ -53,7 +53,7 @@ def build_gallery(scenarios: Sequence[Scenario], rates: Sequence[float]) -> dict
     what `final_values` returns, for the scenarios whose policy chooses among a few answers. "still" has the curves of
     the first scenario: by method, for each coin, its median probability at every `still.EVERY`-th epoch.
     """
-    runs = train(scenarios[0].at(rates).compared("equal"))
+    runs = train_setup(scenarios[0].at(rates).compared("equal"))
     still_curves = {
         m: [[round(p, 3) for p in coin] for coin in run.p[:, :: still.EVERY].median(0).values.T.tolist()]
         for m, run in runs.items()
@@ -61,7 +61,7 @@ def build_gallery(scenarios: Sequence[Scenario], rates: Sequence[float]) -> dict
     file: dict[str, Any] = {"rates": list(rates), "still": still_curves, "sketches": {}, "weights": {}}
     for scenario in scenarios:
         setup = scenario.at(rates)
-        file["sketches"][scenario.id] = {c: cards.sketch(setup.compared(c)) for c in COMPARISONS}
+        file["sketches"][scenario.id] = {c: gallery.sketch(setup.compared(c)) for c in COMPARISONS}
         if setup.arms:
             file["weights"][scenario.id] = {c: final_values(setup.compared(c), COMPARED) for c in COMPARISONS}
     return file

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from gdpo_core.checking.sources import flatten
+from gdpo_core.checking.readers.sources import flatten
 
 TO = Path(__file__).resolve().parent.parent / "gdpo_core" / "checking" / "verl_keys.py"
 HEAD = '''"""The keys that verl {version} has, as scripts/make_keys.py read them in its wheel."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
-from gdpo_core.bfcl import load_published
+from views.bfcl import load_published
 
 ROOT = Path(__file__).resolve().parent.parent
 MADE = ROOT / "data" / "bfcl_requests.parquet"

@@ -16,7 +16,7 @@ import polars as pl
 import torch
 
 import gdpo_core as gc
-from gdpo_core.bfcl import draw, load_published
+from views.bfcl import draw_models, load_published
 
 ROOT = Path(__file__).resolve().parent.parent
 MADE = ROOT / "data" / "samples" / "published_answers.zip"
@@ -27,7 +27,7 @@ PAYS = {"correctness": 1.0, "style": 5.0, "conciseness": 1.0}  # for a passed ma
 def steps() -> Iterator[pl.DataFrame]:
     """Yield the table of each step, with TRL's columns: a row per answer, with the answers to one prompt together."""
     published = load_published(ROOT / "data" / "bfcl_rewards.parquet")
-    models = draw(published, ANSWERS, SEED)  # (prompts, answers)
+    models = draw_models(published, ANSWERS, SEED)  # (prompts, answers)
     marks = published.rewards(tuple(PAYS)).gather(1, models[..., None].expand(-1, -1, len(PAYS)))
     paid = marks * torch.tensor(list(PAYS.values()))  # (prompts, answers, rewards), float32 as in TRL
     for step in range(STEPS):

@@ -30,7 +30,7 @@ def wanted_by(frames: list) -> str:
     """
     ours = [(frame.f_code.co_filename.removeprefix(HERE + os.sep).split(os.sep), line) for frame, line in frames]
     ours = [(parts, line) for parts, line in ours if parts[0] in FOLDERS]
-    chapters = [parts[1] for parts, _ in ours if parts[0] == "views" and parts[1] in CHAPTERS]
+    chapters = [parts[2] for parts, _ in ours if parts[:2] == ["views", "chapters"] and parts[2] in CHAPTERS]
     chapters += [name for parts, line in ours if parts == ["app.py"] for name in chapter_at(line)]
     return (
         f"the chapter {chapters[0].lower()}" if chapters else next(("/".join(parts) for parts, _ in ours), "the page")
@@ -102,7 +102,7 @@ def chapters(log: str) -> None:
     marimo.lazy = lambda draw, **_: draw() if callable(draw) else draw
     importlib.import_module("serve")
     importlib.import_module("app").app.run()
-    for sample in importlib.import_module("views.run.samples").SAMPLES:
+    for sample in importlib.import_module("views.chapters.run.samples").SAMPLES:
         sample.files()
     sys.argv = ["gdpo", "audit", log]
     importlib.import_module("gdpo_cli").main()

@@ -21,7 +21,7 @@ from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
 from benchmarks.servers import end, until_listening, unused_port
-from views.address import CHAPTERS
+from views.widgets.address import CHAPTERS
 
 WIDTH, HEIGHT, SECONDS = 1440, 960, 60
 PICTURES = os.environ.get("PICTURES")  # the folder for a picture of each chapter in each engine, where one is named

@@ -6,9 +6,9 @@ from urllib.parse import parse_qs
 
 import marimo as mo
 
-from gdpo_core import bfcl
-from views.address import CHAPTERS
-from views.nav import Nav
+from views import bfcl
+from views.widgets.address import CHAPTERS
+from views.widgets.nav import Nav
 
 TASKS = bfcl.load_tasks(Path(__file__).resolve().parent.parent / "data" / "tasks")
 
@@ -40,7 +40,7 @@ def opened(query: str | dict[str, str], chapter: str) -> tuple[Nav, dict[str, An
     params = parse_qs(query, keep_blank_values=True) if isinstance(query, str) else query
     page = Nav(params | {"at": chapter}, False)
     doors = {f"{name}_open": lambda name=name: name == chapter for name in CHAPTERS if name != "lab"} | {"doors": {}}
-    asked = page.given("train-scenario")
+    asked = page.restore("train-scenario")
     bar = {"page": page, "nav": mo.ui.anywidget(page), "editing": False}
     scenario = {"requested_scenario": lambda: asked, "ask_scenario": lambda _: None}
     _, variables = app.run(defs=bar | doors | scenario)

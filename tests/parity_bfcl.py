@@ -12,9 +12,9 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from gdpo_core import bfcl
-from gdpo_core.bfcl.calls import parse_calls
-from gdpo_core.bfcl.task import type_error
+from views import bfcl
+from views.bfcl.calls import parse_calls
+from views.bfcl.task import type_error
 
 TASKS = bfcl.load_tasks(Path(__file__).parent.parent / "data" / "tasks")
 

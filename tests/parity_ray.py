@@ -9,8 +9,8 @@ import pytest
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit import engine_ray
-from gdpo_audit.findings import summarise
+from gdpo_audit.command import engine_ray
+from gdpo_audit.sums import summarise
 
 
 @pytest.fixture(scope="module")

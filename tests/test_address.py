@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from links import HOSTILE, LINKS, RAW, opened
 
-from gdpo_core._html import tag
-from views.address import CHAPTERS, CONTROLS, read, write
-from views.nav import Nav
-from views.pick import Pick
+from gdpo_core.shared.markup import tag
+from views.widgets.address import CHAPTERS, CONTROLS, read_address, write_address
+from views.widgets.nav import Nav
+from views.widgets.pick import Pick
 
 
 @cache
@@ -38,8 +38,8 @@ def test_an_address_restores_every_control_and_number_exactly(chapter, query):
     assert not page.unread and not again.unread
     assert said(again) == said(page) and again.programs == page.programs
     assert restored["board"].drawing == held["board"].drawing
-    typed, _ = read(link)
-    wrote, _ = read(said(page))
+    typed, _ = read_address(link)
+    wrote, _ = read_address(said(page))
     assert all(wrote[key] == typed[key] for key in wrote if key in typed)
 
 
@@ -55,20 +55,20 @@ def test_what_an_address_cannot_say_is_left_out_and_the_page_says_so(query):
         page, held = opened(query, chapter)
         assert page.unread
         assert held["board"].state == untouched()  # None of these links can say anything of the Lab.
-        assert not read(said(page))[1]  # The page can read the address that it writes.
+        assert not read_address(said(page))[1]  # The page can read the address that it writes.
 
 
 def test_one_part_that_was_not_understood_is_not_forgotten_for_others_that_were():
     nav = Nav({}, False)
     for unread in (False, True):
         nav.unread = unread
-        nav.given("lab-task")
+        nav.restore("lab-task")
         assert nav.unread == unread
 
 
 @pytest.mark.parametrize("query", ["theme=dark", "__theme=light", "at=nowhere", "session_id=x", "embed=lab", "v=1"])
 def test_keys_of_others_are_no_fault(query):
-    assert read(parse_qs(query)) == ({}, False)
+    assert read_address(parse_qs(query)) == ({}, False)
 
 
 @pytest.mark.parametrize(
@@ -91,14 +91,14 @@ def test_a_part_that_a_picture_lacks_cannot_be_chosen():
 
 
 def test_what_is_untouched_is_not_written():
-    wrote = write({"evidence-group": 12, "run-sample": "a"}, {"run-sample": "a"})
+    wrote = write_address({"evidence-group": 12, "run-sample": "a"}, {"run-sample": "a"})
     assert wrote == {"evidence-group": "", "run-sample": ""}
 
 
 @given(st.dictionaries(st.sampled_from([*CONTROLS, "x"]), st.text(max_size=30), max_size=5))
 def test_no_query_breaks_the_page(params):
-    values, _ = read(params)
-    again, unread = read({key: text for key, text in write(values, {}).items() if text})
+    values, _ = read_address(params)
+    again, unread = read_address({key: text for key, text in write_address(values, {}).items() if text})
     assert not unread and all(again[key] == values[key] for key in again)
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core._groups import make_batch
+from gdpo_core.numerics.batch import make_batch
 from gdpo_core.registry import ALL_METHODS, method_for, undivided_terms
 
 EACH_METHOD = pytest.mark.parametrize("method", naive.METHODS)

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit import advice
+from gdpo_audit.advice import advice
 from gdpo_audit.auditing import gather
-from gdpo_audit.findings import recommending, trials
-from gdpo_audit.findings.shares import weights_for
-from gdpo_audit.findings.trials import Trials, at_most
 from gdpo_audit.report import body
 from gdpo_audit.report.tables import plan_table
+from gdpo_audit.trials import recommending, trials
+from gdpo_audit.trials.shares import weights_for
+from gdpo_audit.trials.trials import Trials, at_most
 
 PROMPTS, ROLLOUTS, STEPS = 8, 8, 12
 
@@ -205,11 +205,11 @@ def tables(sizes, batch_size, group=4):
 @settings(max_examples=30)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.sampled_from([4, 40, 400]))
 def test_the_sample_is_whole_batches_from_all_over_the_run(sizes, batch_size):
-    trials.MOST, most = 1000, trials.MOST
+    trials.TRIAL_RESPONSES, most = 1000, trials.TRIAL_RESPONSES
     try:
         sample = pl.concat(at_most(tables(sizes, batch_size)))
     finally:
-        trials.MOST = most
+        trials.TRIAL_RESPONSES = most
     batches = sum(sizes)
     there = sample["batch"].unique().sort().to_list()
     assert len(sample) == len(there) * batch_size  # The sample holds whole batches.
@@ -283,7 +283,7 @@ def test_the_push_on_the_primary_reward_decides_what_is_advised():
             continue
         answers = ga.advise(report)
         effects = {a.title: a.effect for a in answers}
-        verdict = advice.verdict(answers)
+        verdict = advice.advice_verdict(answers)
         sign = int(more > noise) - int(more < -noise)
         said[sign].append(verdict)
         sign = sign if weights[0] else 0  # a reward of weight 0 is wanted neither higher nor lower
@@ -317,13 +317,13 @@ def test_no_method_helps_with_the_order_of_a_run_that_is_upside_down():
     draw = np.random.default_rng(0).random((STEPS, PROMPTS, ROLLOUTS, 2))
     report = audited(log_of(draw, ("right", "short"), weights=[-1, -0.3]), primary="right")
     assert report.methods["gdpo"]["inversions"] > 0.8
-    assert advice.verdict(ga.advise(report)).startswith("**Not yet:** the advantages are upside down.")
+    assert advice.advice_verdict(ga.advise(report)).startswith("**Not yet:** the advantages are upside down.")
 
 
 def test_nothing_is_learnt_is_said_as_such():
     rows = [{"group": g, "a": a, "b": b} for g in range(40) for a, b in ((1, 0), (0, 1), (1, 1), (0, 0))]
     run = ga.read_run(rows, rewards=["a", "b"], group="group")
-    nothing = advice.verdict(ga.advise(ga.audit(run, weights={"a": 0, "b": 0}, primary="a")))
+    nothing = advice.advice_verdict(ga.advise(ga.audit(run, weights={"a": 0, "b": 0}, primary="a")))
     assert "every reward has the weight 0, so the model learns nothing" in nothing
     constant = ga.read_run([row | {"a": 1} for row in rows], rewards=["a", "b"], group="group")
     push = ga.advise(ga.audit(constant, primary="a"))[0]

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 import gdpo_audit as ga
-from gdpo_audit.findings.what_if import FIGURES
-from gdpo_audit.report import answers, controls, document
-from gdpo_core._words import percent, signed
+from gdpo_audit.report import answers_data, document
+from gdpo_audit.report.pages import sliders
+from gdpo_audit.trials.what_if import FIGURES
 from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.shared.words import percent, signed
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 METHODS = ("grpo", "grpo_no_std", "gdpo")
@@ -150,9 +151,9 @@ def test_the_sliders_reach_a_fifth_beyond_each_weight_that_the_report_names():
     report = ga.audit(ga.read_run(SAMPLES / "published_answers.zip"), primary="correctness")
     (inverted,) = (x for x in report.findings if x.id == "priority-inversion")
     said = re.search(r"above ([\d.]+) under GRPO and ([\d.]+) under GDPO", inverted.message)
-    low, high = controls.slider_ends(report, report.answers["weights"])
+    low, high = sliders.slider_ends(report, report.answers["weights"])
     assert low == 0 and high >= 1.2 * max(map(float, said.groups())) > 2
-    assert f'max="{high}"' in controls.answers(report)
+    assert f'max="{high}"' in sliders.answers(report)
 
 
 def test_a_name_of_a_log_stays_text_in_the_data_too(opened):
@@ -165,7 +166,7 @@ def test_a_name_of_a_log_stays_text_in_the_data_too(opened):
 
 
 def test_a_log_that_does_not_fit_is_a_sample_that_says_how_far_off_it_is(opened, monkeypatch):
-    monkeypatch.setattr(answers, "_ROOM", 1_500)
+    monkeypatch.setattr(answers_data, "_ROOM", 1_500)
     report = ga.audit(made(groups=240), primary="correct")
     data = report.answers
     page = opened(report)
@@ -173,6 +174,6 @@ def test_a_log_that_does_not_fit_is_a_sample_that_says_how_far_off_it_is(opened,
     whole, here = (of for of in (report.methods, page.evaluate("gdpoReport.compute({ method: 'gdpo' })")))
     assert abs(whole["gdpo"]["tied_pairs"] - here["tied_pairs"]) <= data["off"] + 1e-12 and data["off"] > 0
     assert f"a sample, {data['groups']} groups of 240" in page.locator(".asks").inner_text()
-    monkeypatch.setattr(answers, "_ROOM", 10)
+    monkeypatch.setattr(answers_data, "_ROOM", 10)
     for run, says in ((made(), "too large for a file"), (ga.read_run(SAMPLES / "verl_v1"), "cannot tell")):
         assert says in opened(ga.audit(run)).locator(".asks").inner_text()

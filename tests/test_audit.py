@@ -15,8 +15,8 @@ from test_schema import VALID
 
 import gdpo_core as gc
 from gdpo_audit import auditing
+from gdpo_audit import thresholds as t
 from gdpo_audit.auditing import audit, findings
-from gdpo_audit.findings import thresholds as t
 from gdpo_audit.findings.findings import KINDS
 from gdpo_audit.logs.groups.run import Rows, Run
 from gdpo_audit.logs.names import reward_columns
@@ -210,7 +210,7 @@ def test_a_weight_is_solved_from_batches_all_over_the_run(monkeypatch):
     rewards[..., 1] = 1.0
     report = audit(made_run(rewards, "gdpo", weights=[1, 0.5, 2]))
     assert report.run["weights"]["format"] is None and report.run["weights_used"]["format"] == 1
-    monkeypatch.setattr(sys.modules["gdpo_audit.logs.groups.run"], "SAMPLE", 2 * PROMPTS * ROLLOUTS)
+    monkeypatch.setattr(sys.modules["gdpo_audit.logs.groups.run"], "SOLVED_RESPONSES", 2 * PROMPTS * ROLLOUTS)
     rewards = varied(steps=8)
     rewards[:4, ..., 1] = 1.0  # This reward is constant at first.
     report = audit(made_run(rewards, "gdpo", weights=[1, 0.5, 2]))

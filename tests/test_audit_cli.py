@@ -22,13 +22,14 @@ from rich.console import Console
 
 import gdpo_audit as ga
 import gdpo_cli
-from gdpo_audit import cli
+from gdpo_audit.command import cli
 from gdpo_audit.findings.finding import Finding
-from gdpo_audit.findings.forecast import DIRECTION_ALONE
-from gdpo_audit.findings.recommending import INTERVAL
-from gdpo_audit.report import brief, printed_tables, terminal
+from gdpo_audit.report import brief
+from gdpo_audit.report.printing import printed_tables, terminal
 from gdpo_audit.report.sections import sections
 from gdpo_audit.report.verdict import POINTS
+from gdpo_audit.trials.recommending import INTERVAL
+from gdpo_audit.trials.run_forecast import DIRECTION_ALONE
 
 ROOT = Path(__file__).parent.parent
 TRL = str(ROOT / "data/samples/trl_gdpo")
@@ -123,7 +124,7 @@ def screen(monkeypatch):
         monkeypatch.setenv("TERM", "xterm-256color")
         monkeypatch.delenv("NO_COLOR", raising=False)
         file = Screen()
-        terminal.show(reports, file, explain=explain)
+        terminal.print_reports(reports, file, explain=explain)
         return re.sub(r"\x1b\[[\d;]*m", "", file.getvalue()), file.getvalue()
 
     return shown
@@ -245,7 +246,7 @@ def numbers_of(tables) -> list[tuple]:
 def test_no_number_of_a_table_is_cut_at_any_width(reports):
     """Whoever reads "15." for 15.3 reads another number."""
     for report in reports:
-        both = (sections(report), brief.sections(report))
+        both = (sections(report), brief.brief_sections(report))
         for table, numbers in numbers_of(table for part in both for section in part for table in section.tables):
             for width in range(60, 201):
                 output = Console(file=StringIO(), width=width, force_terminal=True, color_system=None)
@@ -257,14 +258,14 @@ def test_no_number_of_a_table_is_cut_at_any_width(reports):
 def test_a_number_that_is_not_on_the_screen_is_in_what_explains_it(screen, reports):
     for report in reports:
         whole = Counter(screen([report], 200, explain=True)[0].split())
-        for part in (sections(report), brief.sections(report)):
+        for part in (sections(report), brief.brief_sections(report)):
             for table, numbers in numbers_of(table for section in part for table in section.tables):
                 assert not numbers - whole, table.title
 
 
 def test_a_column_in_which_all_rows_agree_is_told_in_a_sentence(reports):
     for report in reports:
-        for section in brief.sections(report):
+        for section in brief.brief_sections(report):
             for table in section.tables:
                 optional = [
                     k for k, head in enumerate(table.head) if head in ("constant", "tied pairs", "silent groups")

@@ -7,7 +7,7 @@ from test_audit import ids, made_run, one, silenced, varied
 
 import gdpo_audit as ga
 from gdpo_audit import audit
-from gdpo_audit.findings import thresholds as t
+from gdpo_audit import thresholds as t
 from gdpo_audit.report import document
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdpo_core import bfcl
-from gdpo_core._errors import InputError
+from gdpo_core.shared.errors import InputError
+from views import bfcl
 
 TASKS = Path(__file__).parent.parent / "data" / "tasks"
 INTEREST, HOTEL, WEATHER, COAT = bfcl.load_tasks(TASKS)

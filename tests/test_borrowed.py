@@ -18,7 +18,7 @@ PACKAGES = "|".join({re.split(r"[^\w]", line, maxsplit=1)[0] for line in ASKED i
 # This matches a private module or name of a dependency that is imported, or that stands in a string for import_module
 # and monkeypatch.
 REACH = re.compile(rf"\b(?:{PACKAGES})(?:\.\w+)*?(?:\._[a-z]\w*| import _[a-z]\w*)(?:\.\w+)*")
-# What stands here is changed by views/patches.py, whose names have tests of their own.
+# What stands here is changed by views/server/patches.py, whose names have tests of their own.
 OF_MARIMO = {"tests/test_patches.py"}
 ROWS = [
     [cell.strip() for cell in line.strip("|").split(" | ")]

@@ -9,14 +9,14 @@ import pytest
 from fake_logs import write_ms_swift
 from logs import lines
 
-from gdpo_audit.findings.forecast_on_log import objection_of_run
-from gdpo_audit.findings.residual import residual
 from gdpo_audit.logs.columns.totals import holds_one, near_total
 from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.logs.numbers.sizes import drawn_at_random, infer, stretches
 from gdpo_audit.logs.read import read_run
-from gdpo_audit.recipe.added import added_column
-from gdpo_core.forecast_pushes import DifferingGroups
+from gdpo_audit.trials.forecast_backtest import objection_of_run
+from gdpo_audit.unexplained.added import added_column
+from gdpo_audit.unexplained.residual import residual
+from gdpo_core.pushes_by_rate import DifferingGroups
 
 RNG = np.random.default_rng
 

@@ -10,8 +10,8 @@ from helpers import nearly
 from logs import audit_cli, found, frames_of, in_form
 
 import gdpo_audit as ga
-from gdpo_audit import by_column as by_module
-from gdpo_core._errors import InputError
+from gdpo_audit.facts import by_column as by_module
+from gdpo_core.shared.errors import InputError
 
 NAMES = ("a", "b", "c")
 TASKS = {"task": lambda n: [f"t{i // 8 % 3}" for i in range(n)]}
@@ -88,7 +88,7 @@ def test_the_shares_under_gdpo_are_of_advantages_of_whole_batches():
 
 def test_many_values_are_bounded(monkeypatch):
     table = log(steps=12, tasks=tuple(f"t{i}" for i in range(9)))
-    monkeypatch.setattr(by_module, "VALUES", 4)
+    monkeypatch.setattr(by_module, "MOST_COLUMN_VALUES", 4)
     usual = table.group_by("task").agg(pl.col("id").n_unique().alias("groups")).sort("groups", descending=True)
     *single, others = audited(table).by
     assert len(single) == 4 and sorted(p["groups"] for p in single) == sorted(usual["groups"].head(4))

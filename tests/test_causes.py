@@ -11,7 +11,7 @@ from logs import found, frames_of, write_trackio, write_wandb
 import gdpo_audit as ga
 import gdpo_core as gc
 from gdpo_audit.logs.numbers.sizes import stretches
-from gdpo_core._words import listing
+from gdpo_core.shared.words import listing
 
 
 def files(folder):

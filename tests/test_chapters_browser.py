@@ -9,10 +9,10 @@ from helpers import ROOTS, becomes, settled
 from links import TASKS
 
 import gdpo_core as gc
-from gdpo_core import bfcl
-from gdpo_core._words import signed
-from views.address import CHAPTERS
-from views.lab.answers import grade_answers
+from gdpo_core.shared.words import signed
+from views import bfcl
+from views.chapters.lab.answers import grade_answers
+from views.widgets.address import CHAPTERS
 
 pytestmark = pytest.mark.slow
 

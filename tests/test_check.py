@@ -14,8 +14,8 @@ from logs import gdpo
 import gdpo_cli
 import gdpo_core as gc
 from gdpo_core import config_lines
-from gdpo_core._words import listing
 from gdpo_core.frameworks import FRAMEWORKS
+from gdpo_core.shared.words import listing
 
 CONFIGS = Path(__file__).parent / "configs"
 RULES = {key: framework.rules for key, framework in FRAMEWORKS.items() if framework.rules}

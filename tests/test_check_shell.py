@@ -8,8 +8,8 @@ import pytest
 from shell_scripts import HAND, as_script, given_by_bash, random_script
 
 import gdpo_core as gc
-from gdpo_core.checking.shell import read_shell
-from gdpo_core.checking.sources import Source, Unread
+from gdpo_core.checking.readers.shell import read_shell
+from gdpo_core.checking.readers.sources import Source, Unread
 
 WITH_BASH_4 = pytest.mark.skipif(sys.platform == "darwin", reason="bash 3 of macOS reads {fd}> and &>> in another way")
 OPEN = object()  # a value that only a run would tell

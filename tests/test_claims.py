@@ -11,8 +11,8 @@ from logs import audit_cli as run_cli
 
 import gdpo_audit as ga
 from gdpo_audit.auditing import gather, reading
-from gdpo_audit.findings.claims import claims_of
-from gdpo_audit.report import html
+from gdpo_audit.facts.claims import claims_of
+from gdpo_audit.report.pages import html
 
 STEPS, PROMPTS, SIZE = 6, 5, 4
 REWARDS = ("correct", "form")
@@ -176,7 +176,7 @@ def test_what_holds_in_a_sample_is_said_of_a_sample(monkeypatch):
     sums = r @ np.array([1.0, 0.25])
     log = list(rows(r, reward=lambda s, p, i: float(sums[s, p, i])))
     for most, says in ((len(log), "in every row"), (len(log) - 1, "in every row of a sample")):
-        monkeypatch.setattr("gdpo_audit.findings.claims.SAMPLE", most)
+        monkeypatch.setattr("gdpo_audit.facts.claims.SAMPLED_ROWS", most)
         _, claims = audited(log)
         assert {claims[what].because.endswith(says) for what in ("rewards", "weights", "total")} == {True}
 

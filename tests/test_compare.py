@@ -12,8 +12,8 @@ from logs import gdpo
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit.compare import changes, headline
-from gdpo_audit.speeds import pooled_speeds
+from gdpo_audit.comparing.compare import changes, changes_headline
+from gdpo_audit.comparing.speeds import pooled_speeds
 from gdpo_core.intervals import half_width
 
 ROOT = Path(__file__).parent.parent
@@ -113,7 +113,7 @@ def test_a_reward_that_rose_is_clear_and_one_that_did_not_is_not(tmp_path):
     assert (rose.a, rose.b) == (pytest.approx(a[..., 0].mean()), pytest.approx(b[..., 0].mean()))
     assert rose.difference == pytest.approx(rose.b - rose.a) and rose.low < rose.difference < rose.high
     assert rose.clear and not figure(c, "mean", "b").clear
-    assert "mean of a" in headline(c) and "mean of b" not in headline(c)
+    assert "mean of a" in changes_headline(c) and "mean of b" not in changes_headline(c)
 
 
 def test_figures_are_means_of_what_each_step_does(tmp_path):
@@ -138,7 +138,7 @@ def test_a_run_does_not_differ_from_itself(tmp_path):
     c = compared(path, path)
     assert c.settings == () and not any(x.clear for x in c.figures)
     assert {x.difference for x in c.figures} == {x.low for x in c.figures} == {0.0}
-    assert headline(c) == (
+    assert changes_headline(c) == (
         f"A run of {c.groups} groups is too short to judge, so take what follows as a first hint. As far as the logs "
         "show, the runs were made the same way. No figure differs beyond the scatter of their steps."
     )
@@ -202,7 +202,7 @@ def test_runs_are_the_unit_by_hand(tmp_path):
     assert x.clear and (c.unit, c.paired, len(c.runs_a), len(c.runs_b)) == ("runs", False, 3, 3)
     y = figure(c, "mean", "b")
     assert (y.difference, y.low, y.high, y.clear) == (0, 0, 0, False)
-    assert "Beyond the scatter between runs of one side they differ in the mean of a" in headline(c)
+    assert "Beyond the scatter between runs of one side they differ in the mean of a" in changes_headline(c)
 
 
 def test_sides_of_several_runs_on_the_command_line(capsys, tmp_path):

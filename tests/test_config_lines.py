@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import gdpo_core as gc
-from gdpo_audit.logs.trainers.frameworks import FORMS
+from gdpo_audit.logs.trainers.trainer_forms import FORMS
 from gdpo_core import config_lines
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS, CONVENTIONS, FRAMEWORKS, READABLE, framework_named

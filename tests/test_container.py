@@ -76,8 +76,8 @@ def left_out(patterns: str) -> list[str]:
 
 def chapter_of(path: str) -> str:
     """Return the chapter that a file of views/ belongs to, and of another file its path."""
-    folder, _, rest = path.partition("/")
-    return f"the chapter {rest.partition('/')[0]} ({path})" if folder == "views" and "/" in rest else path
+    _, _, rest = path.partition("views/chapters/")
+    return f"the chapter {rest.partition('/')[0]} ({path})" if "/" in rest else path
 
 
 def run(folder: Path, *words: str | Path, told: Path | None = None) -> subprocess.CompletedProcess:
@@ -113,14 +113,14 @@ def test_no_file_that_an_admitted_one_names_is_left_out():
 
 
 NEEDED = {  # by whom; each is left out once
-    "views/evidence/squares.py": "the chapter evidence (views/evidence/__init__.py)",
-    "views/memory.py": "serve.py",
-    "gdpo_audit/judging.py": "the chapter evidence (views/evidence/forecasts.py)",
-    "gdpo_core/checking/shell.py": "gdpo_core/checking/commands.py",
-    "data/experiments.parquet": "views/experiment.py",
-    "data/matrix.json": "the chapter use (views/use/configure.py)",
-    "docs/library.md": "the chapter lab (views/lab/depth.py)",
-    "docs/glossary.md": "views/terms.py",
+    "views/chapters/evidence/squares.py": "the chapter evidence (views/chapters/evidence/__init__.py)",
+    "views/server/memory.py": "serve.py",
+    "gdpo_audit/comparing/judging.py": "the chapter evidence (views/chapters/evidence/forecasts_and_outcomes.py)",
+    "gdpo_core/checking/readers/shell.py": "gdpo_core/checking/readers/commands.py",
+    "data/experiments.parquet": "the chapter evidence (views/chapters/evidence/experiment.py)",
+    "data/matrix.json": "the chapter use (views/chapters/use/configure.py)",
+    "docs/library.md": "the chapter lab (views/chapters/lab/depth.py)",
+    "docs/glossary.md": "views/widgets/glossary.py",
     "constraints.txt": "the build",
     "LICENSE": "the build",
 }

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import gdpo_core as gc
 from conformance import reference
-from gdpo_core._groups import make_batch
 from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.numerics.batch import make_batch
 from gdpo_core.registry import method_for
 
 CONVENTIONS = pytest.mark.parametrize("convention", gc.CONVENTIONS.values(), ids=gc.CONVENTIONS)

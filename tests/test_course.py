@@ -17,10 +17,11 @@ from helpers import nearly
 from logs import in_form
 
 import gdpo_audit as ga
-from gdpo_audit import log_details
-from gdpo_audit.findings.over_time import changed_at
-from gdpo_audit.report import document, terminal
-from gdpo_audit.report.prompts import taught
+from gdpo_audit.facts import log_details
+from gdpo_audit.report import document
+from gdpo_audit.report.printing import terminal
+from gdpo_audit.report.prompt_tables import taught
+from gdpo_audit.sums.over_time import changed_at
 
 SIZE, GROUPS, STEPS = 6, 5, 16
 
@@ -201,7 +202,7 @@ def test_a_terminal_says_it_in_at_most_forty_lines(tmp_path):
     fake_logs.write_trl(tmp_path, steps=12, groups=8)
     for report in (audited(table()), ga.audit(ga.read_run(tmp_path)), made_by_hand()):
         out = StringIO()
-        terminal.show([report], out)
+        terminal.print_reports([report], out)
         assert out.getvalue().count("\n") <= 40 and "What each reward did" in out.getvalue()
         page = document(report)
         assert "Correlations inside groups" in page and "What each reward did" in page
@@ -210,7 +211,7 @@ def test_a_terminal_says_it_in_at_most_forty_lines(tmp_path):
 def test_the_sentences_say_what_was_wasted():
     frame = table()
     naive, out = counted(frame), StringIO()
-    terminal.show([audited(frame)], out, explain=True)
+    terminal.print_reports([audited(frame)], out, explain=True)
     said = out.getvalue()
     assert re.search(
         rf"\b{sum(naive['wasted'].values())} responses \(.+ %\) taught nothing: every advantage in their", said

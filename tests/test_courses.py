@@ -12,11 +12,11 @@ import pytest
 from test_report import NASTY, Page
 
 from gdpo_audit import report as drawn
-from gdpo_audit.findings.forecast import Forecast, RewardForecast
-from gdpo_audit.findings.over_time import sparkline
-from gdpo_audit.report.axes import Axes
-from gdpo_audit.report.courses import DRAWN, courses, courses_of, forecast_band, forecast_picture
-from gdpo_audit.report.opening import opening
+from gdpo_audit.report.pages.axes import Axes
+from gdpo_audit.report.pages.courses import DRAWN, courses, courses_of, forecast_band, forecast_picture
+from gdpo_audit.report.pages.opening import opening
+from gdpo_audit.sums.over_time import sparkline
+from gdpo_audit.trials.run_forecast import Forecast, RewardForecast
 
 POINT = re.compile(r"(-?[\d.]+),(-?[\d.]+)")
 

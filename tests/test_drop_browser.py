@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from links import TASKS
 
 import gdpo_core as gc
-from gdpo_core.bfcl import REWARDS
 from gdpo_core.board import Board
 from gdpo_core.board.drawing import SET_BY_READERS, draw
 from gdpo_core.board.state import CHOSEN_METHODS, PAYS, UNDEFINED
-from views.lab.answers import grade_answers
+from views.bfcl import REWARDS
+from views.chapters.lab.answers import grade_answers
 
 pytestmark = pytest.mark.slow
 

@@ -14,13 +14,13 @@ from links import TASKS
 
 from gdpo_core.board.drawing import SET_BY_READERS, draw
 from scripts.make_early import early
-from views.early import added
-from views.lab import answers
-from views.nav import Nav
+from views.chapters.lab import answers
+from views.server.early import scripts_to_add
+from views.widgets.nav import Nav
 
 ROOT = Path(__file__).resolve().parent.parent
 STORED = json.loads((ROOT / "data" / "early.json").read_text("utf-8"))
-READ = (ROOT / "views" / "early_address.js").read_text("utf-8")
+READ = (ROOT / "views" / "server" / "early_address.js").read_text("utf-8")
 # By control of the Lab: values that fit, at the bounds, just outside them, and of other forms.
 GIVEN = {
     "task": ("interest", "hotel", "nowhere", ""),
@@ -80,7 +80,7 @@ def test_the_file_is_the_lab_as_it_opens():
 
 
 def test_a_page_without_the_element_is_left_as_it_is():
-    assert added("<p>", "<i>") == "<p>"
+    assert scripts_to_add("<p>", "<i>") == "<p>"
 
 
 def cases():
@@ -96,7 +96,7 @@ def on_server(query):
     """Return the state of the board that the server makes of a query; None where it shows another task."""
     page = Nav({f"lab-{name}": value for name, value in query.items()}, editing=False)
     task = next((task for task in TASKS if task.id == query.get("task")), TASKS[0])
-    board = answers.board(task, TASKS[0], page)
+    board = answers.task_board(task, TASKS[0], page)
     return {name: getattr(board, name) for name in (*SET_BY_READERS, "why")} if task == TASKS[0] else None
 
 

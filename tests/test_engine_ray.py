@@ -12,7 +12,7 @@ from logs import audit_cli
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit import engine_ray
+from gdpo_audit.command import engine_ray
 
 
 def test_without_ray_one_line_says_what_to_install(capsys, tmp_path, monkeypatch):
@@ -69,7 +69,7 @@ def test_workers_map_the_parts_in_their_order(tmp_path, monkeypatch, most):
         list(engine_ray.map_on_ray(lambda part: 1 / part, [1, 0]))
 
     fake_logs.write_trl(tmp_path, steps=20, drop_rows={5: 3}, extra={"task": lambda n: [i // 8 % 2 for i in range(n)]})
-    monkeypatch.setattr("gdpo_audit.findings.summarise._AT_ONCE", 100)
+    monkeypatch.setattr("gdpo_audit.sums.summarise._AT_ONCE", 100)
     for named in ({"steps": (3, 9)}, {"last": 4, "by": "task"}):
         local = ga.audit(ga.read_run(tmp_path, **named), what_if={"method": "grpo"}).to_dict(groups=True)
         there = engine_ray.audit_on_ray(str(tmp_path), what_if={"method": "grpo"}, **named)

@@ -17,13 +17,15 @@ import pytest
 from helpers import printed, text_of
 
 import gdpo_core as gc
-from gdpo_core import bfcl
-from gdpo_core._words import percent
-from gdpo_core.bfcl import prompts
-from gdpo_core.bfcl.prompts import OUTCOMES, Choice
-from views import charts, draws, results
-from views.address import CONTROLS
-from views.evidence import about, breaking, opened, order, paper, requests, sentences, sizes, squares
+from gdpo_core.shared.words import percent
+from views import bfcl
+from views.bfcl import prompts
+from views.bfcl.prompts import OUTCOMES, Choice
+from views.chapters.evidence import about, breaking, group_sizes, opened, order, paper, requests, sentences, squares
+from views.server import draws
+from views.studies import results
+from views.widgets import charts
+from views.widgets.address import CONTROLS
 
 FILE = Path("data/bfcl_rewards.parquet")
 FRAME = pl.read_parquet(FILE)
@@ -58,7 +60,7 @@ def verdicts():
 @cache
 def drawn(group_size, seed):
     """Return by task the models whose answers were drawn."""
-    models = bfcl.draw(DATA, group_size, seed).tolist()
+    models = bfcl.draw_models(DATA, group_size, seed).tolist()
     return {task: [DATA.models[m] for m in row] for task, row in zip(DATA.tasks, models, strict=True)}
 
 
@@ -149,12 +151,15 @@ def test_the_weights_that_are_said_to_be_enough_are_and_less_is_not():
 @pytest.mark.slow
 def test_slider_and_charts_reach_beyond_every_weight_that_is_said_to_be_enough():
     assert (
-        prompts.WEIGHTS[-1] == prompts.TABLE_WEIGHTS[-1] == charts.HEAVIEST == CONTROLS["evidence-weight"].read("6.5")
+        prompts.WEIGHT_STEPS[-1]
+        == prompts.TABLE_WEIGHTS[-1]
+        == charts.HEAVIEST_SHOWN
+        == CONTROLS["evidence-weight"].read("6.5")
     )
     for graders in prompts.GRADED:
         for size, seed in ((12, 0), (64, 7), (70, 84), (ALL, 0)):
             first = prompts.pairs(prompts.marks_of(DATA, Choice(size, seed, tuple(graders.split(".")))))
-            assert 1.1 * first.sufficient_weight("gdpo") <= prompts.WEIGHTS[-1]
+            assert 1.1 * first.sufficient_weight("gdpo") <= prompts.WEIGHT_STEPS[-1]
 
 
 # What each setting says is compared with a plain count. With the weight 1.5 there is nothing to break, with 2 answers
@@ -171,7 +176,7 @@ SAID_CHOICES += [
         _RANDOM.choice((2, 3, 4, 8, 12)),
         _RANDOM.randrange(100),
         tuple(_RANDOM.choice(prompts.GRADED).split(".")),
-        _RANDOM.choice((1.0, 2.0, *prompts.WEIGHTS)),
+        _RANDOM.choice((1.0, 2.0, *prompts.WEIGHT_STEPS)),
     )
     for _ in range(9)
 ]
@@ -215,7 +220,7 @@ def test_every_sentence_holds_at_every_setting(choice):
     assert order.title(first).endswith("from 1 on" if needed < 1 else ends)
 
     # GRPO without std orders the answers to a prompt as GRPO does.
-    shown = told(breaking.lines(choice, first))
+    shown = told(breaking.table_of_methods(choice, first))
     assert f"GRPO {tied:,} {wrong:,} compared with" in shown and f"GRPO without std {tied:,} {wrong:,} −" in shown
     assert f"GDPO {sum(o[1][1] for _, o in plain):,} {gdpo_wrong:,} −" in shown
 
@@ -224,7 +229,7 @@ def test_every_sentence_holds_at_every_setting(choice):
         shown,
         order.title(first),
         order.enough(choice, first),
-        told(squares.legend(found, 12)),
+        told(squares.outcome_legend(found, 12)),
     ]
     number = first.worst()
     everything.append(told(opened.prompt(DATA, choice, marks, ties, DATA.tasks[number])))
@@ -260,7 +265,7 @@ def test_the_reference_figures():
 @pytest.mark.slow
 def test_the_range_over_draws_is_that_of_each_draw_alone():
     choice = Choice(4, graders=OTHER, weight=2.0)
-    spread = prompts.spread(DATA, choice)
+    spread = prompts.range_of_shares(DATA, choice)
     each = [looked(replace(choice, seed=seed)) for seed in range(prompts.DRAWS)]
     for method in prompts.BOTH_METHODS:
         tied = [found.tied[method] / 963 for _, _, found, _ in each]
@@ -274,8 +279,8 @@ def test_the_range_over_draws_is_that_of_each_draw_alone():
 def test_another_process_computes_the_same_range_once_for_all_draws():
     # The orders of so many prompts and models are drawn beforehand.
     assert (len(DATA.tasks), len(DATA.models)) == (draws.PROMPTS, draws.MODELS)
-    first, second = (draws.spread(FILE, Choice(3, seed=seed)) for seed in (4, 5))
-    assert first is second and first == prompts.spread(DATA, Choice(3))
+    first, second = (draws.shares_over_draws(FILE, Choice(3, seed=seed)) for seed in (4, 5))
+    assert first is second and first == prompts.range_of_shares(DATA, Choice(3))
 
 
 # --- what is shown ---------------------------------------------------------------------------------------------------
@@ -291,7 +296,7 @@ def test_squares_legend_bars_and_curves_hold_the_same_counts(choice):
         counted[outcome] += run.count("data-id")
     assert counted == found.counts
     assert sorted(re.findall('data-id="([^"]+)"', drawn)) == sorted(DATA.tasks)
-    legend = dict(re.findall(r'data-id="(\w+)"[^>]* aria-label="([\d,]+):', str(squares.legend(found, 12))))
+    legend = dict(re.findall(r'data-id="(\w+)"[^>]* aria-label="([\d,]+):', str(squares.outcome_legend(found, 12))))
     assert legend == {name: str(found.counts[name]) for name in legend}
     of_prompt = dict(re.findall('data-id="([^"]+)" role="radio" aria-label="[^":]+: ([^"]+)"', drawn))
     happened = zip(DATA.tasks, found.outcome.tolist(), strict=True)
@@ -334,9 +339,9 @@ def test_a_step_leads_to_the_square_beside_and_around_the_ends():
 def test_an_opened_prompt_is_a_board_of_its_answers():
     choice, task = Choice(30, 3, weight=2.0), "parallel_multiple_95"
     marks = prompts.marks_of(DATA, choice)
-    board, rows = opened.board(DATA, choice, marks, task), group(task, choice)
+    board, rows = opened.prompt_board(DATA, choice, marks, task), group(task, choice)
     assert sorted(map(tuple, board.marks)) == sorted(rows) and board.weights == list(choice.weights)
-    assert board.answers == [DATA.models[m] for m in bfcl.draw(DATA, 30, 3)[DATA.tasks.index(task)].tolist()]
+    assert board.answers == [DATA.models[m] for m in bfcl.draw_models(DATA, 30, 3)[DATA.tasks.index(task)].tolist()]
     for method, shown in zip(("grpo", "gdpo"), board.drawing["a"], strict=True):
         alone = gc.advantages(marks[DATA.tasks.index(task)], method, weights=choice.weights)
         assert shown == pytest.approx(alone.tolist())
@@ -350,7 +355,7 @@ def test_the_configurations_are_of_fewer_models():
     endings = ("-FC-Any", "-FC-Auto", "-FC")
     stripped = {next((n[: -len(e)] for e in endings if n.endswith(e)), n) for n in DATA.models}
     assert prompts.models(DATA) == len(stripped) == 50
-    assert "71 configurations of 50 models, not 71 samples of one policy" in told(about.source_note(DATA))
+    assert "71 configurations of 50 models, not 71 samples of one policy" in told(about.note_on_answers(DATA))
 
 
 # --- the folds below ------------------------------------------------------------------------------------------------
@@ -359,16 +364,16 @@ def test_the_configurations_are_of_fewer_models():
 @pytest.mark.slow
 def test_the_curves_by_size_hold_the_numbers_and_say_where_gdpo_peaks():
     by_size = prompts.by_size(DATA, Choice())
-    found = sizes.shares(by_size)
+    found = group_sizes.shares(by_size)
     for size in by_size:
         tied = looked(Choice(size))[2].tied
         assert all(found["prompts with a tie"][m][size] == tied[m] / 963 for m in prompts.BOTH_METHODS)
     assert list(by_size) == [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 71]
     grpo, gdpo = "3.1 %, 40.9 % and 82.5 %", "3.1 %, 14.5 % and 6.5 %"
     ends = f"GRPO ties answers in {grpo} of the prompts, GDPO in {gdpo}"
-    assert sizes.title(DATA, Choice()).endswith(ends)
-    assert sizes.title(DATA, Choice(4, weight=2.0)) == sizes.title(DATA, Choice())
-    said = told(sizes.section(by_size, Choice()))
+    assert group_sizes.title(DATA, Choice()).endswith(ends)
+    assert group_sizes.title(DATA, Choice(4, weight=2.0)) == group_sizes.title(DATA, Choice())
+    said = told(group_sizes.section(by_size, Choice()))
     assert "under GDPO from 3.1 % to 6.5 %, with 15.1 % at 16" in said
 
 
@@ -384,7 +389,7 @@ def test_the_papers_cells_are_counted_on_both_sides():
     assert paper.title().endswith("35 of 68 cells of its tables GDPO is ahead by at least one point, GRPO in none")
     assert "By any margin GDPO is ahead in 58 cells and GRPO in 8, and 2 cells are equal" in said
     assert "For most cells the paper does not say how much its runs vary" in said
-    assert str(paper.results_table()).count('class="ahead"') == 8
+    assert str(paper.paper_table()).count('class="ahead"') == 8
 
 
 # --- the cells -------------------------------------------------------------------------------------------------------
@@ -392,7 +397,7 @@ def test_the_papers_cells_are_counted_on_both_sides():
 
 @pytest.mark.parametrize("choice", [Choice(), Choice(12, 4, weight=2.0)], ids=str)
 def test_the_program_prints_the_numbers_on_the_screen(choice):
-    shown = " ".join(printed(sentences.program(choice))).replace("%", " %")
+    shown = " ".join(printed(sentences.shares_program(choice))).replace("%", " %")
     _, _, found, first = looked(choice)
     for n in found.tied.values():
         assert f" {round(100 * n / 963)} % of the prompts" in shown

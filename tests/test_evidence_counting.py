@@ -6,10 +6,10 @@ import pytest
 from helpers import text_of
 
 import gdpo_core as gc
-from views.evidence import counting as counts
-from views.evidence.counting import NAMES
+from views.chapters.evidence import exact_counts as counts
+from views.chapters.evidence.exact_counts import COMPARED_NAMES
 
-COUNTED_METHODS = tuple(NAMES)
+COUNTED_METHODS = tuple(COMPARED_NAMES)
 
 
 def rows(html, part="tbody"):
@@ -31,5 +31,5 @@ def test_the_tables_hold_every_count_of_the_charts():
     tables = re.findall("<table.*?</table>", counts.tables())
     for table, sizes in zip(tables, (counts.BY_REWARDS, counts.BY_ROLLOUTS), strict=True):
         found = [[int(x.replace(",", "")) for x in re.findall(r"<td>([\d,]+)</td>", row)] for row in rows(table)]
-        assert found == [[*counts.count_groups(size).values(), gc.count_groups(*size)] for size in sizes]
-    assert counts.count_groups((9, 2)) == {method: gc.count_distinct(method, 9, 2) for method in COUNTED_METHODS}
+        assert found == [[*counts.count_told_apart(size).values(), gc.count_groups(*size)] for size in sizes]
+    assert counts.count_told_apart((9, 2)) == {method: gc.count_distinct(method, 9, 2) for method in COUNTED_METHODS}

@@ -12,10 +12,10 @@ import pytest
 from helpers import ROOTS, arrived, becomes
 from links import TASKS
 
-from gdpo_core.bfcl import REWARDS
 from gdpo_core.board import Board
 from gdpo_core.board.drawing import draw
-from views.lab.answers import grade_answers
+from views.bfcl import REWARDS
+from views.chapters.lab.answers import grade_answers
 
 pytestmark = pytest.mark.slow
 

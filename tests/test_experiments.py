@@ -16,9 +16,9 @@ import gdpo_audit as ga
 import gdpo_core as gc
 from experiments import learners, setups, train
 from experiments.requests import TEMPLATES, answer, draw, pieces, task_of
-from gdpo_audit.findings.forecast import OF_WHAT
-from gdpo_core.bfcl import grade
-from views.evidence import breaking, coins, trained
+from gdpo_audit.trials.run_forecast import OF_WHAT
+from views.bfcl import grade
+from views.chapters.evidence import breaking, coins, trained
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "data" / "samples"
@@ -143,7 +143,7 @@ def verdict_of(prediction, mean, half):
 
 
 def test_every_comparison_is_that_of_a_plain_loop(compared):
-    ours = coins.load().comparisons
+    ours = coins.load_experiment().comparisons
     assert [(one.setup, one.reward) for one in ours] == list(compared)
     for one, (prediction, mean, half) in zip(ours, compared.values(), strict=True):
         found = one.measured
@@ -158,7 +158,7 @@ def test_the_page_counts_what_a_plain_loop_counts(compared):
     never = sum(verdict_of("no difference", mean, half) == "held" for _, mean, half in compared.values())
     clear = [mean for _, mean, half in compared.values() if abs(mean) > half]
     gdpo = sum(mean > 0 for mean in clear)
-    text = " ".join(coins._says(coins.load()))
+    text = " ".join(coins._says(coins.load_experiment()))
     assert f"**{held} of 15 predictions held, {15 - held} did not.**" in text
     assert f"excludes 0, **GDPO leads in {gdpo} and GRPO in {len(clear) - gdpo}**;" in text
     assert f"Of {len(apart)} predicted differences {right} have the right sign and" in text
@@ -208,7 +208,7 @@ def means():
 
 
 def test_every_difference_that_the_page_shows_is_that_of_a_plain_loop(means):
-    shown = {(row.setup, row.method, row.reward): row for row in trained.load()}
+    shown = {(row.setup, row.method, row.reward): row for row in trained.load_differences()}
     assert {*shown} == {key for key in means if key[1] != "grpo"}
     ranges = {}
     for path in ("learners.json", "learners_later.json"):
@@ -228,8 +228,10 @@ def test_every_difference_that_the_page_shows_is_that_of_a_plain_loop(means):
 
 def test_a_set_up_is_alike_where_every_reward_is_0_or_1_and_pays_the_same():
     marks = {"correctness", "style", "conciseness", "strict", "on_topic", "closed"}
-    for row in trained.load():
-        rewards = {other.reward for other in trained.load() if other.setup == row.setup} - {"behind the gate"}
+    for row in trained.load_differences():
+        rewards = {other.reward for other in trained.load_differences() if other.setup == row.setup} - {
+            "behind the gate"
+        }
         assert row.alike == (rewards <= marks and row.setup not in ("pays_5", "scale"))
 
 
@@ -243,20 +245,21 @@ def test_headline_and_sentence_count_what_a_plain_loop_counts():
     leads, trails = counted(rows)
     neither = len(rows) - leads - trails
     assert (
-        trained.headline() == f"Trained: GDPO leads in {leads} of {len(rows)}, GRPO in {trails}, neither in {neither}."
+        trained.trained_headline()
+        == f"Trained: GDPO leads in {leads} of {len(rows)}, GRPO in {trails}, neither in {neither}."
     )
-    assert len(trained.headline()) <= 60
+    assert len(trained.trained_headline()) <= 60
     alike, differ = ([row for row in rows if row["alike"] == same] for same in (True, False))
-    said = trained.where_in_words(trained.of_gdpo(trained.load()))
+    said = trained.where_in_words(trained.of_gdpo(trained.load_differences()))
     assert f"it leads in {counted(differ)[0]} of {len(differ)} and trails in {counted(differ)[1]}." in said
     assert f"it leads in none of {len(alike)} and trails in {counted(alike)[1]}**" in said and not counted(alike)[0]
     assert f"the largest difference is {max(abs(row['difference']) for row in alike):.1f} points" in said
-    drawn = str(trained.picture("equal"))
+    drawn = str(trained.picture_of_differences("equal"))
     for group in {row["group"]: 0 for row in rows}:
         of = [row for row in rows if row["group"] == group]
         assert f"<b>{group}</b>: GDPO leads in {counted(of)[0]} of {len(of)}, GRPO in {counted(of)[1]}" in drawn
     assert drawn.count("data-id") == len({row["setup"] for row in rows}) and drawn.count("<details open") == 1
-    assert str(trained.picture("wide-equal")).count("<details open") == 2
+    assert str(trained.picture_of_differences("wide-equal")).count("<details open") == 2
 
 
 def test_what_training_says_of_breaking_ties_follows_its_sign():

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from gdpo_audit.findings.findings import IDS
-from gdpo_core.scenarios import load_scenarios
+from views.studies.scenarios import load_scenarios
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")

@@ -10,10 +10,10 @@ from logs import audit_cli, gdpo, parquet, rows, table
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit import cli
+from gdpo_audit.command import cli
 from gdpo_audit.logs.files.files import LogFile
 from gdpo_audit.logs.tables import formats as tables
-from gdpo_core._errors import fault_of
+from gdpo_core.shared.errors import fault_of
 
 SAYS = "a fault of gdpo, not of your input: "
 
@@ -134,7 +134,7 @@ def out_of_memory(how):
 
 @pytest.mark.slow
 def test_the_page_says_the_same_sentence():
-    worker = pytest.importorskip("views.worker")
+    worker = pytest.importorskip("views.server.worker")
     with pytest.raises(gc.InputError) as said:
         worker.call(broken, None)
     assert str(said.value) == fault_of(KeyError("x"))

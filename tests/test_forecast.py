@@ -11,12 +11,12 @@ import torch
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit.compare import changes
-from gdpo_audit.findings.logged_groups import LoggedGroups
+from gdpo_audit.comparing.compare import changes
+from gdpo_audit.comparing.speeds import pooled_speeds
 from gdpo_audit.report.comparison import speeds_table
-from gdpo_audit.report.html import document
-from gdpo_audit.report.terminal import show
-from gdpo_audit.speeds import pooled_speeds
+from gdpo_audit.report.pages.html import document
+from gdpo_audit.report.printing.terminal import print_reports
+from gdpo_audit.trials.logged_groups import LoggedGroups
 from gdpo_core.forecasting import Course, fit_speeds, pool, times_of
 
 ROOT = Path(__file__).parent.parent
@@ -224,7 +224,7 @@ def test_a_recommendation_without_a_forecast_says_what_that_would_take(capsys):
     assert any(row.recommended for row in report.plan)
     note = "A forecast needs a log of at least 20 steps, but this log has 19 steps."
     assert report.forecast_note == note and note in document(report)
-    show([report], sys.stdout)
+    print_reports([report], sys.stdout)
     assert note in capsys.readouterr().out
     longer = paid(60)
     told = longer.recommended_forecast.rewards["a"]

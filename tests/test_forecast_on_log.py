@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from test_forecast import report_of, simulate
 
-from gdpo_audit.findings import trials
-from gdpo_audit.findings.forecast_on_log import BELOW, DISAGREE, LogTest
+from gdpo_audit.trials import trials
+from gdpo_audit.trials.forecast_backtest import BELOW, DISAGREE, LogTest
 
 STEPS = 50
 
@@ -112,7 +112,7 @@ def test_a_reward_that_a_half_lacks_is_open(half):
 
 def test_a_log_whose_sample_holds_one_half_alone_is_open(monkeypatch):
     """A step that holds more responses than are tried makes the sample a part of one step."""
-    monkeypatch.setattr(trials, "MOST", 64)
+    monkeypatch.setattr(trials, "TRIAL_RESPONSES", 64)
     rows, _ = simulate("grpo", [1, 3], STEPS, 0)
     report = report_of(rows, weights={"a": 1, "b": 3})
     for told in report.forecast(method="gdpo").rewards.values():

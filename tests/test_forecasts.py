@@ -10,9 +10,9 @@ from experiments.forecasts import EARLIER, FORECASTS, FROM_STEPS, RUNS
 from experiments.requests import answer, task_of
 from experiments.setups import NEW_SETUPS, PLANS, Setup, planned_rows, setup_named
 from experiments.train import grades, pay, prompts
-from gdpo_audit.judging import CLEAR, judge, what_came
-from views import charts
-from views.evidence import forecasts
+from gdpo_audit.comparing.judging import CLEAR, judge, what_came
+from views.chapters.evidence import forecasts_and_outcomes
+from views.widgets import charts
 
 OPEN = {"difference": None, "low": None, "high": None}
 
@@ -100,12 +100,12 @@ def test_what_the_readme_says_of_the_forecasts_is_what_came():
 
 
 def test_the_picture_has_a_point_per_reward_and_row():
-    rows = forecasts.load()
-    points = forecasts.points(rows)
+    rows = forecasts_and_outcomes.load_forecasts()
+    points = forecasts_and_outcomes.forecast_dots(rows)
     stored = [x for x in json.loads(FORECASTS.read_text("utf-8")) if x["from_steps"] == 50]
     assert len(points) == len(rows) == len(stored)
     assert sum(not point["held"] for point in points) == sum(not row["held"] for row in rows) == 57 - 45
-    drawn = forecasts.picture(rows)
+    drawn = forecasts_and_outcomes.picture_of_forecasts(rows)
     for held, many in (("held", 45), ("outside", 57 - 45)):
         assert len(re.findall(f'<i class="{held}" data-id="[^"]+" role="radio" aria-label="[^"]+"', drawn)) == many
     # A point is where it should be, between the ends of the axes, which are their least and greatest ticks.
@@ -115,19 +115,26 @@ def test_the_picture_has_a_point_per_reward_and_row():
     there = [least + float(x) / 100 * (most - least) for x in place]
     assert there == pytest.approx([100 * row["difference"], 100 * row["came"]], abs=0.01)
     assert f'class="across" style="left: 0.0%">−{-least}<' in drawn and f'left: 100.0%">+{most}<' in drawn
-    said = " ".join(forecasts.how_many_held(rows))
+    said = " ".join(forecasts_and_outcomes.how_many_held(rows))
     assert "In all 27 cases where a mean changed by 3 points or more, the forecast has the right sign" in said
     assert "Of the 57 forecasts with an interval, 45 have an 80 % interval that contains" in said
 
 
 def test_a_chosen_point_shows_its_setting_as_it_ran_as_forecast_and_as_it_came():
-    assert len(set(forecasts.names())) == 57
-    misses = {"~".join(forecasts._key(x)): abs(x["difference"] - x["came"]) for x in forecasts.load()}
-    assert misses[forecasts.widest_miss()] == max(misses.values())
-    shown = str(forecasts.curves("pays_5~gate~style"))
+    assert len(set(forecasts_and_outcomes.names())) == 57
+    misses = {
+        "~".join(forecasts_and_outcomes._key(x)): abs(x["difference"] - x["came"])
+        for x in forecasts_and_outcomes.load_forecasts()
+    }
+    assert misses[forecasts_and_outcomes.widest_miss()] == max(misses.values())
+    shown = str(forecasts_and_outcomes.setup_curves("pays_5~gate~style"))
     assert "Conciseness pays 5" in shown and "the mean of 5 runs" in shown and "is for style" in shown
-    (row,) = [x for x in forecasts.load() if (x["setup"], x["row"], x["reward"]) == ("pays_5", "gate", "style")]
-    lines = forecasts._lines(row)
+    (row,) = [
+        x
+        for x in forecasts_and_outcomes.load_forecasts()
+        if (x["setup"], x["row"], x["reward"]) == ("pays_5", "gate", "style")
+    ]
+    lines = forecasts_and_outcomes._lines(row)
     runs = pl.read_parquet(RUNS).filter(
         pl.col("setup") == "pays_5", pl.col("row") == "gate", pl.col("reward") == "style"
     )
@@ -135,4 +142,8 @@ def test_a_chosen_point_shows_its_setting_as_it_ran_as_forecast_and_as_it_came()
     (start,) = [x["rate"] for x in lines if (x["line"], x["step"]) == ("came", 0)]
     assert len(first) == 25 and start == pytest.approx(sum(first) / 25)
     assert [x["rate"] for x in lines if x["line"] == "as it ran"] == row["as_it_ran"]
-    assert charts.speeds(forecasts.speeds()).to_dict()["description"].startswith("How fast each reward follows a push")
+    assert (
+        charts.chart_of_speeds(forecasts_and_outcomes.speed_rows())
+        .to_dict()["description"]
+        .startswith("How fast each reward follows a push")
+    )

@@ -67,13 +67,13 @@ def test_a_name_is_in_use(name):
 # No thing is called a take. The public `steps_to(level=…)`, and `level` in the JSON of a comparison, keep their names.
 HOMES = {
     # What a claim, or a reading, took.
-    "take": r"gdpo_audit/(records|findings/claims(_of_rows)?|logs/columns/copies)\.py",
-    "level": r"gdpo_core/(_pairs|ties|training|board/\w+)|gdpo_audit/(cli|json_types|report/comparison)"
-    r"|gdpo_audit/findings/(examples|sums)|views/(evidence/opened|lab/books)|benchmarks/toys/",
-    "part": r"gdpo_core/(means|ties|board/result)|gdpo_cli|views/run/log|gdpo_audit/cli"
-    r"|gdpo_audit/(logs/|readings\.py)",  # of a total, and of a log whose run began again
+    "take": r"gdpo_audit/(records|facts/claims(_of_rows)?|logs/columns/copies)\.py",
+    "level": r"gdpo_core/(numerics/pairs|ties|training|board/\w+)|gdpo_audit/(command/cli|json_types|report/comparison)"
+    r"|gdpo_audit/(findings/examples|sums/sums)|views/chapters/(evidence/opened|lab/books)|benchmarks/toys/",
+    "part": r"gdpo_core/(bounds/means|ties|board/result)|gdpo_cli|views/chapters/run/log|gdpo_audit/command/cli"
+    r"|gdpo_audit/(logs/|unexplained/readings\.py)",  # of a total, and of a log whose run began again
     "form": r"gdpo_audit/logs/(columns/|forms/|groups/rows\.py|read\.py|shapes/|trainers/)",
-    "setting": r"gdpo_core/_parse|gdpo_audit/(?!logs/)|views/(evidence/forecasts|results)",
+    "setting": r"gdpo_core/shared/parsing|gdpo_audit/(?!logs/)|views/(chapters/evidence/forecasts|studies/results)",
     "entry": r"gdpo_core/checking/",
     "methods": r"gdpo_core/(methods|registry|__init__)\.py",
 }

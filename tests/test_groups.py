@@ -18,12 +18,12 @@ from logs import audit_cli, frames_of, lines, write_trackio, write_wandb
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit.findings.examples import FINDINGS, MOST, PUNISHED
+from gdpo_audit.findings.examples import FINDINGS, MOST_EXAMPLES, PUNISHED
 from gdpo_audit.logs.columns.texts import readable
 from gdpo_audit.logs.read import read_run
-from gdpo_audit.report.groups import MARKS, group_tables
-from gdpo_core import _words
+from gdpo_audit.report.group_tables import MARKS, group_tables
 from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.shared import words
 
 BINARY = [("right", 0.4), ("format", 0.7), ("short", 0.5)]
 
@@ -78,7 +78,7 @@ def searched(run, report, primary=None, but=()):
         own = gc.update_share(r, method, weights=weights, convention=convention)[k]
         if sum(varying) > 1 and round(own, 9) <= 1:
             found["reward-dominates"].append((-round(own, 9), number))
-    return {finding: [number for _, number in sorted(scored)[:MOST]] for finding, scored in found.items()}
+    return {finding: [number for _, number in sorted(scored)[:MOST_EXAMPLES]] for finding, scored in found.items()}
 
 
 def shown(report):
@@ -135,7 +135,7 @@ def test_however_the_run_is_cut(monkeypatch):
     whole = ga.audit(run, primary="right", asked="grpo")
     # The log has no advantages, so none can be impossible.
     assert {g.finding for g in whole.groups} == {*FINDINGS, PUNISHED} - {"advantage-impossible"}
-    monkeypatch.setattr("gdpo_audit.findings.summarise._AT_ONCE", 30)
+    monkeypatch.setattr("gdpo_audit.sums.summarise._AT_ONCE", 30)
     cut = ga.audit(run, primary="right", asked="grpo", engine=lambda *a: reversed([*map(*a)]))
     assert cut.groups == whole.groups and cut.to_dict() == nearly(whole.to_dict())
 
@@ -310,9 +310,9 @@ def test_each_advantage_stands_in_its_row_and_ties_have_one_mark(capsys, tied):
     table = group_tables(report, finding)[0]
     assert table.head == ["response", "right", "format", "short", "GRPO", "GDPO"]
     for i, row in enumerate(table.rows):
-        assert row[1:4] == [_words.number(x) for x in group.rewards[i]]
+        assert row[1:4] == [words.number(x) for x in group.rewards[i]]
         for cell, method in zip(row[4:], ("grpo", "gdpo"), strict=True):
-            assert cell.rstrip(MARKS) == _words.signed(group.advantages_under(method)[i])
+            assert cell.rstrip(MARKS) == words.signed(group.advantages_under(method)[i])
     marked = [(row[4], group.rewards[i]) for i, row in enumerate(table.rows) if row[4][-1] in MARKS]
     assert len({cell for cell, _ in marked}) < len({rewards for _, rewards in marked})
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from starlette.datastructures import MutableHeaders
 
-from views import guard, memory
+from views.server import guard, memory
 
 HEADERS = {
     "cross-origin-opener-policy": "same-origin",
@@ -118,7 +118,7 @@ def test_a_body_may_be_as_large_as_the_largest_files_in_base64_and_room_is_kept_
         yield True
 
     monkeypatch.setattr(memory, "reserved", reserved)
-    largest = guard.sessions.LARGEST
+    largest = guard.sessions.LARGEST_UPLOAD
     assert largest * 4 // 3 < guard.BODY < largest * 4 // 3 + 2**17 and guard.SMALL == 2**20
     for size in (2**20, 2**20 + 1, guard.BODY, guard.BODY + 1):
         body = guard.Body({"type": "http", "headers": [(b"content-length", str(size).encode())]}, None)

@@ -74,7 +74,7 @@ def test_a_reward_by_name_stays_constant_or_not_and_its_weight_is_not_known():
 
 
 def test_what_varies_anywhere_is_no_setting(monkeypatch):
-    monkeypatch.setattr("gdpo_audit.logs.columns.candidates.SAMPLE", 60)
+    monkeypatch.setattr("gdpo_audit.logs.columns.candidates.SAMPLED_ROWS", 60)
     late, paid = np.arange(ROWS) == ROWS - 1, pl.when(pl.col("right") > 0).then(0.5)
     log = table(**USUAL, once=late * 1.0).with_columns(bonus=paid)
     assert ga.read_run(log).rewards == ("right", "short", "neat", "once", "bonus")

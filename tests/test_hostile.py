@@ -10,12 +10,13 @@ import polars as pl
 import pytest
 
 import gdpo_audit as ga
-from gdpo_audit.compare import changes
-from gdpo_audit.report import comparison_document, details, document, front, terminal
-from gdpo_core._errors import InputError
+from gdpo_audit.comparing.compare import changes
+from gdpo_audit.report import comparison_document, details, document, front
+from gdpo_audit.report.printing import terminal
+from gdpo_core.shared.errors import InputError
 from tests.fuzz import targets
 from tests.fuzz.hostile import CSV, EITHER, LINES, REPORT, REPORTS, is_line, outcome
-from views.run.downloads import neutral, to_csv
+from views.chapters.run.downloads import neutral, to_csv
 
 # --- logs ------------------------------------------------------------------------------------------------------------
 
@@ -139,6 +140,6 @@ def test_no_string_of_a_log_is_markup(spoken, page):
 
 def test_no_string_of_a_log_speaks_to_a_terminal(spoken):
     out = io.StringIO()
-    terminal.show([spoken], out, groups=2)
+    terminal.print_reports([spoken], out, groups=2)
     assert "[bold red]red[/]" in out.getvalue() and "\\x1b[2J" in out.getvalue()
     assert not {c for c in out.getvalue() if not c.isprintable()} - {"\n"}

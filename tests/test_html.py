@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_report import Page
 
-from gdpo_audit.report import controls
-from gdpo_core import _html, _theme
-from gdpo_core._html import Cell, Html, Row
+from gdpo_audit.report.pages import sliders
 from gdpo_core.board.board import STYLE, Board
-from views import html
+from gdpo_core.shared import markup, theme
+from gdpo_core.shared.markup import Cell, Html, Row
+from views.widgets import html
 
 NASTY = "<script>alert(\"1\" + '2')</script> & </td></table>"
 
@@ -44,12 +44,12 @@ BUILDERS = {
     "tag": lambda x: html.tag("p", x, kind=x, title=x),
     "table": lambda x: html.table([x, Cell(x, x)], [[x, x], Row([x, Cell(x, x)], x)], x, x, over={x: 1}),
     "fold": lambda x: html.fold(x, x),
-    "core fold": lambda x: _html.fold(x, x, kind=x),
+    "core fold": lambda x: markup.fold(x, x, kind=x),
     "charts": lambda x: html.charts([x], x),
     "div": lambda x: html.div(x, x, title=x),
     "element": lambda x: html.element(x),
     "show": lambda x: html.show(x, x).text,
-    "report table": lambda x: controls.table([x, x], [[x, x]]),
+    "report table": lambda x: sliders.scrolling_table([x, x], [[x, x]]),
 }
 
 
@@ -102,14 +102,14 @@ def test_what_waits_to_be_seen_is_drawn_later():
 
 
 def test_css_and_charts_have_one_theme():
-    for method, look in _theme.LOOKS.items():
-        assert f"--{method.replace('_', '-')}: {look.colour};" in _theme.css(":root")
-    assert STYLE.startswith("/*") and _theme.css(".board") in STYLE and json.dumps(STYLE) in Board._esm
+    for method, look in theme.LOOKS.items():
+        assert f"--{method.replace('_', '-')}: {look.colour};" in theme.css(":root")
+    assert STYLE.startswith("/*") and theme.css(".board") in STYLE and json.dumps(STYLE) in Board._esm
 
 
-@pytest.mark.parametrize("file", ["views/theme.css", "gdpo_core/board/board.css", "gdpo_audit/report/report.css"])
+@pytest.mark.parametrize("file", ["views/theme.css", "gdpo_core/board/board.css", "gdpo_audit/report/pages/report.css"])
 def test_every_property_of_the_theme_that_a_sheet_uses_is_there(file):
     sheet = Path(file).read_text(encoding="utf-8")
     used = set(re.findall(r"var\(--((?:type|space|light|dark|r\d|grpo|gdpo|alarm|sans|mono)[\w-]*)", sheet))
     own = set(re.findall(r"--([\w-]+):", sheet))
-    assert used and used - own <= _theme.VALUES.keys()
+    assert used and used - own <= theme.THEME_VALUES.keys()

@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core import bfcl
-from gdpo_core._words import signed
 from gdpo_core.board import Board
 from gdpo_core.board.drawing import draw
-from gdpo_core.board.facts import facts_of
+from gdpo_core.board.facts import board_facts
 from gdpo_core.board.result import compute
 from gdpo_core.board.state import CHOSEN_METHODS, PAYS, UNDEFINED, State
-from views.address import DEEDS
-from views.lab import answers, books, depth
-from views.nav import Nav
+from gdpo_core.shared.words import signed
+from views import bfcl
+from views.chapters.lab import answers, books, depth
+from views.widgets.address import DEEDS
+from views.widgets.nav import Nav
 
 TASKS = bfcl.load_tasks("data/tasks")
 SHEETS = [answers.grade_answers(task) for task in TASKS]
@@ -70,7 +70,7 @@ def test_each_task_shows_its_case(sheet, levels, tied, share, push, inverted):
     assert tuple(len(set(one.level)) for one in both) == levels
     assert both[0].collapsed.tied_pairs == pytest.approx(tied, abs=5e-4)
     assert tuple(round(one.shares[0], 2) for one in both) == share
-    facts = facts_of(state, *both)
+    facts = board_facts(state, *both)
     assert tuple(round(side.push, 2) for side in (facts.base, facts.chosen)) == push
     assert (len(facts.base.wrong_order), len(facts.chosen.wrong_order), len(facts.pairs)) == inverted
 
@@ -226,7 +226,7 @@ def test_a_primary_reward_that_weighs_nothing_is_not_as_it_stands():
 @pytest.mark.slow
 @given(states)
 def test_the_program_prints_the_numbers_on_the_screen(state):
-    lines, d = printed(answers.program(state)), draw(state)
+    lines, d = printed(answers.lab_program(state)), draw(state)
     for side, method in enumerate(("grpo", state.method)):
         name, *values = lines[2 * side].split(" ")
         assert name == method
@@ -274,7 +274,7 @@ def test_books_are_ranked_by_both_methods():
 
 
 def board() -> Board:
-    return answers.board(TASKS[0], TASKS[0], Nav({}, False))
+    return answers.task_board(TASKS[0], TASKS[0], Nav({}, False))
 
 
 REFUSED = [
@@ -297,7 +297,7 @@ def test_a_value_that_a_trait_does_not_accept_leaves_the_board_as_it_was(state):
 
 def test_a_method_is_refused_where_its_convention_does_not_define_it():
     page = Nav({"lab-method": "corr_grpo", "lab-convention": "nemo_rl_loo"}, False)
-    one = answers.board(TASKS[0], TASKS[0], page)
+    one = answers.task_board(TASKS[0], TASKS[0], page)
     assert one.method == "corr_grpo" and one.convention == "paper" and page.unread
     for method, convention in UNDEFINED:
         with pytest.raises(gc.InputError):

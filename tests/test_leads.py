@@ -14,10 +14,10 @@ from test_file_shapes import csv, plain
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit import combining, readings
-from gdpo_audit.logs.files import attempts
+from gdpo_audit.logs.files import trying
 from gdpo_audit.logs.groups import leads
-from gdpo_core._errors import InputError
+from gdpo_audit.unexplained import combining, readings
+from gdpo_core.shared.errors import InputError
 
 FOREIGN = {"step": "Schritt", "prompt": "Aufgabe", "right": "richtig", "short": "kurz", "advantage": "Vorteil"}
 
@@ -90,18 +90,18 @@ def test_one_column_may_number_the_steps_and_the_groups():
 
 def test_trying_ends_when_its_time_is_over(monkeypatch):
     times = itertools.count(step=1.5)
-    monkeypatch.setattr(attempts, "process_time", lambda: next(times))
-    search = attempts.Search(2.0, _begun=0.0)
+    monkeypatch.setattr(trying, "process_time", lambda: next(times))
+    search = trying.Search(2.0, _begun=0.0)
     assert [*search.among("abcd", "…")] == ["a", "b"] and search.cut and search.tried == 2
-    assert [*attempts.Search(100.0).among("abcd", "…")] == [*"abcd"]
+    assert [*trying.Search(100.0).among("abcd", "…")] == [*"abcd"]
 
 
 def test_whoever_waits_is_told_once(monkeypatch):
-    monkeypatch.setattr(attempts, "monotonic", iter([0.0, 1.0, 4.0, 5.0, 6.0]).__next__)
+    monkeypatch.setattr(trying, "monotonic", iter([0.0, 1.0, 4.0, 5.0, 6.0]).__next__)
     told = []
-    token = attempts.TOLD.set(told.append)
-    assert [*attempts.Search(1e9, _since=0.0).among("abc", "Looking …")] == [*"abc"]
-    attempts.TOLD.reset(token)
+    token = trying.LISTENER.set(told.append)
+    assert [*trying.Search(1e9, _since=0.0).among("abc", "Looking …")] == [*"abc"]
+    trying.LISTENER.reset(token)
     assert told == ["Looking …"]
 
 
@@ -134,7 +134,7 @@ def test_an_attempt_that_polars_or_the_reader_refuses_is_skipped(monkeypatch, er
 
     for module in (readings, combining):
         monkeypatch.setattr(module, "with_one_more", refuse)
-    monkeypatch.setattr(attempts, "TOLERATED", (InputError, pl.exceptions.PolarsError))
+    monkeypatch.setattr(trying, "TOLERATED", (InputError, pl.exceptions.PolarsError))
     assert ga.audit(ga.read_run(with_objects())).run["reproduced"] is False
     for module in (readings, combining):
         monkeypatch.setattr(module, "with_one_more", lambda *_, **__: [][0])
@@ -143,7 +143,7 @@ def test_an_attempt_that_polars_or_the_reader_refuses_is_skipped(monkeypatch, er
 
 
 def test_a_search_that_was_cut_short_is_told(monkeypatch):
-    monkeypatch.setattr("gdpo_audit.solving.SECONDS", -1.0)
+    monkeypatch.setattr("gdpo_audit.unexplained.solving.SEARCH_SECONDS", -1.0)
     report = ga.audit(ga.read_run(with_objects()))
     assert any("Not every other way to read the log was tried" in note for note in report.notes)
-    assert leads.SECONDS <= 2
+    assert leads.TRYING_SECONDS <= 2

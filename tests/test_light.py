@@ -20,10 +20,10 @@ from packaging.requirements import Requirement
 import gdpo_audit as ga
 import gdpo_cli
 import gdpo_core as gc
-from gdpo_core._extras import EXTRAS
-from gdpo_core._words import listing
 from gdpo_core.conventions import COMPARED, NAMES
 from gdpo_core.frameworks import readable_with_writers
+from gdpo_core.shared.extras import EXTRAS
+from gdpo_core.shared.words import listing
 
 ROOT = Path(__file__).parent.parent
 

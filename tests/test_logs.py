@@ -441,7 +441,7 @@ def test_a_last_file_that_is_being_written_is_left_out_and_named(kind, end):
 
 @pytest.mark.parametrize("most", [3, 10])
 def test_responses_of_events_and_their_texts_are_whole_where_a_frame_is_full(monkeypatch, most):
-    monkeypatch.setattr("gdpo_audit.logs.tables.formats.ROWS", most)
+    monkeypatch.setattr("gdpo_audit.logs.tables.formats.ROWS_AT_ONCE", most)
     events = [EVENT | {"step": [n] * 2, "completion": [f"{n} a", f"{n} b"]} for n in range(8)]
     run = read_run(jsonl(*events))
     assert run.table["step"].to_list() == [n for n in range(8) for _ in range(2)]
@@ -527,7 +527,7 @@ def test_batches_are_whole_however_the_rows_arrive(sizes, chunk, rows):
     steps = [i for i, n in enumerate(sizes) for _ in range(n)]
     frame = pl.DataFrame({"step": steps, "row": range(len(steps))})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gdpo_audit.logs.tables.formats.ROWS", rows)
+        patch.setattr("gdpo_audit.logs.tables.formats.ROWS_AT_ONCE", rows)
         parts = list(batches((frame[i : i + chunk] for i in range(0, len(frame), chunk)), ["step"]))
     together = pl.concat(parts)
     assert together["row"].to_list() == list(range(len(steps))) and together["batch"].to_list() == steps

@@ -13,9 +13,9 @@ import gdpo_audit as ga
 import gdpo_core as gc
 from experiments import means
 from experiments.setups import setup_named
-from gdpo_audit.logs.trainers.means import two_values
+from gdpo_audit.logs.trainers.mean_logs import binary_values
+from gdpo_core.bounds.means import Scalars, bound_shares
 from gdpo_core.conventions import COMPARED
-from gdpo_core.means import Scalars, bound_shares
 
 NAN = float("nan")
 # TRL 1.16.0 logged this of the first step of pays_5 under GRPO with seed 0.
@@ -232,6 +232,6 @@ def test_the_two_values_of_a_reward_are_those_that_its_means_and_stds_leave():
     draw = np.random.default_rng(1)
     for low, high in ((0.0, 1.0), (-1.0, 1.0), (0.5, 2.0)):
         marks = np.where(draw.random((12, 96)) < 0.6, high, low).astype(np.float32)
-        assert two_values(marks.mean(1), marks.std(1, ddof=1)) == (low, high, 96)
+        assert binary_values(marks.mean(1), marks.std(1, ddof=1)) == (low, high, 96)
     three = draw.choice([0.0, 0.5, 1.0], (12, 96))
-    assert two_values(three.mean(1), three.std(1, ddof=1)) is None
+    assert binary_values(three.mean(1), three.std(1, ddof=1)) is None

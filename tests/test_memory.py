@@ -1,4 +1,4 @@
-"""views/memory.py: how much the server may hold, how much is kept for a file, and what is given back."""
+"""views/server/memory.py: how much the server may hold, how much is kept for a file, and what is given back."""
 
 import gc
 import os
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from views import memory
+from views.server import memory
 
 MACHINE = 8 << 30
 GROUPS = {  # lines of /proc/self/cgroup, files below the groups: the limit, what is held
@@ -40,20 +40,20 @@ def system(monkeypatch, tmp_path):
             (tmp_path / "groups" / name).write_text(text)
 
     monkeypatch.setattr(memory, "WHOSE", tmp_path / "cgroup")
-    monkeypatch.setattr(memory, "GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(memory, "CONTROL_GROUPS", tmp_path / "groups")
     monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: type("memory", (), {"total": MACHINE}))
-    memory.limit.cache_clear()
+    memory.memory_limit.cache_clear()
     yield build
-    memory.limit.cache_clear()
+    memory.memory_limit.cache_clear()
 
 
 @pytest.mark.parametrize("name", GROUPS)
 def test_the_limit_is_that_of_the_control_group_or_half_of_the_machine(system, name):
     lines, files, (limit, held) = GROUPS[name]
     system(lines, files)
-    assert memory.limit()[0] == limit
+    assert memory.memory_limit()[0] == limit
     own = memory.psutil.Process(os.getpid()).memory_info().rss
-    assert memory.held() == held if held else abs(memory.held() - own) < 50e6
+    assert memory.memory_in_use() == held if held else abs(memory.memory_in_use() - own) < 50e6
 
 
 def test_room_is_kept_while_a_file_is_worked_on(system):
@@ -82,7 +82,7 @@ def test_what_a_worker_shares_with_others_counts_once(system, monkeypatch):
     monkeypatch.setattr(memory.psutil, "Process", of_number)
     workers = [SimpleNamespace(pid=pid) for pid in (1, 2, 3)]
     monkeypatch.setattr(memory.multiprocessing, "active_children", lambda: workers)
-    assert memory.held() == 1000 + 70 + 0
+    assert memory.memory_in_use() == 1000 + 70 + 0
 
 
 class Ended(Exception):

@@ -9,7 +9,7 @@ from test_audit import advantages, ids, made_run, one, with_id
 
 import gdpo_core as gc
 from gdpo_audit import audit
-from gdpo_core._words import number
+from gdpo_core.shared.words import number
 
 STEPS, PROMPTS, ROLLOUTS = 12, 8, 8
 

@@ -13,11 +13,11 @@ import pytest
 import gdpo_audit as ga
 import gdpo_core as gc
 from gdpo_audit.auditing import gather
-from gdpo_audit.followed_total import with_parts
 from gdpo_audit.logs.columns.behaviour import CLOCK, not_rewards
 from gdpo_audit.logs.numbers.weighted_sums import sum_of_others
-from gdpo_audit.recipe.after import solve_after
 from gdpo_audit.recipe.solve import solve
+from gdpo_audit.unexplained.after import solve_after
+from gdpo_audit.unexplained.followed_total import with_followed_parts
 
 SIZE, PROMPTS = 6, 8
 
@@ -131,7 +131,7 @@ def test_a_few_groups_do_not_tell_a_total():
     for many, told in ((19, False), (20, True)):
         some = [row for row in rows if row["frage"] in live[:many]]
         run = ga.read_run(some, group="frage")
-        assert "summe" in run.rewards and (with_parts(run, run.sample) is not None) == told
+        assert "summe" in run.rewards and (with_followed_parts(run, run.sample) is not None) == told
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.1])

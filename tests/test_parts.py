@@ -15,11 +15,11 @@ from logs import LOGS, VERL, audit_cli, found, in_form, lines, refused
 from test_reports import BINARY, ROOT, made
 
 import gdpo_audit as ga
-from gdpo_audit import watch
-from gdpo_audit.logs.groups.parts import possible_pays
+from gdpo_audit.command import watch
+from gdpo_audit.logs.groups.pays import possible_pays
 from gdpo_audit.logs.tables import formats as tables
-from views.run import log as page
-from views.run.samples import SAMPLES
+from views.chapters.run import log as page
+from views.chapters.run.samples import SAMPLES
 
 PAYS = {"correct": 1, "format": 0.5, "short": 2}
 
@@ -213,7 +213,7 @@ def test_every_reader_gives_the_parts(tmp_path, capsys, monkeypatch):
     for kind in ("csv", "json", "jsonl", "parquet"):
         other = ga.read_run({f"log.{kind}": in_form(kind, frame)}, parts=PAYS)
         assert (other.table.select(*PAYS).to_numpy() == BINARY.reshape(-1, 3)).all()
-    monkeypatch.setattr(tables, "ROWS", 50)
+    monkeypatch.setattr(tables, "ROWS_AT_ONCE", 50)
     files = {f"{n}.jsonl": verl(0, 1.5, 0.5, 1) for n in range(1, 30)}
     # No other column has the name of the part length.
     assert ga.read_run(files, parts={"right": 1, "length": 0.5}).table["length"].to_list() == [0, 1, 1, 0] * 29
@@ -222,7 +222,7 @@ def test_every_reader_gives_the_parts(tmp_path, capsys, monkeypatch):
     first = next(watch.reports(str(tmp_path / "nemo"), {}, parts=PAYS))
     assert first.to_dict() == ga.audit(run).to_dict()
     sample = next(sample for sample in SAMPLES if sample.id == "verl_v1")
-    assert page.read(sample, parts="correct=1, format=0.5").run.rewards == ("correct", "format")
+    assert page.read_log(sample, parts="correct=1, format=0.5").run.rewards == ("correct", "format")
 
 
 @pytest.mark.parametrize(

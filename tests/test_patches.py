@@ -1,5 +1,5 @@
-"""views/patches.py: each name of marimo is there, each change does what it says, and one whose name is gone does no
-harm.
+"""views/server/patches.py: each name of marimo is there, each change does what it says, and one whose name is gone does
+no harm.
 """
 
 import json
@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from conftest import ROOT
 
-from views import patches
+from views.server import patches
 
 NAMES = {
     "forget_sessions": ("marimo._runtime.kernel_lifecycle.teardown_kernel",),
@@ -149,6 +149,6 @@ def test_a_marimo_without_the_names_serves_all_the_same():
     program = "import json\nfrom pkgutil import resolve_name\n"
     program += f"places = [(resolve_name(name.rpartition('.')[0]), name) for name in {gone!r}]\n"
     program += "for owner, name in places:\n    delattr(owner, name.rpartition('.')[2])\n"
-    program += "from views import patches\npatches.apply()\nprint(json.dumps('whole'))"
+    program += "from views.server import patches\npatches.apply()\nprint(json.dumps('whole'))"
     ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert ran.returncode == 0 and json.loads(ran.stdout) == "whole", ran.stderr

@@ -19,7 +19,7 @@ import gdpo_audit as ga
 import gdpo_core as gc
 from gdpo_audit.report import brief
 from gdpo_audit.report.meanings import IN_SHORT
-from gdpo_audit.report.printed import print_report
+from gdpo_audit.report.printing.printed import print_report
 
 STEPS, GROUPS, SIZE = 30, 8, 8
 NAMES = ("right", "style")
@@ -180,7 +180,7 @@ def test_weights_that_miss_their_shares_by_more_than_a_twentieth_are_no_row(monk
     found = next(row for row in audited(r).plan if row.title == "GRPO, other weights")
 
     def rows(w):
-        monkeypatch.setattr("gdpo_audit.findings.plan.weights_for", lambda *_: (w, found.weights["style"]))
+        monkeypatch.setattr("gdpo_audit.trials.plan.weights_for", lambda *_: (w, found.weights["style"]))
         return [row for row in audited(r).plan if row.title == "GRPO, other weights"]
 
     low, high = found.weights["right"], 3 * found.weights["right"]

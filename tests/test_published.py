@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core import bfcl
-from gdpo_core.bfcl import prompts
+from views import bfcl
+from views.bfcl import prompts
 
 FILE = "data/bfcl_rewards.parquet"
 FRAME = pl.read_parquet(FILE)
@@ -116,10 +116,10 @@ def test_a_file_that_is_none_is_named_with_its_fault(tmp_path, write, fault):
 def test_a_draw_is_its_own_for_each_prompt_without_replacement_and_repeats():
     torch.manual_seed(0)
     before = torch.get_rng_state()
-    drawn = bfcl.draw(DATA, 12, seed=5)
+    drawn = bfcl.draw_models(DATA, 12, seed=5)
     assert torch.equal(torch.get_rng_state(), before)
-    assert torch.equal(drawn, bfcl.draw(DATA, 12, seed=5))
-    assert not torch.equal(drawn, bfcl.draw(DATA, 12, seed=6))
+    assert torch.equal(drawn, bfcl.draw_models(DATA, 12, seed=5))
+    assert not torch.equal(drawn, bfcl.draw_models(DATA, 12, seed=6))
     assert drawn.shape == (len(DATA.tasks), 12)
     assert all(len(set(row)) == 12 for row in drawn.tolist())
     assert len(set(map(tuple, drawn.tolist()))) == len(drawn)
@@ -128,7 +128,7 @@ def test_a_draw_is_its_own_for_each_prompt_without_replacement_and_repeats():
 
 
 def test_a_larger_group_holds_the_smaller_one():
-    drawn = [bfcl.draw(DATA, size, seed=1).tolist() for size in (2, 12, 40, ALL)]
+    drawn = [bfcl.draw_models(DATA, size, seed=1).tolist() for size in (2, 12, 40, ALL)]
     for small, large in pairwise(drawn):
         assert all(set(s) <= set(b) for s, b in zip(small, large, strict=True))
 
@@ -136,4 +136,4 @@ def test_a_larger_group_holds_the_smaller_one():
 @pytest.mark.parametrize("argument, value", [("group_size", 1), ("group_size", 72), ("group_size", 2.0), ("seed", -1)])
 def test_a_draw_names_what_it_cannot_use(argument, value):
     with pytest.raises(gc.InputError, match=rf"^{argument}: expected a whole number from "):
-        bfcl.draw(DATA, **{"group_size": 12, "seed": 0, argument: value})
+        bfcl.draw_models(DATA, **{"group_size": 12, "seed": 0, argument: value})

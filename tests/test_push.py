@@ -13,9 +13,9 @@ import torch
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit.findings.summarise import summarise
-from gdpo_audit.findings.sums import Basis, push_of, total
 from gdpo_audit.logs.names import reward_column
+from gdpo_audit.sums.summarise import summarise
+from gdpo_audit.sums.sums import Basis, push_of, total
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.registry import ALL_METHODS
 

@@ -32,9 +32,9 @@ from gdpo_audit.recipe.recipe import (
 from gdpo_audit.recipe.round_off import float32_error, float32_error_of_sums
 from gdpo_audit.recipe.solve import solve
 from gdpo_core import InputError
-from gdpo_core._groups import make_batch
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
+from gdpo_core.numerics.batch import make_batch
 from gdpo_core.registry import method_for
 
 GOLDENS = Path(__file__).parent / "goldens"

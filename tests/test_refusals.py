@@ -322,7 +322,7 @@ def test_a_file_that_is_handed_over_beside_a_log_is_not_dropped_without_a_word(t
 
 
 def test_rows_are_counted_in_their_file_where_it_is_read_in_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr("gdpo_audit.logs.tables.formats.ROWS", 10)
+    monkeypatch.setattr("gdpo_audit.logs.tables.formats.ROWS_AT_ONCE", 10)
     table(40, fmt=lambda i: i % 2).write_parquet(tmp_path / "a.parquet")
     table(40, fmt=lambda i: float("inf") if i == 26 else 0.5).write_parquet(tmp_path / "b.parquet")
     refused(tmp_path, r"b\.parquet, row 27: expected finite")

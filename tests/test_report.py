@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from gdpo_audit import report as drawn
 from gdpo_audit.findings.finding import Finding
-from gdpo_audit.findings.findings import KINDS, PAPER, links
-from gdpo_audit.report import terminal
-from gdpo_audit.report.meanings import COMPARED_WITH, MOVED
-from gdpo_audit.report.sections import NOTES, sections
-from gdpo_core._errors import InputError
+from gdpo_audit.findings.findings import KINDS, PAPER_LINK, links
+from gdpo_audit.report.meanings import COMPARED_WITH, SHIFT_EXPLAINED
+from gdpo_audit.report.printing import terminal
+from gdpo_audit.report.sections import HOW_COMPUTED, sections
 from gdpo_core.frameworks import FRAMEWORKS
-from gdpo_core.pushing import MEANING
+from gdpo_core.pushing import PUSH_EXPLAINED
+from gdpo_core.shared.errors import InputError
 
 VOID = {"meta", "br", "path", "rect", "circle", "line", "input"}
 
@@ -70,7 +70,7 @@ def test_it_is_a_whole_page_that_needs_nothing_else():
     assert not any(loading & attributes.keys() for _, attributes in page.elements)
     # Nothing is loaded from elsewhere; the places to read more are links that a reader may follow.
     elsewhere = {a["href"] for a in page.all("a")}
-    assert elsewhere == {PAPER, FRAMEWORKS["trl"].documentation}
+    assert elsewhere == {PAPER_LINK, FRAMEWORKS["trl"].documentation}
     for url in elsewhere:
         text = text.replace(f'href="{url}" target="_blank" rel="noreferrer"', "")
     assert len(page.all("h2")) == 2
@@ -86,8 +86,8 @@ def test_no_paragraph_says_a_thing_twice():
 
 def test_what_push_means_is_said_once_and_other_words_above_a_table_keep_nothing_out_of_it():
     report = audited.report()
-    assert [draw(report).count(MEANING) for draw in (drawn.body, drawn.front)] == [1, 1]
-    assert drawn.body(replace(report, first_step=MOVED)).count(MOVED) == 2
+    assert [draw(report).count(PUSH_EXPLAINED) for draw in (drawn.body, drawn.front)] == [1, 1]
+    assert drawn.body(replace(report, first_step=SHIFT_EXPLAINED)).count(SHIFT_EXPLAINED) == 2
 
 
 def test_the_fragment_is_what_the_page_holds_and_is_styled_by_its_class_alone():
@@ -120,7 +120,7 @@ def test_the_numbers_are_those_of_the_audit():
 def test_sections_are_those_that_both_renderings_draw():
     report = audited.report()
     page, out = Page(drawn.body(report)).text, StringIO()
-    terminal.show([report], out, explain=True)
+    terminal.print_reports([report], out, explain=True)
     for section in sections(report):
         said = [section.title, *section.facts, *section.items]
         tables = [table for table in section.tables if table]
@@ -133,11 +133,11 @@ def test_sections_are_those_that_both_renderings_draw():
             for text in (table.title, table.note, *table.meanings)
             if text
         }
-        assert section.fold == NOTES or {text for text in said if text not in out.getvalue()} == left_out
+        assert section.fold == HOW_COMPUTED or {text for text in said if text not in out.getvalue()} == left_out
 
 
 def test_where_to_read_more_is_a_chapter_of_the_page_or_a_section_about_the_audit():
-    from views.address import CHAPTERS
+    from views.widgets.address import CHAPTERS
 
     about = (Path(__file__).parent.parent / "docs" / "audit.md").read_text(encoding="utf-8")
     places = {f"page, chapter {title}" for title in CHAPTERS.values()}
@@ -161,11 +161,14 @@ def source(function):
 
 
 def test_the_terms_to_read_more_about_are_in_the_glossary_and_the_pages_are_https():
-    from views.terms import glossary
+    from views.widgets.glossary import glossary
 
     assert {term for more in KINDS.values() for term in more.terms} <= glossary().keys()
     found = [link for finding in KINDS for name in FRAMEWORKS for link in links(finding, name, True)]
-    assert {link.url for link in found} == {PAPER, *(f.documentation for f in FRAMEWORKS.values() if f.documentation)}
+    assert {link.url for link in found} == {
+        PAPER_LINK,
+        *(f.documentation for f in FRAMEWORKS.values() if f.documentation),
+    }
     assert all(re.fullmatch(r"https://[\w./-]+", link.url) and link.title.startswith("the ") for link in found)
     assert [name for name, framework in FRAMEWORKS.items() if not framework.documentation] == ["generic"]
 

@@ -13,7 +13,7 @@ from report_cases import CASES, Case, Truth, in_percent
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit.report.prompts import taught
+from gdpo_audit.report.prompt_tables import taught
 
 
 def said(report: ga.AuditReport) -> str:

@@ -20,14 +20,14 @@ import pytest
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_core.bfcl import prompts
-from views.html import board_or_reason
-from views.nav import Nav
-from views.run import choose, downloads, groups, show
-from views.run import log as logs
-from views.run.log import audit_log, read
-from views.run.samples import SAMPLES
-from views.run.words import on_page
+from views.bfcl import prompts
+from views.chapters.run import choose, downloads, groups, show
+from views.chapters.run import log as logs
+from views.chapters.run.log import audit_log, read_log
+from views.chapters.run.run_words import on_page
+from views.chapters.run.samples import SAMPLES
+from views.widgets.html import board_or_reason
+from views.widgets.nav import Nav
 
 ROOT = Path(__file__).parent.parent
 _, _, _, MADE, TRL, SAME_NAME, _, VERL = SAMPLES
@@ -43,7 +43,7 @@ def files_of(sample):
 
 
 def report(sample):
-    log = read(sample)
+    log = read_log(sample)
     return audit_log(log, log.primary, "")
 
 
@@ -77,40 +77,40 @@ def test_the_words_on_the_made_sample_have_the_numbers_of_its_data():
 
 def test_an_upload_is_kept_nowhere_but_a_sample_is_read_once():
     before = logs._of_sample.cache_info().currsize, logs._audit_of_sample.cache_info().currsize
-    log = read(None, files_of(SAME_NAME))
+    log = read_log(None, files_of(SAME_NAME))
     audit_log(log, None, "")
     assert (logs._of_sample.cache_info().currsize, logs._audit_of_sample.cache_info().currsize) == before
-    assert read(TRL) is read(TRL)
-    log = read(TRL)
+    assert read_log(TRL) is read_log(TRL)
+    log = read_log(TRL)
     assert audit_log(log, None, "") is audit_log(log, None, "")
     assert audit_log(log, None, "format_reward=2") is not audit_log(log, None, "")
 
 
 def test_uploads_have_a_limit_together_and_names_of_their_own(monkeypatch):
-    monkeypatch.setattr(logs.sessions, "LARGEST", 20_000)
+    monkeypatch.setattr(logs.sessions, "LARGEST_UPLOAD", 20_000)
     with pytest.raises(gc.InputError, match=r"upload: expected at most 0 MB in all, got 0\.0 MB"):
-        read(None, files_of(TRL))
+        read_log(None, files_of(TRL))
     first, second, *_ = files_of(TRL)
     with pytest.raises(gc.InputError, match=r"files of different names.*got two called completions_00001"):
-        read(None, [first, uploaded(first.name, second.contents)])
+        read_log(None, [first, uploaded(first.name, second.contents)])
 
 
 def test_a_correction_by_hand_is_obeyed():
-    halves = read(TRL, group_size="4").run
+    halves = read_log(TRL, group_size="4").run
     assert halves.group_size == 4 and halves.table["group"].n_unique() == 32
-    one = read(TRL, framework="generic", rewards="length_reward", group="prompt").run
+    one = read_log(TRL, framework="generic", rewards="length_reward", group="prompt").run
     assert one.framework == "generic" and one.rewards == ("length_reward",)
     with pytest.raises(gc.InputError, match="5"):
-        read(TRL, group_size="5")
+        read_log(TRL, group_size="5")
     with pytest.raises(gc.InputError, match="accuracy"):
-        read(TRL, rewards="accuracy")
+        read_log(TRL, rewards="accuracy")
 
 
 # --- what can be taken away ------------------------------------------------------------------------------------------
 
 
 def test_the_downloads_open_and_hold_the_report():
-    log = read(MADE)
+    log = read_log(MADE)
     found = audit_log(log, "correctness", "")
     files = {name: content() for _, name, content in downloads.downloads(log, found)}
     data = json.loads(files["audit.json"])
@@ -132,7 +132,7 @@ def written(page):
 
 def test_an_upload_stays_out_of_the_address():
     page = Nav({"run-primary": "format_reward", "run-weights": "format_reward=2"}, False)
-    log = read(None, files_of(TRL))
+    log = read_log(None, files_of(TRL))
     corrections = choose.corrections(page, None)
     assert choose.primary(page, log).value is None and not any(corrections.value.values())
     values, _ = choose.address(None, {"weights": "secret=2"}, log, "secret")
@@ -144,20 +144,20 @@ def test_an_address_brings_sample_primary_and_corrections_which_another_sample_h
     page = Nav(asked, False)
     sample = choose.sample(page, ()).value
     corrections = choose.corrections(page, sample)
-    primary = choose.primary(page, read(sample))
+    primary = choose.primary(page, read_log(sample))
     assert sample is TRL and primary.value == "format_reward"
     assert corrections.value["weights"] == "format_reward=2" and not page.unread
-    page.write("run", *choose.address(sample, corrections.value, read(sample), primary.value))
+    page.write("run", *choose.address(sample, corrections.value, read_log(sample), primary.value))
     assert written(page) == asked
     assert choose.corrections(page, MADE).value["weights"] == ""
-    assert choose.primary(page, read(MADE)).value == "correctness"
+    assert choose.primary(page, read_log(MADE)).value == "correctness"
 
 
 @pytest.mark.parametrize("sample", [TRL, VERL], ids=lambda sample: sample.id)
 def test_the_program_prints_what_the_report_shows(sample, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     found = report(sample)
-    program = logs.program(read(sample), found, "")
+    program = logs.audit_program(read_log(sample), found, "")
     assert program.count("\n") <= 15
     exec(program, {})
     printed = capsys.readouterr().out
@@ -191,14 +191,14 @@ def test_no_sentence_of_the_page_names_an_option_of_the_command_line():
                 found += bool(option.search(node.value))
                 assert not option.search(on_page(node.value)), (path.name, node.value)
     assert found >= 8
-    log = read(SAMPLES[0])
+    log = read_log(SAMPLES[0])
     assert "(--primary)" in audit_log(log, None, "").what_first
-    shown = show.front(audit_log(log, None, "")).text
+    shown = show.report_front(audit_log(log, None, "")).text
     assert "--primary" not in shown and "matters most (with the buttons above): correctness" in shown
     rows = b"a,b\n" + b"1,0\n0,1\n" * 8
     with pytest.raises(gc.InputError) as refused:
-        audit_log(read(None, [uploaded("log.csv", rows)]), None, "")
-    assert "--group" in str(refused.value) and "in “Responses per prompt”" in show.refusal(refused.value, {}).text
+        audit_log(read_log(None, [uploaded("log.csv", rows)]), None, "")
+    assert "--group" in str(refused.value) and "in “Responses per prompt”" in show.refusal_box(refused.value, {}).text
 
 
 # --- groups, and what if ---------------------------------------------------------------------------------------------
@@ -207,13 +207,13 @@ def test_no_sentence_of_the_page_names_an_option_of_the_command_line():
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.id)
 def test_each_group_that_shows_a_finding_opens_on_the_board_with_the_cores_numbers(sample):
     audit = report(sample)
-    choice = groups.choice(audit)
+    choice = groups.group_choice(audit)
     shown = list(choice.options.values())
     assert {id(group) for group in shown} == set(map(id, audit.groups)) and (choice.value in shown or not shown)
     for group in shown:
         if any(map(math.isnan, chain(*group.rewards))):
             continue
-        board, convention = groups.board(group, audit), gc.CONVENTIONS[group.convention]
+        board, convention = groups.group_board(group, audit), gc.CONVENTIONS[group.convention]
         lengths = [max(1, round(n)) for n in group.lengths or [1] * len(group.rewards)]
         given = {"weights": group.weights, "convention": convention}
         given |= {"lengths": lengths} if convention.last_step == "tokens" else {}
@@ -230,7 +230,7 @@ def test_each_group_that_shows_a_finding_opens_on_the_board_with_the_cores_numbe
 def test_the_first_group_shown_is_one_where_the_recommendation_helps():
     """The pairs in the right order are counted in plain loops, under GRPO as it ran and under GDPO."""
     audit = report(SAMPLES[0])
-    choice = groups.choice(audit)
+    choice = groups.group_choice(audit)
     assert [row.title for row in audit.plan if row.recommended] == ["GDPO, same weights"]
 
     def ordered(group, method):
@@ -241,7 +241,7 @@ def test_the_first_group_shown_is_one_where_the_recommendation_helps():
 
     helped = {name: ordered(group, "gdpo") - ordered(group, "grpo") for name, group in choice.options.items()}
     assert helped[choice.selected_key] == max(helped.values()) > 0
-    unsaid = groups.choice(audit_log(read(SAMPLES[0]), None, ""))
+    unsaid = groups.group_choice(audit_log(read_log(SAMPLES[0]), None, ""))
     assert unsaid.value is next(iter(unsaid.options.values()))
 
 
@@ -250,8 +250,8 @@ def test_a_group_that_the_board_cannot_show_is_a_sentence():
     missing = [{"prompt": "x", "a": i % 2, "b": None if i == 1 else 1 - i % 2, "completion": "y"} for i in range(4)]
     for log, said in ((rows, "expected 2 to 64 answers, got 65"), (missing, "got nan in answer 2, reward 2")):
         audit = ga.audit(ga.read_run(log, group_size=len(log)))
-        choice = groups.choice(audit)
-        drawn = board_or_reason(lambda one=choice, of=audit: groups.board(one.value, of))
+        choice = groups.group_choice(audit)
+        drawn = board_or_reason(lambda one=choice, of=audit: groups.group_board(one.value, of))
         html = groups.group_view(audit, choice, drawn).text
         assert said in html and "<i>" not in html
-    assert groups.group_view(None, groups.choice(None), None).text == ""
+    assert groups.group_view(None, groups.group_choice(None), None).text == ""

@@ -7,14 +7,14 @@ import pytest
 from helpers import text_of
 
 import gdpo_audit as ga
-from gdpo_audit.report import html
-from gdpo_audit.report.cards import cards, chosen, effects_of
-from views.run.log import audit_log, read
-from views.run.samples import SAMPLES
+from gdpo_audit.report.pages import html
+from gdpo_audit.report.pages.cards import cards, chosen, effects_of
+from views.chapters.run.log import audit_log, read_log
+from views.chapters.run.samples import SAMPLES
 
 
 def report_of(path, primary):
-    log = read(next(sample for sample in SAMPLES if sample.path == path))
+    log = read_log(next(sample for sample in SAMPLES if sample.path == path))
     return audit_log(log, primary, "")
 
 

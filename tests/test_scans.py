@@ -27,7 +27,7 @@ def write(folder, change=lambda number, table: table):
 
 @pytest.mark.parametrize("rows", [1, 9, 30, 1_000])  # of a frame: no two files fit into one, some do, all do
 def test_each_row_keeps_its_place(tmp_path, monkeypatch, rows):
-    monkeypatch.setattr("gdpo_audit.logs.tables.formats.ROWS", rows)
+    monkeypatch.setattr("gdpo_audit.logs.tables.formats.ROWS_AT_ONCE", rows)
     run = ga.read_run(write(tmp_path / "run"), rewards=["acc", "style"])
     wanted = [(number, k) for number, size in enumerate(SIZES) for k in range(size)]
     assert run.table["step"].to_list() == [number for number, _ in wanted]

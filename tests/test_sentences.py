@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit import advice
-from gdpo_core import bfcl
-from gdpo_core._words import percent, signed
+from gdpo_audit.advice import advice
 from gdpo_core.board import effects
 from gdpo_core.board.drawing import draw
-from gdpo_core.board.facts import facts_of
+from gdpo_core.board.facts import board_facts
 from gdpo_core.board.result import compute
 from gdpo_core.board.state import CHOSEN_METHODS, PAYS, UNDEFINED, State
 from gdpo_core.pushing import OTHER_STEPS
-from views.lab import answers
-from views.use import questions
+from gdpo_core.shared.words import percent, signed
+from views import bfcl
+from views.chapters.lab import answers
+from views.chapters.use import questions
 
 AT_ONCE = 50  # states an example, so that the nightly 200 examples are 10,000
 STARTS = [answers.grade_answers(task).state for task in bfcl.load_tasks("data/tasks")]
@@ -847,8 +847,8 @@ def judge_advice(state):
     state = replace(state, method="gdpo", convention="paper")
     p = Plain(state, draw(state))
     report = advice.of_group(tuple(map(tuple, state.rewards)), state.names, state.weights)
-    said = advice.verdict(judged := ga.advise(report))
-    verdict = questions.verdict(questions.presets(report, False), report, judged)[0]
+    said = advice.advice_verdict(judged := ga.advise(report))
+    verdict = questions.answers_verdict(questions.presets(report, False), report, judged)[0]
     before, after = (round(p.push(side), 2) for side in (0, 1))
     lowered = p.pairs and (after < 0 or 2 * len(p.wrong[1]) > len(p.pairs) or (before > 0.099 and after <= 0))
     stopped = [state.names[k] for k in p.crossing(0, 1)]
@@ -874,7 +874,7 @@ def turned(state, k):
 
 
 def facts(state):
-    return facts_of(state, compute(state, "grpo"), compute(state, state.method))
+    return board_facts(state, compute(state, "grpo"), compute(state, state.method))
 
 
 def judge_turned(state):

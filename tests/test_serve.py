@@ -28,7 +28,7 @@ from starlette.routing import Route, WebSocketRoute
 import serve as server
 from benchmarks.servers import serve
 from benchmarks.visitors import SESSION_HEADER, TOKEN_HEADER, greet
-from views import assets, guard, heads, memory, sessions
+from views.server import assets, guard, heads, memory, sessions
 
 
 def ask(app, path="/", method="GET", client="10.0.0.1", chunks=(b"",), **headers):
@@ -135,7 +135,7 @@ async def size(request):
 def test_a_body_that_is_too_large_is_413_and_one_sentence(monkeypatch, chunked, full):
     monkeypatch.setattr(guard, "BODY", 3000)
     monkeypatch.setattr(guard, "SMALL", 2000)
-    monkeypatch.setattr(memory, "limit", lambda: (0 if full else 2**40, None, 0))
+    monkeypatch.setattr(memory, "memory_limit", lambda: (0 if full else 2**40, None, 0))
     app = guard.guarded(Starlette(routes=[Route("/", size, methods=["POST"])]))
     most = 2000 if full else 3000
 
@@ -183,8 +183,8 @@ def running(monkeypatch, caplog):
     """Yield the port of a small server behind the same guards, which waits for a third of a second, and a function that
     returns its log.
     """
-    monkeypatch.setattr(heads, "SECONDS", 0.3)
-    monkeypatch.setattr(guard, "SECONDS", 0.3)
+    monkeypatch.setattr(heads, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.3)
     pages = [Route("/", size, methods=["GET", "POST"]), Route("/@file/{name:path}", size), WebSocketRoute("/ws", heard)]
     options = {"http": heads.BoundedHeads, "timeout_keep_alive": 1, "log_config": None, "lifespan": "off"}
     app = guard.guarded(Starlette(routes=pages))
@@ -298,8 +298,8 @@ def test_who_tries_names_of_sessions_is_refused_for_an_hour(monkeypatch, way):
 
     open = {101 if way == "socket" else 200}
     # A visitor may always come back under a name of their own.
-    assert {name("s_mine00") for _ in range(3 * sessions.NAMES)} == open
-    assert {name(f"s_{n:06}") for n in range(sessions.NAMES - 2)} == open
+    assert {name("s_mine00") for _ in range(3 * sessions.SESSION_NAMES)} == open
+    assert {name(f"s_{n:06}") for n in range(sessions.SESSION_NAMES - 2)} == open
     assert name("s_last00") == 429 and name("s_mine00") == 429 and ask(app)[0] == 429
     assert {name("s_mine00", "10.0.0.2")} == open
     now[0] += 3590

@@ -16,7 +16,7 @@ from logs import episode, in_form, issues, lines, refused, reward, trace
 
 import gdpo_audit as ga
 from gdpo_audit.logs.files.conversions import conversion
-from gdpo_audit.logs.files.directories import choose
+from gdpo_audit.logs.files.directories import choose_files
 
 STEPS, GROUPS, SIZE = 6, 4, 8
 DRAW = np.random.default_rng(7)
@@ -278,7 +278,7 @@ EVALUATIONS = [
 
 @pytest.mark.parametrize(("names", "files"), EVALUATIONS)
 def test_evaluations_beside_training_are_left_out(names, files):
-    assert choose(names, "run").files == files
+    assert choose_files(names, "run").files == files
 
 
 def test_a_key_of_wandb_per_step_is_one_run(tmp_path):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import gdpo_core as gc
 from gdpo_core import conventions, training
-from gdpo_core._groups import batch_of
+from gdpo_core.numerics.batch import batch_of
 
 NAMES = ("mo_grpo", "papo", "dvao", "saw", "gd2po", "sa_mrpo", "corr_grpo")
 DECOUPLED = ("mo_grpo", "papo", "saw", "gd2po", "sa_mrpo")

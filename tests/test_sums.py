@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_audit.findings.summarise import pieces, summarise, summarise_all
-from gdpo_audit.findings.sums import Basis, bin_batches, concat, select_batches, total
 from gdpo_audit.logs.names import reward_column, reward_columns
 from gdpo_audit.recipe.recipe import Recipe
+from gdpo_audit.sums.summarise import pieces, summarise, summarise_all
+from gdpo_audit.sums.sums import Basis, bin_batches, concat, select_batches, total
 
 conventions = st.sampled_from(sorted(gc.CONVENTIONS))
 EXTREMES = ("low", "high", "top", "max_error")  # each of one row; a break-even weight is a quotient of sums
@@ -299,7 +299,7 @@ def test_advantages_that_are_off_are_counted_where_they_are():
 def test_pieces_of_whole_batches_come_to_the_same(monkeypatch, ragged):
     table, basis = random_table(0, batches=9, ragged=ragged, missing=0.1, lengths=True), basis_for(3, primary=0)
     whole = summarise(table, basis).batches
-    monkeypatch.setattr("gdpo_audit.findings.summarise._AT_ONCE", 50)
+    monkeypatch.setattr("gdpo_audit.sums.summarise._AT_ONCE", 50)
     parts = one_by_one(table)
     cut = list(pieces([pl.concat(parts[5:]), pl.concat(parts[:5])]))
     assert 2 < len(cut) < 9 and sum(map(len, cut)) == len(table)

@@ -15,25 +15,25 @@ import torch
 from helpers import printed
 
 import gdpo_core as gc
-from gdpo_core import bfcl
-from gdpo_core._words import listing
 from gdpo_core.board.state import State
-from gdpo_core.scenarios import (
+from gdpo_core.shared.words import listing
+from gdpo_core.training import COMPARISONS
+from scripts import make_gallery
+from views import bfcl
+from views.chapters.train import controls, gallery, runs, train_words, verdicts
+from views.chapters.train.controls import linked_values, pass_rates, scenario_values, setup_of
+from views.studies.scenarios import (
     FASTER,
     NEITHER,
-    SAME,
+    NO_DIFFERENCE,
     SLOWER,
     Setup,
     load_scenarios,
     medians,
-    verdict,
+    training_verdict,
     verdict_on_coins,
 )
-from gdpo_core.training import COMPARISONS
-from scripts import make_gallery
-from views.nav import Nav
-from views.train import cards, controls, runs, verdicts, words
-from views.train.controls import linked_values, pass_rates, scenario_values, setup_of
+from views.widgets.nav import Nav
 
 DATA = Path("data")
 PATH = DATA / "scenarios.json"
@@ -43,7 +43,7 @@ KINDS = ("scales", "equal", "noise", "pays", "dense", "together")  # one of each
 MARKS = tuple(tuple(grades.vector) for grades in bfcl.grade_all(bfcl.load_tasks(DATA / "tasks")[0]))
 RATES = pass_rates(MARKS)
 LAB = State(MARKS, (1.0,) * 3, (1.0,) * 3)
-FILE = cards.load(DATA)[1]
+FILE = gallery.load_gallery(DATA)[1]
 CLOSE = 3  # epochs: the processor rounds, a draw falls otherwise, and a median moves by an epoch or two
 
 
@@ -68,9 +68,9 @@ def test_a_scenario_ends_as_it_promises_and_as_its_picture_shows(scenario, compa
     setup, stored = scenario.at(RATES).compared(comparison), FILE["sketches"][scenario.id][comparison]
     arms = bool(setup.arms)
     promised = scenario.verdicts.get(comparison, scenario.verdict)
-    assert cards.kind(stored, arms) == promised == verdict(runs.train(setup), arms)
-    made = cards.sketch(setup)
-    for method in runs.BOTH_METHODS:
+    assert gallery.kind(stored, arms) == promised == training_verdict(runs.train_setup(setup), arms)
+    made = gallery.sketch(setup)
+    for method in runs.COMPARED_METHODS:
         for epochs, kept in zip(made[method]["steps"], stored[method]["steps"], strict=True):
             assert (epochs is None) == (kept is None)
             assert epochs is None or abs(epochs - kept) <= CLOSE
@@ -83,7 +83,7 @@ def test_a_scenario_ends_as_it_promises_and_as_its_picture_shows(scenario, compa
 @pytest.mark.parametrize(("name", "grpo", "gdpo"), [("live", inf, 175), ("difficulty", 85, 69), ("rare", 97, 62)])
 def test_as_published_the_recorded_medians_come_out(name, grpo, gdpo):
     setup = replace(ALL[name].setup.compared("published"), seeds=8)
-    found = {m: max(medians(setup.train(m))) for m in runs.BOTH_METHODS}
+    found = {m: max(medians(setup.train(m))) for m in runs.COMPARED_METHODS}
     assert found["grpo"] == pytest.approx(grpo, abs=CLOSE)
     assert found["gdpo"] == pytest.approx(gdpo, abs=CLOSE)
 
@@ -111,12 +111,12 @@ def test_the_stored_weights_are_those_that_are_trained():
         ({"train": {"p0": [0.5, 1.0]}}, r"\[0\]: train.p0: expected probabilities inside \(0, 1\)"),
         ({"train": {"p0": [0.5, 0.5], "steps": 9}}, r"\[0\]: train: expected arguments of train, got steps"),
         ({"train": {"p0": [0.5, 0.5], "rollouts": 2.5}}, r"\[0\]: train.rollouts: expected `int`, got `float`"),
-        ({"verdicts": {"paper": SAME}}, r"\[0\].verdicts"),
+        ({"verdicts": {"paper": NO_DIFFERENCE}}, r"\[0\].verdicts"),
         ({"train": {"p0": [0.5, 0.5], "arms": [[1, 0]]}}, r"\[0\]: train.arms: expected shape"),
     ],
 )
 def test_a_broken_scenario_is_named(tmp_path, change, told):
-    entry = {"id": "a", "title": "A", "verdict": SAME, "lesson": "L.", "coins": ["one", "two"]}
+    entry = {"id": "a", "title": "A", "verdict": NO_DIFFERENCE, "lesson": "L.", "coins": ["one", "two"]}
     file = tmp_path / "scenarios.json"
     file.write_text(json.dumps([{**entry, "train": {"p0": [0.5, 0.5]}, **change}]))
     with pytest.raises(gc.InputError, match=told):
@@ -129,8 +129,13 @@ def test_a_broken_scenario_is_named(tmp_path, change, told):
 @pytest.mark.parametrize(
     ("grpo", "gdpo", "kind", "said"),
     [
-        ((20, 21), (20, 20), SAME, "No clear difference: GRPO brings every coin to p = 0.9 in 21 epochs, GDPO in 20."),
-        ((20, 21), (21, 20), SAME, "GRPO and GDPO both bring every coin to p = 0.9 in 21 epochs."),
+        (
+            (20, 21),
+            (20, 20),
+            NO_DIFFERENCE,
+            "No clear difference: GRPO brings every coin to p = 0.9 in 21 epochs, GDPO in 20.",
+        ),
+        ((20, 21), (21, 20), NO_DIFFERENCE, "GRPO and GDPO both bring every coin to p = 0.9 in 21 epochs."),
         ((40, 20), (20, 20), FASTER, "GDPO brings every coin to p = 0.9 in 20 epochs, GRPO in 40."),
         ((40, 10), (20, 20), FASTER, "40. The second coin, however, takes 20 epochs under GDPO instead of 10."),
         (
@@ -139,7 +144,7 @@ def test_a_broken_scenario_is_named(tmp_path, change, told):
             SLOWER,
             "in 20 epochs, GDPO in 50. The first coin, however, takes 20 epochs under GRPO instead of 10.",
         ),
-        ((40, 10), (40, 30), SAME, "in 40 epochs. The second coin takes 10 epochs under GRPO, 30 under GDPO."),
+        ((40, 10), (40, 30), NO_DIFFERENCE, "in 40 epochs. The second coin takes 10 epochs under GRPO, 30 under GDPO."),
         ((None, 10), (50, 10), FASTER, "GDPO brings every coin to p = 0.9 in 50 epochs, GRPO does not within 100."),
         ((40, 10), (50, None), SLOWER, "GRPO brings every coin to p = 0.9 in 40 epochs, GDPO does not within 100."),
         (
@@ -151,7 +156,7 @@ def test_a_broken_scenario_is_named(tmp_path, change, told):
         ((None, None), (None, 10), NEITHER, "within 100 epochs. GDPO brings 1 there, GRPO 0."),
         ((4, 4), (2, 2), FASTER, "GDPO brings every coin to p = 0.9 in 2 epochs, GRPO in 4."),
         ((1, 1), (3, 2), SLOWER, "GRPO brings every coin to p = 0.9 in 1 epoch, GDPO in 3."),
-        ((0, 0), (0, 0), SAME, "Nothing is left to learn: every coin starts at p = 0.9 or above."),
+        ((0, 0), (0, 0), NO_DIFFERENCE, "Nothing is left to learn: every coin starts at p = 0.9 or above."),
     ],
 )
 @pytest.mark.parametrize("comparison", COMPARISONS)
@@ -162,10 +167,12 @@ def test_the_sentence_follows_from_the_medians_and_says_of_which_comparison_it_i
 
     setup, found = Setup((0.5, 0.5), epochs=100).compared(comparison), {"grpo": run(grpo), "gdpo": run(gdpo)}
     sentence = plain(verdicts.result(setup, ("first coin", "second coin"), found))
-    assert verdict(found) == kind
+    assert training_verdict(found) == kind
     assert said in sentence and not re.search(r"inf|\b1 epochs", sentence)
     named = {"equal": "", "published": "As published: ", "neither": "Without the batch step: "}
-    assert sentence.startswith(named[comparison]) and words.TITLES[comparison].lower() in words.caption(setup)
+    assert sentence.startswith(named[comparison]) and train_words.WAY_TITLES[comparison].lower() in train_words.caption(
+        setup
+    )
 
 
 # What a sentence on a third method says, as a pattern with the figures that it names.
@@ -287,11 +294,11 @@ def test_each_sentence_of_a_verdict_holds_at_random_setups():
     draw, seen = random.Random(45), Counter()
     for _ in range(300):
         setup, coins = random_setup(draw)
-        trained = {m: setup.train(m) for m in runs.BOTH_METHODS}
+        trained = {m: setup.train(m) for m in runs.COMPARED_METHODS}
         said = plain(verdicts.result(setup, coins, trained)).removeprefix("As published: ")
         said = said.removeprefix("Without the batch step: ")
         assert not re.search(r"\b1 epochs|inf|nan|None|  ", said), said
-        assert len(words.headline(setup.comparison, False)) <= 60
+        assert len(train_words.train_headline(setup.comparison, False)) <= 60
         # No pay is 0 here, so a coin counts if its weight is not 0.
         counted = [k for k in range(len(coins)) if (setup.weights or [1] * 3)[k]]
         if setup.together and counted:
@@ -349,27 +356,33 @@ def test_each_sentence_of_a_verdict_holds_at_random_setups():
 
 def test_a_coin_that_no_method_can_learn_is_told_apart_from_those_that_are_judged():
     setup, coins = replace(ALL["scales"].setup, weights=(0.0, 1.0, 1.0)), ALL["scales"].coins
-    said = plain(verdicts.result(setup, coins, {m: setup.train(m) for m in runs.BOTH_METHODS}))
+    said = plain(verdicts.result(setup, coins, {m: setup.train(m) for m in runs.COMPARED_METHODS}))
     assert re.match(r"GDPO brings the second coin and the third coin to p = 0.9 in \d+ epochs, GRPO in \d+\.", said)
     assert said.endswith("The reward of the first coin does not count, so no method trains it.")
 
 
 def test_the_tolerance_is_two_epochs_or_five_percent_and_no_half_as_long_again():
-    for grpo, gdpo, kind in ((20, 18, SAME), (20, 17, FASTER), (95, 100, SAME), (94, 100, SLOWER), (4, 2, FASTER)):
+    for grpo, gdpo, kind in (
+        (20, 18, NO_DIFFERENCE),
+        (20, 17, FASTER),
+        (95, 100, NO_DIFFERENCE),
+        (94, 100, SLOWER),
+        (4, 2, FASTER),
+    ):
         assert verdict_on_coins([grpo], [gdpo]) == kind
     rule = "by at most 5 %, or if they differ by at most 2 epochs and the larger is less than 1.5 times the smaller"
-    assert rule in plain(words.how_it_learns(Setup((0.5,))))
+    assert rule in plain(train_words.how_it_learns(Setup((0.5,))))
 
 
 def test_the_headline_is_one_line_that_its_own_cards_bear_out():
-    assert words.HEADLINES["equal"] == "On coins of unequal scale GDPO helps SGD, but not Adam."
-    assert all(len(title) <= 60 for title in (*words.HEADLINES.values(), words.PREDICT))
+    assert train_words.HEADLINES["equal"] == "On coins of unequal scale GDPO helps SGD, but not Adam."
+    assert all(len(title) <= 60 for title in (*train_words.HEADLINES.values(), train_words.PREDICT))
     coins = [s for s in COINS.values() if s.setup.comparison == "equal"]
     faster, slower = ([s.setup for s in coins if s.verdict == kind] for kind in (FASTER, SLOWER))
     # In these set-ups the sum drowns the small reward.
     assert all(max(s.scale) >= 3 * min(s.scale) and s.weights is None and s.optimizer == "sgd" for s in faster)
     scales, adam = COINS["scales"], COINS["adam"]
-    assert (scales.verdict, adam.verdict, adam.setup.optimizer) == (FASTER, SAME, "adam")
+    assert (scales.verdict, adam.verdict, adam.setup.optimizer) == (FASTER, NO_DIFFERENCE, "adam")
     assert max(adam.setup.scale) >= 3 * min(adam.setup.scale)
     # In these, the sum had drowned the noise, or weights had balanced it.
     assert all(s.noise or s.weights for s in slower)
@@ -379,12 +392,12 @@ def test_the_reply_to_a_prediction_says_what_was_said_and_what_came():
     """The epochs are those of the file, of the coin that each method learns last."""
     drawn = {s: of["equal"] for s, of in FILE["sketches"].items()}
     for s in ALL.values():
-        came = cards.kind(drawn[s.id], bool(s.setup.arms))
-        for guess, shown in words.QUESTIONS[bool(s.setup.arms)][1].items():
-            said = cards.reply(s, drawn, {s.id: guess})
+        came = gallery.kind(drawn[s.id], bool(s.setup.arms))
+        for guess, shown in train_words.PREDICTIONS_ASKED[bool(s.setup.arms)][1].items():
+            said = gallery.reply(s, drawn, {s.id: guess})
             assert said.startswith("Right: " if guess == came else f"You said {shown}; ") and len(said) <= 80
             slowest = [max(x if x is not None else 999 for x in drawn[s.id][m]["steps"]) for m in ("grpo", "gdpo")]
-            if s.setup.arms or came in (SAME, NEITHER):
+            if s.setup.arms or came in (NO_DIFFERENCE, NEITHER):
                 assert came in said
             elif 999 in slowest:
                 assert said.endswith(f"only {'GDPO' if slowest[0] == 999 else 'GRPO'} gets there.")
@@ -393,17 +406,19 @@ def test_the_reply_to_a_prediction_says_what_was_said_and_what_came():
                 many = abs(slowest[0] - slowest[1])
                 assert said.endswith(f"GDPO was {many} epoch{'s' * (many != 1)} {way}.")
     scales = ALL["scales"]
-    assert cards.reply(scales, drawn, {"scales": SAME}) == "You said no difference; GDPO was 17 epochs faster."
-    assert cards.reply(scales, drawn, {"scales": ""}) == cards.reply(scales, drawn, None) == ""
+    assert (
+        gallery.reply(scales, drawn, {"scales": NO_DIFFERENCE}) == "You said no difference; GDPO was 17 epochs faster."
+    )
+    assert gallery.reply(scales, drawn, {"scales": ""}) == gallery.reply(scales, drawn, None) == ""
 
 
 def test_the_numbers_of_set_ups_are_those_of_the_cards():
     for comparison in COMPARISONS:
         counted = [s for s in COINS.values() if s.setup.comparison in ("equal", comparison)]
         promised = [s.verdicts.get(comparison, s.verdict) for s in counted]
-        sketches = cards.sketches(ALL, FILE, comparison, LAB)
-        assert sorted(cards.kinds(ALL, sketches, comparison)) == sorted(promised)
-        said = plain(cards.summary(ALL, sketches, comparison, None))
+        sketches = gallery.sketches(ALL, FILE, comparison, LAB)
+        assert sorted(gallery.kinds(ALL, sketches, comparison)) == sorted(promised)
+        said = plain(gallery.summary(ALL, sketches, comparison, None))
         faster, slower, never = (promised.count(kind) for kind in (FASTER, SLOWER, NEITHER))
         rest, dashed = len(promised) - faster - slower, len(COINS) - len(counted)
         assert (
@@ -417,7 +432,7 @@ def test_the_numbers_of_set_ups_are_those_of_the_cards():
             dashed == 1
         )
         assert dashed <= 1, "the sentence on the dashed set-up needs a plural"
-        shown = str(cards.gallery(ALL, sketches, comparison, None))
+        shown = str(gallery.gallery(ALL, sketches, comparison, None))
         assert shown.count('role="radio"') == len(ALL) == len(promised) + dashed + len(ALL) - len(COINS)
         assert shown.count("card other") == shown.count('by longer steps" aria-label') == dashed
 
@@ -425,13 +440,13 @@ def test_the_numbers_of_set_ups_are_those_of_the_cards():
 def test_a_third_method_has_its_sentence_where_rewards_conflict():
     scenario = ALL["conflict"]
     setup = replace(scenario.setup, epochs=2, seeds=1)
-    said = plain(verdicts.result(setup, scenario.coins, runs.train(setup, ["grpo", "gdpo", "grpo_no_std"])))
+    said = plain(verdicts.result(setup, scenario.coins, runs.train_setup(setup, ["grpo", "gdpo", "grpo_no_std"])))
     assert re.search(r"With GRPO without std it ends [^.]+\.", said)
 
 
 def test_a_card_is_named_with_its_verdict():
-    sketches = cards.sketches(ALL, FILE, "equal", LAB)
-    names = re.findall(r'aria-label="([^"]+)"', str(cards.gallery(ALL, sketches, "equal", None)))
+    sketches = gallery.sketches(ALL, FILE, "equal", LAB)
+    names = re.findall(r'aria-label="([^"]+)"', str(gallery.gallery(ALL, sketches, "equal", None)))
     titles = {"Rewards of unequal scale: GDPO 1.9× faster", "Conciseness pays triple, weighs half: only GDPO is right"}
     assert titles <= {*names}
 
@@ -440,22 +455,22 @@ def test_a_card_is_named_with_its_verdict():
 
 
 def test_who_predicts_is_told_nothing_before_the_guess_and_the_score_after_it():
-    sketches, guesses = cards.sketches(ALL, FILE, "equal", LAB), dict.fromkeys(ALL)
-    hidden = str(cards.gallery(ALL, sketches, "equal", guesses))
+    sketches, guesses = gallery.sketches(ALL, FILE, "equal", LAB), dict.fromkeys(ALL)
+    hidden = str(gallery.gallery(ALL, sketches, "equal", guesses))
     assert not any(told in hidden for told in ("1.9×", "GDPO faster", "right under", "<svg"))
     assert "start 0.5, 0.5 · pay 1, 100" in hidden and "start 0.5, 0.5, 0.5 · without the batch step" in hidden
-    assert cards.score(ALL, sketches, guesses) == ""
-    told = plain(cards.summary(ALL, sketches, "equal", "")) + words.headline("equal", True)
-    assert not any(claim in told for claim in (*words.HEADLINES.values(), "faster in"))
+    assert gallery.score(ALL, sketches, guesses) == ""
+    told = plain(gallery.summary(ALL, sketches, "equal", "")) + train_words.train_headline("equal", True)
+    assert not any(claim in told for claim in (*train_words.HEADLINES.values(), "faster in"))
     guesses["scales"] = FASTER
-    assert cards.score(ALL, sketches, guesses) == "You were right in 1 of 1 prediction."
+    assert gallery.score(ALL, sketches, guesses) == "You were right in 1 of 1 prediction."
     guesses["noise"] = FASTER
-    shown = plain(cards.gallery(ALL, sketches, "equal", guesses))
-    both = (cards.gallery(ALL, sketches, "equal", g) for g in (guesses, guesses | {"demo": SAME}))
+    shown = plain(gallery.gallery(ALL, sketches, "equal", guesses))
+    both = (gallery.gallery(ALL, sketches, "equal", g) for g in (guesses, guesses | {"demo": NO_DIFFERENCE}))
     order = [re.findall(r'data-id="(\w+)"', str(one)) for one in both]
     assert order[0] == order[1] == list(ALL)  # A card stays in its place when it is guessed.
     assert "✓ GDPO 1.9× faster" in shown and "✗ GDPO 1.2× slower" in shown
-    assert cards.score(ALL, sketches, guesses) == "You were right in 1 of 2 predictions."
+    assert gallery.score(ALL, sketches, guesses) == "You were right in 1 of 2 predictions."
 
 
 # --- the controls ----------------------------------------------------------------------------------------------------
@@ -463,7 +478,7 @@ def test_who_predicts_is_told_nothing_before_the_guess_and_the_score_after_it():
 
 def linked(**params):
     page = Nav({f"train-{key}": text for key, text in params.items()}, editing=False)
-    scenario = ALL[page.given("train-scenario", ALL, "scales")]
+    scenario = ALL[page.restore("train-scenario", ALL, "scales")]
     return page, scenario, linked_values(scenario, page)
 
 
@@ -479,7 +494,7 @@ def test_the_controls_as_they_start_are_the_scenario(scenario):
     assert links == {name: given[name] for name in links}
     assert linked(scenario=scenario.id)[2] == values
     for name in ("start", "pays", "weights"):
-        assert set(values[name]) <= set(controls.STEPS[name])
+        assert set(values[name]) <= set(controls.STEP_RULES[name])
 
 
 def test_a_link_restores_every_control():
@@ -525,11 +540,11 @@ def test_the_labs_answers_bring_marks_pay_and_weights():
     setup = setup_of(board, "equal", controls.elements(board, scenario_values(board)).value, lab)
     assert setup.p0 == (0.5, round(0.5 / 12, 4), round(11.5 / 12, 4))
     assert (setup.scale, setup.weights) == ((1.0, 3.0, 10.0), (2.0, 1.0, 1.0))
-    assert cards.sketches(ALL, FILE, "equal", lab)["board"] == cards.sketch(setup)
+    assert gallery.sketches(ALL, FILE, "equal", lab)["board"] == gallery.sketch(setup)
     # A mark that is a number becomes a coin with the same spread.
     number = replace(lab, marks=((1, 0.25, 7),) * 6 + ((0, 0.75, 7),) * 6)
     assert controls.as_coins(number)[0][1:] == [0.5, 0.5] and controls.as_coins(number)[1] == [1, 1.5, 0]
-    assert cards.sketches(ALL, FILE, "equal", LAB)["board"] is FILE["sketches"]["board"]["equal"]
+    assert gallery.sketches(ALL, FILE, "equal", LAB)["board"] is FILE["sketches"]["board"]["equal"]
 
 
 # --- depth and programs ----------------------------------------------------------------------------------------------
@@ -537,8 +552,8 @@ def test_the_labs_answers_bring_marks_pay_and_weights():
 
 @pytest.mark.parametrize("name", ["pays", "scales", "undone"])
 def test_the_program_prints_the_numbers_on_the_screen(name):
-    setup, methods = ALL[name].setup, [*runs.BOTH_METHODS, "grpo_no_std"]
-    lines, found = printed(runs.program(setup, methods)), runs.train(setup, methods)
+    setup, methods = ALL[name].setup, [*runs.COMPARED_METHODS, "grpo_no_std"]
+    lines, found = printed(runs.training_program(setup, methods)), runs.train_setup(setup, methods)
     for line, (method, run) in zip(lines, found.items(), strict=True):
         shown = [round(p, 2) for p in run.p[:, -1].median(0).values.tolist()] if setup.arms else medians(run)
         assert line == f"{method} {shown}"

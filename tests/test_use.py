@@ -13,19 +13,20 @@ import yaml
 from helpers import printed, text_of
 
 import gdpo_core as gc
-from gdpo_audit import advice, explanations
-from gdpo_core import bfcl, config_lines
-from gdpo_core.bfcl import REWARDS, prompts
+from gdpo_audit.advice import advice, explanations
+from gdpo_core import config_lines
 from gdpo_core.board.state import CHOSEN_METHODS
 from gdpo_core.frameworks import FRAMEWORKS, WITHOUT_GDPO
-from gdpo_core.scenarios import load_scenarios
 from gdpo_core.successors import SUCCESSORS
-from views.evidence import trained
-from views.lab.answers import grade_answers
-from views.run.log import audit_log, read
-from views.run.samples import SAMPLES
-from views.run.words import on_page
-from views.use import advise, check, claims, configure, questions, which
+from views import bfcl
+from views.bfcl import REWARDS, prompts
+from views.chapters.evidence import trained
+from views.chapters.lab.answers import grade_answers
+from views.chapters.run.log import audit_log, read_log
+from views.chapters.run.run_words import on_page
+from views.chapters.run.samples import SAMPLES
+from views.chapters.use import advise, check, configure, published_claims, questions, which
+from views.studies.scenarios import load_scenarios
 
 ROOT = Path(__file__).parent.parent
 
@@ -43,13 +44,13 @@ def default():
 
 def section(lab, framework="trl", gate="none"):
     """Return the words on the left side of the chapter. lab: the state of the Lab."""
-    lines = configure.lines(framework, lab, gate)
+    lines = configure.switch_lines(framework, lab, gate)
     return text_of(configure.section(lines, FRAMEWORKS[framework], lab, gate).text)
 
 
 def effects(lab, gate="none"):
     """Return the effect of each answer of the chapter, by its title. lab: the state of the Lab."""
-    return {one.title: one.effect for one in advice.advise(advise.report_of(lab, gate))}
+    return {one.title: one.effect for one in advice.advise(advise.report_of_lab(lab, gate))}
 
 
 def should(report, lab=None):
@@ -113,7 +114,7 @@ def test_a_method_of_the_lab_has_its_line_where_the_trainer_has_it(default):
 def test_without_any_weight_in_the_lab_there_are_no_lines(default):
     lab = replace(default, weights=(0.0, 0.0, 0.0), method="grpo_no_std")
     for key in FRAMEWORKS:
-        assert configure.lines(key, lab, "all") == configure.NOTHING
+        assert configure.switch_lines(key, lab, "all") == configure.NOTHING
         assert "scale_rewards" not in section(lab, key).partition("To write a log")[0]
 
 
@@ -151,7 +152,7 @@ def worse(row):
 @pytest.mark.parametrize("answers", [*product((False, True), repeat=3)], ids=str)
 def test_each_verdict_says_what_was_trained_for_it(answers):
     scales, first, constant = answers
-    said, setups = questions.verdict(dict(zip(questions.QUESTIONS, answers, strict=True)))
+    said, setups = questions.answers_verdict(dict(zip(questions.QUESTIONS, answers, strict=True)))
     numbers = {setup: trained_rows(setup) for setup in setups}
     if constant:
         assert said.startswith("**GRPO, or GDPO without") and setups == ("noise",)
@@ -171,13 +172,13 @@ def test_each_verdict_says_what_was_trained_for_it(answers):
         assert len(rows) == (9 if first else 27) and not any(map(leads, rows)) and said.startswith("**GRPO")
         assert f"none of {len(rows)} comparisons and trails in {trails}, by {most:.1f} points at most." in said
         assert not first or "above 2 on; GDPO needs more than 3.14" in said
-    assert all(f'aria-label="{trained_title(setup)}: ' in str(trained.blocks(setups)) for setup in setups)
+    assert all(f'aria-label="{trained_title(setup)}: ' in str(trained.setup_blocks(setups)) for setup in setups)
 
 
 def asked(report, of_run=False, **changes):
     """Return the answers that are preset from a report, some of them changed, and the verdict on them."""
     answers = questions.presets(report, of_run) | changes
-    return answers, questions.verdict(answers, report, advice.advise(report), of_run)[0]
+    return answers, questions.answers_verdict(answers, report, advice.advise(report), of_run)[0]
 
 
 def test_the_verdict_and_the_checks_below_it_never_disagree(default):
@@ -191,8 +192,8 @@ def test_the_verdict_and_the_checks_below_it_never_disagree(default):
         # Weights that undo the scales: GRPO counts the rewards alike, and GDPO would not.
         ({"pays": (1.0, 1.0, 10.0), "weights": (1.0, 1.0, 0.1)}, "**GRPO, with a larger weight on what matters.**"),
     ]:
-        report = advise.report_of(replace(default, **options), "none")
-        below, said = advice.verdict(advice.advise(report)), asked(report)[1]
+        report = advise.report_of_lab(replace(default, **options), "none")
+        below, said = advice.advice_verdict(advice.advise(report)), asked(report)[1]
         assert said.startswith(begins), (options, said)
         assert not said.startswith("**GDPO") or "Not as it stands" not in below
         assert "Yes" not in below and (
@@ -214,12 +215,12 @@ def test_of_a_run_the_verdict_is_what_your_run_says():
 
 
 def trained_title(setup):
-    return next(row.title for row in trained.load() if row.setup == setup)
+    return next(row.title for row in trained.load_differences() if row.setup == setup)
 
 
 def test_the_answers_are_preset_from_what_is_judged(default):
     def preset(**options):
-        return questions.written_as(questions.presets(advise.report_of(replace(default, **options), "none"), False))
+        return questions.written_as(questions.presets(advise.report_of_lab(replace(default, **options), "none"), False))
 
     assert questions.written_as(questions.presets(None, True)) == "nnn"
     assert preset() == "nnn"
@@ -227,7 +228,7 @@ def test_the_answers_are_preset_from_what_is_judged(default):
     assert preset(weights=(2.0, 1.0, 1.0)) == "nyn"
     assert preset(pays=(1.0, 1.0, 5.0), weights=(2.0, 1.0, 0.0)) == "nyn"  # what weighs nothing has no scale
     # Two stds of 3 to 1 are different scales; a little less is not.
-    report = advise.report_of(default, "none")
+    report = advise.report_of_lab(default, "none")
     for ratio, differ in ((3.0, True), (2.99, False)):
         rewards = [dict(reward, std=std) for reward, std in zip(report.rewards, (0.1, 0.1 * ratio, 0.1), strict=True)]
         assert questions.presets(replace(report, rewards=rewards), False)["scales"] == differ
@@ -285,7 +286,9 @@ def test_the_cases_for_each_method_say_what_train_and_evidence_show():
     assert "learnt {correctness}, {closeness} and {terse} under GDPO".format(**moved) in said
     # The verdict and the claims know no case for GDPO that training speaks against: rewards that all pay alike.
     counts = len(alike_rows()), sum(worse(row) < 0 for row in alike_rows())
-    assert f"GDPO leads in none of {counts[0]} comparisons and trails in {counts[1]}." in text_of(claims.claims_table())
+    assert f"GDPO leads in none of {counts[0]} comparisons and trails in {counts[1]}." in text_of(
+        published_claims.claims_table()
+    )
 
 
 def test_a_single_reward_has_one_order_and_one_ratio_under_both_methods():
@@ -297,7 +300,7 @@ def test_a_single_reward_has_one_order_and_one_ratio_under_both_methods():
 @pytest.mark.parametrize(("framework", "gate"), [("trl", "none"), ("verl", "all"), ("axolotl", "style")])
 def test_the_program_prints_what_the_page_says(default, framework, gate):
     lab = replace(default, weights=(3.0, 1.0, 0.5), pays=(1.0, 3.0, 10.0))
-    name, advantages, off = printed(configure.program(FRAMEWORKS[framework], lab, gate))
+    name, advantages, off = printed(configure.trainer_program(FRAMEWORKS[framework], lab, gate))
     convention = gc.CONVENTIONS[FRAMEWORKS[framework].convention]
     assert name.startswith(convention.name)
     given = {"weights": lab.weights, "lengths": lab.lengths, "convention": convention}
@@ -309,7 +312,7 @@ def test_the_program_prints_what_the_page_says(default, framework, gate):
 def test_the_one_line_of_a_trainer_is_among_its_lines():
     for key, line in configure.ONE_LINE.items():
         assert line in config_lines.switch_to_gdpo(key, REWARDS, (1.0, 1.0, 1.0), 12)
-    text = text_of(configure.controls().text)
+    text = text_of(configure.trainer_controls().text)
     assert all(line in text for line in map(text_of, configure.ONE_LINE.values()))
 
 
@@ -333,7 +336,7 @@ def test_the_tasks_are_where_it_helps_hurts_changes_nothing_and_meets_a_number()
         {push: "hurts", others: "mixed", order: "hurts", shares: "hurts"},
     ]
     assert set(effects(list(tasks())[3], "conciseness").values()) == {"nothing"}, "a gate takes the number's harm"
-    verdicts = [advice.verdict(advice.advise(advise.report_of(lab, "none"))) for lab in tasks()]
+    verdicts = [advice.advice_verdict(advice.advise(advise.report_of_lab(lab, "none"))) for lab in tasks()]
     assert verdicts[0].startswith(
         "**GDPO helps with the push on correctness, the shares of the update and the ties; "
         f"{advice.UNTRAINED}.** It also"
@@ -346,9 +349,11 @@ def test_the_tasks_are_where_it_helps_hurts_changes_nothing_and_meets_a_number()
 def test_what_a_weight_of_zero_new_ties_and_a_mild_conflict_mean_is_said():
     """A weight of 0, ties that GDPO makes, and a mild conflict each have a sentence of their own."""
     first, *_, nothing, _ = tasks()
-    unweighted = advice.advise(advise.report_of(replace(first, weights=(0.0, 1.0, 1.0)), "none"))
-    assert "has the weight 0" in advice.verdict(unweighted) and "GDPO helps" not in advice.verdict(unweighted)
-    tied = advice.advise(advise.report_of(replace(nothing, pays=(1.0, 3.0, 10.0)), "none"))
+    unweighted = advice.advise(advise.report_of_lab(replace(first, weights=(0.0, 1.0, 1.0)), "none"))
+    assert "has the weight 0" in advice.advice_verdict(unweighted) and "GDPO helps" not in advice.advice_verdict(
+        unweighted
+    )
+    tied = advice.advise(advise.report_of_lab(replace(nothing, pays=(1.0, 3.0, 10.0)), "none"))
     (ties,) = [answer for answer in tied if answer.title == "Ties"]
     assert ties.effect != "nothing" and "GRPO ties **0 %** and GDPO **9 %**" in text_of(ties.sentence)
     (conflict,) = [answer for answer in unweighted if answer.title == "Conflict"]
@@ -361,7 +366,7 @@ MADE = SAMPLES[3]
 
 
 def of_sample(sample):
-    log = read(sample)
+    log = read_log(sample)
     return audit_log(log, log.primary, "")
 
 
@@ -376,7 +381,7 @@ def test_the_audited_run_is_judged_when_there_is_one():
 
 
 def test_the_checks_say_of_whose_formulas_they_are_and_fold_where_they_find_no_difference(default):
-    report = advise.report_of(default, "none")
+    report = advise.report_of_lab(default, "none")
     assert "follow the paper" not in should(report, default)
     said = text_of(should(report, replace(default, convention="nemo_rl_loo")))
     assert "These checks follow the paper's formulas." in said and gc.CONVENTIONS["nemo_rl_loo"].name in said
@@ -388,7 +393,9 @@ def test_the_checks_say_of_whose_formulas_they_are_and_fold_where_they_find_no_d
 
 def test_a_verdict_is_in_words_that_need_no_second_look():
     def said(**effects):
-        return advice.verdict([explanations.Answer(effect, title, "", "lab") for title, effect in effects.items()])
+        return advice.advice_verdict(
+            [explanations.Answer(effect, title, "", "lab") for title, effect in effects.items()]
+        )
 
     mixed = "It changes the ties, which is a trade-off."
     assert said(Ties="mixed") == f"**GDPO may help or hurt.** {mixed}"
@@ -401,8 +408,8 @@ def test_a_verdict_is_in_words_that_need_no_second_look():
 
 @pytest.mark.slow
 def test_every_link_leads_to_a_chapter_and_a_scenario_that_exist(default):
-    lab = advise.report_of(default, "none")
-    html = should(lab, default) + str(claims.claims_table()) + should(of_sample(MADE)) + str(which._drawn())
+    lab = advise.report_of_lab(default, "none")
+    html = should(lab, default) + str(published_claims.claims_table()) + should(of_sample(MADE)) + str(which._drawn())
     links = re.findall(r'<a class="onward"[^>]*href="\?at=(\w+)(?:&amp;train-scenario=(\w+))?"', html)
     assert len(links) > 10
     assert all(chapter in ("lab", "train", "evidence", "run") for chapter, _ in links)
@@ -432,19 +439,21 @@ def test_a_pasted_configuration_is_told_and_is_never_markup():
 
 
 def test_every_successor_is_cited_with_its_formula(default):
-    html = claims.successors_table(default)
+    html = published_claims.successors_table(default)
     for s in SUCCESSORS.values():
         assert f"https://arxiv.org/abs/{s.paper}" in html and s.name in html
     assert f"of {len(set(default.marks))}" in html
 
 
 def test_the_paper_is_named_linked_and_cited_as_citation_cff_has_it():
-    html, text = claims.references(), text_of(claims.references())
+    html, text = published_claims.references(), text_of(published_claims.references())
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["references"][0]
     assert f'href="{cited["url"]}"' in html and "Group Relative Policy Optimization" in text
-    assert f"title={{{cited['title']}}}" in claims.CITE and cited["title"].removeprefix("GDPO: ") in text
+    assert f"title={{{cited['title']}}}" in published_claims.CITE and cited["title"].removeprefix("GDPO: ") in text
     assert (
-        f'href="{claims.CODE}"' in html and "@inproceedings{liu26aa," in claims.CITE and "volume={306}" in claims.CITE
+        f'href="{published_claims.REPO}"' in html
+        and "@inproceedings{liu26aa," in published_claims.CITE
+        and "volume={306}" in published_claims.CITE
     )
     names = [f"{author['family-names']}, {author['given-names']}" for author in cited["authors"]]
-    assert f"author={{{' and '.join(names)}}}" in claims.CITE
+    assert f"author={{{' and '.join(names)}}}" in published_claims.CITE

@@ -15,15 +15,15 @@ from msgspec import structs
 import gdpo_audit as ga
 import gdpo_core as gc
 from gdpo_audit.auditing import gather
-from gdpo_audit.findings import recommending
-from gdpo_audit.findings.forecast_on_log import AGAINST
-from gdpo_audit.findings.thresholds import push_noise
-from gdpo_audit.findings.wanted import directions
-from gdpo_audit.report.groups import punished_tables
+from gdpo_audit.report.group_tables import punished_tables
 from gdpo_audit.report.tables import plan_table, rewards_table
+from gdpo_audit.sums.wanted import directions
+from gdpo_audit.thresholds import push_noise
+from gdpo_audit.trials import recommending
+from gdpo_audit.trials.forecast_backtest import AGAINST
 from gdpo_core import config_lines
-from gdpo_core._words import signed
 from gdpo_core.pushing import OTHER_STEPS
+from gdpo_core.shared.words import signed
 
 GROUPS, SIZE = 8, 6
 PENALTY = Path(__file__).parent / "goldens" / "penalty.parquet"
@@ -482,9 +482,9 @@ def test_a_setting_that_pushes_more_and_is_passed_over_is_named_with_the_reason(
 @pytest.mark.parametrize("changed", [-1, 0])
 def test_weights_with_another_sign_are_no_row(monkeypatch, changed):
     r, weights = np.random.default_rng(0).normal(size=(12, GROUPS, SIZE, 2)) * [1, 5], np.array([1.0, 1.0])
-    monkeypatch.setattr("gdpo_audit.findings.plan.MISSED", 10.0)
+    monkeypatch.setattr("gdpo_audit.trials.plan.MISSED", 10.0)
     for last, there in ((0.2, True), (0.2 * changed, False)):
-        monkeypatch.setattr("gdpo_audit.findings.plan.weights_for", lambda *_, w=last: (1.0, w))
+        monkeypatch.setattr("gdpo_audit.trials.plan.weights_for", lambda *_, w=last: (1.0, w))
         titles = {row.title for row in audited(r, weights, "grpo", "a").plan}
         assert ("GRPO, other weights" in titles) == there
 

@@ -19,7 +19,7 @@ from logs import audit_cli
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit import watch
+from gdpo_audit.command import watch
 
 GDPO = re.sub("python[^/]*$", "gdpo", sys.executable)
 ROOT = Path(__file__).parent.parent
@@ -104,7 +104,7 @@ def test_looks_take_at_most_a_tenth_of_the_time(tmp_path, monkeypatch):
         clock.now += next(took)
         return {}
 
-    monkeypatch.setattr(watch, "changed", changed)
+    monkeypatch.setattr(watch, "changed_files", changed)
     looks(tmp_path)
     assert clock.slept == [1, pytest.approx(36), pytest.approx(1.8)]
 

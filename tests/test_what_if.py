@@ -14,9 +14,9 @@ from logs import audit_cli as run
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit.findings.what_if import FIGURES, TRIED_METHODS
 from gdpo_audit.report import document, what_if
-from gdpo_core._parse import parse_setting
+from gdpo_audit.trials.what_if import FIGURES, TRIED_METHODS
+from gdpo_core.shared.parsing import parse_setting
 
 ROOT = Path(__file__).parent.parent
 TRL, SWIFT, TOTAL = (str(ROOT / "data/samples" / name) for name in ("trl_gdpo", "ms_swift", "verl_v1"))

@@ -16,13 +16,13 @@ import pytest
 from conftest import ROOT
 from helpers import nearly
 
-from gdpo_core._errors import InputError
 from gdpo_core.board.drawing import draw
 from gdpo_core.board.state import State
-from views import drawer, worker
-from views.run import log as logs
-from views.run.downloads import downloads
-from views.run.samples import DATA, SAMPLES
+from gdpo_core.shared.errors import InputError
+from views.chapters.run import log as logs
+from views.chapters.run.downloads import downloads
+from views.chapters.run.samples import DATA_FOLDER, SAMPLES
+from views.server import drawer, worker
 
 
 def die():
@@ -62,7 +62,7 @@ def test_whatever_happens_is_one_sentence_and_leaves_no_process(function, senten
 
 
 def test_what_takes_too_long_is_one_sentence(monkeypatch):
-    monkeypatch.setattr(worker, "SECONDS", 0.3)
+    monkeypatch.setattr(worker, "WORKER_SECONDS", 0.3)
     with pytest.raises(InputError, match="got more"):
         worker.call(spin)
     assert not left_over()
@@ -72,7 +72,7 @@ def test_what_takes_too_long_is_one_sentence(monkeypatch):
 def test_where_no_process_can_start_it_is_one_sentence_and_the_place_is_free_again(tmp_path):
     long = tmp_path / ("x" * 120)  # The path of a socket may not be that long.
     long.mkdir()
-    program = "from views import worker\nfrom gdpo_core._errors import InputError\n"
+    program = "from views.server import worker\nfrom gdpo_core.shared.errors import InputError\n"
     program += "for _ in range(3):\n    try:\n        worker.call(abs, -3)\n    except InputError as error:\n"
     program += "        print(error)"
     environment = os.environ | {"TMPDIR": str(long)}
@@ -82,7 +82,7 @@ def test_where_no_process_can_start_it_is_one_sentence_and_the_place_is_free_aga
 
 @pytest.mark.slow
 def test_who_trains_does_not_wait_for_files_that_never_end(monkeypatch):
-    monkeypatch.setattr(worker, "SECONDS", 1.0)
+    monkeypatch.setattr(worker, "WORKER_SECONDS", 1.0)
     worker.call(os.getpid)  # The first call starts the process from which the others are forked.
     threads = [threading.Thread(target=late) for _ in range(2)]
     for thread in threads:
@@ -96,10 +96,10 @@ def test_who_trains_does_not_wait_for_files_that_never_end(monkeypatch):
 
 @pytest.mark.slow
 def test_an_upload_has_the_report_that_the_same_files_have_here():
-    path = DATA / "samples" / "trl_gdpo"
+    path = DATA_FOLDER / "samples" / "trl_gdpo"
     uploads = [SimpleNamespace(name=file.name, contents=file.read_bytes()) for file in sorted(path.iterdir())]
-    there = logs.read(None, uploads)
-    here = logs.read(next(sample for sample in SAMPLES if sample.path == path.name))
+    there = logs.read_log(None, uploads)
+    here = logs.read_log(next(sample for sample in SAMPLES if sample.path == path.name))
     assert here.files is None and there.run.rewards == here.run.rewards
     assert there.named == "Your files: completions_00001.parquet and 3 more, 128 responses"
     first = here.run.rewards[0]
@@ -108,7 +108,7 @@ def test_an_upload_has_the_report_that_the_same_files_have_here():
         assert found.to_dict() == nearly(expected.to_dict())
     assert len({downloads(log, found)[2][2]() for log in (here, there)}) == 1
     with pytest.raises(InputError, match="groups of 1000000"):
-        logs.read(None, uploads, group_size="1000000")
+        logs.read_log(None, uploads, group_size="1000000")
     with pytest.raises(InputError, match="weights"):
         logs.audit_log(there, None, "none=1")
 
@@ -128,7 +128,7 @@ def test_a_worker_does_not_import_what_is_main_here(monkeypatch, tmp_path):
 @pytest.fixture
 def drawing():
     """Yield states of the board, none of which has been drawn yet, while the process that draws runs."""
-    drawer.start()
+    drawer.start_drawer()
     drawer.drawn.cache_clear()
     all_marks = product(product((0, 1), repeat=2), repeat=3)
     yield (State(marks, (1.0, 1.0), (1.0, 1.0), lengths=(5, 5, 5)) for marks in all_marks)
@@ -158,7 +158,7 @@ def test_where_no_process_can_be_started_the_drawing_is_made_here(drawing, monke
     def none(_):
         raise OSError("no room")
 
-    monkeypatch.setattr(worker, "start", none)
+    monkeypatch.setattr(worker, "start_process", none)
     drawer.stop()
     for state in islice(drawing, 30, 32):
         assert drawer.drawn(state) == draw(state)
@@ -167,7 +167,7 @@ def test_where_no_process_can_be_started_the_drawing_is_made_here(drawing, monke
 def test_a_process_whose_server_has_ended_says_nothing():
     """A limited process that fails to send for another reason still says so."""
     program = """import sys
-from views import worker
+from views.server import worker
 class Gone:
     def send(self, outcome):
         raise {}("of the pipe")

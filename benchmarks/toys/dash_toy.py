@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from dash import ALL, Dash, Input, Output, dcc, html
 
 import gdpo_core as gc
-from gdpo_core import bfcl
+from views import bfcl
 
 ROOT = Path(__file__).resolve().parents[2]
 GRADED = [grades.vector for grades in bfcl.grade_all(bfcl.load_tasks(ROOT / "data" / "tasks")[0])]

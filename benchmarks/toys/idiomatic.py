@@ -13,7 +13,7 @@ def imports():
     import polars as pl
 
     import gdpo_core as gc
-    from gdpo_core import bfcl
+    from views import bfcl
 
     return Path, alt, bfcl, gc, mo, pl
 

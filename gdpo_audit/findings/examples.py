@@ -12,7 +12,7 @@ import polars as pl
 import torch
 from msgspec import Meta, Struct, structs
 
-from gdpo_audit.findings.facts import Examples, Facts
+from gdpo_audit.facts.facts import Examples, Facts
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.json_types import MaybeNaN
 from gdpo_audit.logs.names import reward_columns
@@ -21,7 +21,7 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.steps import explain
 from gdpo_core.ties import collapse
 
-MOST = 5  # the most groups that are shown for a kind of finding
+MOST_EXAMPLES = 5  # the most groups that are shown for a kind of finding
 MOST_TEXTS = 256  # the most texts that are shown of a group, as a group may have any number of answers
 FINDINGS = ("advantage-impossible", "ties-hide-signal", "priority-inversion", "reward-dominates", "silent-groups")
 # Shown though it is no finding: responses above their group's mean of a reward whose advantage is 0 or less.
@@ -121,9 +121,9 @@ class ExampleGroup(GroupPart, frozen=True, kw_only=True):
 def best_groups(f: Facts) -> Examples | None:
     """Return the groups that show each kind of finding best, with a score for each, and the responses of these groups.
 
-    At most `MOST` groups are chosen for a kind of finding; if the kind is about one reward, at most `MOST` for each
-    reward. They are from the batches that count in the report. None where no examples were looked for while the run was
-    summarised.
+    At most `MOST_EXAMPLES` groups are chosen for a kind of finding; if the kind is about one reward, at most
+    `MOST_EXAMPLES` for each reward. They are from the batches that count in the report. None where no examples were
+    looked for while the run was summarised.
     """
     if f.summary is None or f.basis.examples_of is None:
         return None
@@ -133,7 +133,7 @@ def best_groups(f: Facts) -> Examples | None:
         finding, _, reward = name.partition(" ")
         labels = pl.lit(finding).alias("finding"), pl.lit(int(reward) if reward else None, pl.Int64).alias("reward")
         scores = counted.select(*labels, pl.col(name).alias("score"), "group").drop_nulls("score")
-        best.append(scores.sort("score", "group", descending=[True, False]).head(MOST))
+        best.append(scores.sort("score", "group", descending=[True, False]).head(MOST_EXAMPLES))
     scores = pl.concat(best)
     return Examples(scores, f.summary.rows.filter(pl.col("group").is_in(scores["group"].unique().implode())))
 

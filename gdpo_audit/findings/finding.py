@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from gdpo_core._errors import expect, is_whole
-from gdpo_core._words import listing
+from gdpo_core.shared.errors import expect, is_whole
+from gdpo_core.shared.words import listing
 
 SEVERITIES = ("error", "warning", "info")
 LISTED = 100  # steps in a report or in the evidence of a finding

@@ -10,6 +10,8 @@ from math import isnan
 
 from msgspec.structs import replace
 
+from gdpo_audit.facts.claims import claims_of, rests_on, taken_for_granted
+from gdpo_audit.facts.facts import Facts
 from gdpo_audit.findings import (
     findings_advantages,
     findings_log,
@@ -19,13 +21,11 @@ from gdpo_audit.findings import (
     findings_shares,
     findings_weights,
 )
-from gdpo_audit.findings.claims import claims_of, rests_on, taken_for_granted
-from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.finding import SEVERITIES, Finding, Link
-from gdpo_audit.findings.setting import Setting
+from gdpo_audit.trials.setting import Setting
 from gdpo_core.frameworks import FRAMEWORKS
 
-PAPER = "https://arxiv.org/abs/2601.05242"
+PAPER_LINK = "https://arxiv.org/abs/2601.05242"
 
 
 @dataclass(frozen=True)
@@ -153,6 +153,6 @@ def links(finding: str, framework: str, fixed: bool) -> tuple[Link, ...]:
     ['the GDPO paper, section 3.1 and Fig. 2', 'the documentation of TRL']
     """
     trainer, paper = FRAMEWORKS[framework], KINDS[finding].paper if finding in KINDS else ""
-    in_paper = [Link(f"the GDPO paper, {paper}", PAPER)] if paper else []
+    in_paper = [Link(f"the GDPO paper, {paper}", PAPER_LINK)] if paper else []
     documented = fixed and trainer.documentation
     return *in_paper, *([Link(f"the documentation of {trainer.title}", trainer.documentation)] if documented else [])

@@ -7,27 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from gdpo_audit.findings.facts import Facts
+from gdpo_audit.facts.facts import Facts
 from gdpo_audit.findings.finding import LISTED, Finding
-from gdpo_audit.findings.impossible import alone_by_nothing, largest_z, last_z
-from gdpo_audit.findings.sums import Array, Sums, scaled_share, select_batches
-from gdpo_audit.findings.thresholds import MERGED, SCALE_ONLY
-from gdpo_audit.findings.wanted import upside_down
-from gdpo_audit.findings.words import (
-    at_steps,
-    is_or_are,
-    leaving_out,
-    some,
-    was_or_were,
-    weights_in_words,
-)
 from gdpo_audit.logs.names import reward_columns
-from gdpo_audit.recipe.added import Added
+from gdpo_audit.phrases import at_steps, is_or_are, leaving_out, some, was_or_were, weights_in_words
 from gdpo_audit.recipe.recipe import Recipe
+from gdpo_audit.sums.impossible import alone_by_nothing, largest_z, last_z
+from gdpo_audit.sums.sums import Array, Sums, scaled_share, select_batches
+from gdpo_audit.sums.wanted import upside_down
+from gdpo_audit.thresholds import MERGED, SCALE_ONLY
+from gdpo_audit.unexplained.added import Added
 from gdpo_core import config_lines
-from gdpo_core._words import count, number
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.shared.words import count, number
 
 
 def eval_overwrote(f: Facts) -> Iterator[Finding]:

@@ -9,14 +9,14 @@ from typing import Any
 
 import polars as pl
 
-from gdpo_audit.findings.facts import Facts
+from gdpo_audit.facts.facts import Facts
 from gdpo_audit.findings.finding import LISTED, Finding
-from gdpo_audit.findings.thresholds import EVERY_NTH, MERGED, MISSING_OF_TOTAL
-from gdpo_audit.findings.words import at_steps, does_or_do, is_or_are, some, was_or_were
 from gdpo_audit.logs.names import reward_options
+from gdpo_audit.phrases import at_steps, does_or_do, is_or_are, some, was_or_were
+from gdpo_audit.thresholds import EVERY_NTH, MERGED, MISSING_OF_TOTAL
 from gdpo_core import config_lines
-from gdpo_core._words import count, listing, number, percent
 from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.shared.words import count, listing, number, percent
 
 
 def issues(f: Facts, which: str) -> Iterator[Mapping[str, Any]]:

@@ -7,16 +7,16 @@ from math import ceil, floor, isfinite, log10
 
 import numpy as np
 
-from gdpo_audit.findings import thresholds as t
-from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.figures import ratio
+from gdpo_audit import thresholds as t
+from gdpo_audit.facts.facts import Facts
+from gdpo_audit.facts.wording import but_residue, lead_in
 from gdpo_audit.findings.finding import Finding
-from gdpo_audit.findings.sentences import but_residue, lead_in
-from gdpo_audit.findings.wanted import named
-from gdpo_audit.findings.words import is_or_are, of_groups
-from gdpo_core._words import count, decimal, listing, number, percent, signed
+from gdpo_audit.phrases import is_or_are, of_groups
+from gdpo_audit.sums.figures import ratio
+from gdpo_audit.sums.wanted import named
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.shared.words import count, decimal, listing, number, percent, signed
 
 
 def ties_hide_signal(f: Facts) -> Iterator[Finding]:

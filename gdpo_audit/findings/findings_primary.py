@@ -4,16 +4,16 @@ group gets any of the primary reward.
 
 from collections.abc import Iterator
 
-from gdpo_audit.findings import thresholds as t
-from gdpo_audit.findings.drifts import Drift, drifts_of, falling_rewards, step_of_fall
-from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.figures import ratio
+from gdpo_audit import thresholds as t
+from gdpo_audit.facts.drifts import Drift, drifts_of, falling_rewards, step_of_fall
+from gdpo_audit.facts.facts import Facts
+from gdpo_audit.facts.wording import lead_in
 from gdpo_audit.findings.finding import Finding
-from gdpo_audit.findings.returning import gave_up
-from gdpo_audit.findings.sentences import lead_in
-from gdpo_audit.findings.wanted import named
-from gdpo_audit.findings.words import some
-from gdpo_core._words import count, listing, number, percent
+from gdpo_audit.phrases import some
+from gdpo_audit.sums.figures import ratio
+from gdpo_audit.sums.returning import gave_up
+from gdpo_audit.sums.wanted import named
+from gdpo_core.shared.words import count, listing, number, percent
 
 
 def reward_falls(f: Facts) -> Iterator[Finding]:

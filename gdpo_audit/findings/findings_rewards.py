@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from math import isfinite
 
-from gdpo_audit.findings import thresholds as t
-from gdpo_audit.findings.facts import Facts, ValueFacts
-from gdpo_audit.findings.figures import ratio
+from gdpo_audit import thresholds as t
+from gdpo_audit.facts.facts import Facts, ValueFacts
+from gdpo_audit.facts.prompt_counts import lengths_of
+from gdpo_audit.facts.quarters import facts_of_quarters
 from gdpo_audit.findings.finding import Finding
-from gdpo_audit.findings.prompts import lengths_of
-from gdpo_audit.findings.quarters import facts_of_quarters
-from gdpo_core._words import clip, count, listing, number, percent, signed
+from gdpo_audit.sums.figures import ratio
+from gdpo_core.shared.words import clip, count, listing, number, percent, signed
 
 
 def reward_dead(f: Facts) -> Iterator[Finding]:

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gdpo_audit.findings import thresholds as t
-from gdpo_audit.findings.facts import Facts
+from gdpo_audit import thresholds as t
+from gdpo_audit.facts.facts import Facts
+from gdpo_audit.facts.wording import lead_in
 from gdpo_audit.findings.finding import SEVERITIES, Finding
-from gdpo_audit.findings.sentences import lead_in
-from gdpo_audit.findings.sums import bin_batches, select_batches
-from gdpo_core._words import listing, percent, signed
+from gdpo_audit.sums.sums import bin_batches, select_batches
 from gdpo_core.conventions import NAMES
+from gdpo_core.shared.words import listing, percent, signed
 
 
 def reward_dominates(f: Facts) -> Iterator[Finding]:

@@ -2,18 +2,12 @@
 
 from collections.abc import Iterator
 
-from gdpo_audit.findings.facts import Facts
+from gdpo_audit.facts.facts import Facts
+from gdpo_audit.facts.given_weights import contradicted_weights
 from gdpo_audit.findings.finding import LISTED, Finding
-from gdpo_audit.findings.given_weights import contradicted_weights
-from gdpo_audit.findings.words import (
-    FEW_CHANGES,
-    at_steps,
-    ratio_in_words,
-    some,
-    weights_in_turn,
-)
+from gdpo_audit.phrases import FEW_CHANGES, at_steps, ratio_in_words, some, weights_in_turn
 from gdpo_core import config_lines
-from gdpo_core._words import number
+from gdpo_core.shared.words import number
 
 
 def weights_change(f: Facts) -> Iterator[Finding]:

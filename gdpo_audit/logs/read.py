@@ -13,16 +13,16 @@ import polars as pl
 from gdpo_audit.logs.columns.assignment import columns_of, trained_on
 from gdpo_audit.logs.columns.candidates import known_weights
 from gdpo_audit.logs.columns.totals import RewardChoice
-from gdpo_audit.logs.files.attempts import attempt
 from gdpo_audit.logs.files.configuration import SWIFTS_METHODS, evaluated_steps
-from gdpo_audit.logs.files.files import LogFiles, Source, find_files
+from gdpo_audit.logs.files.files import LogFiles, LogSource, find_files
+from gdpo_audit.logs.files.trying import attempt
 from gdpo_audit.logs.forms.form import Form
 from gdpo_audit.logs.forms.options import ReadOptions, union_schema
-from gdpo_audit.logs.forms.window import Steps
+from gdpo_audit.logs.forms.window import StepRange
 from gdpo_audit.logs.groups.grouping import NoGroups, refuse_groups, regrouped, with_clues, with_groups
 from gdpo_audit.logs.groups.labels import without_labels
 from gdpo_audit.logs.groups.leads import led_on
-from gdpo_audit.logs.groups.parts import with_parts
+from gdpo_audit.logs.groups.pays import with_parts
 from gdpo_audit.logs.groups.rows import rows_of
 from gdpo_audit.logs.groups.run import Run, one_error
 from gdpo_audit.logs.numbers.clues import equal_groups, following_of, groupings_of, ids_of
@@ -34,19 +34,19 @@ from gdpo_audit.logs.tables import frames
 from gdpo_audit.logs.tables.formats import Table, tables_of
 from gdpo_audit.logs.tables.repairs import together
 from gdpo_audit.logs.tables.trackers import expect_one_run
-from gdpo_audit.logs.trainers.means import refuse_means
+from gdpo_audit.logs.trainers.mean_logs import refuse_means
 from gdpo_audit.records import Grouping, LogIssue
-from gdpo_core._errors import InputError
 from gdpo_core.frameworks import framework_named
+from gdpo_core.shared.errors import InputError
 
-ENDS = (b"\n", b"}", b"]", b"PAR1")  # the last bytes of a file that is whole
+_ENDS = (b"\n", b"}", b"]", b"PAR1")  # the last bytes of a file that is whole
 MOST_BROKEN = 0.1  # the most broken lines, as a share of the rows, of which it is proposed to leave them out
 MOST_BYTES = 50_000_000  # the largest log of which it is tried whether it can be read without what is bad
 LEAVES_OUT = "; with skip_bad (--skip-bad) it is left out"
 
 
 def read_run(
-    path: Source | Any,
+    path: LogSource | Any,
     framework: str | None = None,
     group_size: int | None = None,
     rewards: Sequence[str] | str | None = None,
@@ -55,9 +55,9 @@ def read_run(
     columns: Mapping[str, str] | None = None,
     skip_bad: bool = False,
     by: str | None = None,
-    steps: Steps | Sequence[Steps] | None = None,
+    steps: StepRange | Sequence[StepRange] | None = None,
     last: int | None = None,
-    not_steps: Sequence[int | Steps] | None = None,
+    not_steps: Sequence[int | StepRange] | None = None,
     parts: Mapping[str, float] | None = None,
 ) -> Run:
     """Read the log of a run, as a training framework wrote it, and return the run.
@@ -98,10 +98,10 @@ def read_run(
         parts=parts,
     )
     known = None if framework is None else framework_named(framework)
-    return read_files(frames.log_of(path) or find_files(path), known, options)
+    return _read_files(frames.log_of(path) or find_files(path), known, options)
 
 
-def read_files(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
+def _read_files(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
     """Read the log of a run from its files, and return the run.
 
     files: the files of the log.
@@ -119,7 +119,7 @@ def read_files(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
 
 
 def _read_one(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
-    """Return the run in files that are the log of one run; the arguments and errors are those of `read_files`."""
+    """Return the run in files that are the log of one run; the arguments and errors are those of `_read_files`."""
     with one_error(files.name):
         try:
             log = _tables(files, options)
@@ -283,7 +283,7 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
         except InputError as error:
             bad[file.name] = error
             last = kept and file is files.files[-1] and file.frame is None
-            if not options.skip_bad and last and not file.content().endswith(ENDS):
+            if not options.skip_bad and last and not file.content().endswith(_ENDS):
                 unfinished, bad = (f"{file.name} (empty or without its end)",), {}
             elif not options.skip_bad:
                 raise
@@ -297,8 +297,8 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
 def _read_through(table: Table) -> None:
     """Read every column of a table that may be wanted, so that a damaged table raises its InputError now."""
     names = [name for name in table.schema if name.lower() not in tables.UNREAD]
-    for start in range(0, table.height, tables.ROWS):
-        table.collected(table.frame.select(names).slice(start, tables.ROWS))
+    for start in range(0, table.height, tables.ROWS_AT_ONCE):
+        table.collected(table.frame.select(names).slice(start, tables.ROWS_AT_ONCE))
 
 
 # --- tables -> form -> columns ----------------------------------------------------------------------------------------

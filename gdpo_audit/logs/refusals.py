@@ -5,7 +5,7 @@ The modules of this package refuse a log through `refuse` and `refuse_unless`, s
 
 from typing import NoReturn
 
-from gdpo_core._errors import InputError
+from gdpo_core.shared.errors import InputError
 
 
 class Lacking(InputError):

@@ -24,8 +24,8 @@ from gdpo_audit.recipe.guesses import (
 from gdpo_audit.recipe.recipe import EXACT, FITTED_TO_ROUNDED, Recipe, Tensors, compare_with
 from gdpo_audit.recipe.terms import BY_GROUP, Terms, terms_of
 from gdpo_audit.recipe.weights import WITHOUT_EPS, Solution, eps_of, scale_of, separate, solution_of
-from gdpo_core._groups import Batch
 from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.numerics.batch import Batch
 
 # The methods that make most logs, and then the others.
 _BY_FREQUENCY = (
@@ -168,7 +168,7 @@ def attempt_with(
     for weights, complexity in trial.guesses:
         if not is_plausible((weights, complexity), unknown, terms, eps_of(batch.convention, method), equations):
             continue
-        share, off, within = judge(log, log.read(batch.convention, weights), method, live)
+        share, off, within = judge_method(log, log.read(batch.convention, weights), method, live)
         told = measured is not None and shows_scale((weights, complexity), solution, measured, trial.error)
         # In a single batch another method can make the advantages larger or smaller by any factor.
         # Nobody chooses a single weight of many digits: something else has multiplied the advantages.
@@ -247,7 +247,7 @@ def best_of(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt
     return [attempt for attempt in good if attempt.within] or good
 
 
-def judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float, float, bool]:
+def judge_method(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float, float, bool]:
     """Return how well a method makes the logged advantages. Two numbers come first: the share of the live batches in
     which it makes all of them, and its root mean square error in the batches of this share. The last one says whether
     no error there is larger than the rounding of the log, and is False where nothing is rounded.

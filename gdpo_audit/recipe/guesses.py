@@ -34,7 +34,7 @@ _EPS_AT_MOST = 0.25
 # A log with more responses than this has more equations than weights, so that they need not be counted.
 _MANY = 4096
 # Weights that are this far apart, relatively, are different weights.
-APART = 0.01
+WEIGHTS_APART = 0.01
 
 Weights = tuple[float, ...]
 Guess = tuple[Weights, int]  # weights to try, and their complexity
@@ -88,7 +88,7 @@ def shows_scale(guess: Guess, solution: Solution, measured: Tensor, error: float
     settled = len(weights) - solution.null_space.shape[1]
     surest = int((measured * solution.size).abs().argmax())
     near = abs(weights[surest] / measured[surest].item() - 1) <= 3 * error + _SCALE_OFF
-    return near and (3 * error <= APART or (complexity <= settled and settled > 1))
+    return near and (3 * error <= WEIGHTS_APART or (complexity <= settled and settled > 1))
 
 
 def open_weights(solution: Solution) -> list[int]:

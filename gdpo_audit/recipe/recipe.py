@@ -13,10 +13,10 @@ from torch import Tensor
 
 from gdpo_audit.logs.names import reward_column, reward_columns
 from gdpo_audit.recipe.round_off import float32_error
-from gdpo_core._groups import Batch, make_batch
-from gdpo_core._statistics import ROUNDED
 from gdpo_core.conventions import Convention
 from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.numerics.batch import Batch, make_batch
+from gdpo_core.numerics.statistics import ROUNDED
 from gdpo_core.registry import method_for
 
 # How far a logged advantage may be from the recipe's, in addition to the framework's float32 round-off.
@@ -196,7 +196,7 @@ def starts_of(number: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class AdvantageComparison:
     """Logged advantages compared with computed ones, with a number per response in each tensor."""
 
     computed: Tensor
@@ -206,7 +206,7 @@ class Comparison:
     allowed: Tensor
 
 
-def compare(log: Tensors, recipe: Recipe) -> Comparison:
+def compare(log: Tensors, recipe: Recipe) -> AdvantageComparison:
     """Compare the logged advantages with those that a recipe makes of the logged rewards. A batch counts as reproduced
     if no error in it is larger than allowed.
     """
@@ -214,7 +214,7 @@ def compare(log: Tensors, recipe: Recipe) -> Comparison:
     return compare_with(replace(log, grid=recipe.grid), recipe.method, batch, recipe.after)
 
 
-def compare_with(log: Tensors, method: str, batch: Batch, after: str = "") -> Comparison:
+def compare_with(log: Tensors, method: str, batch: Batch, after: str = "") -> AdvantageComparison:
     """Compare the logged advantages with those that a method makes of a batch.
 
     log: the logged advantages, and how coarsely they are rounded.
@@ -235,7 +235,9 @@ def compare_with(log: Tensors, method: str, batch: Batch, after: str = "") -> Co
     if log.grid:
         allowed = allowed + FITTED_TO_ROUNDED * log.rounding
     error = (log.advantages - computed).abs().nan_to_num_(nan=torch.inf, posinf=torch.inf)
-    return Comparison(computed, error.masked_fill_(log.advantages.isnan(), torch.nan), allowed.expand(len(error)))
+    return AdvantageComparison(
+        computed, error.masked_fill_(log.advantages.isnan(), torch.nan), allowed.expand(len(error))
+    )
 
 
 def _after(after: str, computed: Tensor, log: Tensors) -> tuple[Tensor, Tensor]:
@@ -268,7 +270,7 @@ def _after(after: str, computed: Tensor, log: Tensors) -> tuple[Tensor, Tensor]:
     return computed * factor[index], factor[index].abs()
 
 
-def same_direction(log: Tensors, comparison: Comparison) -> Tensor:
+def same_direction(log: Tensors, comparison: AdvantageComparison) -> Tensor:
     """Return (groups,) whether the logged advantages of a group are its computed advantages times one positive factor.
 
     If all computed advantages of a group are 0, all logged ones have to be 0 too. False for a group in which a logged

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from gdpo_core._groups import Batch
-from gdpo_core._statistics import GRAIN, ROUNDED, normalised_in_float32
 from gdpo_core.methods import Steps
+from gdpo_core.numerics.batch import Batch
+from gdpo_core.numerics.statistics import GRAIN, ROUNDED, normalised_in_float32
 
 # Where all values of a group are equal, leave-one-out may divide the round-off of their mean by that of their std, its
 # square root.

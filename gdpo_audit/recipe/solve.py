@@ -10,8 +10,8 @@ import polars as pl
 import torch
 
 from gdpo_audit.logs.names import reward_columns
-from gdpo_audit.recipe.attempts import Attempt, attempt_with, attempts_on, best_of, has_few_sizes, judge
-from gdpo_audit.recipe.guesses import APART, COARSEST, FITTED, KNOWN_ZERO, Weights, degrees_of_freedom
+from gdpo_audit.recipe.attempts import Attempt, attempt_with, attempts_on, best_of, has_few_sizes, judge_method
+from gdpo_audit.recipe.guesses import COARSEST, FITTED, KNOWN_ZERO, WEIGHTS_APART, Weights, degrees_of_freedom
 from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, grid_of, tensors_of
 from gdpo_audit.recipe.terms import terms_of
 from gdpo_audit.recipe.weights import UNDIVIDED, WITHOUT_EPS, solution_of
@@ -121,7 +121,7 @@ def same_weights(first: Recipe, second: Recipe) -> bool:
     factor = b[most] / a[most] if first.up_to_scale or second.up_to_scale or first.method not in UNDIVIDED else 1.0
     rounded = first.grid or second.grid
     of_each = COARSEST if rounded else _SHOWN  # how much of each weight it may be off
-    of_largest = APART if rounded else KNOWN_ZERO  # and how much of the largest one, for weights near 0
+    of_largest = WEIGHTS_APART if rounded else KNOWN_ZERO  # and how much of the largest one, for weights near 0
     near = (b - factor * a).abs() <= factor * (of_each * a.abs() + of_largest * a[most].abs())
     return bool(near.all() and factor > 0)
 
@@ -187,7 +187,7 @@ def _as_good(log: Tensors, alternative: Attempt, chosen: Attempt) -> bool:
     """Return whether an attempt of another method or convention reproduces the log about as well as `chosen` does."""
     batch = log.read(ALL_CONVENTIONS[alternative.recipe.convention], alternative.recipe.weights)
     live = terms_of(log, batch, alternative.recipe.method).live_batches(log.batches)
-    share, error, within = judge(log, batch, alternative.recipe.method, live)
+    share, error, within = judge_method(log, batch, alternative.recipe.method, live)
     if chosen.within and not within:
         return False
     return share >= (_ROUNDED if log.grid else 0.98) * chosen.share and error <= max(2 * log.exact, 3 * chosen.error)
@@ -200,7 +200,7 @@ def _less_certain(recipe: Recipe, alternative: Recipe) -> Recipe:
     A weight is marked as unknown if the alternative does not know it. The weights that both know are compared up to a
     common factor, with which the recipes agree on the largest of these weights. Those that then differ are marked as
     unknown, too. The scale is marked as open if the alternative's scale is open, if the factor is not 1, or if there is
-    no weight that both know. Differences of up to `APART` of a number do not count.
+    no weight that both know. Differences of up to `WEIGHTS_APART` of a number do not count.
     """
     unknown = {*recipe.unknown, *alternative.unknown}
     known = [k for k in range(len(recipe.weights)) if k not in unknown]
@@ -209,7 +209,7 @@ def _less_certain(recipe: Recipe, alternative: Recipe) -> Recipe:
     w, v = (torch.tensor([r.weights[k] for k in known], dtype=torch.float64) for r in (recipe, alternative))
     surest = w.abs().argmax()
     scale = (v[surest] / w[surest]).item() if w[surest] else 1.0
-    apart = (v - scale * w).abs() > APART * (scale * w).abs()
+    apart = (v - scale * w).abs() > WEIGHTS_APART * (scale * w).abs()
     unknown |= {k for k, differs in zip(known, apart.tolist(), strict=True) if differs}
-    up_to_scale = recipe.up_to_scale or alternative.up_to_scale or abs(scale - 1) > APART
+    up_to_scale = recipe.up_to_scale or alternative.up_to_scale or abs(scale - 1) > WEIGHTS_APART
     return replace(recipe, unknown=tuple(sorted(unknown)), up_to_scale=up_to_scale)

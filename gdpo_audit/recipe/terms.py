@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gdpo_audit.recipe.recipe import TOLERANCE, Tensors
 from gdpo_audit.recipe.round_off import float32_error, float32_error_of_sums
-from gdpo_core._groups import Batch
+from gdpo_core.numerics.batch import Batch
 from gdpo_core.registry import method_for, undivided_terms
 
 # The relative round-off of logged advantages; the bound of `float32_error` is about 6 times as large.

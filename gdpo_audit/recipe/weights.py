@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from gdpo_audit.recipe.terms import BOUND, FLOAT32, Terms
-from gdpo_core._groups import Batch
 from gdpo_core.conventions import Convention
+from gdpo_core.numerics.batch import Batch
 from gdpo_core.registry import method_for
 
 # The part of the variance of Xw orthogonal to a that counts as round-off of the log.

@@ -1,9 +1,9 @@
 """The report of an audit: its members, its words and tables, and how HTML and a terminal show it."""
 
-from gdpo_audit.report.html import (  # noqa: F401
+from gdpo_audit.report.pages.html import (  # noqa: F401
     CSS,
+    REPORT_STYLE,
     SCRIPT,
-    STYLE,
     asking,
     body,
     comparison_document,

@@ -7,19 +7,19 @@ from typing import Any
 
 import polars as pl
 
-from gdpo_audit.findings.claims import condition
-from gdpo_audit.findings.examples import MOST, ExampleGroup, completed
-from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.forecast import Forecast, forecast_of, why_no_forecast
-from gdpo_audit.findings.what_if import WhatIf, compute_what_if, validate_setting, with_every_weighed_reward
+from gdpo_audit.facts.claims import assumed_condition
+from gdpo_audit.facts.facts import Facts
+from gdpo_audit.findings.examples import MOST_EXAMPLES, ExampleGroup, completed
 from gdpo_audit.records import Texts, no_texts
-from gdpo_audit.report.answers import data_of
+from gdpo_audit.report.answers_data import data_of
 from gdpo_audit.report.document import ReportMembers
-from gdpo_core._errors import InputError, expect, is_whole
-from gdpo_core._html import Displayed
-from gdpo_core._inputs import ArrayLike
-from gdpo_core._plain import jsonable
-from gdpo_core._words import count
+from gdpo_audit.trials.run_forecast import Forecast, forecast_of, why_no_forecast
+from gdpo_audit.trials.what_if import WhatIf, compute_what_if, validate_setting, with_every_weighed_reward
+from gdpo_core.shared.errors import InputError, expect, is_whole
+from gdpo_core.shared.inputs import ArrayLike
+from gdpo_core.shared.markup import Displayed
+from gdpo_core.shared.plain import jsonable
+from gdpo_core.shared.words import count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +200,7 @@ class AuditReport(ReportMembers, Displayed):
 
         `first_step` and `further` hold them already, before the first sentence that rests on it.
         """
-        return condition(self.reading)
+        return assumed_condition(self.reading)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -239,7 +239,7 @@ class AuditReport(ReportMembers, Displayed):
         known = groups is None or isinstance(groups, bool) or (is_whole(groups) and groups >= 0)
         expect(known, "groups", "True, False or a whole number from 0", repr(groups))
         if groups:
-            most = MOST if groups is True else min(groups, MOST)
+            most = MOST_EXAMPLES if groups is True else min(groups, MOST_EXAMPLES)
             report["groups"] = self.groups_table().group_by("finding", maintain_order=True).head(most).to_dicts()
         if self.alternative is not None:
             report["what_if"] = self.alternative

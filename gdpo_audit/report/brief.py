@@ -5,15 +5,15 @@ finding, and the lines to copy. `--explain` and the HTML hold the rest.
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from gdpo_audit.findings.claims import otherwise_of
+from gdpo_audit.facts.claims import otherwise_of
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.records import Claim
 from gdpo_audit.report import summary, tables
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.meanings import IN_SHORT
 from gdpo_audit.report.sections import Section, what_if_section
-from gdpo_audit.report.tables import FORECAST, Table
-from gdpo_core._words import MISSING, count, listing, percent, printable
+from gdpo_audit.report.tables import FORECAST, TextTable
+from gdpo_core.shared.words import MISSING, count, listing, percent, printable
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ def without_axolotl(report: AuditReport, lines: str | None) -> str:
     return "\n".join(line for line in lines.split("\n") if not line.startswith("# axolotl:"))
 
 
-def notes(report: AuditReport) -> str:
+def report_notes(report: AuditReport) -> str:
     """Return in sentences which steps the report is about if these are not all, what was not read, and the notes on the
     log.
     """
     facts = summary.source_facts(report)
     not_read = f"Not read: {facts['not read']}." if "not read" in facts else ""
-    return " ".join(filter(None, [*summary.limits(report), *report.notes, not_read]))
+    return " ".join(filter(None, [*summary.report_limits(report), *report.notes, not_read]))
 
 
 def claim_line(claim: Claim, room: int) -> str:
@@ -80,7 +80,7 @@ def claim_line(claim: Claim, room: int) -> str:
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
-def sections(report: AuditReport) -> list[Section]:
+def brief_sections(report: AuditReport) -> list[Section]:
     """Return the sections with tables that stand between how the log was read and the findings: the plan, the setting
     that was asked for, what each reward did, and the values of a column.
     """
@@ -135,7 +135,7 @@ def _rewards(report: AuditReport) -> Section:
     return Section(f"{shown.title}{granted * pushed}{short}", tables=[replace(shown, title="")])
 
 
-def _without(table: Table, dropped: Collection[str]) -> Table:
+def _without(table: TextTable, dropped: Collection[str]) -> TextTable:
     """Return a table without some columns, without its note and without what its columns mean.
 
     dropped: the headings of these columns.
@@ -145,7 +145,7 @@ def _without(table: Table, dropped: Collection[str]) -> Table:
     return replace(table, head=[table.head[k] for k in kept], rows=rows, note="", meanings=())
 
 
-def _without_agreeing(table: Table, among: Collection[str]) -> Table:
+def _without_agreeing(table: TextTable, among: Collection[str]) -> TextTable:
     """Return a table without the columns in which all of its rows agree; its note says what these hold.
 
     A table of one row loses only the columns that hold nothing there.

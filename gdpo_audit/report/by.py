@@ -1,6 +1,6 @@
 """The part of a report about the groups with one value of a column, such as the task of a prompt."""
 
-from gdpo_audit.findings.facts import Facts, ValueFacts
+from gdpo_audit.facts.facts import Facts, ValueFacts
 from gdpo_audit.json_types import ByPart, ByRewardPart
 
 

@@ -7,26 +7,26 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from msgspec import Meta
 
-from gdpo_audit.findings.thresholds import FEW_GROUPS
-from gdpo_audit.findings.words import weights_in_turn, weights_in_words
 from gdpo_audit.json_types import RunPart
+from gdpo_audit.phrases import weights_in_turn, weights_in_words
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_audit.report.meanings import SILENT
+from gdpo_audit.report.meanings import SILENT_EXPLAINED
 from gdpo_audit.report.summary import writer
-from gdpo_audit.report.tables import Table
-from gdpo_core._words import MISSING, count, listing, number, percent, signed
+from gdpo_audit.report.tables import TextTable
+from gdpo_audit.thresholds import FEW_GROUPS
 from gdpo_core.conventions import NAMES
 from gdpo_core.forecasting import pool
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.intervals import CONFIDENCE
-from gdpo_core.pushing import MEANING
+from gdpo_core.pushing import PUSH_EXPLAINED
+from gdpo_core.shared.words import MISSING, count, listing, number, percent, signed
 
 # The share of the figures that were clear between two simulated runs that differ in their seeds alone: over all set-ups
 # that were tried, and in the set-ups with the fewest and the most. Between several runs a side it is at most
 # 1 − CONFIDENCE.
 SEEDS_CLEAR, SEEDS_FEWEST, SEEDS_MOST = 0.10, 0.01, 0.51
 
-FIGURES = ("mean", "constant groups", "share of the update", "push", "groups with ties", "silent groups")
+_FIGURES = ("mean", "constant groups", "share of the update", "push", "groups with ties", "silent groups")
 
 
 def _weights(run: RunPart) -> str:
@@ -41,7 +41,7 @@ def _weights(run: RunPart) -> str:
     return "; ".join([*([weights_in_words(known, bool(run["weights_up_to_scale"]))] if known else []), *unknown])
 
 
-MADE: dict[str, Callable[[AuditReport], str]] = {  # how a run was made, in words
+HOW_MADE: dict[str, Callable[[AuditReport], str]] = {  # how a run was made, in words
     "written by": writer,
     "responses per group": lambda report: number(report.source["group_size"]),
     "method": lambda report: NAMES[report.run["method"]] if report.run["method"] else "not known",
@@ -58,7 +58,7 @@ class Change:
     that difference.
     """
 
-    figure: Annotated[str, Meta(examples=list(FIGURES))]
+    figure: Annotated[str, Meta(examples=list(_FIGURES))]
     reward: Annotated[str | None, Meta(description="null: of all rewards together.")]
     a: float | None
     b: float | None
@@ -72,7 +72,7 @@ class Change:
 class HowMade:
     """One thing in which the runs of two sides were made differently: its name, and its value on side a and side b."""
 
-    name: Annotated[str, Meta(examples=list(MADE))]
+    name: Annotated[str, Meta(examples=list(HOW_MADE))]
     a: str
     b: str
 
@@ -145,7 +145,7 @@ class Changes:
 # --- in words ---------------------------------------------------------------------------------------------------------
 
 
-def headline(c: Changes) -> str:
+def changes_headline(c: Changes) -> str:
     """Return in a few sentences how the runs were made differently, and which of their figures clearly differ. If a run
     has few groups, a sentence that warns of that comes first.
     """
@@ -164,19 +164,19 @@ def headline(c: Changes) -> str:
     return f"{few}As far as the logs show, the runs {made}. {beyond}"
 
 
-def how_made_table(c: Changes) -> Table | None:
+def how_made_table(c: Changes) -> TextTable | None:
     """Return a table of what differs in how the runs of the two sides were made, such as their methods or weights, and
     of the rewards that only one side has. None if there is nothing of either kind.
     """
     rows = [[s.name, s.a, s.b] for s in c.settings]
     if c.rewards_of_a or c.rewards_of_b:
         rows.append(["rewards of one run", *(", ".join(r) or MISSING for r in (c.rewards_of_a, c.rewards_of_b))])
-    return Table("How the runs were made", ["", "A", "B"], rows, prose=True) if rows else None
+    return TextTable("How the runs were made", ["", "A", "B"], rows, prose=True) if rows else None
 
 
-def figures_table(c: Changes) -> Table:
+def figures_table(c: Changes) -> TextTable:
     """Return a table of the figures of both sides with their differences."""
-    return Table(
+    return TextTable(
         "What the runs did",
         ["figure", "reward", "A", "B", "B − A", f"{percent(CONFIDENCE)} interval", "clear"],
         [_row(x, c.unit) for x in c.figures],
@@ -184,7 +184,7 @@ def figures_table(c: Changes) -> Table:
     )
 
 
-def speeds_table(c: Changes) -> Table | None:
+def speeds_table(c: Changes) -> TextTable | None:
     """Return a table of the speed of each reward: in the runs of A, in the runs of B, and over all runs. None where no
     speed is known.
     """
@@ -199,7 +199,7 @@ def speeds_table(c: Changes) -> Table | None:
         "with its standard error. A speed belongs to the model and the reward: where A and B agree, a forecast from "
         "either run can be trusted more."
     )
-    return Table("How fast each reward follows a push", ["reward", "A", "B", "together"], rows, caveat)
+    return TextTable("How fast each reward follows a push", ["reward", "A", "B", "together"], rows, caveat)
 
 
 def _with_error(speed: tuple[float, float] | None) -> str:
@@ -246,4 +246,5 @@ def caveat(c: Changes) -> str:
     methods = NAMES[c.method_a]
     if c.method_a != c.method_b:
         methods = f"{NAMES[c.method_a]} in A, {NAMES[c.method_b]} in B"
-    return f"{how} Ties, shares of the update, pushes and silent groups are those under {methods}. {SILENT} {MEANING}"
+    under = f"Ties, shares of the update, pushes and silent groups are those under {methods}."
+    return f"{how} {under} {SILENT_EXPLAINED} {PUSH_EXPLAINED}"

@@ -10,8 +10,6 @@ from msgspec import UNSET, Meta, UnsetType
 
 from gdpo_audit.findings.examples import GroupPart
 from gdpo_audit.findings.finding import Finding
-from gdpo_audit.findings.setting import Setting
-from gdpo_audit.findings.what_if import WhatIf
 from gdpo_audit.json_types import (
     ByPart,
     LengthsPart,
@@ -23,6 +21,8 @@ from gdpo_audit.json_types import (
     StepPart,
 )
 from gdpo_audit.records import Claim
+from gdpo_audit.trials.setting import Setting
+from gdpo_audit.trials.what_if import WhatIf
 
 
 @dataclass(frozen=True, kw_only=True)

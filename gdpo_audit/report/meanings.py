@@ -3,14 +3,16 @@
 from gdpo_core.conventions import NAMES
 
 SHARES = "The shares are each reward’s part of the update; before rounding, those of all rewards add up to 100 %."
-PUNISHED = (
+PUNISHED_EXPLAINED = (
     "“Punished”: of the responses with a reward above the mean of their group (below it, where the reward is to be "
     "lowered), this is the share that still get an advantage of 0 or less."
 )
 CONSTANT = "“Constant” is the share of the groups in which all responses have the same value of the reward."
 TIED = "“Tied pairs”: of the pairs of responses with different rewards, this is the share that get the same advantage."
-SILENT = "A group is silent if every advantage in it is 0."
-MOVED = "“Shifted at step” is the step at which the mean moved to a new level; “–” means that no such step was found."
+SILENT_EXPLAINED = "A group is silent if every advantage in it is 0."
+SHIFT_EXPLAINED = (
+    "“Shifted at step” is the step at which the mean moved to a new level; “–” means that no such step was found."
+)
 QUARTERS = (
     "The “mean” column shows the mean over the responses in the first quarter of the run (at least one step) → "
     "the mean over those in the last quarter."

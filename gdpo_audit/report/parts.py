@@ -6,22 +6,22 @@ from math import sqrt
 import numpy as np
 import polars as pl
 
-from gdpo_audit.findings.claims import claims_of, condition
+from gdpo_audit.facts.claims import assumed_condition, claims_of
+from gdpo_audit.facts.facts import Facts, Phase
+from gdpo_audit.facts.notes import notes_on_run
+from gdpo_audit.facts.prompt_counts import lengths_of, prompts_of, silent_responses
+from gdpo_audit.facts.quarters import mean_of_quarters
+from gdpo_audit.facts.wording import but_residue
 from gdpo_audit.findings.examples import example_groups
-from gdpo_audit.findings.facts import Facts, Phase
-from gdpo_audit.findings.figures import ratio
 from gdpo_audit.findings.finding import LISTED, Finding
-from gdpo_audit.findings.notes import notes
-from gdpo_audit.findings.over_time import MEAN, changed_at, column, over_time, series_of
-from gdpo_audit.findings.prompts import lengths_of, prompts_of, silent_responses
-from gdpo_audit.findings.quarters import mean_of_quarters
-from gdpo_audit.findings.sentences import but_residue
-from gdpo_audit.findings.setting import Setting
-from gdpo_audit.findings.wanted import WORDS
 from gdpo_audit.json_types import MethodPart, RewardPart, RunPart, SourcePart
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.by import of_value
 from gdpo_audit.report.verdict import caution, logged_count, not_called_for, what_ran, what_to_do
+from gdpo_audit.sums.figures import ratio
+from gdpo_audit.sums.over_time import MEAN, changed_at, column_name, over_time, series_of
+from gdpo_audit.sums.wanted import WORDS
+from gdpo_audit.trials.setting import Setting
 
 CORRELATED = 8  # the most rewards whose correlations a report holds
 
@@ -29,7 +29,7 @@ CORRELATED = 8  # the most rewards whose correlations a report holds
 def report_of(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> AuditReport:
     """Return the report that is put together from the facts of a run, its findings and its plan."""
     steps, reading = over_time(f.basis, f.batches, f.alike), claims_of(f)
-    first_step, *further = what_to_do(f, findings, plan, condition(reading))
+    first_step, *further = what_to_do(f, findings, plan, assumed_condition(reading))
     return AuditReport(
         source=_source(f),
         run=_run(f),
@@ -71,7 +71,7 @@ def _source(f: Facts) -> SourcePart:
         "left_out": list(f.run.left_out),
         "window": None if f.run.window is None else [f.run.window[0][0], f.run.window[-1][1]],
         "stretches": None if f.run.window is None else [list(stretch) for stretch in f.run.window],
-        "notes": list(notes(f)),
+        "notes": list(notes_on_run(f)),
     }
 
 
@@ -125,7 +125,7 @@ def _reward(f: Facts, k: int, steps: pl.DataFrame) -> RewardPart:
     steps: the report's table of steps.
     """
     sums, several = f.totals.rewards, 2 <= len(f.rewards) <= CORRELATED
-    present, means = int(sums.present[k]), series_of(steps, column(MEAN, f.rewards[k]))
+    present, means = int(sums.present[k]), series_of(steps, column_name(MEAN, f.rewards[k]))
     first, last = mean_of_quarters(f.batches.rewards.total[k], f.batches.rewards.present[k])
     return {
         "name": f.rewards[k],

@@ -3,20 +3,25 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gdpo_audit.findings.sentences import whose
-from gdpo_audit.findings.what_if import WhatIf
-from gdpo_audit.report import prompts, summary, tables
+from gdpo_audit.facts.wording import whose
+from gdpo_audit.report import prompt_tables, summary, tables
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.comparison import Changes, figures_table, how_made_table, speeds_table
-from gdpo_audit.report.tables import Table
+from gdpo_audit.report.tables import TextTable
+from gdpo_audit.trials.what_if import WhatIf
 from gdpo_core.conventions import exceptions, formulas
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
 # The titles of the folds in which the page shows sections.
 READING = "How the log was read"
-PLAN, RUN, TABLES, NOTES = "Plan", "What the run did", "Tables", "How it was computed, and what it cannot tell you"
+PLAN, RUN, TABLES, HOW_COMPUTED = (
+    "Plan",
+    "What the run did",
+    "Tables",
+    "How it was computed, and what it cannot tell you",
+)
 
-LIMITS = (
+_LIMITS = (
     "The share of the update is a reward’s part of the advantages, Σ a A / Σ A², where a is the reward’s part of the "
     "advantage A of a response. Gradients also depend on the probabilities of the tokens, on clipping, on a KL term "
     "and on how tokens are averaged; none of that is in the log.",
@@ -37,7 +42,7 @@ class Section:
     fold: str = ""  # the fold of the page in which it stands
     facts: Mapping[str, str] = field(default_factory=dict)
     items: Sequence[str] = ()
-    tables: Sequence[Table | None] = ()  # None in place of a table: there is nothing to show
+    tables: Sequence[TextTable | None] = ()  # None in place of a table: there is nothing to show
     lines: Mapping[str, str] = field(default_factory=dict)  # lines of configuration, by what they do
 
 
@@ -48,11 +53,11 @@ def sections(report: AuditReport) -> list[Section]:
         *([what_if_section(report.alternative)] if report.alternative else []),
         Section(fold=PLAN, tables=[tables.rewards_table(report)]),
         Section(fold=TABLES, tables=[tables.correlations_table(report)]),
-        Section(fold=TABLES, items=prompts.taught(report), tables=[prompts.prompts_table(report)]),
+        Section(fold=TABLES, items=prompt_tables.taught(report), tables=[prompt_tables.prompts_table(report)]),
         Section(fold=TABLES, tables=[tables.by_table(report)]),
         Section(RUN, RUN, facts={**summary.source_facts(report), **summary.run_facts(report)}),
         _formulas(report),
-        Section("What this report cannot tell you", NOTES, items=LIMITS),
+        Section("What this report cannot tell you", HOW_COMPUTED, items=_LIMITS),
     ]
 
 
@@ -86,7 +91,9 @@ def _formulas(report: AuditReport) -> Section:
         fit = whose(report.run["convention_used"])
         title = f"Formulas that fit the run’s advantages: those of {fit} (the log does not show whose formulas ran)"
     return Section(
-        title, NOTES, items=[*formulas(method or "gdpo", convention, len(report.rewards)), *exceptions(convention)]
+        title,
+        HOW_COMPUTED,
+        items=[*formulas(method or "gdpo", convention, len(report.rewards)), *exceptions(convention)],
     )
 
 

@@ -6,13 +6,13 @@ Names and texts of a log are left as they are: the terminal and HTML make them h
 
 from collections.abc import Mapping, Sequence
 
+from gdpo_audit.facts.wording import WEIGHTS_FROM
 from gdpo_audit.findings.finding import SEVERITIES, Finding
-from gdpo_audit.findings.sentences import WEIGHTS_FROM
-from gdpo_audit.findings.wanted import DIRECTIONS, named
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_core._words import count, listing, number
+from gdpo_audit.sums.wanted import DIRECTIONS, named
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
+from gdpo_core.shared.words import count, listing, number
 
 _SHOWN = 12  # how many items of a list are written out if there are at least two more
 
@@ -54,7 +54,7 @@ def source_facts(report: AuditReport) -> dict[str, str]:
     return rows | ({"not read": f"{value(s['left_out'])} (--reward names rewards)"} if s["left_out"] else {})
 
 
-def limits(report: AuditReport) -> list[str]:
+def report_limits(report: AuditReport) -> list[str]:
     """Return sentences that say to which steps a report is limited, and what of the log was left out; [] if it covers
     all of the log.
     """

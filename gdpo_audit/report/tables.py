@@ -8,26 +8,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from gdpo_audit.findings.claims import taken_for_granted
-from gdpo_audit.findings.forecast import OF_WHAT
-from gdpo_audit.findings.forecast_on_log import AGAINST
-from gdpo_audit.findings.over_time import MEAN, SHARE, column, series_of, sparkline
-from gdpo_audit.findings.recommending import POINT
-from gdpo_audit.findings.sentences import WEIGHTS_FROM
-from gdpo_audit.findings.setting import Setting
-from gdpo_audit.findings.what_if import FIGURES, WhatIf
-from gdpo_audit.findings.words import gate_opens, of_groups
+from gdpo_audit.facts.claims import taken_for_granted
+from gdpo_audit.facts.wording import WEIGHTS_FROM
 from gdpo_audit.json_types import ByRewardPart
+from gdpo_audit.phrases import gate_opens, of_groups
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.meanings import (
     CHANGE,
     CONSTANT,
     LACKING,
-    MOVED,
-    PUNISHED,
+    PUNISHED_EXPLAINED,
     QUARTERS,
     SHARES,
-    SILENT,
+    SHIFT_EXPLAINED,
+    SILENT_EXPLAINED,
     TIED,
     label,
     wrong_order,
@@ -42,17 +36,23 @@ from gdpo_audit.report.summary import (
     shown_method,
     wanted,
 )
-from gdpo_core._words import MISSING, clip, count, listing, number, one_line, percent, signed
+from gdpo_audit.sums.over_time import MEAN, UPDATE_SHARE, column_name, series_of, sparkline
+from gdpo_audit.trials.forecast_backtest import AGAINST
+from gdpo_audit.trials.recommending import POINT
+from gdpo_audit.trials.run_forecast import OF_WHAT
+from gdpo_audit.trials.setting import Setting
+from gdpo_audit.trials.what_if import FIGURES, WhatIf
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
-from gdpo_core.pushing import MEANING, OTHER_STEPS, same_step
+from gdpo_core.pushing import OTHER_STEPS, PUSH_EXPLAINED, same_step
+from gdpo_core.shared.words import MISSING, clip, count, listing, number, one_line, percent, signed
 from gdpo_core.successors import TITLES
 
 FORECAST = "forecast, in points"  # the heading of forecasts in the plan, behind the name of the reward
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """A table of texts, with a title, a note on it, and sentences on its columns; the first column names the rows."""
 
     title: str
@@ -70,7 +70,7 @@ class Table:
 SHARE_COURSE, _MEAN_COURSE = "share over the run", "mean over the run"  # columns of block characters
 
 
-def rewards_table(report: AuditReport) -> Table:
+def rewards_table(report: AuditReport) -> TextTable:
     """Return a table of what each reward did: how its mean went, and in how many groups it is constant.
 
     If the report is `comparable`, the table also has the push on each reward and its share of the update. It then says
@@ -83,20 +83,20 @@ def rewards_table(report: AuditReport) -> Table:
         granted = if_assumed(report)
         columns[f"push{granted}"] = [signed(r["push"].get(method)) for r in rewards]
         columns[f"share{granted}"] = [percent(r["update_share"].get(method)) for r in rewards]
-        shares = (series_of(report.steps, column(SHARE, method, r["name"])) for r in rewards)
+        shares = (series_of(report.steps, column_name(UPDATE_SHARE, method, r["name"])) for r in rewards)
         columns[SHARE_COURSE] = [sparkline(of_reward, between=(0, 1)) for of_reward in shares]
         columns["punished"] = [percent(r["punished"].get(method)) for r in rewards]
         weights = f" with weights that were {WEIGHTS_FROM[report.run['weights_from']]}" * (own_method(report) is None)
         says = [f"The columns push, share and punished were computed for {NAMES[method]}{weights}, {why}."]
         # The plan, which stands first, explains push and share too, and with a primary reward what punished means.
-        meanings += [] if report.plan else [MEANING, SHARES]
+        meanings += [] if report.plan else [PUSH_EXPLAINED, SHARES]
         if any((r["update_share"].get(method) or 0) < 0 for r in rewards):
             says.append("The update works against a reward whose share is below 0.")
-        meanings += [] if report.plan and report.run["primary"] is not None else [PUNISHED]
+        meanings += [] if report.plan and report.run["primary"] is not None else [PUNISHED_EXPLAINED]
         note = " ".join(says)
     ends = [(r["first_quarter"], r["last_quarter"]) for r in rewards]
     columns["mean"] = [f"{number(first, 3)} → {number(last, 3)}" for first, last in ends]
-    columns[_MEAN_COURSE] = [sparkline(series_of(report.steps, column(MEAN, r["name"]))) for r in rewards]
+    columns[_MEAN_COURSE] = [sparkline(series_of(report.steps, column_name(MEAN, r["name"]))) for r in rewards]
     columns["shifted at step"] = [MISSING if r["changed_at"] is None else str(r["changed_at"]) for r in rewards]
     columns["change"] = [signed(None if first is None or last is None else last - first) for first, last in ends]
     in_groups = [of_groups(r["dead_groups"], report.source["groups"]) for r in rewards]
@@ -104,10 +104,10 @@ def rewards_table(report: AuditReport) -> Table:
     if any(r["missing"] for r in rewards):
         columns["missing"] = [count(r["missing"]) for r in rewards]
     constant = [] if report.plan and report.run["primary"] is not None else [CONSTANT]
-    meanings += [QUARTERS, MOVED, CHANGE, *constant, *[LACKING] * ("missing" in columns)]
+    meanings += [QUARTERS, SHIFT_EXPLAINED, CHANGE, *constant, *[LACKING] * ("missing" in columns)]
     rows = list(zip(*columns.values(), strict=True))
     blocks = (SHARE_COURSE, _MEAN_COURSE)
-    return Table("What each reward did", list(columns), rows, note.strip(), meanings, blocks=blocks, deep=True)
+    return TextTable("What each reward did", list(columns), rows, note.strip(), meanings, blocks=blocks, deep=True)
 
 
 def if_assumed(report: AuditReport) -> str:
@@ -118,7 +118,7 @@ def if_assumed(report: AuditReport) -> str:
     return f" ({listing(granted)} assumed)" if granted else ""
 
 
-def plan_table(report: AuditReport) -> Table | None:
+def plan_table(report: AuditReport) -> TextTable | None:
     """Return a table of the settings that were tried, with what the log shows under each; None where none was tried."""
     if not report.plan:
         return None
@@ -144,7 +144,7 @@ def plan_table(report: AuditReport) -> Table | None:
             ]
         rows.append([*cells, percent(row.tied_pairs, 1), percent(row.silent_groups)])
     meanings = _meanings_of_plan(primary, wanted(report).get(primary or "", 0), forecast=told)
-    return Table("Plan", head, rows, _note_on_plan(report), meanings, folds=False)
+    return TextTable("Plan", head, rows, _note_on_plan(report), meanings, folds=False)
 
 
 def _meanings_of_plan(primary: str | None, direction: int, forecast: bool) -> list[str]:
@@ -159,8 +159,8 @@ def _meanings_of_plan(primary: str | None, direction: int, forecast: bool) -> li
         "under the setting, with an 80 % interval. It is tested on the log: speeds fitted to the first half foretell "
         "the second half as it ran; where the halves disagree, the forecast is open."
     )
-    of_primary = [] if primary is None else [PUNISHED, wrong_order(primary, direction), CONSTANT]
-    return [MEANING, SHARES, *[foretold, OF_WHAT, POINT] * forecast, *of_primary, TIED, SILENT]
+    of_primary = [] if primary is None else [PUNISHED_EXPLAINED, wrong_order(primary, direction), CONSTANT]
+    return [PUSH_EXPLAINED, SHARES, *[foretold, OF_WHAT, POINT] * forecast, *of_primary, TIED, SILENT_EXPLAINED]
 
 
 def _note_on_plan(report: AuditReport) -> str:
@@ -229,7 +229,7 @@ def _forecast_of(row: Setting, name: str, report: AuditReport) -> str:
     return f"{difference} ({low} to {high})"
 
 
-def correlations_table(report: AuditReport) -> Table | None:
+def correlations_table(report: AuditReport) -> TextTable | None:
     """Return a table of the correlations of the rewards with each other, and with the length if that is known; None
     where the report has no correlations.
     """
@@ -241,10 +241,10 @@ def correlations_table(report: AuditReport) -> Table | None:
     if lengths:
         rows = [[*row, signed(lengths["correlations"][row[0]])] for row in rows]
     head = ["reward", *names, *([f"length in {lengths['unit']}"] if lengths else [])]
-    return Table("Correlations inside groups", head, rows, on_screen=0)
+    return TextTable("Correlations inside groups", head, rows, on_screen=0)
 
 
-def by_table(report: AuditReport) -> Table | None:
+def by_table(report: AuditReport) -> TextTable | None:
     """Return a table with a row for each value of the report's column `by`; None if it has no such column.
 
     A row has the number of groups with the value, and the share of them that is silent. With a primary reward it has
@@ -264,8 +264,8 @@ def by_table(report: AuditReport) -> Table | None:
         rows.append([*row, *(_of_reward(reward, several) for reward in entry["rewards"])])
     note = f"Each row is one value of {column} alone, under {method}, with the mean of each reward there"
     note += " and, after the dot, its share of the update." if several else "."
-    meanings = [SILENT, *([wrong_order(primary, wanted(report)[primary])] if primary else [])]
-    return Table(f"By {column}", head, rows, note, meanings)
+    meanings = [SILENT_EXPLAINED, *([wrong_order(primary, wanted(report)[primary])] if primary else [])]
+    return TextTable(f"By {column}", head, rows, note, meanings)
 
 
 def _of_reward(reward: ByRewardPart, several: bool) -> str:
@@ -276,7 +276,7 @@ def _of_reward(reward: ByRewardPart, several: bool) -> str:
     return number(reward["mean"], 3) + f" · {percent(reward['update_share'])}" * several
 
 
-def what_if_table(w: WhatIf) -> Table:
+def what_if_table(w: WhatIf) -> TextTable:
     """Return a table of the run as it was and under another setting, with each figure under both settings.
 
     The table names the method in any case. It names the convention, and the weight of a reward, only if the settings
@@ -298,4 +298,6 @@ def what_if_table(w: WhatIf) -> Table:
     rows += [[label(figure), *(percent(side[figure], 1) for side in sides)] for figure in FIGURES]
     if w.before["inversions"] is None and w.after["inversions"] is None:  # without a primary reward there are none
         rows.pop()
-    return Table("What if", ["whole run", "had", "would have"], rows, " ".join([*w.notes, MEANING, PUNISHED]))
+    return TextTable(
+        "What if", ["whole run", "had", "would have"], rows, " ".join([*w.notes, PUSH_EXPLAINED, PUNISHED_EXPLAINED])
+    )

@@ -4,20 +4,20 @@ from collections.abc import Iterator, Sequence
 from decimal import ROUND_UP, Context
 from math import inf
 
-from gdpo_audit.findings.claims import either_baseline
-from gdpo_audit.findings.claims_of_rows import any_baseline, incomplete_groups
-from gdpo_audit.findings.facts import Facts
+from gdpo_audit.facts.claims import either_baseline
+from gdpo_audit.facts.claims_of_rows import any_baseline, incomplete_groups
+from gdpo_audit.facts.facts import Facts
+from gdpo_audit.facts.wording import whose
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.findings import KINDS
-from gdpo_audit.findings.forecast import DIRECTION_ALONE
-from gdpo_audit.findings.recommending import INTERVAL, to_decide, why_no_change
-from gdpo_audit.findings.sentences import whose
-from gdpo_audit.findings.setting import Setting
-from gdpo_audit.findings.thresholds import FEW_GROUPS, MOVED
-from gdpo_audit.findings.words import some, weights_in_turn, weights_in_words
-from gdpo_core._words import count, listing, number, power_of_ten, signed
+from gdpo_audit.phrases import some, weights_in_turn, weights_in_words
+from gdpo_audit.thresholds import FEW_GROUPS, MOVED
+from gdpo_audit.trials.recommending import INTERVAL, to_decide, why_no_change
+from gdpo_audit.trials.run_forecast import DIRECTION_ALONE
+from gdpo_audit.trials.setting import Setting
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.shared.words import count, listing, number, power_of_ten, signed
 
 POINTS = "Points are hundredths of a reward’s range in the log, in its mean over the logged steps."
 # What is said in place of “all is well”, which no report says without a primary reward.

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from gzip import compress
 from typing import Any
 
-from gdpo_core._board_files import EXPORT
-from gdpo_core._html import Html, data, join, script, style, tag
+from gdpo_core.shared.board_files import EXPORT
+from gdpo_core.shared.markup import Html, data, join, script, style, tag
 
 DRAWN_BY_BROWSERS = ("grpo", "grpo_no_std", "gdpo")  # the methods of formulas.js
 _PAGE = """body { margin: 0; font: 15px/1.45 system-ui, sans-serif; }

@@ -4,27 +4,27 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import gdpo_core as gc
-from gdpo_core import _inputs as inputs
-from gdpo_core._errors import expect
-from gdpo_core._inputs import ArrayLike
-from gdpo_core._words import count, excerpt, signed
 from gdpo_core.board.state import LARGEST, frozen
+from gdpo_core.shared import inputs
+from gdpo_core.shared.errors import expect
+from gdpo_core.shared.inputs import ArrayLike
+from gdpo_core.shared.words import count, excerpt, signed
 
-ANSWERS, REWARDS = 64, 6  # the most answers and rewards
-LONGEST = 4000  # the most characters of a text
+_ANSWERS, _REWARDS = 64, 6  # the most answers and rewards
+LONGEST_TEXT = 4000  # the most characters of a text
 
 
 def group_of(rewards: ArrayLike) -> list[list[float]]:
     """Return the rewards of one group as plain numbers, a list per answer.
 
-    Raises InputError where they are no table of numbers up to LARGEST in size, of 2 to ANSWERS answers and 1 to REWARDS
-    rewards.
+    Raises InputError where they are no table of numbers up to LARGEST in size, of 2 to _ANSWERS answers and 1 to
+    _REWARDS rewards.
     """
     r = inputs.numbers(rewards, "rewards")
     expect(r.ndim == 2, "rewards", "one group, (answers, rewards)", f"shape {tuple(r.shape)}")
     many, width = r.shape
-    expect(2 <= many <= ANSWERS, "rewards", f"2 to {ANSWERS} answers", count(many))
-    expect(1 <= width <= REWARDS, "rewards", f"1 to {REWARDS} rewards", count(width))
+    expect(2 <= many <= _ANSWERS, "rewards", f"2 to {_ANSWERS} answers", count(many))
+    expect(1 <= width <= _REWARDS, "rewards", f"1 to {_REWARDS} rewards", count(width))
     wrong = (~(r.abs() <= LARGEST)).nonzero().tolist()
     if wrong:
         answer, k = wrong[0]
@@ -36,7 +36,7 @@ def group_of(rewards: ArrayLike) -> list[list[float]]:
 
 
 def texts_of(given: object, name: str, n: int, each: str, noun: str) -> list[str]:
-    """Return `n` texts, of which those of more than LONGEST characters are cut.
+    """Return `n` texts, of which those of more than LONGEST_TEXT characters are cut.
 
     In place of a text that is not given stands `noun` with a number, as in “answer 1”, or nothing if `noun` is "".
 
@@ -48,14 +48,15 @@ def texts_of(given: object, name: str, n: int, each: str, noun: str) -> list[str
     """
     texts = [None] * n if given is None else list_of(given, name, n, "texts", each)
     return [
-        (noun and f"{noun} {i + 1}") if text is None else excerpt(str(text), LONGEST) for i, text in enumerate(texts)
+        (noun and f"{noun} {i + 1}") if text is None else excerpt(str(text), LONGEST_TEXT)
+        for i, text in enumerate(texts)
     ]
 
 
 def reasons_of(given: object, many: int, width: int) -> list[list[str]]:
     """Return the reason of each mark as lists, (many, width).
 
-    A reason that is None becomes "", and one of more than LONGEST characters is cut.
+    A reason that is None becomes "", and one of more than LONGEST_TEXT characters is cut.
 
     given: the reasons, or None, for which each reason is "".
     many: the number of answers.

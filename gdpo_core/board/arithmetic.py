@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from gdpo_core._words import number, signed
 from gdpo_core.board.result import Result
+from gdpo_core.shared.words import number, signed
 
 
 def arithmetic(side: Result) -> list[str]:

@@ -12,7 +12,7 @@ const flat = (text) => text.replaceAll("\n", "⏎");
 const signed = (x) => `${x < -0.005 ? "−" : x > 0.005 ? "+" : ""}${Math.abs(x).toFixed(2)}`;
 
 function render({ model, el, signal }) {
-  // A board that was drawn while the page was loading (views/early.js) goes on in this view, if it is of the same answers.
+  // A board that was drawn while the page was loading (views/server/early.js) goes on in this view, if it is of the same answers.
   const taken = globalThis.gdpoEarly?.take(model, el);
   if (taken) return taken;
   const [answers, names, labels, reasons, given, choices, logged] = ["answers", "names", "labels", "reasons", "given", "choices", "logged"].map((name) => model.get(name));

@@ -10,13 +10,9 @@ import torch
 import traitlets
 
 import gdpo_core as gc
-from gdpo_core._board_files import CODE, STYLE
-from gdpo_core._errors import expect, reason
-from gdpo_core._inputs import ArrayLike
-from gdpo_core._words import clip, listing
 from gdpo_core.board.alone import DRAWN_BY_BROWSERS, page_of
 from gdpo_core.board.arguments import (
-    LONGEST,
+    LONGEST_TEXT,
     advantages_of,
     group_of,
     list_of,
@@ -40,7 +36,11 @@ from gdpo_core.board.state import (
     frozen,
     two_values,
 )
-from gdpo_core.pushing import MEANING, SHARE
+from gdpo_core.pushing import PUSH_EXPLAINED, SHARE_EXPLAINED
+from gdpo_core.shared.board_files import CODE, STYLE
+from gdpo_core.shared.errors import expect, reason
+from gdpo_core.shared.inputs import ArrayLike
+from gdpo_core.shared.words import clip, listing
 from gdpo_core.steps import Explanation
 from gdpo_core.successors import TITLES
 
@@ -170,7 +170,7 @@ class Board(anywidget.AnyWidget):
             "base": BASE.upper(),
             "spelled": SPELLED,
             "rules_mean": PAY_AND_WEIGHT,
-            "push": f"{SHARE} {MEANING}",
+            "push": f"{SHARE_EXPLAINED} {PUSH_EXPLAINED}",
             "rules": RULES,
             "primary": self._primary,
             "lengths": list(self._lengths),
@@ -213,7 +213,7 @@ class Board(anywidget.AnyWidget):
             with self.hold_trait_notifications():
                 for name, value in before.items():
                     self.set_trait(name, value)
-            self.refused = clip(reason(error), LONGEST)
+            self.refused = clip(reason(error), LONGEST_TEXT)
             self.send_state([*before, "refused"])
 
     def to_html(self) -> str:

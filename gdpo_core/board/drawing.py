@@ -2,14 +2,14 @@
 
 from functools import lru_cache
 
-from gdpo_core._words import listing, number, percent, signed
 from gdpo_core.board.arithmetic import arithmetic
-from gdpo_core.board.facts import Facts, facts_of
+from gdpo_core.board.facts import BoardFacts, board_facts
 from gdpo_core.board.headline import headline
 from gdpo_core.board.notes import notes
 from gdpo_core.board.result import compute
 from gdpo_core.board.state import BASE, State
 from gdpo_core.board.verdict import verdict
+from gdpo_core.shared.words import listing, number, percent, signed
 
 SET_BY_READERS = ("marks", "pays", "weights", "convention", "method")
 SHOWN = 0.005  # how far below 0, or above the whole, a share of the update is put in words
@@ -23,7 +23,7 @@ def draw(state: State) -> dict:
     same state, so it must not be changed.
     """
     both = left, right = compute(state, BASE), compute(state, state.method)
-    facts = facts_of(state, left, right)
+    facts = board_facts(state, left, right)
     return {
         "state": {name: getattr(state, name) for name in SET_BY_READERS},
         "a": [side.advantages for side in both],
@@ -49,7 +49,7 @@ def draw(state: State) -> dict:
     }
 
 
-def share_notes(facts: Facts) -> list[str]:
+def share_notes(facts: BoardFacts) -> list[str]:
     """Return phrases on odd shares of the update, and one for each method under which every advantage is 0.
 
     A share is odd if it is visibly below 0, or visibly above 100 %. A method under which every advantage is 0 makes no

@@ -2,14 +2,14 @@
 
 from typing import Literal
 
-from gdpo_core.board.facts import Facts, Side
+from gdpo_core.board.facts import BoardFacts, Side
 from gdpo_core.pushing import stops
 
 SAME = 0.01  # advantages that differ by less than this are the same for a reader
-Effect = Literal["silent", "not raised", "wrong order", "stopped", "started", "same", "ties"]
+_Effect = Literal["silent", "not raised", "wrong order", "stopped", "started", "same", "ties"]
 
 
-def largest(facts: Facts) -> Effect:
+def largest(facts: BoardFacts) -> _Effect:
     """Return the largest effect in a state, of those that apply. The effects are ranked so:
 
     - "silent": a method gives every answer the advantage 0;
@@ -36,7 +36,7 @@ def largest(facts: Facts) -> Effect:
     return "started" if started(facts) and not facts.open_pairs else "ties"
 
 
-def not_raised(facts: Facts) -> list[Side]:
+def not_raised(facts: BoardFacts) -> list[Side]:
     """Return the methods that do not raise the primary reward, or do not lower it where its weight is below 0; [] where
     no pair of answers differs in it.
 
@@ -49,12 +49,12 @@ def not_raised(facts: Facts) -> list[Side]:
     return [side for side in (facts.base, facts.chosen) if facts.wished(side) < _enough(facts, side)]
 
 
-def _enough(facts: Facts, side: Side) -> float:
+def _enough(facts: BoardFacts, side: Side) -> float:
     ties = sum(side.level[low] == side.level[high] for low, high in facts.pairs)
     return 0.0 if ties > len(side.wrong_order) else 0.005
 
 
-def stopped(facts: Facts) -> list[int]:
+def stopped(facts: BoardFacts) -> list[int]:
     """Return the numbers of the rewards whose push falls to about 0 or below under the method on the right.
 
     A reward with a weight below 0 is to be lowered, so what falls there is the push down; one without weight is left
@@ -63,14 +63,14 @@ def stopped(facts: Facts) -> list[int]:
     return _crossing(facts, facts.base, facts.chosen)
 
 
-def started(facts: Facts) -> list[int]:
+def started(facts: BoardFacts) -> list[int]:
     """Return the numbers of the rewards that the method on the right pushes as their weights ask, and the one on the
     left does not, as `stopped` does for the opposite.
     """
     return _crossing(facts, facts.chosen, facts.base)
 
 
-def _crossing(facts: Facts, more: Side, less: Side) -> list[int]:
+def _crossing(facts: BoardFacts, more: Side, less: Side) -> list[int]:
     state = facts.state
     rewards = (k for k, weight in enumerate(state.weights) if weight and k != state.primary)
     return [k for k in rewards if stops(state.wish(k) * more.pushes[k], state.wish(k) * less.pushes[k])]

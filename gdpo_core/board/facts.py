@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
-from gdpo_core._words import count
 from gdpo_core.board.result import Result
 from gdpo_core.board.state import BASE, CHOSEN_METHODS, State
 from gdpo_core.conventions import NAMES
+from gdpo_core.shared.words import count
 
 ZERO = 1e-9  # an advantage of at most this size is round-off
 # How far off a common multiple an advantage may be, as a part of the largest one: an ε moves it as far.
 PROPORTIONAL = 1e-4
-Pairs = frozenset[tuple[int, int]]
+_Pairs = frozenset[tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Side:
     advantages: tuple[float, ...]
     level: tuple[int, ...]
     ties: tuple[tuple[int, ...], ...]
-    tied: Pairs
+    tied: _Pairs
     by_eps: int
-    wrong_order: Pairs
+    wrong_order: _Pairs
     push: float | None
     pushes: tuple[float, ...]
     shares: tuple[float, ...] | None
@@ -53,7 +53,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Facts:
+class BoardFacts:
     """The facts of a state, under the method on the left (`base`) and the one on the right (`chosen`).
 
     A pair is of two answers, given by their numbers.
@@ -70,7 +70,7 @@ class Facts:
     base: Side
     chosen: Side
     right: tuple[bool, ...] | None
-    pairs: Pairs
+    pairs: _Pairs
     mixes: int
     side: int
     pile: tuple[int, ...]
@@ -104,24 +104,24 @@ class Facts:
         return times if off <= PROPORTIONAL * max(map(abs, y)) else None
 
     @cached_property
-    def new_ties(self) -> Pairs:
+    def new_ties(self) -> _Pairs:
         """The pairs of answers that the method on the right ties and the one on the left tells apart."""
         return self.chosen.tied - self.base.tied
 
     @cached_property
-    def open_pairs(self) -> Pairs:
+    def open_pairs(self) -> _Pairs:
         """The pairs of a wrong and a right answer that the method on the left ties."""
         return frozenset(pair for pair in self.pairs if tied(self.base, pair))
 
     @cached_property
-    def well_broken(self) -> Pairs:
+    def well_broken(self) -> _Pairs:
         """The pairs (wrong, right answer) that the left-hand method ties and the right-hand method puts in the correct
         order.
         """
         return frozenset((i, j) for i, j in self.open_pairs if self.chosen.level[i] < self.chosen.level[j])
 
     @cached_property
-    def badly_broken(self) -> Pairs:
+    def badly_broken(self) -> _Pairs:
         """The pairs (wrong, right answer) that the left-hand method ties and the right-hand method puts in the wrong
         order.
         """
@@ -149,7 +149,7 @@ class Facts:
         return min(len(self.base.wrong_order), len(self.chosen.wrong_order)) * 2 > len(self.pairs)
 
 
-def facts_of(state: State, left: Result, right: Result) -> Facts:
+def board_facts(state: State, left: Result, right: Result) -> BoardFacts:
     """Return what each method ties, orders and raises in a state of the board.
 
     left: the result of the method on the left of the board.
@@ -164,7 +164,7 @@ def facts_of(state: State, left: Result, right: Result) -> Facts:
     at = 0 if base.ties else 1
     ties = (base, chosen)[at].ties
     pile = max(ties, key=lambda tie: (_mixed(tie, passed), len(tie)), default=())
-    return Facts(state, base, chosen, passed, pairs, len(set(state.marks)), at, pile)
+    return BoardFacts(state, base, chosen, passed, pairs, len(set(state.marks)), at, pile)
 
 
 def tied(side: Side, pair: tuple[int, int]) -> bool:
@@ -186,7 +186,7 @@ def of_all(some: int, whole: int, noun: str) -> str:
     return f"the only {noun}" if whole == 1 else f"both {noun}s" if whole == 2 else f"all {count(whole, noun)}"
 
 
-def _side(name: str, state: State, result: Result, pairs: Pairs) -> Side:
+def _side(name: str, state: State, result: Result, pairs: _Pairs) -> Side:
     level, marks, collapsed = tuple(result.level), state.marks, result.collapsed
     several = [pair for tie in result.ties for pair in combinations(tie["answers"], 2)]
     pairs_tied = frozenset((i, j) for i, j in several if marks[i] != marks[j])

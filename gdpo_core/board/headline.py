@@ -2,20 +2,20 @@
 
 from collections.abc import Iterator
 
-from gdpo_core._words import listing, signed, word
 from gdpo_core.board.effects import SAME, largest, not_raised, started, stopped
-from gdpo_core.board.facts import Facts, of_all
+from gdpo_core.board.facts import BoardFacts, of_all
+from gdpo_core.shared.words import listing, signed, word
 
-LONGEST = 60  # the most characters of a headline, which then fits in one line of the page
+_LONGEST = 60  # the most characters of a headline, which then fits in one line of the page
 PUSHED_DOWN = -0.005  # an advantage of at most this is printed as a number below 0
 
 
-def headline(facts: Facts) -> str:
-    """Return the first headline on the largest effect that has at most LONGEST characters and so fits in a line."""
-    return next(text for text in _headlines(facts) if len(text) <= LONGEST)
+def headline(facts: BoardFacts) -> str:
+    """Return the first headline on the largest effect that has at most _LONGEST characters and so fits in a line."""
+    return next(text for text in _headlines(facts) if len(text) <= _LONGEST)
 
 
-def pushed_down(facts: Facts) -> tuple[int, int]:
+def pushed_down(facts: BoardFacts) -> tuple[int, int]:
     """Return how many right answers have an advantage below 0 under the method on the left, and how many on the right.
 
     An advantage counts from −0.005 down, where it is printed as a number below 0. Both numbers are 0 where no reward
@@ -29,7 +29,7 @@ def pushed_down(facts: Facts) -> tuple[int, int]:
     return base, chosen
 
 
-def _headlines(facts: Facts) -> Iterator[str]:
+def _headlines(facts: BoardFacts) -> Iterator[str]:
     effect, base, chosen = largest(facts), facts.base, facts.chosen
     if facts.silent:
         yield "Nothing to learn here."
@@ -55,7 +55,7 @@ def _headlines(facts: Facts) -> Iterator[str]:
     yield "The two methods put the answers in different orders."
 
 
-def _of_primary(facts: Facts) -> Iterator[str]:
+def _of_primary(facts: BoardFacts) -> Iterator[str]:
     """Yield headlines on the methods that do not raise the primary reward, with the pairs in the wrong order."""
     k, these, pairs = facts.state.primary or 0, not_raised(facts), len(facts.pairs)
     first, raise_ = facts.state.name_of(k), facts.raises([k])
@@ -77,7 +77,7 @@ def _of_primary(facts: Facts) -> Iterator[str]:
     yield f"{name} does not help: wrong order in {many[0]} of {pairs}."
 
 
-def _of_order(facts: Facts) -> Iterator[str]:
+def _of_order(facts: BoardFacts) -> Iterator[str]:
     """Yield headlines on how many pairs each method puts in the wrong order, with the wrong answer first."""
     base, chosen = facts.base, facts.chosen
     before, after, pairs = len(base.wrong_order), len(chosen.wrong_order), len(facts.pairs)
@@ -92,7 +92,7 @@ def _of_order(facts: Facts) -> Iterator[str]:
     yield f"Wrong order in {before} and {after} of {pairs} pairs."
 
 
-def _of_pushes(facts: Facts, falls: bool) -> Iterator[str]:
+def _of_pushes(facts: BoardFacts, falls: bool) -> Iterator[str]:
     """Yield headlines on the rewards that only one of the methods pushes as their weights ask.
 
     falls: whether it is the method on the left that does.
@@ -112,7 +112,7 @@ def _of_pushes(facts: Facts, falls: bool) -> Iterator[str]:
     yield f"{does.format(f'{word(len(clear))} of {word(len(low))} rewards')}."
 
 
-def _of_right_and_wrong(facts: Facts) -> Iterator[str]:
+def _of_right_and_wrong(facts: BoardFacts) -> Iterator[str]:
     """Yield headlines on right and wrong answers that the method on the left ties.
 
     They say what the method on the right makes of these answers. The first headlines are about `facts.pile`, the
@@ -142,7 +142,7 @@ def _of_right_and_wrong(facts: Facts) -> Iterator[str]:
     yield from _of_decided(facts)
 
 
-def _of_decided(facts: Facts) -> Iterator[str]:
+def _of_decided(facts: BoardFacts) -> Iterator[str]:
     """Yield headlines on how many ties of a right and a wrong answer the method on the right decides, and how."""
     name, well, badly = facts.chosen.name, len(facts.well_broken), len(facts.badly_broken)
     ties = "right–wrong tie" if len(facts.open_pairs) == 1 else "right–wrong ties"
@@ -156,7 +156,7 @@ def _of_decided(facts: Facts) -> Iterator[str]:
         yield f"{name} decides {every} {how}." if many == len(facts.open_pairs) else f"{start} {many} {how}."
 
 
-def _of_ties(facts: Facts) -> Iterator[str]:
+def _of_ties(facts: BoardFacts) -> Iterator[str]:
     """Yield headlines on ties that are of no right and wrong answer, or on that there are none."""
     base, chosen, many = facts.base, facts.chosen, word(len(facts.pile))
     if not base.ties and chosen.ties:

@@ -6,13 +6,13 @@ its advantage on the line of the other method.
 
 from itertools import pairwise
 
-from gdpo_core._words import listing, signed, word
-from gdpo_core.board.facts import Facts
+from gdpo_core.board.facts import BoardFacts
+from gdpo_core.shared.words import listing, signed, word
 
 APART_ON_A_LINE = 0.25  # how far apart two advantages are that get notes of their own
 
 
-def notes(facts: Facts) -> list[dict]:
+def notes(facts: BoardFacts) -> list[dict]:
     """Return the notes beside the dots, each as a dict with three keys.
 
     - "side": 0 for the line of the method on the left, 1 for the line of the method on the right;
@@ -37,7 +37,7 @@ def notes(facts: Facts) -> list[dict]:
     return noted
 
 
-def _overtaken(facts: Facts) -> list[dict]:
+def _overtaken(facts: BoardFacts) -> list[dict]:
     """Return a list with one note, on the right answer that the most wrong answers overtake; [] if none is overtaken.
 
     A wrong answer overtakes a right one if it has the smaller advantage of the two under the method on the left, and
@@ -65,7 +65,7 @@ def _clusters(answers: tuple[int, ...], a: tuple[float, ...]) -> list[list[int]]
     return [ordered[start:end] for start, end in pairwise([0, *ends, len(ordered)])]
 
 
-def _whose(facts: Facts, answers: tuple[int, ...] | list[int]) -> str:
+def _whose(facts: BoardFacts, answers: tuple[int, ...] | list[int]) -> str:
     """Return words for a set of answers: “answer 3, right” for a single one, “two right, one wrong” for several.
 
     Where no reward says which are right, they are “answer 3” or “three answers”.

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gdpo_core import CONVENTIONS
-from gdpo_core._words import clip
 from gdpo_core.registry import ALL_METHODS
+from gdpo_core.shared.words import clip
 from gdpo_core.successors import SUCCESSORS, TITLES
 
 PAYS = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
 HEAVIEST = 10.0
 LARGEST = 1e9  # the largest absolute value of a reward
-LONGEST = 40  # the most characters of a reward's name in a sentence
+_LONGEST = 40  # the most characters of a reward's name in a sentence
 BASE = "grpo"  # the method on the left
 CHOSEN_METHODS = {  # the methods on the right; those for which the order of the rewards matters are not among them
     m: TITLES[m] for m in ("gdpo", "grpo_no_std", *SUCCESSORS) if not ALL_METHODS[m].by_order
@@ -68,7 +68,7 @@ class State:
     def name_of(self, reward: int) -> str:
         """Return the name of a reward for a sentence, cut if it is long; “reward 1” and so on without names."""
         # What stands between two ** is bold in a sentence, so two stars in a name become other signs.
-        return clip(self.names[reward], LONGEST).replace("**", "∗∗") if self.names else f"reward {reward + 1}"
+        return clip(self.names[reward], _LONGEST).replace("**", "∗∗") if self.names else f"reward {reward + 1}"
 
     def wish(self, reward: int) -> int:
         """Return what the weight of a reward asks for: −1, less of it, where the weight is below 0, else 1, more."""

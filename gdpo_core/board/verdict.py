@@ -3,13 +3,13 @@
 from itertools import combinations
 
 from gdpo_core import CONVENTIONS
-from gdpo_core._html import Html, prose
-from gdpo_core._pairs import APART
-from gdpo_core._words import count, listing, number, percent, signed, word
 from gdpo_core.board.effects import SAME, largest
-from gdpo_core.board.facts import Facts, Side, of_all
+from gdpo_core.board.facts import BoardFacts, Side, of_all
 from gdpo_core.board.worth import worth
+from gdpo_core.numerics.pairs import APART
 from gdpo_core.registry import method_named
+from gdpo_core.shared.markup import Html, prose
+from gdpo_core.shared.words import count, listing, number, percent, signed, word
 
 COMBINATION = "combination of marks", "combinations of marks"
 ONE_SPREAD = (
@@ -18,7 +18,7 @@ ONE_SPREAD = (
 )
 
 
-def verdict(facts: Facts) -> list[Html]:
+def verdict(facts: BoardFacts) -> list[Html]:
     """Return what a state of the board shows, in one or two paragraphs.
 
     One says which answers the methods tell apart, or that one method gives every answer the advantage 0, and why. The
@@ -39,7 +39,7 @@ def verdict(facts: Facts) -> list[Html]:
 # --- nothing to learn -------------------------------------------------------------------------------------------------
 
 
-def _why_silent(facts: Facts) -> str:
+def _why_silent(facts: BoardFacts) -> str:
     """Return sentences on why both methods give every answer the advantage 0."""
     state = facts.state
     if facts.mixes == 1:
@@ -56,7 +56,7 @@ def _why_silent(facts: Facts) -> str:
     return f"Under {names[0]} the rewards of every answer have the same sum. {why}."
 
 
-def _one_silent(facts: Facts) -> str:
+def _one_silent(facts: BoardFacts) -> str:
     """Return sentences on which method gives every answer the advantage 0 while the other does not, and why."""
     none, some = (facts.base, facts.chosen) if facts.base.silent else (facts.chosen, facts.base)
     why = "The rewards of every answer have the same sum." if none is facts.base else f"Here {_why_zero(facts)}."
@@ -64,7 +64,7 @@ def _one_silent(facts: Facts) -> str:
     return f"{first} {why}"
 
 
-def _why_zero(facts: Facts) -> str:
+def _why_zero(facts: BoardFacts) -> str:
     """Return a clause on why the method on the right gives every answer the advantage 0.
 
     Either it drops answers whose rewards disagree, or the rewards of every answer have the same sum.
@@ -84,7 +84,7 @@ def _why_zero(facts: Facts) -> str:
 # --- what is told apart -----------------------------------------------------------------------------------------------
 
 
-def _told_apart(facts: Facts) -> str:
+def _told_apart(facts: BoardFacts) -> str:
     """Return sentences on which answers the methods tell apart.
 
     The first, in bold, says which tie the board outlines, or that neither method has a tie. What follows depends on
@@ -116,7 +116,7 @@ def _told_apart(facts: Facts) -> str:
     return f"**{base.name} gives {who} the same advantage; {chosen.name} {then}.** {_levels(facts)}"
 
 
-def _levels(facts: Facts) -> str:
+def _levels(facts: BoardFacts) -> str:
     """Return a sentence on how many different advantages each method gives to the answers' combinations of marks.
 
     If the method on the left gives fewer, and all marks are passes and fails of equal pay and weight, the sentence
@@ -136,7 +136,7 @@ def _levels(facts: Facts) -> str:
     return f"For {mixes} {of_base}, while {of_chosen}."
 
 
-def _tied_answers(facts: Facts) -> str:
+def _tied_answers(facts: BoardFacts) -> str:
     """Return words for the number of answers in the tie that the board outlines, such as "three answers".
 
     If both right and wrong answers are among them, the words say how many of each.
@@ -147,13 +147,13 @@ def _tied_answers(facts: Facts) -> str:
     return f"{word(len(facts.pile))} answers{both}"
 
 
-def _equal(facts: Facts) -> bool:
+def _equal(facts: BoardFacts) -> bool:
     """Return whether all marks are passes and fails of equal pay and weight."""
     state = facts.state
     return state.binary and len(set(state.pays)) == len(set(state.weights)) == 1
 
 
-def _only_by_pay(facts: Facts) -> str:
+def _only_by_pay(facts: BoardFacts) -> str:
     """Return a sentence on how many pairs the method on the left would tie if all pays and weights were equal.
 
     The sentence is "" if it would tie none, if it ties some pairs now, or if not all marks are passes and fails.
@@ -165,7 +165,7 @@ def _only_by_pay(facts: Facts) -> str:
     return f"With equal pay and weights {facts.base.name} would tie {count(pairs, 'pair')}." if pairs else ""
 
 
-def _remarks(facts: Facts) -> list[str]:
+def _remarks(facts: BoardFacts) -> list[str]:
     """Return sentences on what else the advantages show, each "" or missing if it does not apply.
 
     They are on the distance between the advantages of the two methods, and on ties of the method on the right. Then
@@ -174,7 +174,7 @@ def _remarks(facts: Facts) -> list[str]:
     return [_distances(facts), *_ties_of_the_other(facts), _score(facts), _alone(facts)]
 
 
-def _ties_of_the_other(facts: Facts) -> list[str]:
+def _ties_of_the_other(facts: BoardFacts) -> list[str]:
     """Return sentences on the ties of the method on the right. The list is empty if that method ties nothing.
 
     They say, where it applies:
@@ -213,7 +213,7 @@ def _pairs_by_eps(chosen: Side) -> str:
     return f"{which} that {chosen.name} ties {'is' if many == 1 else 'are'} not tied exactly:"
 
 
-def _one_spread(facts: Facts) -> bool:
+def _one_spread(facts: BoardFacts) -> bool:
     """Return whether two rewards are interchangeable to the method on the right, because their marks have the same
     spread.
 
@@ -225,7 +225,7 @@ def _one_spread(facts: Facts) -> bool:
     return alike and state.binary and len(set(state.weights)) == 1 and state.method in ("gdpo", "mo_grpo")
 
 
-def _distances(facts: Facts) -> str:
+def _distances(facts: BoardFacts) -> str:
     """Return a sentence on how far apart the advantages of the two methods are.
 
     If no advantage differs by `SAME` or more, the sentence says just this. Otherwise it is "" if the methods order the
@@ -250,7 +250,7 @@ def _distances(facts: Facts) -> str:
     return f"Both put the answers in the same order, but {gets}."
 
 
-def _score(facts: Facts) -> str:
+def _score(facts: BoardFacts) -> str:
     """Return a sentence on the share of the scores in each update; empty unless scores stand beside passes and fails.
 
     A score is a reward whose marks are numbers.
@@ -265,7 +265,7 @@ def _score(facts: Facts) -> str:
     return f"The {score}, {names}, {have} a share of {shares}."
 
 
-def _alone(facts: Facts) -> str:
+def _alone(facts: BoardFacts) -> str:
     """Return a sentence on a mark in which one answer differs from all others, under a convention with leave-one-out.
 
     The others agree, so they have no spread by which this mark could be divided. The sentence is about the first reward

@@ -2,15 +2,15 @@
 on the primary reward.
 """
 
-from gdpo_core._words import count, listing, percent, signed
 from gdpo_core.board.effects import largest, started, stopped
-from gdpo_core.board.facts import Facts, Side
+from gdpo_core.board.facts import BoardFacts, Side
 from gdpo_core.pushing import OTHER_STEPS, same_step
+from gdpo_core.shared.words import count, listing, percent, signed
 
 PAIR = "right–wrong pair"
 
 
-def worth(facts: Facts) -> str:
+def worth(facts: BoardFacts) -> str:
     """Return sentences on whether the right answers gain, by order and by push, and on other rewards that only one of
     the methods raises. Without a primary reward there are only the latter.
     """
@@ -29,7 +29,7 @@ def worth(facts: Facts) -> str:
     return " ".join(filter(None, sentences))
 
 
-def _other_rewards(facts: Facts) -> str:
+def _other_rewards(facts: BoardFacts) -> str:
     """Return sentences on the rewards that one method pushes as their weights ask, and the other hardly or not at
     all.
     """
@@ -45,7 +45,7 @@ def _other_rewards(facts: Facts) -> str:
     return " ".join(sentences)
 
 
-def _not_as_it_stands(facts: Facts, first: str) -> str:
+def _not_as_it_stands(facts: BoardFacts, first: str) -> str:
     """Return sentences on why neither method serves the primary reward, named `first`; empty if there is no reason.
 
     The reasons are that the reward weighs 0, and that most pairs are in the wrong order under both methods.
@@ -62,7 +62,7 @@ def _not_as_it_stands(facts: Facts, first: str) -> str:
     return f"**Not as it stands:** {' '.join(sentences)}" if sentences else ""
 
 
-def _broken(facts: Facts) -> str:
+def _broken(facts: BoardFacts) -> str:
     """Return sentences on the pairs of a right and a wrong answer that the method on the left ties.
 
     They say what the method on the right does with these pairs: in how many it ranks the right answer higher, in how
@@ -90,7 +90,7 @@ def _pairs(many: int) -> str:
     return "one pair" if many == 1 else count(many, "pair")
 
 
-def _wrong_order(facts: Facts) -> str:
+def _wrong_order(facts: BoardFacts) -> str:
     """Return a sentence on how many pairs each method has in the wrong order, with a wrong answer above a right one.
 
     If a method gives every answer 0, only the pairs of the other method are counted. Otherwise the sentence is "" if
@@ -117,7 +117,7 @@ def _wrong_order(facts: Facts) -> str:
     return f"In {before} of {count(len(facts.pairs), PAIR)} {base.name} has the wrong order, {chosen.name} in {after}."
 
 
-def _both_still(facts: Facts) -> str:
+def _both_still(facts: BoardFacts) -> str:
     """Return a sentence on which pairs are in the wrong order under both methods; they have to be the same pairs.
 
     The sentence names the answers of these pairs if each wrong answer among them is above each right one. Otherwise it
@@ -147,7 +147,7 @@ def _example(side: Side) -> str:
     return f"{such}the wrong answer {low + 1} above the right answer {high + 1}"
 
 
-def _pushes(facts: Facts, first: str) -> str:
+def _pushes(facts: BoardFacts, first: str) -> str:
     """Return a sentence on each method's push on the primary reward, and on whose update raises it more, or lowers it
     more where its weight is below 0.
 

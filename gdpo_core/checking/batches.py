@@ -3,9 +3,9 @@
 from math import prod
 from typing import Any
 
-from gdpo_core._words import count
 from gdpo_core.checking.evaluate import Known
 from gdpo_core.checking.rules import Rules, Runs
+from gdpo_core.shared.words import count
 
 _PROCESSES = "num_processes"  # the key of the number of processes, which a configuration often does not give
 

@@ -6,19 +6,19 @@ from itertools import chain
 from math import isfinite
 from typing import Any, TypeGuard
 
-from gdpo_core._plain import jsonable
-from gdpo_core._words import clip, listing, one_line
 from gdpo_core.checking.batches import says_batch_of, whole_number, with_answers
 from gdpo_core.checking.evaluate import Known, in_force
-from gdpo_core.checking.filling import Filled, values_of
+from gdpo_core.checking.filling import Filled, placeholder_values
 from gdpo_core.checking.headline import headline_of
-from gdpo_core.checking.reading import Given, names_of, read_files
+from gdpo_core.checking.readers.reading import Given, names_of, read_files
+from gdpo_core.checking.readers.sources import Unread
 from gdpo_core.checking.recognise import Recognised, parse_trainer, recognise
 from gdpo_core.checking.rules import ABOUT, Condition, Fact, Rules, Runs, Severity, Trap
-from gdpo_core.checking.sources import Unread
-from gdpo_core.checking.traps import SEVERITIES, FoundTrap, lines_of, looked_for, traps_of
+from gdpo_core.checking.traps import TRAP_SEVERITIES, FoundTrap, lines_of, looked_for, traps_of
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.shared.plain import jsonable
+from gdpo_core.shared.words import clip, listing, one_line
 
 _TITLES = {"rewards": "rewards", "kl": "KL", "penalty": "penalty", "filter": "filter", "loss": "loss", "log": "log"}
 _NAMED = 8  # how many keys that cannot be read are named
@@ -66,7 +66,7 @@ class ConfigCheck:
     @property
     def worst(self) -> Severity | None:
         """The highest severity among the traps; None where there is no trap."""
-        return next((s for s in SEVERITIES if any(trap.severity == s for trap in self.traps)), None)
+        return next((s for s in TRAP_SEVERITIES if any(trap.severity == s for trap in self.traps)), None)
 
     @property
     def errors(self) -> tuple[FoundTrap, ...]:
@@ -113,7 +113,7 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
     recognised = recognise(read_files(configuration), names_of(configuration), asked, version)
     rules, known = recognised.rules, with_answers(recognised.rules, recognised.known)
     recognised = replace(recognised, known=known)
-    fill = Filled(values_of(rules, known), known)
+    fill = Filled(placeholder_values(rules, known), known)
     runs, says_method = _method(rules, known)
     told = runs is None or not runs.stops
     rewards, weights = _rewards(recognised, runs) if told else (None, None)

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+from gdpo_core.checking.readers.sources import Entry, Unread
 from gdpo_core.checking.rules import Condition
-from gdpo_core.checking.sources import Entry, Unread
 
 _WORDS = {"true": True, "false": False}
 

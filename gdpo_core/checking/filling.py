@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from string import Template
 from typing import Any
 
-from gdpo_core._words import clip, count, listing
 from gdpo_core.checking.evaluate import Known
+from gdpo_core.checking.readers.sources import Unread
 from gdpo_core.checking.rules import Condition, Rules
-from gdpo_core.checking.sources import Unread
+from gdpo_core.shared.words import clip, count, listing
 
 
 class _Sentence(Template):
@@ -42,7 +42,7 @@ def _written(value: Any) -> str:
     return clip(value.text if isinstance(value, Unread) else str(value))
 
 
-def values_of(rules: Rules, known: Known) -> dict[str, str]:
+def placeholder_values(rules: Rules, known: Known) -> dict[str, str]:
     names, weights = (known.values(key) if key else None for key in (rules.rewards, rules.weights))
     n, w = (len(x) if isinstance(x, list) else 0 for x in (names, weights))
     # The weights that are there go to the first rewards, in the order in which the trainers assign them. A reward

@@ -7,10 +7,10 @@ they decided a value (`decisive`); a key that does not sound so is taken to deci
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from gdpo_core._words import clip, listing
 from gdpo_core.checking import verl_keys
+from gdpo_core.checking.readers.sources import Source
 from gdpo_core.checking.rules import Fact, Rules, Runs, Trap, today
-from gdpo_core.checking.sources import Source
+from gdpo_core.shared.words import clip, listing
 
 _NAMED = 6  # how many keys are named
 _FREE = re.compile(r"(kwargs|override\w*|args|config)$")  # sections that hold whatever a user puts there

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from gdpo_core._words import count
 from gdpo_core.checking.filling import Filled
 from gdpo_core.checking.recognise import Recognised
 from gdpo_core.checking.rules import Runs
 from gdpo_core.checking.traps import FoundTrap
 from gdpo_core.conventions import NAMES
+from gdpo_core.shared.words import count
 
 _ENDS = {"start": "Will not start", "update": "Will end before its first update"}
 NOT_TOLD = "Not told which method runs."

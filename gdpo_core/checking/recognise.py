@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from gdpo_core._errors import InputError, expect
-from gdpo_core._words import clip, listing
 from gdpo_core.checking.evaluate import Known
 from gdpo_core.checking.forks import keys_not_had, left_open, open_keys, says_not_had
+from gdpo_core.checking.readers.sources import Entry, Source, command_line_of, name_of
 from gdpo_core.checking.rules import Rules, today
-from gdpo_core.checking.sources import Entry, Source, command_line_of, name_of
 from gdpo_core.frameworks import FRAMEWORKS, Framework
+from gdpo_core.shared.errors import InputError, expect
+from gdpo_core.shared.words import clip, listing
 
 _VERSION = re.compile(r"v?\d+(\.\d+)*[\w.+-]*", re.ASCII)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from gdpo_core._errors import expect
+from gdpo_core.shared.errors import expect
 
 Severity = Literal["error", "warning", "info"]
 Ends = Literal["", "start", "update"]

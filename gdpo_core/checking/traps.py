@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gdpo_core._words import listing, one_line, printable
 from gdpo_core.checking.evaluate import in_force
 from gdpo_core.checking.filling import Filled
 from gdpo_core.checking.recognise import Recognised
 from gdpo_core.checking.rules import Ends, Severity, Trap
+from gdpo_core.shared.words import listing, one_line, printable
 
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+TRAP_SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def traps_of(recognised: Recognised, fill: Filled) -> Iterator[FoundTrap]:
             held.append(
                 FoundTrap(trap.id, severity, one_line(says), line, one_line(place), trap.read_in, trap.ends, versions)
             )
-    yield from sorted(held, key=lambda trap: SEVERITIES.index(trap.severity))
+    yield from sorted(held, key=lambda trap: TRAP_SEVERITIES.index(trap.severity))
 
 
 def looked_for(recognised: Recognised) -> str:

@@ -33,7 +33,7 @@ def fuzz(name: str, seconds: int) -> None:
     import atheris
 
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # handing a small file from thread to thread takes longest
-    with atheris.instrument_imports(include=["gdpo_core", "gdpo_audit", "views"], exclude=["gdpo_core.bfcl"]):
+    with atheris.instrument_imports(include=["gdpo_core", "gdpo_audit", "views"], exclude=["views.bfcl"]):
         from tests.fuzz import targets
     target = targets.TARGETS[name]
     home = HOME / name

@@ -1,7 +1,7 @@
 """Hostile logs, each a file, by a name that says what is wrong with them. A log of `LINES` has to get a single clear
 line in return, one of `REPORTS` a report, and one of `EITHER` one of the two.
 
-Files that are made to fill the memory are bounded by the limits of views/worker.py; three of that kind are here.
+Files that are made to fill the memory are bounded by the limits of views/server/worker.py; three of that kind are here.
 """
 
 import bz2
@@ -129,13 +129,13 @@ EITHER: dict[str, Case] = {
 def outcome(files: dict[str, bytes]) -> str:
     """Return the line with which the page refuses a log, or `REPORT` if it makes one. Any other exception is raised."""
     from gdpo_audit import report
-    from gdpo_core._errors import InputError
-    from views.run.downloads import downloads
-    from views.run.log import audit_log, read
+    from gdpo_core.shared.errors import InputError
+    from views.chapters.run.downloads import downloads
+    from views.chapters.run.log import audit_log, read_log
 
     uploads = [type("File", (), {"name": name, "contents": content}) for name, content in files.items()]
     try:
-        log = read(None, uploads)
+        log = read_log(None, uploads)
         audit = audit_log(log, None, "")
         report.front(audit)
         for _, _, content in downloads(log, audit):

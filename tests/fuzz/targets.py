@@ -2,7 +2,7 @@
 it raises is a finding.
 
 There is none for Parquet files: on one that is damaged on purpose polars ends the whole process, which is why
-views/worker.py reads in a process of its own.
+views/server/worker.py reads in a process of its own.
 """
 
 import gzip
@@ -18,13 +18,13 @@ from urllib.parse import parse_qs
 import polars as pl
 
 from gdpo_audit import audit, report
-from gdpo_audit.annotations import annotations
-from gdpo_audit.check_command import show_check
+from gdpo_audit.command.annotations import annotations
+from gdpo_audit.command.check_command import show_check
 from gdpo_audit.logs.read import read_run
-from gdpo_audit.report import terminal
-from gdpo_core._errors import InputError
+from gdpo_audit.report.printing import terminal
 from gdpo_core.checking.check import check_config
-from views.address import read, write
+from gdpo_core.shared.errors import InputError
+from views.widgets.address import read_address, write_address
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES, TRACES = ROOT / "data" / "samples", ROOT / "tests/goldens/logs/verifiers/traces.jsonl"
@@ -38,7 +38,7 @@ def audit_bytes(files: dict[str, bytes]) -> None:
     found = audit(run)
     json.dumps(found.to_dict(), allow_nan=False)
     report.document(found)
-    terminal.show([found], io.StringIO())
+    terminal.print_reports([found], io.StringIO())
 
 
 def text(data: bytes) -> None:
@@ -65,8 +65,8 @@ def archive(data: bytes) -> None:
 
 def link(data: bytes) -> None:
     """Read the query string of a link. What was read has to be read again unchanged once it is written to a link."""
-    values, _ = read(parse_qs(data.decode("utf-8", "replace"), keep_blank_values=True))
-    again, refused = read({key: text for key, text in write(values, {}).items() if text})
+    values, _ = read_address(parse_qs(data.decode("utf-8", "replace"), keep_blank_values=True))
+    again, refused = read_address({key: text for key, text in write_address(values, {}).items() if text})
     assert not refused and all(again[key] == values[key] for key in again), refused
 
 

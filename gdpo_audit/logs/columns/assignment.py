@@ -29,10 +29,10 @@ from gdpo_audit.logs.forms.standard_rows import as_text
 from gdpo_audit.logs.names import EVENT, FILE, ROW, reward_options
 from gdpo_audit.logs.refusals import location, refuse
 from gdpo_audit.logs.shapes.shape import Shape
-from gdpo_audit.logs.shapes.trained import of_training
-from gdpo_audit.logs.trainers.frameworks import FORMS, PLACES
+from gdpo_audit.logs.shapes.trained_rows import of_training
+from gdpo_audit.logs.trainers.trainer_forms import FORMS, PLACES
 from gdpo_audit.records import LogIssue
-from gdpo_core._words import listing
+from gdpo_core.shared.words import listing
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _beside(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType],
     if form.examines:
         nameable, clear = () if options.rewards else nameable_rewards(form), not_examined(form, schema, options)
         cols.refuse_numeric_texts(form.tables, [*used, *clear], nameable, examined_always(form))
-    return [name for name in cols.left_out(schema, used) if name.lower() not in form.not_rewards]
+    return [name for name in cols.unused_columns(schema, used) if name.lower() not in form.not_rewards]
 
 
 def _with_grouping(form: Form, options: ReadOptions) -> Form:

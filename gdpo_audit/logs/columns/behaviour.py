@@ -16,12 +16,12 @@ from gdpo_audit.logs.names import GROUP_OF_ROW, ROW
 
 LEAST_GROUPS = 8  # the fewest groups of two responses or more that have to agree; what fewer show may be chance
 LEAST_PAIRS = 30  # the fewest neighbours in which both columns of a pair must differ; with fewer it may be chance
-NEARLY_ALL = 0.95  # the share of the groups, or of the rows, that counts as nearly all
+_NEARLY_ALL = 0.95  # the share of the groups, or of the rows, that counts as nearly all
 # The least correlation of a clock's ranks with the numbers of its rows. A reward that is learnt never reaches it,
 # because groups differ.
-FOLLOWS = 0.95
+_FOLLOWS = 0.95
 COPY = 0.5  # of the neighbours in which one copy differs, the least share in which the other differs
-FEW_VALUES = 8  # the most different values of a mark; a measured time or price has more
+_FEW_VALUES = 8  # the most different values of a mark; a measured time or price has more
 
 # Units, roles of a machine, and places, which are the last word of a name such as gen_time_s, cost_usd or
 # worker_version.
@@ -63,7 +63,7 @@ def measures(name: str, values: pl.Series) -> bool:
     """Return whether a column looks like a measurement, such as a time or a cost, and not like a reward.
 
     Two things have to hold. The name has two words or more, of which the last is a unit or a role, as in gen_time_s.
-    And the column has too many different values for a grade: more than `FEW_VALUES`, or more than two if all of them
+    And the column has too many different values for a grade: more than `_FEW_VALUES`, or more than two if all of them
     are whole numbers.
 
     >>> measures("gen_time_s", pl.Series([0.1 * k for k in range(9)])), measures("is_fast_s", pl.Series([0.0, 1.0]))
@@ -74,7 +74,7 @@ def measures(name: str, values: pl.Series) -> bool:
         return False
     there = values.drop_nulls().drop_nans()
     several_whole = there.n_unique() > 2 and bool((there.floor() == there).all())
-    return several_whole or there.n_unique() > FEW_VALUES
+    return several_whole or there.n_unique() > _FEW_VALUES
 
 
 def _reason(column: pl.Series, groups: np.ndarray | None, labels: bool) -> str:
@@ -118,7 +118,7 @@ def reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> st
     # Whole numbers in a row, each once, are a permutation of the places of a group.
     next_to_each_other = first | (np.diff(inside, prepend=np.nan) == 1)
     places = np.logical_and.reduceat(next_to_each_other & (inside == np.floor(inside)), starts) & (sizes > 2)
-    if places[held].sum() >= NEARLY_ALL * held.sum():
+    if places[held].sum() >= _NEARLY_ALL * held.sum():
         return PLACE
     constant = inside[starts] == inside[starts + sizes - 1]
     return LABEL if labels and constant[held].all() else ""
@@ -131,18 +131,18 @@ def _is_clock(column: pl.Series) -> bool:
 
 
 def _rises(values: np.ndarray) -> bool:
-    """Return whether the values rise along the rows, or nearly do, and more than `FEW_VALUES` of them are different.
+    """Return whether the values rise along the rows, or nearly do, and more than `_FEW_VALUES` of them are different.
 
     Fewer values rise too if none ever falls and each stands in many rows, as the number of an attempt or of a stage
     does.
     """
     several = len(np.unique(values))
     if (np.diff(values) >= 0).all():
-        return several > FEW_VALUES or len(values) >= LEAST_PAIRS * several
-    if several <= FEW_VALUES:
+        return several > _FEW_VALUES or len(values) >= LEAST_PAIRS * several
+    if several <= _FEW_VALUES:
         return False
     ranks = np.argsort(np.argsort(values, kind="stable"))
-    return float(np.corrcoef(ranks, np.arange(len(values)))[0, 1]) >= FOLLOWS
+    return float(np.corrcoef(ranks, np.arange(len(values)))[0, 1]) >= _FOLLOWS
 
 
 def _counts_up(values: np.ndarray) -> bool:

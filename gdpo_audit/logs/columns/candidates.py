@@ -14,7 +14,7 @@ import polars as pl
 from gdpo_audit.logs.columns.behaviour import not_rewards
 from gdpo_audit.logs.columns.constants import ONE_VALUE, settings_in
 from gdpo_audit.logs.columns.copies import Copy, copies_among, without
-from gdpo_audit.logs.columns.rewards import Sample, choose
+from gdpo_audit.logs.columns.rewards import Sampler, choose_among
 from gdpo_audit.logs.columns.totals import RewardChoice, beside_score, with_left_out
 from gdpo_audit.logs.files.configuration import configured_weights
 from gdpo_audit.logs.forms import options as cols
@@ -28,20 +28,20 @@ from gdpo_audit.logs.numbers.weighted_sums import weights_of
 from gdpo_audit.logs.tables.formats import is_number_type
 from gdpo_audit.records import LogIssue
 
-SAME = 1e-5  # how far a column may lie from the advantages that it repeats, as a share of the largest of them
+_SAME = 1e-5  # how far a column may lie from the advantages that it repeats, as a share of the largest of them
 SPREAD = 16  # the tables, spread over a log, of which a sample is taken
-SAMPLE = 20_000  # the rows of this sample
+SAMPLED_ROWS = 20_000  # the rows of this sample
 # The names of columns that tell one task from another.
 TASKS = ("task", "source", "data_source", "dataset", "domain", "category", "subset", "env")
 # The most values of a column that an audit looks at one by one though nobody named it, and the most responses of a log
 # in which that costs little time.
-FEW_VALUES, BY_RESPONSES = 12, 500_000
+_FEW_VALUES, BY_RESPONSES = 12, 500_000
 
 
 def few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[str]) -> str | None:
     """Return the name of a column of texts, such as the task, with few different texts, but only one for each prompt.
 
-    Few are 2 to `FEW_VALUES`. Names in `TASKS` are tried first. Texts that spell numbers do not count, nor do names
+    Few are 2 to `_FEW_VALUES`. Names in `TASKS` are tried first. Texts that spell numbers do not count, nor do names
     that end with id. The result is None if no column fits, or if the log has more than `BY_RESPONSES` rows.
     A sample of the rows decides. Rows count as one prompt if they agree in the step and in the prompt, as far as the
     log has these columns. In a log without prompts the column of the group takes their place. If the log has none of
@@ -57,8 +57,8 @@ def few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[st
     keys = [n for n in (form.step, form.prompt or form.key) if n and not schema.get(n, pl.Null()).is_nested()]
     rows = _sample(form, [*dict.fromkeys([*names, *keys])], pl.String)
     for name in names:
-        values = rows[name].drop_nulls().unique(maintain_order=True).head(FEW_VALUES + 1).to_list()
-        few = 2 <= len(values) <= FEW_VALUES and not any(map(cols.is_numeric_text, values))
+        values = rows[name].drop_nulls().unique(maintain_order=True).head(_FEW_VALUES + 1).to_list()
+        few = 2 <= len(values) <= _FEW_VALUES and not any(map(cols.is_numeric_text, values))
         if few and (not keys or rows.group_by(keys).agg(pl.col(name).n_unique())[name].max() == 1):
             return name
     return None
@@ -74,7 +74,7 @@ def candidates_of(form: Form, schema: Mapping[str, pl.DataType], options: ReadOp
     schema: all columns with their types.
     options: the caller's options. Rewards that they name are not left out for another use.
     """
-    odd = {name for table in form.tables for name in table.odd if name.lower() not in cols.TEXTS}
+    odd = {name for table in form.tables for name in table.odd if name.lower() not in cols.USUAL_TEXTS}
     assigned = {form.step, form.advantage, form.length, form.key, form.total, *options.names}
     assigned -= {*(options.rewards or ())}
     return [
@@ -122,7 +122,7 @@ def choose_rewards(
 
 
 def _chosen(
-    form: Form, candidates: Sequence[str], sample: Sample, schema: Mapping[str, pl.DataType], options: ReadOptions
+    form: Form, candidates: Sequence[str], sample: Sampler, schema: Mapping[str, pl.DataType], options: ReadOptions
 ) -> RewardChoice:
     """Return which of the candidates are the rewards, as `choose_rewards` does, of columns that vary and that are no
     copies of others.
@@ -144,7 +144,7 @@ def _chosen(
         return RewardChoice((form.total,))
     where = form.tables[0].name
     judged = form.advantage is not None
-    known = partial(choose, where=where, flags=flags, length=form.length)
+    known = partial(choose_among, where=where, flags=flags, length=form.length)
     again = _advantages_again(form, candidates, schema) if form.asks and judged and options.rewards is None else {}
     chosen = known(
         [n for n in candidates if n not in again], sample, named=options.rewards, asks=form.asks, judged=judged
@@ -175,9 +175,9 @@ def _advantages_again(form: Form, candidates: Sequence[str], schema: Mapping[str
         advantage = rows[name]
     rows, logged = rows.filter(advantage.is_not_null()), advantage.drop_nulls().to_numpy()
     size = np.abs(logged).max(initial=0)
-    if not 0 < size < np.inf or not abs((logged / size).mean()) <= SAME:
+    if not 0 < size < np.inf or not abs((logged / size).mean()) <= _SAME:
         return {}
-    again = [column for column in candidates if np.abs(rows[column].to_numpy() / size - logged / size).max() <= SAME]
+    again = [column for column in candidates if np.abs(rows[column].to_numpy() / size - logged / size).max() <= _SAME]
     return dict.fromkeys(again, "it repeats the advantage") if len(again) < len(candidates) else {}
 
 
@@ -295,7 +295,7 @@ def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.Data
         values = [value_of(name, there).cast(kind, strict=False) for name in names]
         beside = dict.fromkeys([*keys, *([form.step] if form.step else [])])
         wanted = table.select(*values, *[value_of(name, there).alias(f"{MADE}{name}") for name in beside])
-        rows = form.tables[number].collected(wanted.head(-(-SAMPLE // len(some))))
+        rows = form.tables[number].collected(wanted.head(-(-SAMPLED_ROWS // len(some))))
         rows = rows.with_row_index(ROW, offset=sum(map(len, samples)))
         rows = _in_steps(rows, f"{MADE}{form.step}") if form.step else rows
         hashes = {name: hash_column(rows, f"{MADE}{name}") for name in keys}

@@ -13,7 +13,7 @@ from gdpo_audit.logs.forms.roles import REWARD_WORDS, words_of
 from gdpo_audit.logs.forms.scans import frames_of, value_of
 
 ONE_VALUE = "it has one value in the whole log, as a setting has"
-LEAST = 30  # the fewest rows of one value that are taken for a setting; with fewer a reward is constant by chance
+_LEAST = 30  # the fewest rows of one value that are taken for a setting; with fewer a reward is constant by chance
 # Words at the end of a name that say what a number is for, also behind the word reward.
 _OF_SETTINGS = {"version", "weight", "weights", "scale", "coef", "coefficient", "factor", "threshold", "rank", "type"}
 _OF_WEIGHTS = {"w", "weight", "coef", "coefficient", "lambda", "alpha", "beta"}  # words before the name of a reward
@@ -23,14 +23,14 @@ _OF_SETTINGS |= {"id", "config", "schema", "max", "min", "clip", "temperature", 
 def settings_in(form: Form, names: Sequence[str], kinds: Mapping[str, pl.DataType], rows: pl.DataFrame) -> list[str]:
     """Return the columns that have one value in every row of the log, and that nothing says to be a reward.
 
-    The list is empty if every column has one value, or if the log has fewer than `LEAST` rows. A column with a missing
+    The list is empty if every column has one value, or if the log has fewer than `_LEAST` rows. A column with a missing
     value beside others counts as varying, because a bonus may be logged only where it was paid.
     form: says how the log is read.
     names: the columns that may be rewards.
     kinds: the types of all columns, in the order of the log.
     rows: a sample of these columns. Only what is constant there is looked for in the whole log.
     """
-    if len(rows) < LEAST:
+    if len(rows) < _LEAST:
         return []
     constant = [name for name in names if _is_constant(rows[name])]
     kept = {name for name in constant if says_reward(name) or _is_function(form, name, kinds, rows[name])}

@@ -16,15 +16,15 @@ from gdpo_audit.logs.names import MADE_PROMPT
 from gdpo_audit.records import CLUE_ROWS
 
 # The names of columns that say which prompt a response answers, the surest first.
-NAMES = (*PROMPT_TEXTS, MADE_PROMPT, "prompt_id", "prompt_idx", "prompt_index")
-TOKENS = ("prompt_tokens", "prompt_token_ids", "prompt_ids", "input_ids", "query_tokens")
+_NAMES = (*PROMPT_TEXTS, MADE_PROMPT, "prompt_id", "prompt_idx", "prompt_index")
+_TOKENS = ("prompt_tokens", "prompt_token_ids", "prompt_ids", "input_ids", "query_tokens")
 _FEWEST = 2  # the fewest batches, and the fewest prompts in each, that show that an id numbers them in each batch anew
 
 
 def identity_of(columns: Mapping[str, pl.DataType], rows: Callable[[str], pl.DataFrame]) -> str | None:
     """Return the column that says which prompt a response answers; None if the log has none.
 
-    It is the first of `NAMES` that the log has, whatever its case. Without any, it is the first of `TOKENS`, whatever
+    It is the first of `_NAMES` that the log has, whatever its case. Without any, it is the first of `_TOKENS`, whatever
     its case, whose column holds lists. A column whose numbers count the prompts of each batch anew, from 0 or 1, is
     passed over.
     columns: the columns among which it is looked for, with their types.
@@ -32,8 +32,8 @@ def identity_of(columns: Mapping[str, pl.DataType], rows: Callable[[str], pl.Dat
         holds the values of the named column, and `batch` the number of each row's batch.
     """
     by_lower = {name.lower(): name for name in reversed([*columns])}
-    named = [by_lower[name] for name in NAMES if name in by_lower]
-    tokens = [by_lower[name] for name in TOKENS if name in by_lower and isinstance(columns[by_lower[name]], pl.List)]
+    named = [by_lower[name] for name in _NAMES if name in by_lower]
+    tokens = [by_lower[name] for name in _TOKENS if name in by_lower and isinstance(columns[by_lower[name]], pl.List)]
     for name in (*named, *tokens):
         if not (columns[name].is_integer() or columns[name].is_float()) or not is_place(rows(name)):
             return name

@@ -17,36 +17,36 @@ from gdpo_audit.logs.columns.totals import (
     NEAR,
     NEARLY,
     RewardChoice,
-    ask,
     changing_total,
     holds_one,
-    left_out,
+    issue_of_unused,
     near_total,
     not_a_sum,
     of_total,
+    refuse_open_columns,
     total_by_step,
     total_in,
     totals_among,
     with_own_reasons,
 )
-from gdpo_audit.logs.forms.options import REWARDS
+from gdpo_audit.logs.forms.options import MOST_REWARDS
 from gdpo_audit.logs.forms.roles import HYPERPARAMETERS, REWARD_WORDS, role, total_rank, words_of
 from gdpo_audit.logs.names import reward_options
 from gdpo_audit.logs.numbers.weighted_sums import weights_of
 from gdpo_audit.logs.refusals import Lacking, refuse
 from gdpo_audit.records import LogIssue
-from gdpo_core._words import listing
+from gdpo_core.shared.words import listing
 
-LARGEST = 100  # the largest reward in whole numbers; larger ones look like a count
-GRADES = 8  # the most different values of a reward in whole numbers if some of them are larger than `LARGEST`
+_LARGEST = 100  # the largest reward in whole numbers; larger ones look like a count
+GRADES = 8  # the most different values of a reward in whole numbers if some of them are larger than `_LARGEST`
 
 # Reads some rows of these columns, spread over the run.
-Sample = Callable[[Sequence[str]], pl.DataFrame]
+Sampler = Callable[[Sequence[str]], pl.DataFrame]
 
 
-def choose(
+def choose_among(
     numbers: Sequence[str],
-    sample: Sample,
+    sample: Sampler,
     *,
     where: str,
     named: Sequence[str] | None = None,
@@ -58,13 +58,12 @@ def choose(
     """Choose the rewards among the number columns of a log, and return the choice.
 
     Rewards that the caller names stay. Without them, the numbers in the columns are examined, except in two cases where
-    the names alone decide. The first is that more than REWARDS columns may be rewards. The second is that just one may
-    be, unless it is named like a total and metrics stand beside it. Columns named like hyperparameters are examined in
-    any case, and left out if they have one value alone.
-    A column stays open if it may be a metric, a total or a copy of another column as well as a reward. Without `asks`,
-    open columns stay rewards. With `asks`, it depends on `judged`. If `judged` is false, an open column raises
-    InputError. If it is true, columns that may be metrics are left out, unless no column would be left, and all others
-    stay.
+    the names alone decide. The first is that more than MOST_REWARDS columns may be rewards. The second is that just one
+    may be, unless it is named like a total and metrics stand beside it. Columns named like hyperparameters are examined
+    in any case, and left out if they have one value alone. A column stays open if it may be a metric, a total or a copy
+    of another column as well as a reward. Without `asks`, open columns stay rewards. With `asks`, it depends on
+    `judged`. If `judged` is false, an open column raises InputError. If it is true, columns that may be metrics are
+    left out, unless no column would be left, and all others stay.
     numbers: the names of the number columns, in the order of the log.
     sample: reads some rows of columns, spread over the run, with the group of each in GROUP_OF_ROW where it is known.
     where: a file, for errors.
@@ -86,7 +85,7 @@ def choose(
         if len(named) == 1 and total_rank(named[0]) is not None:
             return _with_its_parts(named[0], [name for name in clear if total_rank(name) is None], sample, flags)
         return _beside_named(named, [name for name in totals_among(clear) if name not in named], sample, flags)
-    if len(clear) + len(metrics) * bool(totals_among(clear)) < 2 or len(clear) > REWARDS:
+    if len(clear) + len(metrics) * bool(totals_among(clear)) < 2 or len(clear) > MOST_REWARDS:
         return RewardChoice(tuple(clear))
     beside = [metrics, [*metrics, length]] if length else [metrics]
     table = sample([*clear, *beside[-1]])
@@ -104,7 +103,7 @@ def choose(
     if asks:
         choice, opened = _without_open_ones(choice, table, where, judged)
         reasons |= opened
-    return replace(choice, issues=(*choice.issues, *left_out(reasons)))
+    return replace(choice, issues=(*choice.issues, *issue_of_unused(reasons)))
 
 
 def _exact_total(
@@ -147,7 +146,7 @@ def _refuse_no_reward(where: str, got: str, columns: Iterable[str]) -> NoReturn:
     refuse(where, wanted, f"{got}; name those that are, of {reward_options(columns)}", Lacking)
 
 
-def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
+def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sampler, flags: Collection[str]) -> RewardChoice:
     """Return the rewards that the caller names, with the weights that a total beside them shows, if one does.
 
     The first total that is exactly a weighted sum of the rewards shows the weights. If there is none, the first that
@@ -171,7 +170,7 @@ def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, f
     return near or RewardChoice(tuple(named))
 
 
-def _with_its_parts(total: str, parts: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
+def _with_its_parts(total: str, parts: Sequence[str], sample: Sampler, flags: Collection[str]) -> RewardChoice:
     """Return a total, which the caller names, as the only reward, with an issue if `parts` explain much of it.
 
     total: the column of the total.
@@ -208,11 +207,11 @@ def _without_open_ones(
         weights = choice.weights and {name: w for name, w in choice.weights.items() if name in kept}
         return replace(choice, rewards=kept, weights=weights), dict.fromkeys(unsure, "it may be a reward or a metric")
     if unsure:
-        ask(where, unsure, "a reward or a metric", names)
+        refuse_open_columns(where, unsure, "a reward or a metric", names)
     for first, second in same_order(table, names):
         if not _weighted(first, second):
             what = "the other one, squashed or rescaled, as the two order the responses of every group alike"
-            ask(where, [first, second], what, names)
+            refuse_open_columns(where, [first, second], what, names)
     return choice, {}
 
 
@@ -227,7 +226,7 @@ def _weighted(first: str, second: str) -> bool:
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def _without_hyperparameters(names: Sequence[str], sample: Sample) -> list[str]:
+def _without_hyperparameters(names: Sequence[str], sample: Sampler) -> list[str]:
     """Return the names without hyperparameters: columns that are named like one and have one value alone.
 
     If every column is named like a hyperparameter, all names are returned.
@@ -247,7 +246,7 @@ def _is_open(name: str, column: pl.Series) -> bool:
     There are two cases. In the first, `role` says "either" of the name. But a column whose name begins with is, as
     is_valid does, and whose values are all 0 or 1, is surely a reward.
     In the second, no word of the name is one for rewards, and the values look like counts. Counts are whole numbers
-    from 0, with more than `GRADES` different ones. Some of them are above `LARGEST`, or none is below the one before
+    from 0, with more than `GRADES` different ones. Some of them are above `_LARGEST`, or none is below the one before
     it.
     name: the name of the column.
     column: its values.
@@ -258,4 +257,4 @@ def _is_open(name: str, column: pl.Series) -> bool:
     if REWARD_WORDS & {*words} or not len(values):
         return False
     whole = bool((values.floor() == values).all() and (values >= 0).all())
-    return whole and values.n_unique() > GRADES and bool((values > LARGEST).any() or values.is_sorted())
+    return whole and values.n_unique() > GRADES and bool((values > _LARGEST).any() or values.is_sorted())

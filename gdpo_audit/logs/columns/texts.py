@@ -10,8 +10,8 @@ import polars as pl
 from gdpo_audit.logs.names import ROW, ROWS_OF_A_FILE
 from gdpo_audit.logs.tables.formats import DAMAGED, Table, is_number_type
 from gdpo_audit.records import PromptAndCompletion
-from gdpo_core._errors import InputError
-from gdpo_core._words import excerpt
+from gdpo_core.shared.errors import InputError
+from gdpo_core.shared.words import excerpt
 
 PROMPT_TEXTS = ("prompt", "prompts", "input", "inputs", "question", "questions", "query", "problem")
 COMPLETIONS = (

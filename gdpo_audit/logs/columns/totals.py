@@ -14,10 +14,10 @@ from gdpo_audit.logs.columns.behaviour import not_rewards
 from gdpo_audit.logs.forms.roles import OVERLONG, SURE, role, total_rank
 from gdpo_audit.logs.names import reward_options
 from gdpo_audit.logs.numbers.score_by_step import possible_steps, total_by_steps, weights_by_step, without_weightless
-from gdpo_audit.logs.numbers.weighted_sums import ROWS, Score, sum_of_others, weights_of
+from gdpo_audit.logs.numbers.weighted_sums import FEWEST_ROWS, Score, sum_of_others, weights_of
 from gdpo_audit.logs.refusals import refuse
 from gdpo_audit.records import LogIssue
-from gdpo_core._words import listing
+from gdpo_core.shared.words import listing
 
 # The share of a column's variance that the others explain. With less the column is a reward; with more it may be a
 # total that was clipped or gated.
@@ -134,7 +134,7 @@ def near_total(
             )
         if asks and score.explained >= NEARLY:
             words = f"the total of {listing(parts, most=8)}, after a clip or with something else, or a reward"
-            ask(where, [total], words, parts)
+            refuse_open_columns(where, [total], words, parts)
     return None
 
 
@@ -142,7 +142,7 @@ def holds_one(table: pl.DataFrame, clear: Sequence[str], flags: Collection[str])
     """Return a tuple with one issue: one reward explains much of a total beside it, and the log does not hold the rest.
 
     The tuple is empty if `clear` does not have just one column besides totals. This column must explain at least the
-    share `NEARLY` of a total, but not all of it exactly. The tuple is also empty for fewer than `ROWS` rows.
+    share `NEARLY` of a total, but not all of it exactly. The tuple is also empty for fewer than `FEWEST_ROWS` rows.
     table: a sample of the rows.
     clear: the columns that may be rewards, totals among them.
     flags: columns of true and false.
@@ -150,7 +150,7 @@ def holds_one(table: pl.DataFrame, clear: Sequence[str], flags: Collection[str])
     issues: tuple[LogIssue, ...] = ()
     totals = totals_among(clear)
     parts = [name for name in clear if name not in totals]
-    for total in totals if len(parts) == 1 and len(table) >= ROWS else ():
+    for total in totals if len(parts) == 1 and len(table) >= FEWEST_ROWS else ():
         score = weights_of(table, parts, flags, total)
         if score is not None and not score.exact and score.explained >= NEARLY:
             issues = (not_a_sum(parts, total, score, alone=True),)
@@ -173,7 +173,7 @@ def not_a_sum(parts: Sequence[str], total: str, score: Score, alone: bool = Fals
     return LogIssue("score-not-a-sum", details)
 
 
-def left_out(reasons: Mapping[str, str]) -> tuple[LogIssue, ...]:
+def issue_of_unused(reasons: Mapping[str, str]) -> tuple[LogIssue, ...]:
     """Return, in a tuple, the issue that says why columns are no rewards (`reasons`, by column); () for none."""
     return (LogIssue("no-reward", {"columns": dict(reasons)}),) if reasons else ()
 
@@ -187,7 +187,7 @@ def with_left_out(choice: RewardChoice, reasons: Mapping[str, str]) -> RewardCho
     before = [issue.details["columns"] for issue in choice.issues if issue.id == "no-reward"]
     kept = tuple(issue for issue in choice.issues if issue.id != "no-reward")
     together = {name: why for columns in (*before, reasons) for name, why in columns.items()}
-    return replace(choice, issues=(*kept, *left_out(together))) if reasons else choice
+    return replace(choice, issues=(*kept, *issue_of_unused(together))) if reasons else choice
 
 
 def with_own_reasons(choice: RewardChoice, reasons: Mapping[str, str]) -> RewardChoice:
@@ -273,16 +273,16 @@ def _beside_open_score(
     reasons = {} if named else not_rewards(table, plain, labels=False)
     plain = tuple(name for name in plain if name not in reasons) or tuple(rewards)
     if fit is None or fit.exact:
-        return RewardChoice(plain, None, score, left_out(reasons))
+        return RewardChoice(plain, None, score, issue_of_unused(reasons))
     fit = weights_of(table, plain, flags, score) or fit
     if fit.exact and fit.weights:
-        return RewardChoice(plain, fit.weights, score, left_out(reasons))
+        return RewardChoice(plain, fit.weights, score, issue_of_unused(reasons))
     near = fit.explained >= NEARLY
     issue = not_a_sum(plain, score, fit, alone=len(plain) == 1 and near)
     fitted = fit.fitted if near and len(plain) > 1 else None
     kept = tuple(name for name in plain if named or fitted is None or fitted.get(name, 1.0))
     fitted = fitted and {name: w for name, w in fitted.items() if name in kept}
-    return RewardChoice(kept or plain, fitted, score, (issue, *left_out(reasons)))
+    return RewardChoice(kept or plain, fitted, score, (issue, *issue_of_unused(reasons)))
 
 
 def total_in(
@@ -339,7 +339,7 @@ def of_total(numbers: Iterable[str], total: str, parts: Sequence[str], score: Sc
     return RewardChoice(tuple(counted), {name: weights[name] for name in counted if name in weights}, total, issues)
 
 
-def ask(where: str, columns: Sequence[str], what: str, candidates: Sequence[str]) -> NoReturn:
+def refuse_open_columns(where: str, columns: Sequence[str], what: str, candidates: Sequence[str]) -> NoReturn:
     """Raise InputError for columns that may be rewards or not; the error names all candidates as command-line options.
 
     where: a file.

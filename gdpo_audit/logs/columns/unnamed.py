@@ -18,12 +18,12 @@ from gdpo_audit.logs.forms.roles import GROUPS, role, words_of
 from gdpo_audit.logs.forms.scans import frames_of
 from gdpo_audit.logs.forms.standard_rows import hash_column
 from gdpo_audit.logs.names import EVENT, FILE, ROW
-from gdpo_audit.logs.numbers.clues import NEARLY_ALL, add_up, groupings_of, in_words, key_names, members_of
+from gdpo_audit.logs.numbers.clues import NEARLY_ALL, balanced_share, groupings_of, in_words, key_names, member_numbers
 from gdpo_audit.logs.numbers.weighted_sums import RANGE, weights_of
 from gdpo_audit.logs.tables.formats import is_number_type
 from gdpo_audit.records import Clues, LogIssue
 
-ROWS = 20_000  # the rows in which advantages are looked for
+_ROWS = 20_000  # the rows in which advantages are looked for
 STEP_ROWS = 300_000  # the rows in which steps are looked for
 _CENTRED = 0.02  # the largest mean of advantages, as a share of their mean size
 _FOLLOWS = 0.95  # the least correlation of a step with the place of its rows
@@ -72,7 +72,7 @@ def _with_advantage(form: Form, kinds: Mapping[str, pl.DataType], numbers: Seque
     if not floats:
         return form
     keys = key_names([name for name, kind in kinds.items() if _names_groups(kind) and name not in (ROW, FILE)], GROUPS)
-    rows = _head(form, [*numbers, *keys, *([form.step] if form.step else [])], ROWS)
+    rows = _head(form, [*numbers, *keys, *([form.step] if form.step else [])], _ROWS)
     table = rows.select(pl.col(name).cast(pl.Float64, strict=False) for name in numbers)
     zero = [name for name in floats if _is_centred(table[name])]
     rewards = table.drop(zero)
@@ -137,7 +137,7 @@ def _explained(
     parts = [n for n in table.columns if n != name and role(n) != "metric" and _varies(table[n]) and n != form.step]
     if not groupings or not parts or _in_a_total(table, name, parts):
         return 0.0, ""
-    group = np.unique(members_of(clues, groupings[0]), return_inverse=True)[1]
+    group = np.unique(member_numbers(clues, groupings[0]), return_inverse=True)[1]
     filled = table.select(pl.col(parts).fill_null(0.0).fill_nan(0.0))  # a reward that only some tasks have
     y, x = _centre(clues.advantage, group), np.stack([_centre(filled[n][order].to_numpy(), group) for n in parts], 1)
     rest = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
@@ -196,7 +196,7 @@ def _with_steps(form: Form, kinds: Mapping[str, pl.DataType], numbers: Sequence[
     kinds: the types of all columns.
     numbers: the columns that may hold steps.
     """
-    few = _head(form, numbers, ROWS) if numbers else pl.DataFrame()
+    few = _head(form, numbers, _ROWS) if numbers else pl.DataFrame()
     likely = [name for name in numbers if _are_whole(few[name])]
     if not likely:
         return form
@@ -235,7 +235,7 @@ def _clues(form: Form, kinds: Mapping[str, pl.DataType], advantage: pl.Series, l
     """
     names = [name for name, kind in kinds.items() if _names_groups(kind) and name not in (ROW, FILE, *likely)]
     keys = key_names(names, GROUPS)
-    rows = _head(form, keys, ROWS)
+    rows = _head(form, keys, _ROWS)
     hashes = rows.select(hash_column(rows, key).fill_null(0).alias(key) for key in keys)
     values = advantage.head(len(rows)).cast(pl.Float64).fill_null(0.0).fill_nan(0.0).to_numpy()
     columns = {key: hashes[key].reinterpret(signed=True).to_numpy() for key in keys}
@@ -312,6 +312,6 @@ def _whole_in(pair: np.ndarray, key: np.ndarray, clues: Clues | None) -> bool:
     if (pair.max() + 1) * _WHOLE <= group.max() + 1:
         return True
     if clues is not None:
-        return add_up(pair[: len(clues.advantage)], clues.advantage) >= NEARLY_ALL
+        return balanced_share(pair[: len(clues.advantage)], clues.advantage) >= NEARLY_ALL
     sizes = np.bincount(pair)
     return bool((sizes == np.median(sizes)).mean() >= _EVEN and np.median(sizes) > 1)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from gdpo_audit.logs.files.directories import STATE
 from gdpo_audit.logs.files.files import LogFile
-from gdpo_core._errors import InputError
+from gdpo_core.shared.errors import InputError
 
 # The method that each value of ms-swift's argument scale_rewards asks for.
 SWIFTS_METHODS = {"gdpo": "gdpo", "group": "grpo", "none": "grpo_no_std", "batch": "grpo_batch_std"}

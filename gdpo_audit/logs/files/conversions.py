@@ -5,7 +5,7 @@ spreadsheets.
 import json
 from shlex import quote
 
-from gdpo_core._words import one_line
+from gdpo_core.shared.words import one_line
 
 PICKLES = (".pkl", ".pickle", ".joblib")
 TENSORS = (".pt", ".pth")  # files of torch

@@ -16,11 +16,11 @@ from typing import NoReturn, TypeAlias
 from gdpo_audit.logs.files.conversions import A_SHEET, BINARY, SHEETS, TENSORS, advice
 from gdpo_audit.logs.files.unpack import format_suffix, unpacked_name
 from gdpo_audit.logs.refusals import refuse
-from gdpo_core._errors import InputError
-from gdpo_core._words import count, listing
 from gdpo_core.frameworks import FRAMEWORKS
+from gdpo_core.shared.errors import InputError
+from gdpo_core.shared.words import count, listing
 
-TABLES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+_TABLES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 # Names of configurations, metrics and reports, which often lie beside logs.
 UNRELATED = re.compile(
     r"(audit|report|config|args|state|tokenizer|vocab|map|index|metrics|logging|results|processor|metadata"
@@ -88,7 +88,7 @@ def natural(name: str) -> list[tuple[int, int, str]]:
     return [(0, int(piece), "") if piece.isdecimal() else (1, 0, piece) for piece in re.split(r"(\d+)", name) if piece]
 
 
-def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
+def choose_files(names: Sequence[str], where: str, inside: str = "") -> Chosen:
     """Return the files of a directory that make up one log, and in words which files beside them are left out.
 
     Files that are named as a trainer names its logs come before all others. Files of evaluations beside files of
@@ -103,9 +103,9 @@ def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
     Raises NoLog if there is no log, and SeveralLogs if there are several. Raises InputError if a file is there both
     packed and unpacked.
 
-    >>> choose(["run/completions.jsonl", "run/args.json", "run/logging.jsonl"], "run").files
+    >>> choose_files(["run/completions.jsonl", "run/args.json", "run/logging.jsonl"], "run").files
     ['run/completions.jsonl']
-    >>> choose(["step_1/a.jsonl", "step_2/a.jsonl", "step_10/a.jsonl"], "run").files
+    >>> choose_files(["step_1/a.jsonl", "step_2/a.jsonl", "step_10/a.jsonl"], "run").files
     ['step_1/a.jsonl', 'step_2/a.jsonl', 'step_10/a.jsonl']
     """
     visible = [name for name in sorted(names, key=natural) if not re.search(r"(^|/)(\.|__MACOSX)", name)]
@@ -136,15 +136,16 @@ def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
 
 
 def choose_one_or_parts(names: Sequence[str], where: str, inside: str = "") -> Chosen:
-    """Return what `choose` returns, or the files of several logs of one kind, with the reason why they are several.
+    """Return what `choose_files` returns, or the files of several logs of one kind, with the reason why they are
+    several.
 
     Such logs may be parts of one run that was started again in another folder, as only their steps tell. The arguments
-    are those of `choose`.
+    are those of `choose_files`.
 
-    Raises InputError as `choose` does, but not for several logs of one kind.
+    Raises InputError as `choose_files` does, but not for several logs of one kind.
     """
     try:
-        return choose(names, where, inside)
+        return choose_files(names, where, inside)
     except SeveralLogs as error:
         if not error.files:
             raise
@@ -177,7 +178,7 @@ def is_table(name: str) -> bool:
     It has the ending of a table, and is not JSON that is named like a configuration, a report or the like.
     """
     base, suffix = unpacked_name(name).rpartition("/")[2].lower(), format_suffix(name)
-    return suffix in TABLES and not (suffix.startswith(".json") and bool(UNRELATED.search(base)))
+    return suffix in _TABLES and not (suffix.startswith(".json") and bool(UNRELATED.search(base)))
 
 
 # --- the files of one kind and one run -------------------------------------------------------------------------------
@@ -382,4 +383,4 @@ def _refuse_no_log(names: Sequence[str], where: str) -> NoReturn:
     got += f"; {advice(f'{where}/{dumps[0]}')}" if dumps else ""
     sheet = next((name for name in names if name.lower().endswith(SHEETS)), None)
     got += f"; {sheet} is {A_SHEET}" if sheet and not dumps else ""
-    refuse(where, f"a log: files that end in {', '.join((*TABLES, *TENSORS))}", got, NoLog)
+    refuse(where, f"a log: files that end in {', '.join((*_TABLES, *TENSORS))}", got, NoLog)

@@ -18,21 +18,21 @@ from typing import BinaryIO, TypeAlias
 import polars as pl
 
 from gdpo_audit.logs.files.conversions import A_SHEET, PICKLES, SHEETS, ZIP, is_torch, pickled
-from gdpo_audit.logs.files.directories import NoLog, choose, choose_one_or_parts, is_table, natural
+from gdpo_audit.logs.files.directories import NoLog, choose_files, choose_one_or_parts, is_table, natural
 from gdpo_audit.logs.files.unpack import ENDING, FREE, MAX_RATIO, REFUSED, unpack, unpacked_name
 from gdpo_audit.logs.refusals import location, refuse, refuse_unless
-from gdpo_core._errors import reason
-from gdpo_core._words import count
+from gdpo_core.shared.errors import reason
+from gdpo_core.shared.words import count
 
-Source: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, bytes]
+LogSource: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, bytes]
 
-DEPTH = 6  # how many levels of folders are searched below the folder that was given
+_DEPTH = 6  # how many levels of folders are searched below the folder that was given
 # The first bytes of a table of W&B.
 _TABLE_START = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*("columns"\s*:\s*\["|"data"\s*:\s*\[\s*\[)')
 _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "parquet": "parquet"}
 
 MAX_FILES = 20_000  # the most files in a zip, which anyone can upload
-MAX_BYTES = 1 << 30  # the most bytes of a whole zip, unpacked
+_MAX_BYTES = 1 << 30  # the most bytes of a whole zip, unpacked
 MAX_IN_MEMORY = 1 << 28  # the same for a zip that is not a file on disk
 # The packings of a zip that are read. Others unpack a whole block at once, however large it is.
 PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -83,7 +83,7 @@ class LogFile:
         assert self.path is not None, "a file has a path or a function that returns its bytes"
         try:
             with self.path.open("rb") as file:
-                yield unpack(file, self.name, MAX_BYTES)
+                yield unpack(file, self.name, _MAX_BYTES)
         except OSError as error:
             refuse(self.name, "a file that can be read", error.strerror)
 
@@ -217,7 +217,7 @@ def expand_home(path: str) -> Path:
 
 
 def _directory(folder: Path, within: Sequence[str] = (".",)) -> LogFiles:
-    """Return the log in a directory, which is searched `DEPTH` levels deep.
+    """Return the log in a directory, which is searched `_DEPTH` levels deep.
 
     folder: the path of the directory.
     within: the folders of the directory that are searched, as paths inside it; by default all of it is.
@@ -228,7 +228,7 @@ def _directory(folder: Path, within: Sequence[str] = (".",)) -> LogFiles:
     errors: list[OSError] = []
     for where, folders, files in chain(*(os.walk(folder / start, onerror=errors.append) for start in within)):
         below = Path(where).relative_to(folder)
-        folders[:] = [f for f in folders if not f.startswith(".")] if len(below.parts) < DEPTH else []
+        folders[:] = [f for f in folders if not f.startswith(".")] if len(below.parts) < _DEPTH else []
         # A pipe is not a log, and opening one would wait for ever.
         names += [(below / file).as_posix() for file in files if os.path.isfile(os.path.join(where, file))]
     if errors and not names:
@@ -316,7 +316,7 @@ def _inside(loads: Mapping[str, Callable[[], bytes]], where: str) -> LogFiles:
     Raises InputError if there is no log, or more than one.
     """
     inner = {name.rpartition(":")[2]: name for name in loads}
-    chosen = choose(list(inner), where)
+    chosen = choose_files(list(inner), where)
     args = next((name for key, name in inner.items() if key.rpartition("/")[2] == "args.json"), None)
     files = tuple(LogFile(inner[name], load=loads[inner[name]]) for name in chosen.files)
     return LogFiles(files, where, None if args is None else LogFile(args, load=loads[args]), chosen.left_out)
@@ -347,7 +347,7 @@ def _members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
     for info in infos:
         _check_member(name, info)
     total = sum(info.file_size for info in infos)
-    most = MAX_IN_MEMORY if isinstance(source, bytes) else MAX_BYTES
+    most = MAX_IN_MEMORY if isinstance(source, bytes) else _MAX_BYTES
     if total > most:
         refuse(name, f"at most {count(most, 'byte')} unpacked", count(total))
     repeated = len(infos) - len({info.filename for info in infos})

@@ -6,8 +6,8 @@ from pathlib import PurePath
 from typing import Any, BinaryIO, cast
 
 from gdpo_audit.logs.refusals import refuse
-from gdpo_core._errors import reason
-from gdpo_core._words import count
+from gdpo_core.shared.errors import reason
+from gdpo_core.shared.words import count
 
 ENDING = ".gz"
 MAX_RATIO = 200  # the most unpacked bytes per packed byte; rewards as text reach about 20

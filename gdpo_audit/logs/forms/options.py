@@ -7,26 +7,26 @@ from typing import TypeVar
 
 import polars as pl
 
-from gdpo_audit.logs.forms.window import Steps, validate_left_out, validate_window
+from gdpo_audit.logs.forms.window import StepRange, validate_left_out, validate_window
 from gdpo_audit.logs.names import reward_options
 from gdpo_audit.logs.refusals import Lacking, location, refuse, refuse_unless
 from gdpo_audit.logs.tables import formats as of_files
 from gdpo_audit.logs.tables.formats import Table, is_number_type
 from gdpo_audit.records import Mask
-from gdpo_core._errors import expect_count
-from gdpo_core._words import listing
+from gdpo_core.shared.errors import expect_count
+from gdpo_core.shared.words import listing
 
-REWARDS = 100  # the most rewards: the work grows with their pairs, and no run has as many
-SAMPLE = 100  # the rows that decide whether a column of text holds numbers
+MOST_REWARDS = 100  # the most rewards: the work grows with their pairs, and no run has as many
+TYPED_ROWS = 100  # the rows that decide whether a column of text holds numbers
 # A number as a program prints it with its type, such as tensor(0.5, device='cpu').
 _MADE = re.compile(
     r"(?:\w+\.)*(?:tensor|[aA]rray|Decimal|(?:b?float|u?int)\d*)\(\[?['\"]?([^'\",()\[\]]+)['\"]?\]?(?:,.*)?\)"
 )
 # The ends of names that columns of numbers have.
 _NUMBERS = re.compile(r"(^|[^a-z])(rewards?|scores?|penalt(y|ies)|bonus)$", re.IGNORECASE)
-NAMED = ("step", "advantage", "length")  # the keys that the argument `columns` may have
+_NAMED = ("step", "advantage", "length")  # the keys that the argument `columns` may have
 # Usual names of the texts beside rewards.
-TEXTS = {
+USUAL_TEXTS = {
     *("prompt", "prompts", "completion", "completions", "response", "responses", "output", "outputs"),
     *("input", "inputs", "question", "questions", "query", "problem", "text", "texts", "message", "messages"),
     *("content", "answer", "answers", "target", "label", "labels", "ground_truth", "gts", "gold", "solution"),
@@ -48,9 +48,9 @@ class ReadOptions:
     columns: Mapping[str, str] | None = None  # names of columns by what they hold: step, advantage, length
     skip_bad: bool = False
     by: str | None = None  # a column whose values an audit looks at one by one
-    steps: Sequence[Steps] | None = None  # the stretches of steps that are read
+    steps: Sequence[StepRange] | None = None  # the stretches of steps that are read
     last: int | None = None  # the number of steps at the end of the log that are read
-    not_steps: Sequence[Steps] = ()  # the stretches of steps that are left out
+    not_steps: Sequence[StepRange] = ()  # the stretches of steps that are left out
     parts: Mapping[str, float] | None = None  # the pay of each part of a total, which `with_parts` validates
     unkeyed: bool = False  # whether no column names the groups, whatever the log holds
     places: int | None = None  # how far apart the rows of a group stand in their batch
@@ -63,7 +63,7 @@ class ReadOptions:
         refuse_unless(
             isinstance(named, Mapping), "columns", "names of columns by step, advantage or length", repr(named)
         )
-        odd = next((what for what in named if what not in NAMED), None)
+        odd = next((what for what in named if what not in _NAMED), None)
         if odd is not None:
             refuse("columns", "step, advantage or length", repr(odd))
         for argument, name in {**named, "by": self.by}.items():
@@ -202,13 +202,13 @@ def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> O
     logged: all columns of the log, for errors.
     where: a file, for errors.
 
-    Raises InputError if no column is a reward, or more than `REWARDS` are.
+    Raises InputError if no column is a reward, or more than `MOST_REWARDS` are.
     """
     if not columns.rewards:
         refuse(where, "at least one column of numbers that is a reward", _listing(logged), Lacking)
     got = f"{len(columns.rewards)} columns of numbers: {_listing(columns.rewards[:3])}, …"
-    wanted = f"at most {REWARDS} rewards; name those that are, as {reward_options(columns.rewards[:1])}"
-    refuse_unless(len(columns.rewards) <= REWARDS, where, wanted, got)
+    wanted = f"at most {MOST_REWARDS} rewards; name those that are, as {reward_options(columns.rewards[:1])}"
+    refuse_unless(len(columns.rewards) <= MOST_REWARDS, where, wanted, got)
     return replace(columns, length=None) if columns.length in columns.rewards else columns
 
 
@@ -254,22 +254,22 @@ def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
             refuse_unless(fits, table.name, f"numbers in {name!r}, as in {first and first.name}", f"{kind}")
 
 
-def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[str, ...]:
+def unused_columns(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[str, ...]:
     """Return the columns that are not used, without the usual texts beside rewards.
 
-    The usual texts are columns with a name of `TEXTS`, such as prompt. A column of numbers is returned even if it has
-    one of these names.
+    The usual texts are columns with a name of `USUAL_TEXTS`, such as prompt. A column of numbers is returned even if it
+    has one of these names.
     schema: all columns with their types.
     used: the names of the columns that are used.
 
-    >>> left_out({"acc": pl.Float64(), "prompt": pl.String(), "grade": pl.String()}, ["acc"])
+    >>> unused_columns({"acc": pl.Float64(), "prompt": pl.String(), "grade": pl.String()}, ["acc"])
     ('grade',)
     """
     used = set(used)
     return tuple(
         name
         for name, kind in schema.items()
-        if name not in used and (name.lower() not in TEXTS or is_number_type(kind))
+        if name not in used and (name.lower() not in USUAL_TEXTS or is_number_type(kind))
     )
 
 
@@ -290,10 +290,13 @@ def refuse_numeric_texts(
         names = [
             name
             for name, kind in table.schema.items()
-            if kind == pl.String and name not in examined and name.lower() not in TEXTS and name[-2:].lower() != "id"
+            if kind == pl.String
+            and name not in examined
+            and name.lower() not in USUAL_TEXTS
+            and name[-2:].lower() != "id"
         ]
         examined |= {*names}
-        for name, values in first_values(table, names, SAMPLE).items():
+        for name, values in first_values(table, names, TYPED_ROWS).items():
             texts = [value for value in values if value.strip()]
             if texts and (_NUMBERS.search(name) or all(map(is_numeric_text, texts))):
                 helps = bool(rewards) and name.lower() not in needed

@@ -23,7 +23,7 @@ def frames_of(form: Form, names: Sequence[str], size: int | None = None) -> Iter
     size: how many rows a frame has; by default `tables.ROWS`.
     """
     names = [FILE, ROW, *[EVENT] * ("_event" in form.batch), *names]
-    size, waiting = size or of_files.ROWS, list[pl.DataFrame]()
+    size, waiting = size or of_files.ROWS_AT_ONCE, list[pl.DataFrame]()
     for frame in _frames_of_tables(form, names, size):
         waiting.append(frame)
         if sum(map(len, waiting)) >= size:

@@ -9,7 +9,7 @@ from gdpo_audit.logs.names import EVENT, FILE, ROW, ROWS_OF_A_FILE, reward_colum
 from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_audit.logs.tables import formats as of_files
 from gdpo_audit.logs.tables.formats import is_number_type
-from gdpo_core._words import clip
+from gdpo_core.shared.words import clip
 
 
 def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -> pl.DataFrame:
@@ -246,7 +246,7 @@ def batches(frames: Iterable[pl.DataFrame], by: Sequence[str]) -> Iterator[pl.Da
         if not len(frame):
             continue
         waiting.append(frame)
-        if sum(map(len, waiting)) < of_files.ROWS:
+        if sum(map(len, waiting)) < of_files.ROWS_AT_ONCE:
             continue
         rows = pl.concat(waiting)
         numbers = rows.select(_changes(by)).to_series()

@@ -7,14 +7,14 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.logs.refusals import refuse, refuse_unless
-from gdpo_core._errors import expect_count, is_whole
-from gdpo_core._words import count
+from gdpo_core.shared.errors import expect_count, is_whole
+from gdpo_core.shared.words import count
 
-Steps = tuple[int | None, int | None]  # the first and the last step; None: as far as the log goes
+StepRange = tuple[int | None, int | None]  # the first and the last step; None: as far as the log goes
 Window = tuple[tuple[int, int], ...]  # the first and the last step of each stretch of steps that are read
 
 
-def validate_window(steps: Any, last: Any) -> tuple[tuple[Steps, ...] | None, int | None]:
+def validate_window(steps: Any, last: Any) -> tuple[tuple[StepRange, ...] | None, int | None]:
     """Return the arguments `steps` and `last` of `read_run`, in whole numbers; one that is None stays None.
 
     steps: a first and a last step of at most 64 bits, in this order, of which one may be None; or several such pairs.
@@ -33,7 +33,7 @@ def validate_window(steps: Any, last: Any) -> tuple[tuple[Steps, ...] | None, in
     return tuple(_validated(pair, "steps", wanted, steps) for pair in pairs), None
 
 
-def validate_left_out(steps: Any) -> tuple[Steps, ...]:
+def validate_left_out(steps: Any) -> tuple[StepRange, ...]:
     """Return the argument `not_steps` of `read_run` as pairs of a first and a last step; () for None.
 
     steps: steps, and pairs of a first and a last step of which one may be None, such as [10, 20, (30, 40)].
@@ -56,7 +56,7 @@ def _is_listed(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def _validated(pair: Any, argument: str, wanted: str, given: Any) -> Steps:
+def _validated(pair: Any, argument: str, wanted: str, given: Any) -> StepRange:
     """Return a pair of a first and a last step in whole numbers.
 
     pair: the pair as a caller gives it.
@@ -76,7 +76,7 @@ def _validated(pair: Any, argument: str, wanted: str, given: Any) -> Steps:
 
 
 def window_of(
-    logged: pl.Series, steps: Sequence[Steps] | None, last: int | None, left_out: Sequence[Steps] = ()
+    logged: pl.Series, steps: Sequence[StepRange] | None, last: int | None, left_out: Sequence[StepRange] = ()
 ) -> Window | None:
     """Return the stretches of logged steps that are asked for; None if no steps are asked for and none are left out.
 
@@ -107,7 +107,7 @@ def window_of(
     return tuple((int(stretch[0]), int(stretch[-1])) for stretch in stretches)
 
 
-def _within(there: np.ndarray, pair: Steps, argument: str) -> np.ndarray:
+def _within(there: np.ndarray, pair: StepRange, argument: str) -> np.ndarray:
     """Return for each step of a log whether it is between two steps.
 
     there: the steps of the log, in order.

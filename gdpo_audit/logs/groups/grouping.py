@@ -15,15 +15,15 @@ import polars as pl
 from gdpo_audit.logs.forms.options import ReadOptions
 from gdpo_audit.logs.forms.window import select_steps, window_of
 from gdpo_audit.logs.groups.restarts import rows_twice
-from gdpo_audit.logs.groups.run import SAMPLE, Run, size_at, spread
+from gdpo_audit.logs.groups.run import SOLVED_RESPONSES, Run, batches_from_all_over, size_at
 from gdpo_audit.logs.numbers.clues import in_words
-from gdpo_audit.logs.numbers.sizes import WHOLE, drawn_at_random, infer, runs_of, stretches
+from gdpo_audit.logs.numbers.sizes import WHOLE, drawn_at_random, infer, stretches, stretches_of_size
 from gdpo_audit.logs.refusals import Lacking, refuse, refuse_unless
 from gdpo_audit.records import Blocks, Grouping, LogIssue
 from gdpo_core import config_lines
 
 BATCHES = 200  # the number of batches whose advantages are examined
-MANY = 0.5  # the share of groups of an unusual size from which on groups simply differ in size, and have lost no rows
+_MANY = 0.5  # the share of groups of an unusual size from which on groups simply differ in size, and have lost no rows
 # issues that only one way to group has
 OF_BLOCKS = ("ragged-batches", "prompts-merged", "group-size-changes", "rows-twice")
 
@@ -144,7 +144,7 @@ def with_clues(run: Run) -> Run:
                 advantages.extend(np.split(table["advantage"].to_numpy(), counts["rows"].cum_sum().to_numpy()[:-1]))
             yield table
 
-    sample = spread(seen(), SAMPLE)
+    sample = batches_from_all_over(seen(), SOLVED_RESPONSES)
     refuse_unless(bool(sizes), run.path, "at least one response", "0 rows")
     some = tuple(advantages[:BATCHES])
     return replace(run, _rows=replace(rows, sizes=pl.concat(sizes), advantages=some, sample=tuple(sample)))
@@ -254,7 +254,7 @@ def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
         }
         issues.append(LogIssue("prompts-merged", details))
         issues += rows_twice(rows.sample, merged, len(merged))
-    if rows.equal_groups and 0 < len(cut) < MANY * len(sizes):
+    if rows.equal_groups and 0 < len(cut) < _MANY * len(sizes):
         details = {"group_size": cut["usual"][0], "batches": cut["batch"].n_unique(), "of": sizes["batch"].n_unique()}
         details |= {"step": cut["step"][0], "rows": cut["rows"][0], "groups": len(cut)}
         issues.append(LogIssue("ragged-batches", details))
@@ -304,7 +304,7 @@ def _with_usual(sizes: pl.DataFrame, usual: int, changes: bool) -> tuple[pl.Data
         mode = pl.col("rows").mode().min()
         alike = (pl.col("rows") == mode).mean() >= WHOLE
         by_batch = sizes.group_by("batch", maintain_order=True).agg(pl.when(alike).then(mode).alias("size"))
-        runs = [(by_batch["batch"][first], size) for first, size in runs_of(by_batch["size"].to_list())]
+        runs = [(by_batch["batch"][first], size) for first, size in stretches_of_size(by_batch["size"].to_list())]
         changing = tuple(runs) if len(runs) > 1 else ()
     blocks = changing or ((0, usual),)
     return sizes.with_columns(size_at(blocks).alias("usual")), changing

@@ -8,22 +8,22 @@ from typing import Any
 
 import polars as pl
 
-from gdpo_audit.logs.files.attempts import Search, attempt
+from gdpo_audit.logs.files.trying import Search, attempt
 from gdpo_audit.logs.forms.options import ReadOptions, union_schema
 from gdpo_audit.logs.forms.roles import ADVANTAGES, GROUPS, STEPS
 from gdpo_audit.logs.groups.run import Run
 from gdpo_audit.logs.names import reward_columns
-from gdpo_audit.logs.numbers.clues import add_up
+from gdpo_audit.logs.numbers.clues import balanced_share
 from gdpo_audit.logs.refusals import Lacking
 from gdpo_audit.logs.tables.formats import Schema, Table, is_number_type
-from gdpo_core._errors import InputError
+from gdpo_core.shared.errors import InputError
 
-SECONDS = 2.0  # the time of the processor that trying may take
-ROWS = 20_000  # the first rows of a log, by which columns are judged
+TRYING_SECONDS = 2.0  # the time of the processor that trying may take
+_ROWS = 20_000  # the first rows of a log, by which columns are judged
 MOST_ROWS = 300_000  # the most rows of a log that is tried, as each attempt reads all of them
-COLUMNS = 6  # the most columns that are tried as the name of a group
-LEAST = 3  # the fewest steps, and the fewest groups, that a column has to tell apart
-ADDS_UP = 0.9  # the share of groups in which the advantages add up to 0 if the groups are those of the trainer
+_COLUMNS = 6  # the most columns that are tried as the name of a group
+_LEAST = 3  # the fewest steps, and the fewest groups, that a column has to tell apart
+_ADDS_UP = 0.9  # the share of groups in which the advantages add up to 0 if the groups are those of the trainer
 ALWAYS_READ = "docs/audit.md begins with a table that is always read, and with ten lines of Python that write it"
 
 Read = Callable[..., Run]  # reads the log again with other options, which it takes by name
@@ -43,7 +43,7 @@ def led_on(error: InputError, tables: Sequence[Table], options: ReadOptions, rea
     given = options.group or options.group_size or options.rewards or options.parts
     if given or sum(table.height for table in tables) > MOST_ROWS:
         return error
-    for changes in Search(SECONDS).among(_ways(tables), "Looking for options with which the log can be read …"):
+    for changes in Search(TRYING_SECONDS).among(_ways(tables), "Looking for options with which the log can be read …"):
         if options.columns:
             changes["columns"] = changes.get("columns", {}) | options.columns
         with attempt():
@@ -78,7 +78,7 @@ def _ways(tables: Sequence[Table]) -> Iterator[dict[str, Any]]:
     if any(name.lower() in STEPS for name in schema):
         steps = []
     groups = [n for n in names if n not in steps and n.lower() not in STEPS and _may_be_group(rows, n, steps)]
-    groups = sorted(groups, key=lambda name: _rank(name, schema, rows))[:COLUMNS]
+    groups = sorted(groups, key=lambda name: _rank(name, schema, rows))[:_COLUMNS]
     for step in (*steps, None):
         for group in groups:
             advantage = _advantage(rows, [*([step] if step else []), group], schema)
@@ -87,7 +87,7 @@ def _ways(tables: Sequence[Table]) -> Iterator[dict[str, Any]]:
         if step is not None:
             yield {"columns": {"step": step}}
     objects = [name for name, kind in schema.items() if isinstance(kind, pl.Struct)]
-    for name in objects[:COLUMNS]:
+    for name in objects[:_COLUMNS]:
         yield {"rewards": (name,)}
 
 
@@ -95,7 +95,7 @@ def _first_rows(table: Table, names: Sequence[str]) -> pl.DataFrame:
     """Return the first rows of a table in those of these columns that it has; no rows if polars cannot read them."""
     rows = pl.DataFrame()
     with attempt():
-        rows = table.collected(table.fresh.select(name for name in names if name in table.schema).head(ROWS))
+        rows = table.collected(table.fresh.select(name for name in names if name in table.schema).head(_ROWS))
     return rows
 
 
@@ -111,13 +111,13 @@ def _may_be_step(rows: pl.DataFrame, name: str) -> bool:
     if values.null_count() or not len(values):
         return False
     whole = bool((values.cast(pl.Float64).floor() == values).all())
-    return whole and values.is_sorted() and LEAST <= values.n_unique() <= len(values) / 4
+    return whole and values.is_sorted() and _LEAST <= values.n_unique() <= len(values) / 4
 
 
 def _may_be_group(rows: pl.DataFrame, name: str, steps: Sequence[str]) -> bool:
     """Return whether a column may name the groups: the rows of each value stand together, or values are equally often.
 
-    There have to be at least `LEAST` values, and two rows or more with each on average. A column of numbers that are
+    There have to be at least `_LEAST` values, and two rows or more with each on average. A column of numbers that are
     not whole names no group.
     rows: the first rows of the log.
     name: the column.
@@ -126,13 +126,13 @@ def _may_be_group(rows: pl.DataFrame, name: str, steps: Sequence[str]) -> bool:
     if name not in rows.columns or rows[name].null_count() or not len(rows):
         return False
     kind = rows.schema[name]
-    if rows[name].n_unique() < LEAST or kind == pl.Boolean:
+    if rows[name].n_unique() < _LEAST or kind == pl.Boolean:
         return False
     if is_number_type(kind) and bool((rows[name].cast(pl.Float64) % 1 != 0).any()):
         return False
     keys = rows.select(*steps, name)
     sizes = keys.group_by(pl.all()).len()["len"]
-    if not LEAST <= len(sizes) <= len(rows) / 2:
+    if not _LEAST <= len(sizes) <= len(rows) / 2:
         return False
     stand_together = keys.select(pl.struct(pl.all()).rle_id().max()).item() + 1 == len(sizes)
     return bool(stand_together or sizes.n_unique() == 1)
@@ -154,7 +154,7 @@ def _advantage(rows: pl.DataFrame, keys: Sequence[str], schema: Schema) -> str |
 def _adds_up(rows: pl.DataFrame, keys: Sequence[str], name: str) -> bool:
     """Return whether the values of a column add up to 0 in nearly all groups, which the columns `keys` name."""
     group = rows.select(pl.struct(keys).rank("dense")).to_series().cast(pl.Int64).to_numpy() - 1
-    return add_up(group, rows[name].cast(pl.Float64).fill_null(0).fill_nan(0).to_numpy()) >= ADDS_UP
+    return balanced_share(group, rows[name].cast(pl.Float64).fill_null(0).fill_nan(0).to_numpy()) >= _ADDS_UP
 
 
 def _rank(name: str, schema: Schema, rows: pl.DataFrame) -> tuple[bool, bool, bool, int]:

@@ -10,7 +10,7 @@ from gdpo_audit.logs.refusals import refuse
 from gdpo_audit.records import LogIssue
 
 CHANCES = 10  # by chance all of so many counts are even once in a thousand times
-ROUNDED = 1e-3  # how far rounding may keep a group's sum of advantages from 0, as a share of the sum of their sizes
+_ROUNDED = 1e-3  # how far rounding may keep a group's sum of advantages from 0, as a share of the sum of their sizes
 
 
 def in_order(rows: pl.DataFrame, files: Sequence[str], parts: bool = False) -> pl.DataFrame:
@@ -148,7 +148,7 @@ def _add_up(groups: pl.DataFrame) -> bool:
     groups: for each group the sum of its advantages (`sum`), and the sum of their absolute values (`size`).
     """
     live = groups.filter(pl.col("size") > 0)
-    return bool((live["sum"].abs() <= ROUNDED * live["size"]).sum() >= WHOLE * max(len(live), 1))
+    return bool((live["sum"].abs() <= _ROUNDED * live["size"]).sum() >= WHOLE * max(len(live), 1))
 
 
 def _expect_one_run(rows: pl.DataFrame, files: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from gdpo_audit.logs.forms.roles import GROUPS
 from gdpo_audit.logs.forms.scans import frames_of
 from gdpo_audit.logs.forms.standard_rows import batches, hash_column, is_ordered, place, standard_rows
 from gdpo_audit.logs.groups.restarts import in_order
-from gdpo_audit.logs.groups.run import PROMPTS, KeptFrames, Rows
+from gdpo_audit.logs.groups.run import PROMPTS_EXAMINED, KeptFrames, Rows
 from gdpo_audit.logs.names import EVENT, FILE, MADE_PROMPT, ROW
 from gdpo_audit.logs.numbers.clues import key_names
 from gdpo_audit.logs.refusals import refuse
@@ -23,7 +23,7 @@ from gdpo_audit.logs.tables.formats import is_number_type
 from gdpo_audit.records import CLUE_ROWS, FEW_VALUES, Clues, Extracts, Mask
 
 START = 60  # the characters at the start of a prompt that are read, to name it in a report
-ENDS = 8  # the fewest rows with one extreme value of a reward that may be no responses of the training
+_ENDS = 8  # the fewest rows with one extreme value of a reward that may be no responses of the training
 
 
 def first_of(names: Sequence[str], columns: Iterable[str]) -> str | None:
@@ -193,11 +193,11 @@ def _end_without_advantage(values: np.ndarray, advantage: np.ndarray) -> np.ndar
     """Return the rows in which a reward has its smallest or its largest value, with that value there and NaN elsewhere,
     if their advantages are all 0, as those of responses that a judge could not read; None if there are no such rows.
 
-    There have to be at least `ENDS` such rows: fewer have advantages of 0 by chance.
+    There have to be at least `_ENDS` such rows: fewer have advantages of 0 by chance.
     """
     for end in (np.nanmin(values), np.nanmax(values)) if np.isfinite(values).any() else ():
         at_end = values == end
-        if at_end.sum() >= ENDS and not advantage[at_end].any():
+        if at_end.sum() >= _ENDS and not advantage[at_end].any():
             return np.where(at_end, end, np.nan)
     return None
 
@@ -229,7 +229,7 @@ def _may_be_a_key(kind: pl.DataType) -> bool:
 
 
 def _prompts(form: Form, prompt: str, by: Sequence[str]) -> pl.DataFrame:
-    """Return the first `PROMPTS` rows of the log with their file, step and batch, and with the column `_key`.
+    """Return the first `PROMPTS_EXAMINED` rows of the log with their file, step and batch, and with the column `_key`.
 
     This column holds a number that is equal for equal prompts.
     form: says how rows are read.
@@ -237,17 +237,17 @@ def _prompts(form: Form, prompt: str, by: Sequence[str]) -> pl.DataFrame:
     by: columns of the standard rows; where the value of one of them changes, a new batch begins.
     """
     wanted, frames = Columns(step=form.step), list[pl.DataFrame]()
-    for frame in frames_of(form, [*wanted.names, prompt], PROMPTS):
+    for frame in frames_of(form, [*wanted.names, prompt], PROMPTS_EXAMINED):
         rows = standard_rows(frame, wanted, [table.name for table in form.tables])
         frames.append(rows.hstack(frame.select(hash_column(frame, prompt).alias("_key"))))
-        if sum(map(len, frames)) >= PROMPTS:
+        if sum(map(len, frames)) >= PROMPTS_EXAMINED:
             break
-    return pl.concat(frames).head(PROMPTS).with_columns(pl.struct(by).rle_id().cast(pl.Int64).alias("batch"))
+    return pl.concat(frames).head(PROMPTS_EXAMINED).with_columns(pl.struct(by).rle_id().cast(pl.Int64).alias("batch"))
 
 
 def _slices(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """Yield a table in frames of `tables.ROWS` rows; the last frame may have fewer."""
-    return (rows.slice(start, tables.ROWS) for start in range(0, len(rows), tables.ROWS))
+    return (rows.slice(start, tables.ROWS_AT_ONCE) for start in range(0, len(rows), tables.ROWS_AT_ONCE))
 
 
 def _extracts(form: Form) -> Extracts:

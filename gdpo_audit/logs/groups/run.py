@@ -14,11 +14,11 @@ from gdpo_audit.logs.numbers.edits import Edit
 from gdpo_audit.logs.refusals import refuse, refuse_unless
 from gdpo_audit.logs.tables.formats import DAMAGED
 from gdpo_audit.records import Blocks, Clues, Extracts, LogIssue, Texts, Uncounted, no_texts
-from gdpo_core._errors import reason
+from gdpo_core.shared.errors import reason
 
 IN_MEMORY = 300_000_000  # the bytes that frames may take in memory, as four million responses with three rewards do
-PROMPTS = 10_000  # the rows whose prompts are examined
-SAMPLE = 50_000  # the responses from which method and weights are solved; all responses then check the result
+PROMPTS_EXAMINED = 10_000  # the rows whose prompts are examined
+SOLVED_RESPONSES = 50_000  # the responses from which method and weights are solved; all responses then check the result
 _GOLDEN = (5**0.5 - 1) / 2
 _LEFT_OUT = pl.col("_open").any().over("group")  # true in groups with a total whose parts cannot be told
 
@@ -155,12 +155,13 @@ class Run:
 
     @property
     def sample(self) -> list[pl.DataFrame]:
-        """Whole batches from all over the run: at most `SAMPLE` responses, or one or a few batches that have more.
+        """Whole batches from all over the run: at most `SOLVED_RESPONSES` responses, or one or a few batches that have
+        more.
 
         The numbers of their groups may differ from the numbers in the whole run.
         """
         if self.window is not None or not self._source.sample:
-            return spread(self.tables(), SAMPLE)
+            return batches_from_all_over(self.tables(), SOLVED_RESPONSES)
         return list(self._tables_of(iter(self._source.sample)))
 
     def _tables_of(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
@@ -249,7 +250,7 @@ def one_error(where: str) -> Iterator[None]:
 # --- tables ---
 
 
-def spread(tables: Iterable[pl.DataFrame], most: int) -> list[pl.DataFrame]:
+def batches_from_all_over(tables: Iterable[pl.DataFrame], most: int) -> list[pl.DataFrame]:
     """Return whole batches from all over a run, with at most `most` responses in all.
 
     At first the share of the batches that is taken is 1. It is halved as long as their responses are too many. It is
@@ -257,7 +258,7 @@ def spread(tables: Iterable[pl.DataFrame], most: int) -> list[pl.DataFrame]:
     tables: the tables of the run, each of whole batches.
     most: the most responses that are wanted.
 
-    >>> [batches["batch"].to_list() for batches in spread([pl.DataFrame({"batch": [0, 1, 2, 3, 3]})], 3)]
+    >>> [batches["batch"].to_list() for batches in batches_from_all_over([pl.DataFrame({"batch": [0, 1, 2, 3, 3]})], 3)]
     [[0, 2]]
     """
     share, sample = 1.0, list[pl.DataFrame]()

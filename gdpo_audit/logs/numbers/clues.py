@@ -14,17 +14,17 @@ import numpy as np
 
 from gdpo_audit.logs.numbers.sizes import divisors
 from gdpo_audit.records import ROUNDED_SUM, Clues, Grouping
-from gdpo_core._words import listing
+from gdpo_core.shared.words import listing
 
-KEYS, PAIRED = 10, 7  # the most columns that are tried as keys, and the most of these that are tried in pairs
+_KEYS, PAIRED = 10, 7  # the most columns that are tried as keys, and the most of these that are tried in pairs
 _LARGEST = 1e6  # the largest number of which a float holds nine decimals
-LEAST = 4  # the fewest groups with an advantage other than 0; in fewer the advantages may add up to 0 by chance
+_LEAST = 4  # the fewest groups with an advantage other than 0; in fewer the advantages may add up to 0 by chance
 NEARLY_ALL = 0.9  # the share of the groups, or of the batches, that counts as nearly all
-EQUAL, ONE_BATCH = 0.95, 0.95  # the share of groups of one size, and of values in one batch, that show groups
+_EQUAL, ONE_BATCH = 0.95, 0.95  # the share of groups of one size, and of values in one batch, that show groups
 ALWAYS = 0.5  # ids of prompts stand in at most this share of the batches, on average; workers and flags in nearly all
-MOST = 0.9  # the largest share of the rows that a mask may leave out
-FOLLOWS = 1e-4  # how far advantages may be from a weighted sum of rewards, relative to the largest of the group
-FEWEST, SHOWING = 8, 200  # the fewest and the most groups in which advantages are compared with weighted sums
+_MOST = 0.9  # the largest share of the rows that a mask may leave out
+_FOLLOWS = 1e-4  # how far advantages may be from a weighted sum of rewards, relative to the largest of the group
+_FEWEST, SHOWING = 8, 200  # the fewest and the most groups in which advantages are compared with weighted sums
 TRIED = 6  # the most groupings that are worth solving for, the finest first
 
 
@@ -57,7 +57,7 @@ def equal_groups(clues: Clues) -> Grouping | None:
         apart = np.count_nonzero(np.diff(number)) + 1 > groups
         # In a single batch, a number of the responses of each group makes few groups, and each of them is large.
         shared = groups * ONE_BATCH > len(np.unique(key)) if batches > 1 else groups < 2 * usual
-        even = usual > 1 and groups >= max(LEAST, batches + 1) and (sizes == usual).mean() >= EQUAL
+        even = usual > 1 and groups >= max(_LEAST, batches + 1) and (sizes == usual).mean() >= _EQUAL
         if even and not (apart and shared) and groups > best[0]:
             best = (groups, name)
     return Grouping(columns=(best[1],)) if best[0] else None
@@ -126,51 +126,51 @@ def _follows(group: np.ndarray, clues: Clues) -> bool:
         if len(rows) <= with_one.shape[1] + 1 or len(np.unique(x, axis=0)) <= np.linalg.matrix_rank(with_one):
             continue
         w = np.linalg.lstsq(with_one, a, rcond=None)[0]
-        good, shown = good + int(np.abs(a - with_one @ w).max() <= FOLLOWS * max(np.abs(a).max(), 1.0)), shown + 1
+        good, shown = good + int(np.abs(a - with_one @ w).max() <= _FOLLOWS * max(np.abs(a).max(), 1.0)), shown + 1
         if shown >= SHOWING:
             break
-    return shown >= FEWEST and good >= NEARLY_ALL * shown
+    return shown >= _FEWEST and good >= NEARLY_ALL * shown
 
 
 def masks_of(clues: Clues) -> Iterator[tuple[str, float | str]]:
     """Yield the columns of few values that may be masks, each with the value of the rows that the mask leaves out.
 
     The advantage is 0 in all rows that are left out. It is not 0 in more than half of the rows that are kept. At most
-    the share `MOST` of all rows is left out.
+    the share `_MOST` of all rows is left out.
     """
     for name, flag in clues.flags.items():
-        for value in values_of(flag):
+        for value in flag_values(flag):
             out = flag == value
             kept = clues.advantage[~out]
-            if 0 < out.sum() <= MOST * len(out) and not clues.advantage[out].any() and (kept != 0).mean() > 0.5:
+            if 0 < out.sum() <= _MOST * len(out) and not clues.advantage[out].any() and (kept != 0).mean() > 0.5:
                 yield name, value
 
 
-def values_of(flag: np.ndarray) -> list[float | str]:
+def flag_values(flag: np.ndarray) -> list[float | str]:
     """Return the values of a column of `Clues.flags`, ascending, without missing ones.
 
-    >>> values_of(np.array([1.0, 0.0, np.nan, 1.0])), values_of(np.array(["train", None, "greedy"], dtype=object))
+    >>> flag_values(np.array([1.0, 0.0, np.nan, 1.0])), flag_values(np.array(["train", None, "greedy"], dtype=object))
     ([0.0, 1.0], ['greedy', 'train'])
     """
     return sorted({value for value in flag.tolist() if value is not None and value == value})
 
 
-def add_up(group: np.ndarray, advantage: np.ndarray) -> float:
+def balanced_share(group: np.ndarray, advantage: np.ndarray) -> float:
     """Return the share of groups whose advantages add up to 0, among the groups with an advantage other than 0.
 
-    A sum that rounding may make counts as 0. The share is 0 if fewer than `LEAST` groups have an advantage other than
+    A sum that rounding may make counts as 0. The share is 0 if fewer than `_LEAST` groups have an advantage other than
     0.
     group: the number of each row's group.
     advantage: the advantage of each row.
 
-    >>> add_up(np.repeat(np.arange(4), 2), np.array([1, -1, 2, -2, 3, -3, 1, 1.0]))
+    >>> balanced_share(np.repeat(np.arange(4), 2), np.array([1, -1, 2, -2, 3, -3, 1, 1.0]))
     0.75
     """
     sizes = np.bincount(group, np.abs(advantage))
     sums = np.abs(np.bincount(group, advantage))
     live = sizes > 0
     allowed = np.maximum(ROUNDED_SUM * sizes, np.bincount(group) * half_of_last_decimal(advantage) * (1 + ROUNDED_SUM))
-    return float((sums <= allowed)[live].mean()) if live.sum() >= LEAST else 0.0
+    return float((sums <= allowed)[live].mean()) if live.sum() >= _LEAST else 0.0
 
 
 def half_of_last_decimal(values: np.ndarray) -> float:
@@ -197,7 +197,7 @@ def _admitted(clues: Clues) -> Iterator[Grouping]:
     for grouping, group in _partitions(clues):
         numbers = _numbered(clues.batch, group)
         groups = int(numbers.max()) + 1
-        if batches < groups <= len(numbers) / 2 and add_up(numbers, clues.advantage) >= NEARLY_ALL:
+        if batches < groups <= len(numbers) / 2 and balanced_share(numbers, clues.advantage) >= NEARLY_ALL:
             by_partition.setdefault(numbers.tobytes(), (groups, grouping))
     yield from (grouping for _, grouping in sorted(by_partition.values(), key=lambda pair: -pair[0]))
 
@@ -222,7 +222,7 @@ def _partitions(clues: Clues) -> Iterator[tuple[Grouping, np.ndarray]]:
             yield Grouping(places=size), place % size
 
 
-def members_of(clues: Clues, grouping: Grouping) -> np.ndarray:
+def member_numbers(clues: Clues, grouping: Grouping) -> np.ndarray:
     """Return the number of each row's group, if groups are told apart in one of the ways of `groupings_of`.
 
     grouping: one of these ways; its `once` is not looked at.
@@ -243,7 +243,7 @@ def _numbered(batch: np.ndarray, group: np.ndarray) -> np.ndarray:
 def _copied(clues: Clues) -> Iterator[str]:
     """Yield each column that may mark copies: the rows of a batch that share a value there also share their advantage.
 
-    There have to be at least `LEAST` values that several rows of a batch share, and the shared advantage must not be 0
+    There have to be at least `_LEAST` values that several rows of a batch share, and the shared advantage must not be 0
     in all of them. Some batch must hold more than one value.
     """
     for name, key in clues.keys.items():
@@ -254,7 +254,7 @@ def _copied(clues: Clues) -> Iterator[str]:
         np.minimum.at(low, number, clues.advantage)
         several = count > 1
         batches = len(np.unique(clues.batch))
-        if several.sum() >= LEAST and (high == low).all() and high[several].any() and groups > batches:
+        if several.sum() >= _LEAST and (high == low).all() and high[several].any() and groups > batches:
             yield name
 
 
@@ -286,7 +286,7 @@ def in_words(grouping: Grouping) -> str:
 def key_names(names: Sequence[str], usual: Sequence[str]) -> list[str]:
     """Return the columns to try as keys of groups: usual names first, then names with "id" or the like, then others.
 
-    There are at most `KEYS` of them.
+    There are at most `_KEYS` of them.
     names: the columns to choose from.
     usual: the usual names, in small letters, the likeliest first.
 
@@ -305,4 +305,4 @@ def key_names(names: Sequence[str], usual: Sequence[str]) -> list[str]:
         called = any(word in lower for word in ("id", "idx", "index", "key", "group", "prompt", "turn", "task", "seed"))
         return len(usual) + (not called)
 
-    return sorted(names, key=rank)[:KEYS]
+    return sorted(names, key=rank)[:_KEYS]

@@ -9,25 +9,25 @@ from math import comb, gcd
 import numpy as np
 
 USUAL = 0.6  # the share of the batches that a size must divide; an evaluation may have written the others
-CHANCE = 0.01  # the largest probability that a smaller size fits by chance
-DRAWS = 400  # the shuffles that estimate this probability
+_CHANCE = 0.01  # the largest probability that a smaller size fits by chance
+_DRAWS = 400  # the shuffles that estimate this probability
 ALONE = 0.02  # the share of groups of a single row from which on sizes are those of a sample
-DRAWN = 60  # of fewer groups the spread of the sizes says little
+_DRAWN = 60  # of fewer groups the spread of the sizes says little
 WHOLE = 0.8  # the share of a batch's groups that must have its usual size for this to be the run's size at the time
 FEW_PROMPTS = 0.1  # the chance that two groups share a prompt, from which on prompts alone show no change of size
-LEAST = 3  # the fewest batches in a row that show another size; fewer may be an evaluation's
+_LEAST = 3  # the fewest batches in a row that show another size; fewer may be an evaluation's
 _BLOCKS = 64  # the most groups whose advantages are shuffled
 
 
 @dataclass(frozen=True)
-class Size:
+class _Size:
     """A group size that advantages or prompts show."""
 
     size: int
     smaller: tuple[int, ...] = field(default=(), repr=False)  # other sizes that fit too, perhaps by chance
 
 
-def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> Size | None:
+def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> _Size | None:
     """Return the group size of a log whose groups are blocks of one size; None if nothing shows it.
 
     sizes: the number of rows of each batch.
@@ -36,9 +36,9 @@ def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Seque
     prompts: the prompt id of each row of the first batches, which changes only where a group ends.
 
     >>> infer([8] * 4, [np.array([3.0, -1.0, -2.0, 0.0, 7.0, -5.0, -2.0, 0.0])] * 4, [])
-    Size(size=4)
+    _Size(size=4)
     >>> infer([6], [], [np.array([7, 7, 7, 4, 4, 4])])
-    Size(size=3)
+    _Size(size=3)
     """
     rows = Counter(sizes).most_common(1)[0][0]
     largest = _from_prompts([ids for ids in prompts if len(ids) == rows] or prompts)
@@ -47,11 +47,11 @@ def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Seque
     for size in fits:
         if largest is None and size == rows:
             return None  # advantages that are centred over the whole batch sum to 0 as well
-        if all(_chance(size, larger, live) < CHANCE for larger in fits if larger > size and larger % size == 0):
-            return Size(size, tuple(g for g in fits if g < size))
+        if all(_chance(size, larger, live) < _CHANCE for larger in fits if larger > size and larger % size == 0):
+            return _Size(size, tuple(g for g in fits if g < size))
         if largest is None:
             return None
-    return None if largest is None else Size(largest, tuple(g for g in fits if g < largest))
+    return None if largest is None else _Size(largest, tuple(g for g in fits if g < largest))
 
 
 def stretches(
@@ -69,7 +69,7 @@ def stretches(
     [(0, 4), (4, 2)]
     """
     size_of_batch = [_whole(ids) for ids in prompts] if prompts else _sizes_by_advantages(sizes, advantages)
-    runs = runs_of(size_of_batch)
+    runs = stretches_of_size(size_of_batch)
     if len(runs) < 2:
         return []
     changes: list[tuple[int, int]] = []
@@ -82,7 +82,7 @@ def stretches(
             size = inferred.size
             if not any(np.abs(a).max(initial=0) > 0 for a in advantages[batches]):
                 smaller = reduce(gcd, (stretch_size for _, stretch_size in runs))
-                if _chance_of_prompts(size, smaller, prompts[batches], prompts) > CHANCE:
+                if _chance_of_prompts(size, smaller, prompts[batches], prompts) > _CHANCE:
                     return []
         if not changes or changes[-1][1] != size:
             changes.append((first, size))
@@ -108,10 +108,10 @@ def _chance_of_prompts(size: int, smaller: int, batches: Sequence[np.ndarray], p
     return len(prompts) * alike**together if alike < FEW_PROMPTS else 1.0
 
 
-def runs_of(size_of_batch: Sequence[int | None]) -> list[tuple[int, int]]:
+def stretches_of_size(size_of_batch: Sequence[int | None]) -> list[tuple[int, int]]:
     """Return the stretches of batches that have one group size: of each its first batch and that size.
 
-    Stretches of fewer than `LEAST` batches of known size are left out. If the stretches before and after one that is
+    Stretches of fewer than `_LEAST` batches of known size are left out. If the stretches before and after one that is
     left out have the same size, they become one. The first stretch begins with batch 0.
     size_of_batch: the group size in each batch, or None if it is not known; such a batch ends no stretch.
     """
@@ -122,7 +122,7 @@ def runs_of(size_of_batch: Sequence[int | None]) -> list[tuple[int, int]]:
             runs[-1].append((batch, size))
         else:
             runs.append([(batch, size)])
-    long = [run for run in runs if len(run) >= LEAST]
+    long = [run for run in runs if len(run) >= _LEAST]
     stretches_of_run: list[tuple[int, int]] = []
     for run in long:
         if not stretches_of_run or stretches_of_run[-1][1] != run[0][1]:
@@ -134,7 +134,7 @@ def _sizes_by_advantages(sizes: Sequence[int], advantages: Sequence[np.ndarray])
     """Return the group size of each of the first batches, as far as their advantages show it; None for other batches.
 
     They show it where the advantages of each group add up to 0. A size smaller than the usual one counts only if it
-    holds for at least `LEAST` batches one after the other. Chance would hardly make so many. Batches in between are
+    holds for at least `_LEAST` batches one after the other. Chance would hardly make so many. Batches in between are
     passed over if all their advantages are 0, or if one is not finite.
     sizes: the number of rows of each batch.
     advantages: the logged advantages of each of the first batches.
@@ -143,13 +143,13 @@ def _sizes_by_advantages(sizes: Sequence[int], advantages: Sequence[np.ndarray])
     usual = inferred.size if inferred else Counter(sizes).most_common(1)[0][0]
     live = [n for n, a in enumerate(advantages) if np.abs(a).max(initial=0) > 0 and np.isfinite(a).all()]
     size_of_batch: list[int | None] = [usual if inferred and n in live else None for n in range(len(advantages))]
-    enough = CHANCE / max(len(live), 1)
+    enough = _CHANCE / max(len(live), 1)
     for size in divisors(usual)[-2::-1]:
         fits = [len(advantages[n]) % size == 0 and _sums_to_zero(advantages[n], size) for n in live]
         ends = [*np.flatnonzero(~np.array(fits, dtype=bool)).tolist(), len(live)]
         for begin, end in zip([-1, *ends[:-1]], ends, strict=True):
             run = live[begin + 1 : end]
-            if len(run) >= LEAST and _chance(size, usual, [advantages[n] for n in run], enough) < enough:
+            if len(run) >= _LEAST and _chance(size, usual, [advantages[n] for n in run], enough) < enough:
                 for n in run:
                     size_of_batch[n] = size
     return size_of_batch
@@ -179,7 +179,7 @@ def drawn_at_random(sizes: np.ndarray) -> bool:
     """Return whether groups have the sizes that are left where rows of equal groups were drawn or dropped at random.
 
     That is so in either of two cases. At least the share `ALONE` of the groups has a single row, in which nothing is
-    compared, and the others have several sizes. Or there are at least `DRAWN` groups of at least four sizes, the most
+    compared, and the others have several sizes. Or there are at least `_DRAWN` groups of at least four sizes, the most
     common one is not the largest, and each size is as frequent as where every row of groups of the largest size stays
     with one chance (by a chi-square test).
 
@@ -191,7 +191,7 @@ def drawn_at_random(sizes: np.ndarray) -> bool:
         return False
     if values[0] == 1 and times[0] >= max(ALONE * len(sizes), 2):
         return True
-    if len(sizes) < DRAWN or len(values) < 4 or times.argmax() == len(values) - 1:
+    if len(sizes) < _DRAWN or len(values) < 4 or times.argmax() == len(values) - 1:
         return False
     whole = int(values[-1])
     stays = sizes.mean() / whole
@@ -233,7 +233,7 @@ def _fits(size: int, live: Sequence[np.ndarray]) -> bool:
     return bool(whole) and sum(_sums_to_zero(a, size) for a in whole) >= 0.9 * len(whole)
 
 
-def _chance(size: int, larger: int, live: Sequence[np.ndarray], enough: float = CHANCE) -> float:
+def _chance(size: int, larger: int, live: Sequence[np.ndarray], enough: float = _CHANCE) -> float:
     """Return the chance that all blocks of `size` advantages sum to 0 although the groups are blocks of `larger`.
 
     The advantages of each group are shuffled to estimate this.
@@ -245,9 +245,9 @@ def _chance(size: int, larger: int, live: Sequence[np.ndarray], enough: float = 
     blocks = [block for a in live if len(a) % larger == 0 for block in a.reshape(-1, larger) if np.abs(block).max() > 0]
     draw, log = np.random.default_rng(0), 0.0
     for block in blocks[:_BLOCKS]:
-        shuffled = draw.permuted(np.tile(block, (DRAWS, 1)), axis=1).reshape(DRAWS, -1, size)
+        shuffled = draw.permuted(np.tile(block, (_DRAWS, 1)), axis=1).reshape(_DRAWS, -1, size)
         close = np.abs(shuffled.sum(2)) <= 1e-5 * np.abs(shuffled).sum(2) + 1e-6 * np.abs(block).max()
-        log += np.log(max(close.all(1).mean(), 0.5 / DRAWS))
+        log += np.log(max(close.all(1).mean(), 0.5 / _DRAWS))
         if log < np.log(enough):
             break
     return float(np.exp(log))

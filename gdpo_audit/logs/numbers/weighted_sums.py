@@ -16,7 +16,7 @@ _NOTHING = 3.0  # the standard errors up to which a fitted weight is taken to be
 _RANK = 1e-9  # the share of a column's size up to which what others leave of it is round-off
 RANGE = (1e-100, 1e100)  # the sizes of numbers whose squares, and products of squares and counts, are numbers too
 _DIGITS = (1, 2, 3, 4, 5, 6, 8)  # the numbers of digits to which weights are rounded, until one fits
-ROWS = 30  # the fewest rows that show a total which is not named like one
+FEWEST_ROWS = 30  # the fewest rows that show a total which is not named like one
 # The share of a variance that float32's round-off makes, and the size of a weight, relative to the largest, that is 0.
 _SINGULAR, _FAINT = 1e-11, 1e-6
 
@@ -221,7 +221,9 @@ def _error(x: np.ndarray, score: np.ndarray, w: np.ndarray) -> float:
     return float(np.ptp(score - x @ w) / 2)
 
 
-def sum_of_others(table: pl.DataFrame, names: Sequence[str], rows: int = ROWS, spreads: bool = True) -> str | None:
+def sum_of_others(
+    table: pl.DataFrame, names: Sequence[str], rows: int = FEWEST_ROWS, spreads: bool = True
+) -> str | None:
     """Return the name of the column that is a sum of all the others with positive weights, and a constant.
 
     None if there is none, or if several may be it. None also if a column does not vary, if there are fewer than three

@@ -17,8 +17,8 @@ from gdpo_audit.logs.tables.formats import Schema, Table, is_number_type, is_unr
 
 LINE = "__line"  # the column that numbers the lines of a log whose lines hold several answers
 KEYED_BY = "the lines of the log"
-SIZES, SIZES_SHARE = 8, 0.25  # groups have at most so many different sizes, or so many as a share of the rows
-MOSTLY = 0.9  # the share of rows in which a list must be as long as the rewards if it is meant to be so in all of them
+_SIZES, SIZES_SHARE = 8, 0.25  # groups have at most so many different sizes, or so many as a share of the rows
+_MOSTLY = 0.9  # the share of rows in which a list must be as long as the rewards if it is meant to be so in all of them
 # The names of lists with a value per token, and of lists with a value per turn, step or token.
 _OF_TOKENS = re.compile(
     r"^(?!(n|num|nr|number|count|total)_)(.*_)?(tokens?|token_ids?|input_ids|ids|logprobs?|log_probs?|logps?|masks?)$",
@@ -71,7 +71,7 @@ def lists_of_answers(
     if not len(filled):
         refuse(tables[0].name, f"a value in the lists of {rewards[0]!r}", "empty ones alone")
     shares = {name: _share(filled, name, rewards[0]) for name in lists}
-    chosen = [name for name in lists if shares[name] >= MOSTLY and not is_chat(schema[name])]
+    chosen = [name for name in lists if shares[name] >= _MOSTLY and not is_chat(schema[name])]
     several = bool((filled[rewards[0]] > 1).any())
     if not several and not alone and len(filled) < len(sizes):
         return None  # each answer has rewards beside the list, so that a row with an empty list is an answer too
@@ -83,7 +83,7 @@ def lists_of_answers(
     return Lists(tuple(chosen), several)
 
 
-def exploded(table: Table, frame: pl.LazyFrame, lists: Lists, number: int, texts: bool) -> pl.LazyFrame:
+def rows_of_lists(table: Table, frame: pl.LazyFrame, lists: Lists, number: int, texts: bool) -> pl.LazyFrame:
     """Return the rows of a table with a row per answer, made of the lists in the columns that `lists` names.
 
     If a row of the log holds several answers, a column `LINE` holds the number of the row from which an answer came.
@@ -244,7 +244,7 @@ def _look_like_tokens(lengths: pl.Series, chosen: Sequence[str], schema: Schema)
     schema: the columns of all tables.
     """
     texts = any(not is_number_type(schema[name].inner) for name in chosen)  # type: ignore[attr-defined]
-    return not texts and lengths.n_unique() > max(SIZES, SIZES_SHARE * len(lengths))
+    return not texts and lengths.n_unique() > max(_SIZES, SIZES_SHARE * len(lengths))
 
 
 # --- lengths ---------------------------------------------------------------------------------------------------------

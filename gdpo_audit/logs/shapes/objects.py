@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from gdpo_audit.logs.forms.options import SAMPLE, first_values
+from gdpo_audit.logs.forms.options import TYPED_ROWS, first_values
 from gdpo_audit.logs.forms.roles import is_called_reward, is_numbers
 from gdpo_audit.logs.refusals import location, refuse
 from gdpo_audit.logs.tables.formats import Schema, Table, fields_of, is_number_type
-from gdpo_audit.logs.tables.json_values import column
-from gdpo_core._words import clip
+from gdpo_audit.logs.tables.json_values import column_of_values
+from gdpo_core.shared.words import clip
 
 # Words in the names of objects of numbers that judge nothing.
 _NO_JUDGEMENTS = re.compile(r"usage|tim(e|ing)|config|param|setting|meta|kwargs|prompt|spec|args|stat", re.IGNORECASE)
-LONGEST = 20_000  # the most characters of a text that spells an object
+_LONGEST = 20_000  # the most characters of a text that spells an object
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def may_judge(name: str, kind: pl.DataType) -> bool:
     return only and not _NO_JUDGEMENTS.search(name)
 
 
-def members_of(objects: Mapping[str, Sequence[str]], schema: Schema, reserved: Collection[str]) -> list[Member]:
+def member_columns(objects: Mapping[str, Sequence[str]], schema: Schema, reserved: Collection[str]) -> list[Member]:
     """Return the members of these objects with the columns that they become.
 
     A column has the name of its member. It is OBJECT.MEMBER if that name is empty, reserved, begins with __, or belongs
@@ -174,7 +174,7 @@ def texts_of_objects(table: Table, holders: Collection[str] = ()) -> list[str]:
     names = [name for name in texts if is_called_reward(name) or name in holders]
     return [
         name
-        for name, texts in first_values(table, names, SAMPLE).items()
+        for name, texts in first_values(table, names, TYPED_ROWS).items()
         if texts and all(object_in(text) is not None for text in texts)
     ]
 
@@ -195,17 +195,17 @@ def read_texts(table: Table, names: Sequence[str]) -> list[pl.Series]:
             if value is None and text is not None:
                 refuse(location(table.name, row=row), f"an object in {name!r}", repr(clip(text)))
             values.append(value)
-        columns.append(column(name, values))
+        columns.append(column_of_values(name, values))
     return columns
 
 
 def object_in(text: str) -> dict | None:
     """Return the object that a text spells in JSON, or as a dict in Python whose names are all texts.
 
-    None for any other text, and for one of more than `LONGEST` characters. White space around the text does not count.
+    None for any other text, and for one of more than `_LONGEST` characters. White space around the text does not count.
     """
     text = text.strip()
-    if not text.startswith("{") or len(text) > LONGEST:
+    if not text.startswith("{") or len(text) > _LONGEST:
         return None
     for read in (json.loads, ast.literal_eval):
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError):

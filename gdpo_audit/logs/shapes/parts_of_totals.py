@@ -6,13 +6,13 @@ from collections.abc import Collection, Sequence
 
 import polars as pl
 
-from gdpo_audit.logs.forms.options import SAMPLE, first_values
+from gdpo_audit.logs.forms.options import TYPED_ROWS, first_values
 from gdpo_audit.logs.forms.roles import is_called_reward, total_rank
-from gdpo_audit.logs.numbers.weighted_sums import ROWS, weights_of
+from gdpo_audit.logs.numbers.weighted_sums import FEWEST_ROWS, weights_of
 from gdpo_audit.logs.shapes.objects import may_judge, names_of_members, object_in
 from gdpo_audit.logs.shapes.shape import RESERVED
 from gdpo_audit.logs.tables.formats import Schema, Table, fields_of, is_number_type
-from gdpo_audit.logs.tables.json_values import column
+from gdpo_audit.logs.tables.json_values import column_of_values
 
 _TABLES, _ROWS = 16, 4_000  # the tables, spread over a log, and the rows of them all, that are looked at
 _TOTALS = 12  # the most columns that are tried as totals
@@ -48,7 +48,7 @@ def _texts(tables: Sequence[Table]) -> list[str]:
     names = dict[str, None]()
     for table in _spread(tables):
         there = [n for n, kind in table.schema.items() if kind == pl.String and not is_called_reward(n)]
-        for name, values in first_values(table, [n for n in there if n.lower() not in RESERVED], SAMPLE).items():
+        for name, values in first_values(table, [n for n in there if n.lower() not in RESERVED], TYPED_ROWS).items():
             if values and all(object_in(text) is not None for text in values[:5]):
                 names[name] = None
     return [*names]
@@ -77,7 +77,7 @@ def _some_rows(tables: Sequence[Table], objects: Sequence[str], numbers: Sequenc
         there = [name for name in (*objects, *numbers) if name in table.schema]
         rows = table.collected(table.fresh.select(there).head(-(-_ROWS // len(some))))
         texts = [name for name in there if rows.schema[name] == pl.String]
-        read = [column(name, [text and object_in(text) for text in rows[name].to_list()]) for name in texts]
+        read = [column_of_values(name, [text and object_in(text) for text in rows[name].to_list()]) for name in texts]
         frames.append(rows.with_columns(read))
     return pl.concat(frames, how="diagonal_relaxed")
 
@@ -101,6 +101,6 @@ def _make_a_total(rows: pl.DataFrame, name: str, members: Sequence[str], schema:
     table = rows.select(*totals, *values) if totals else rows
     for total in totals:
         score = weights_of(table, parts, score=total)
-        if len(table) >= ROWS and score is not None and score.exact and score.counted > 1 and score.spare > 0:
+        if len(table) >= FEWEST_ROWS and score is not None and score.exact and score.counted > 1 and score.spare > 0:
             return True
     return False

@@ -13,8 +13,8 @@ from gdpo_audit.logs.shapes.shape import Shape
 from gdpo_audit.logs.tables.formats import Table
 from gdpo_audit.records import LogIssue
 
-LEAST = 2  # the fewest rows of a table that counts as the copy of another one
-KINDS = ("torch", "csv", "tsv", "jsonl", "json")  # the formats whose tables are in memory, so that looking is cheap
+_LEAST = 2  # the fewest rows of a table that counts as the copy of another one
+_KINDS = ("torch", "csv", "tsv", "jsonl", "json")  # the formats whose tables are in memory, so that looking is cheap
 _SCALARS = (pl.String, pl.Boolean)
 
 
@@ -38,12 +38,12 @@ def rank_copies(tables: Sequence[Table]) -> dict[int, int]:
     values differ from row to row, and not all tables hold the same values there, as they do of the places in a file.
     tables: the tables of the log.
     """
-    if len(tables) < 2 or any(table.kind not in KINDS for table in tables):
+    if len(tables) < 2 or any(table.kind not in _KINDS for table in tables):
         return {}
     common = [name for name in _ids(tables[0].schema) if all(name in table.schema for table in tables)]
     by_start: dict[tuple, list[int]] = {}
     for number, table in enumerate(tables):
-        if common and table.height >= LEAST:
+        if common and table.height >= _LEAST:
             start = table.collected(table.fresh.select(pl.col(common).cast(pl.String)).head(1)).row(0)
             by_start.setdefault((table.height, *start), []).append(number)
     alike = [numbers for numbers in by_start.values() if len(numbers) > 1]

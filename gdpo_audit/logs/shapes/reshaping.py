@@ -11,7 +11,7 @@ from itertools import chain
 import polars as pl
 
 from gdpo_audit.logs.files.directories import step_in
-from gdpo_audit.logs.forms.options import SAMPLE, ReadOptions, first_values, is_numeric_text, union_schema
+from gdpo_audit.logs.forms.options import TYPED_ROWS, ReadOptions, first_values, is_numeric_text, union_schema
 from gdpo_audit.logs.forms.roles import GROUPS, STEPS, role
 from gdpo_audit.logs.shapes import lists, objects, parts_of_totals, rollouts
 from gdpo_audit.logs.shapes.rank_files import without_rank_copies
@@ -19,10 +19,10 @@ from gdpo_audit.logs.shapes.shape import RESERVED, Shape, changed
 from gdpo_audit.logs.shapes.wide import with_a_row_per_response
 from gdpo_audit.logs.tables.formats import Schema, Table, is_number_type
 from gdpo_audit.logs.trainers import episodes
-from gdpo_audit.logs.trainers.frameworks import TOKENS, framework_of
-from gdpo_core._words import count
+from gdpo_audit.logs.trainers.trainer_forms import TOKENS, framework_of
+from gdpo_core.shared.words import count
 
-PROMPTS = ("prompt", "prompts", "input", "question")
+_PROMPTS = ("prompt", "prompts", "input", "question")
 FUNCTIONS = range(2, 17)  # the numbers of rewards that a list per answer may hold
 
 
@@ -135,7 +135,7 @@ def _unnested(shape: Shape, holders: Sequence[str] = ()) -> Shape:
     chosen = objects.objects_in(schema, named, _alone(schema), holders)
     if not chosen:
         return shape
-    members = objects.without_copies(shape.tables, objects.members_of(chosen, schema, RESERVED))
+    members = objects.without_copies(shape.tables, objects.member_columns(chosen, schema, RESERVED))
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
         """Return the rows of a table with columns in place of the objects that hold rewards.
@@ -177,8 +177,8 @@ def _exploded(shape: Shape, told: bool) -> Shape:
     tables = [_with_lists(table) for table in shape.tables]
     schema, options = union_schema(tables), shape.options
     by_lower = {name.lower(): name for name in reversed([*schema])}
-    ids = [by_lower[name] for name in GROUPS if name in by_lower and name not in PROMPTS]
-    prompts = [by_lower[name] for name in PROMPTS if name in by_lower]
+    ids = [by_lower[name] for name in GROUPS if name in by_lower and name not in _PROMPTS]
+    prompts = [by_lower[name] for name in _PROMPTS if name in by_lower]
     step = options.named("step") or next((by_lower[name] for name in STEPS if name in by_lower), None)
     which = [name for name in (step, *prompts[:1]) if name]
     told_by = which if prompts else []
@@ -193,7 +193,7 @@ def _exploded(shape: Shape, told: bool) -> Shape:
         number: its number in the log, from 0.
         texts: whether long texts are kept.
         """
-        return lists.exploded(table, frame, answer_lists, number, texts)
+        return lists.rows_of_lists(table, frame, answer_lists, number, texts)
 
     lines = lists.lines_are_groups(tables, answer_lists, step, ids, prompts)
     tables = changed(tables, change)
@@ -205,7 +205,7 @@ def _exploded(shape: Shape, told: bool) -> Shape:
 
 def _are_numbers(table: Table, name: str) -> bool:
     """Return whether the first values of a column of texts all spell numbers; True if the column has no values."""
-    return all(map(is_numeric_text, first_values(table, [name], SAMPLE)[name]))
+    return all(map(is_numeric_text, first_values(table, [name], TYPED_ROWS)[name]))
 
 
 def _with_lists(table: Table) -> Table:

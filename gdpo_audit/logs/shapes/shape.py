@@ -18,7 +18,7 @@ RESERVED = {*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS}  # names that 
 
 # A change of rows, which takes a table, its rows, its number, and whether the rows have their long texts. It returns
 # the new rows.
-Change: TypeAlias = Callable[[Table, pl.LazyFrame, int, bool], pl.LazyFrame]
+_Change: TypeAlias = Callable[[Table, pl.LazyFrame, int, bool], pl.LazyFrame]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Shape:
         return replace(form, key=lists.LINE, keyed_by=lists.KEYED_BY, keyed_by_text=False)
 
 
-def changed(tables: Sequence[Table], change: Change) -> list[Table]:
+def changed(tables: Sequence[Table], change: _Change) -> list[Table]:
     """Return the tables with their rows changed by the function `change`.
 
     A table is first read without its long texts, and its function `again` reads its rows a second time, with them. The

@@ -19,8 +19,8 @@ from gdpo_audit.logs.tables.formats import Schema, Table, is_number_type, is_unr
 from gdpo_audit.records import ROUNDED_SUM, LogIssue
 
 # The usual names of what a policy answered.
-ANSWERS = {"completion", "completions", "response", "responses", "output", "outputs", "generation"}
-MOSTLY = 0.9  # the share of rows in which a prompt has to be one of its own in its step
+_ANSWERS = {"completion", "completions", "response", "responses", "output", "outputs", "generation"}
+_MOSTLY = 0.9  # the share of rows in which a prompt has to be one of its own in its step
 # The number of a response at the end of a name (correct_0, correct.0, correct[0]), and at its start (r1_correct).
 _AT_THE_END = re.compile(r"(?P<name>.*[^\d\W_])[ _.\-/]*\[?(?P<number>\d{1,4})\]?")
 _AT_THE_START = re.compile(
@@ -142,13 +142,13 @@ def _rows_are_groups(tables: Sequence[Table], schema: Schema, parts: Mapping[str
     """
     used = {column for columns in parts.values() for column in columns}
     beside = {name.lower(): name for name in schema if name not in used}
-    if beside.keys() & {*ADVANTAGES, *ANSWERS}:  # a row with one advantage or one answer is a response
+    if beside.keys() & {*ADVANTAGES, *_ANSWERS}:  # a row with one advantage or one answer is a response
         return False
     prompts = [beside[name] for name in GROUPS if name in beside and not schema[beside[name]].is_nested()]
     if prompts:
         return _are_distinct(tables, [beside[name] for name in STEPS if name in beside][:1], prompts)
     texts = [n for n, columns in parts.items() if all(schema[x] == pl.String for x in columns)]
-    if any(name.lower() in {*ANSWERS, "answer"} for name in texts):
+    if any(name.lower() in {*_ANSWERS, "answer"} for name in texts):
         return True
     numbers = [columns for columns in parts.values() if _are_numbers(schema, columns)]
     if any(_add_up(tables, columns) for columns in numbers):
@@ -168,7 +168,7 @@ def _are_distinct(tables: Sequence[Table], steps: Sequence[str], prompts: Sequen
     for table in tables:
         key = [name for name in (*steps, *prompts) if name in table.schema]
         rows += table.collected(table.fresh.select(pl.struct(key).n_unique())).item() if key else 0
-    return rows >= MOSTLY * sum(table.height for table in tables)
+    return rows >= _MOSTLY * sum(table.height for table in tables)
 
 
 def _add_up(tables: Sequence[Table], columns: Sequence[str]) -> bool:

@@ -14,7 +14,7 @@ from gdpo_audit.logs.files.files import LogFile
 from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_audit.logs.tables.json_values import BOM, expect_names, table_of
 from gdpo_audit.logs.tables.repairs import Repairs
-from gdpo_core._words import count
+from gdpo_core.shared.words import count
 
 _RECORDS = 10_000  # the records of a CSV that Python holds at a time
 MOST_TITLES = 5  # the most lines before the header of a CSV that are skipped
@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
 _NUMPY = r"^\s*np\.(?:\w+\(([^()]*)\)|(True|False)_)\s*$"  # a scalar as numpy 2 prints it
 
 
-def table(file: LogFile, kind: str, odd: set[str], broken: dict[str, int] | None, repairs: Repairs) -> pl.DataFrame:
+def csv_table(file: LogFile, kind: str, odd: set[str], broken: dict[str, int] | None, repairs: Repairs) -> pl.DataFrame:
     """Return a CSV or TSV as a table; a column is numbers or booleans if all of its values are, and texts otherwise.
 
     A column without any value has the type Null. Rows without any value are left out. If the header stands again in
@@ -178,7 +178,7 @@ def _records(
     kind: csv or tsv, for errors.
     content: the bytes of the file.
     separator: the character between two values.
-    broken: as for `table`.
+    broken: as for `csv_table`.
     repairs: takes note of the lines in which columns are named once more.
 
     Raises InputError for broken text, for names that `_names` refuses, and for a record with more or fewer values than

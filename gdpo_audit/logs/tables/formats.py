@@ -19,11 +19,11 @@ import polars as pl
 from gdpo_audit.logs.files.files import LogFile, format_of
 from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_audit.logs.tables import csv_files, torch_files
-from gdpo_audit.logs.tables.json_values import BOM, document, expect_names, is_number, records
+from gdpo_audit.logs.tables.json_values import BOM, expect_names, is_number, json_content, records
 from gdpo_audit.logs.tables.repairs import Repairs
 from gdpo_audit.logs.tables.trackers import trackio, wandb
-from gdpo_core._errors import reason
-from gdpo_core._words import clip
+from gdpo_core.shared.errors import reason
+from gdpo_core.shared.words import clip
 
 Schema: TypeAlias = Mapping[str, pl.DataType]  # the columns of a table, or the fields of an object
 
@@ -31,8 +31,8 @@ BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, Valu
 # The errors that polars raises where a file is damaged or gone. Its other errors come from operations that do not fit
 # the columns, which is our fault.
 DAMAGED = (pl.exceptions.ComputeError, pl.exceptions.NoDataError, pl.exceptions.PanicException, OSError)
-ROWS = 250_000  # the rows that are read at a time, about
-HEAD = 100  # the lines of JSON that Python reads too, to see whether polars took numbers for text
+ROWS_AT_ONCE = 250_000  # the rows that are read at a time, about
+_HEAD = 100  # the lines of JSON that Python reads too, to see whether polars took numbers for text
 # The names of long texts, of which a reader needs no more than their length.
 UNREAD = ("completion", "completions", "response", "output", "messages")
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # JSON can hold half a character, and polars cannot
@@ -138,13 +138,13 @@ def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool =
     elif kind == "wandb":
         named = [(file.name, wandb(file, odd))]
     elif kind == "torch":
-        named = [(file.name, torch_files.table(file.name, file.path, odd, repairs))]
+        named = [(file.name, torch_files.torch_table(file.name, file.path, odd, repairs))]
     elif kind == "jsonl":
         named = [(file.name, _json_lines(file, broken, odd, texts))]
     elif kind == "json":
         named = [(file.name, _json(file, odd))]
     else:
-        named = [(file.name, csv_files.table(file, kind, odd, broken, repairs))]
+        named = [(file.name, csv_files.csv_table(file, kind, odd, broken, repairs))]
 
     def again(number: int) -> pl.LazyFrame:
         """Return the rows of a table, read anew with their long texts.
@@ -237,7 +237,7 @@ def _json_lines(file: LogFile, broken: dict[str, int] | None, odd: set[str], tex
     if broken is None and not _HALF_CHARACTER.search(content):
         with suppress(*BROKEN):
             schema = pl.scan_ndjson(content, infer_schema_length=None).collect_schema()
-            if not _mixed(schema, [*islice(_objects(file.name, content, None), HEAD)]):
+            if not _mixed(schema, [*islice(_objects(file.name, content, None), _HEAD)]):
                 return _read(pl.scan_ndjson(content, schema=schema), texts)
     return _read(records([*_objects(file.name, content, broken)], odd).lazy(), texts)
 
@@ -295,7 +295,7 @@ def _json(file: LogFile, odd: set[str]) -> pl.DataFrame:
     Raises InputError for anything else.
     """
     wanted = "an array of objects, one per response"
-    content = document(file, wanted)
+    content = json_content(file, wanted)
     if isinstance(content, dict) and content.keys() >= _EPISODE:
         content = [content]
     if isinstance(content, dict) and isinstance(content.get("log_history"), list):  # trainer_state.json

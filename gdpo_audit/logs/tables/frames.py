@@ -10,11 +10,11 @@ import polars as pl
 
 from gdpo_audit.logs.files.files import LogFile, LogFiles
 from gdpo_audit.logs.refusals import refuse
-from gdpo_audit.logs.tables.json_values import column, records, table_of
-from gdpo_core._errors import InputError, reason
-from gdpo_core._words import clip
+from gdpo_audit.logs.tables.json_values import column_of_values, records, table_of
+from gdpo_core.shared.errors import InputError, reason
+from gdpo_core.shared.words import clip
 
-NAME = "table"  # the name of the table in messages
+_NAME = "table"  # the name of the table in messages
 REMOTE = re.compile(r"(hf|s3|gs)://", re.IGNORECASE)
 _HUB_DATASET = re.compile(r"hf://datasets/[^/]+/[^/]+/?", re.IGNORECASE)
 _NO_TABLE = "a table whose columns polars can take"
@@ -38,7 +38,7 @@ def log_of(source: object) -> LogFiles | None:
     table = _frame_of(source, odd)
     if table is None:
         return None
-    return LogFiles((LogFile(NAME, frame=table.lazy(), odd=frozenset(odd)),), NAME, None)
+    return LogFiles((LogFile(_NAME, frame=table.lazy(), odd=frozenset(odd)),), _NAME, None)
 
 
 def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
@@ -53,7 +53,7 @@ def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
     if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
         no_name = next((name for row in data for name in row if not isinstance(name, str)), None)
         if no_name is not None:
-            refuse(NAME, "texts as names of columns", repr(no_name))
+            refuse(_NAME, "texts as names of columns", repr(no_name))
         return records(data, odd)
     import narwhals as nw  # the import is slow, and most runs are read from files
     from narwhals.exceptions import DuplicateError
@@ -66,13 +66,13 @@ def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
         return _in_polars(table, odd)
     except DuplicateError as error:
         names = re.findall(r"- ('.*?') \d+ times", str(error))
-        refuse(NAME, "columns of different names", f"{', '.join(names)} more than once")
+        refuse(_NAME, "columns of different names", f"{', '.join(names)} more than once")
     except InputError:
         raise
     except (Exception, pl.exceptions.PanicException) as error:  # the library of the table may raise anything
         if isinstance(error, TypeError) and not hasattr(data, "columns"):
             return None
-        refuse(NAME, _NO_TABLE, clip(reason(error), 200))
+        refuse(_NAME, _NO_TABLE, clip(reason(error), 200))
 
 
 def _in_polars(table: Any, odd: set[str]) -> pl.DataFrame:
@@ -85,7 +85,7 @@ def _in_polars(table: Any, odd: set[str]) -> pl.DataFrame:
     try:
         return table.to_polars()
     except (ImportError, TypeError, ValueError):
-        return table_of(column(name, table[name].to_list(), odd) for name in table.columns)
+        return table_of(column_of_values(name, table[name].to_list(), odd) for name in table.columns)
 
 
 def _scan(url: str) -> pl.LazyFrame:

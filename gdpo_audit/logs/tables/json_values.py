@@ -12,14 +12,14 @@ import polars as pl
 from gdpo_audit.logs.files.files import LogFile
 from gdpo_audit.logs.names import MADE
 from gdpo_audit.logs.refusals import refuse
-from gdpo_core._words import clip, count, listing
+from gdpo_core.shared.words import clip, count, listing
 
-COLUMNS = 5_000  # the most columns of a table
+_COLUMNS = 5_000  # the most columns of a table
 BOM = b"\xef\xbb\xbf"  # the bytes that may stand before a text in UTF-8
-NAME = 10_000  # the most characters of a name, which a report may repeat a hundred times
+_NAME = 10_000  # the most characters of a name, which a report may repeat a hundred times
 
 
-def document(file: LogFile, wanted: str) -> object:
+def json_content(file: LogFile, wanted: str) -> object:
     """Return what a file of JSON holds.
 
     file: the file.
@@ -41,14 +41,14 @@ def expect_names(names: Collection[str], where: str) -> None:
     names: the names of the columns of a table.
     where: the name of the table, for the error.
     """
-    if len(names) > COLUMNS:
-        refuse(where, f"at most {COLUMNS} columns", len(names))
+    if len(names) > _COLUMNS:
+        refuse(where, f"at most {_COLUMNS} columns", len(names))
     repeated = [repr(clip(name)) for name, times in Counter([*names]).items() if times > 1]
     if repeated:
         refuse(where, "columns of different names", f"{listing(repeated, most=5)} more than once")
     longest = max(map(len, names), default=0)
-    if longest > NAME:
-        refuse(where, f"names of columns of at most {count(NAME, 'character')}", count(longest))
+    if longest > _NAME:
+        refuse(where, f"names of columns of at most {count(_NAME, 'character')}", count(longest))
     reserved = next((name for name in names if _is_pattern(name) or name.startswith(MADE)), None)
     if reserved is not None:
         refuse(where, "columns of other names", f"one called {reserved!r}")
@@ -68,9 +68,9 @@ def records(items: Sequence[Mapping], odd: set[str] | None = None) -> pl.DataFra
     Raises InputError if there are too many columns.
     """
     names = dict.fromkeys(name for item in items for name in item)
-    if len(names) > COLUMNS:
-        refuse("table", f"at most {COLUMNS} columns", len(names))
-    return table_of(column(name, [item.get(name) for item in items], odd) for name in names)
+    if len(names) > _COLUMNS:
+        refuse("table", f"at most {_COLUMNS} columns", len(names))
+    return table_of(column_of_values(name, [item.get(name) for item in items], odd) for name in names)
 
 
 def table_of(columns: Iterable[pl.Series]) -> pl.DataFrame:
@@ -82,7 +82,7 @@ def table_of(columns: Iterable[pl.Series]) -> pl.DataFrame:
     return pl.DataFrame({series.name: series for series in columns})
 
 
-def column(name: str, values: Sequence, odd: set[str] | None = None) -> pl.Series:
+def column_of_values(name: str, values: Sequence, odd: set[str] | None = None) -> pl.Series:
     """Return JSON values as a column of numbers, booleans, texts, lists or objects; nulls alone have the type Null.
 
     Booleans among numbers become 0 and 1. Texts among numbers become numbers if each of them spells one, because
@@ -124,7 +124,7 @@ def _lists(name: str, values: Sequence[list | None], odd: set[str] | None) -> pl
     values: the lists, one per row; None for a row without one.
     odd: a set to which the column is added if its items become text although most of them are numbers.
     """
-    inner = column(name, [item for value in values for item in value or ()], odd)
+    inner = column_of_values(name, [item for value in values for item in value or ()], odd)
     rows = np.arange(len(values))
     lists = pl.DataFrame({"row": rows.repeat([len(value or ()) for value in values]), "list": inner})
     lists = lists.group_by("row", maintain_order=True).agg("list")

@@ -16,12 +16,12 @@ from gdpo_audit.logs.files.conversions import ZIP, advice
 from gdpo_audit.logs.refusals import refuse, refuse_unless
 from gdpo_audit.logs.tables.json_values import records
 from gdpo_audit.logs.tables.repairs import Repairs
-from gdpo_core._errors import reason
-from gdpo_core._words import clip, count
+from gdpo_core.shared.errors import reason
+from gdpo_core.shared.words import clip, count
 
-MAX_BYTES = 1 << 30  # the most bytes of a file
+_MAX_BYTES = 1 << 30  # the most bytes of a file
 MAX_VALUES = 50_000_000  # the most values of a file, once its lists are written out
-DEPTH = 20  # the most levels of lists and objects
+_DEPTH = 20  # the most levels of lists and objects
 _SAFE_SINCE = (2, 6)  # in older versions a file could run code in spite of weights_only
 _ROWS = ("samples", "rows", "rollouts", "trajectories", "data")  # the names of a list of rows, slime's first
 # Two columns whose lengths differ by less than this factor were meant to have one length, so that values are missing. A
@@ -34,7 +34,7 @@ _NUMBERS_STEPS = ("rollout_id", "step", "global_step", "training_step", "iterati
 _NO_ROWS = "rows in a list, or tensors and lists with a value per response"
 
 
-def table(name: str, path: Path | None, odd: set[str], repairs: Repairs) -> pl.DataFrame:
+def torch_table(name: str, path: Path | None, odd: set[str], repairs: Repairs) -> pl.DataFrame:
     """Return the rows in a file that torch.save wrote, as a table.
 
     name: the name of the file, for errors.
@@ -87,7 +87,7 @@ def _loaded(name: str, path: Path) -> Any:
 
 
 def _expect_small(name: str, path: Path) -> None:
-    """Raise InputError for a file of more than `MAX_BYTES`, as it is or once it is unpacked.
+    """Raise InputError for a file of more than `_MAX_BYTES`, as it is or once it is unpacked.
 
     name: the name of the file, for the error.
     path: its path.
@@ -99,8 +99,8 @@ def _expect_small(name: str, path: Path) -> None:
                 size = max(size, sum(info.file_size for info in archive.infolist()))
     except (OSError, zipfile.BadZipFile, ValueError):
         return  # torch says what is wrong with the file
-    if size > MAX_BYTES:
-        refuse(name, f"at most {count(MAX_BYTES, 'byte')} in a file of torch", count(size))
+    if size > _MAX_BYTES:
+        refuse(name, f"at most {count(_MAX_BYTES, 'byte')} in a file of torch", count(size))
 
 
 def _dense(value: Any, name: str) -> Any:
@@ -224,8 +224,8 @@ def _plain(value: Any, name: str, left: list[int], depth: int = 0) -> Any:
 
     Raises InputError for too many values, and for values that are nested too deep.
     """
-    if depth >= DEPTH:
-        refuse(name, f"at most {DEPTH} levels of lists", "more")
+    if depth >= _DEPTH:
+        refuse(name, f"at most {_DEPTH} levels of lists", "more")
     value = _dense(value, name)
     left[0] -= value.numel() if hasattr(value, "numel") else 1
     if left[0] < 0:

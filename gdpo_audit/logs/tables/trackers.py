@@ -17,13 +17,13 @@ import polars as pl
 from gdpo_audit.logs.files.directories import WANDB_TABLE, key_of
 from gdpo_audit.logs.files.files import LogFile
 from gdpo_audit.logs.refusals import location, refuse, refuse_unless
-from gdpo_audit.logs.tables.json_values import column, document, expect_names, records, table_of
-from gdpo_core._errors import reason
-from gdpo_core._words import clip, count, listing
+from gdpo_audit.logs.tables.json_values import column_of_values, expect_names, json_content, records, table_of
+from gdpo_core.shared.errors import reason
+from gdpo_core.shared.words import clip, count, listing
 
 PATIENCE = 2.0  # the seconds that a database may stay locked
-LONGEST = 20.0  # the seconds that a query may take, because a column can be an expression that never ends
-RUNS = 10_000  # the most runs of a database that are looked at
+_LONGEST = 20.0  # the seconds that a query may take, because a column can be an expression that never ends
+_RUNS = 10_000  # the most runs of a database that are looked at
 KEY = "completions"  # the key under which TRL logs its table
 # The columns that trackio's table of metrics has at least.
 _COLUMNS = ("id", "run_name", "step", "metrics")
@@ -61,7 +61,7 @@ def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
     Raises InputError for a file with anything else.
     """
     wanted = 'a table of W&B, {"columns": [names], "data": [rows]}'
-    content: Any = document(file, wanted)
+    content: Any = json_content(file, wanted)
     names: Any
     rows: Any
     names, rows = (content.get(key) if isinstance(content, dict) else None for key in ("columns", "data"))
@@ -73,7 +73,7 @@ def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
         if got != len(names):
             refuse(location(file.name, row=number), count(len(names), "value"), got)
     values = list(zip(*rows, strict=True)) if rows else [()] * len(names)
-    return table_of(column(name, list(v), odd) for name, v in zip(names, values, strict=True))
+    return table_of(column_of_values(name, list(v), odd) for name, v in zip(names, values, strict=True))
 
 
 # --- trackio ---------------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def trackio(file: LogFile, odd: set[str]) -> list[tuple[str, pl.DataFrame]]:
     tables: list[tuple[str, pl.DataFrame]] = []
     try:
         with closing(_open(file)) as database:
-            ends = time.monotonic() + LONGEST
+            ends = time.monotonic() + _LONGEST
             database.set_progress_handler(lambda: time.monotonic() > ends, 100_000)
             identity, run, name = _run(database, file)
             query = f"SELECT metrics FROM metrics WHERE {identity} = ? ORDER BY step, id"
@@ -144,7 +144,7 @@ def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
     identity = f"coalesce({'run_id, ' * ('run_id' in columns)}run_name, '')"
     logged = f"max(instr(metrics, '{KEY}') > 0)"
     query = f"SELECT {identity}, coalesce(run_name, ''), {logged} FROM metrics GROUP BY 1, 2 ORDER BY min(id)"
-    logged_runs = [(str(key), str(name), shows) for key, name, shows in islice(database.execute(query), RUNS)]
+    logged_runs = [(str(key), str(name), shows) for key, name, shows in islice(database.execute(query), _RUNS)]
     refuse_unless(bool(logged_runs), file.name, "a run that logged completions", "a database without runs")
     runs = [run for *run, shows in logged_runs if shows and file.run is None] or [run for *run, _ in logged_runs]
     chosen = [run for run in runs if file.run is None or file.run in run]

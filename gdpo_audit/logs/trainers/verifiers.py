@@ -16,11 +16,11 @@ from gdpo_audit.logs.refusals import refuse, refuse_unless
 from gdpo_audit.logs.tables.formats import Schema, Table, fields_of, is_number_type
 from gdpo_audit.logs.tables.json_values import expect_names
 from gdpo_audit.records import LogIssue
-from gdpo_core._words import count
+from gdpo_core.shared.words import count
 
 # The places in a trace of what every log has, which are names of columns here. No reward or metric may have these
 # names.
-STEP, GROUP, ADVANTAGE, LENGTH = "run.work.step", "group.id", "nodes.advantages", "num_output_tokens"
+STEP, GROUP, ADVANTAGE, _LENGTH = "run.work.step", "group.id", "nodes.advantages", "num_output_tokens"
 _EVALUATES, _ID, _ENV, _WEIGHT = f"{MADE}evaluates", f"{MADE}id", f"{MADE}env", f"{MADE}weight "
 _EPISODE_ID = f"{MADE}episode"
 # The paths of names to an id of the group or task of an episode, the surest first.
@@ -62,7 +62,7 @@ def verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, args
         several=True,
         step=options.named("step") or (STEP if steps else None),
         advantage=options.named("advantage") or (ADVANTAGE if advantages else None),
-        length=options.named("length") or (LENGTH if (seen[LENGTH] != 0).any() else None),
+        length=options.named("length") or (_LENGTH if (seen[_LENGTH] != 0).any() else None),
         key=options.key or GROUP,
         keyed_by="" if options.key else "the group or task of an episode",
         batch=("step",) if steps else ("_file",),
@@ -125,7 +125,7 @@ class _Traces:
         wanted = "at least one column of numbers that is a reward"
         refuse_unless(bool(self.scored), where, wanted, ", ".join(logged) or "no columns")
         expect_names(logged, where)
-        reserved = next((name for name in logged if name in (STEP, GROUP, ADVANTAGE, LENGTH)), None)
+        reserved = next((name for name in logged if name in (STEP, GROUP, ADVANTAGE, _LENGTH)), None)
         if reserved is not None:
             refuse(where, "rewards and metrics of other names", f"one called {reserved!r}")
         return logged
@@ -162,7 +162,7 @@ class _Traces:
         }
         columns = {
             GROUP: pl.concat_str(_ENV, agent, _ID, separator="/"),
-            LENGTH: self.number("num_output_tokens").cast(pl.Float64),
+            _LENGTH: self.number("num_output_tokens").cast(pl.Float64),
             **{name: self.number("metrics", name) for name in self.measured},
             **scores,
             **weights,

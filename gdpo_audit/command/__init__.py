@@ -1,0 +1,1 @@
+"""The commands of `gdpo`; `gdpo_cli.py` declares their options."""

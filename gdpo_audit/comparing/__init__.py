@@ -1,0 +1,1 @@
+"""Comparisons of runs with one another, and of forecasts with what came."""

@@ -1,0 +1,1 @@
+"""The report as HTML: its pictures, its cards, and controls that answer in a browser."""

@@ -1,0 +1,1 @@
+"""The readers of configurations: YAML, JSON, scripts and programs become `Source`s."""

@@ -1,0 +1,1 @@
+"""Tools that all rooms and packages use: errors, checks of input, numbers as text, HTML."""

@@ -1,0 +1,1 @@
+"""The five chapters of the page, a folder each."""

@@ -1,0 +1,1 @@
+"""Scenarios, the paper's results and addresses: files that several chapters show."""

@@ -1,7 +1,0 @@
-"""The chapter Use it: three questions and a verdict, lines for a trainer, advice, the check of a configuration, when to
-use which method, and claims about GDPO.
-"""
-
-from views.use import advise, check, claims, configure, questions, which
-
-__all__ = ["advise", "check", "claims", "configure", "questions", "which"]
