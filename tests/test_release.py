@@ -159,7 +159,7 @@ def test_a_wheel_for_an_index_names_the_project_its_addresses_and_its_types(tmp_
 
 
 def test_the_static_space_says_what_it_is_and_its_pages_lead_to_each_other():
-    _, block, text = make_space.SETTINGS.split("---\n", 2)
+    _, block, text = make_space.FRONT_MATTER.split("---\n", 2)
     settings = yaml.safe_load(block)
     assert settings["sdk"] == "static" and len(settings["short_description"]) <= 60
     assert all(f"`{name}`" in text for name in make_space.PAGES)
