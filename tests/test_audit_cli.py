@@ -426,7 +426,7 @@ def test_a_reader_who_leaves_ends_it_quietly_and_the_status_stands(capsys, monke
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_it_stops_quietly_when_told_to():
     script = (
-        "import sys, time, gdpo_cli\nfrom gdpo_audit import cli\n"
+        "import sys, time, gdpo_cli\nfrom gdpo_audit.command import cli\n"
         "def wait(*_, **__):\n    print('reading', file=sys.stderr, flush=True)\n"
         "    for _ in range(600):\n        time.sleep(0.1)  # Python 3.14 may notice a signal only after one\n"
         f"cli.read_run = wait\ngdpo_cli.main(['audit', {TRL!r}])"
