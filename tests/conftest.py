@@ -46,8 +46,8 @@ settings.load_profile("full")
 @pytest.fixture(autouse=True)
 def _faults_of_attempts_are_seen(monkeypatch):
     """Let an error that polars raises in one attempt to read a log end the test, although it ends no audit."""
-    if attempts := sys.modules.get("gdpo_audit.logs.files.files.attempts"):
-        monkeypatch.setattr(attempts, "TOLERATED", attempts.TOLERATED[:1])
+    if trying := sys.modules.get("gdpo_audit.logs.files.trying"):
+        monkeypatch.setattr(trying, "TOLERATED", trying.TOLERATED[:1])
 
 
 def pytest_addoption(parser):
