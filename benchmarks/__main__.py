@@ -6,7 +6,7 @@ import sys
 import traceback
 from importlib import import_module
 
-ALL = ("toggle", "page", "load", "training", "advantages", "audit")
+ALL = ("toggle", "page", "flip", "load", "training", "advantages", "audit")
 LONG = ("recipes",)  # minutes to half an hour, by name alone
 
 
