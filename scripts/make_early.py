@@ -8,8 +8,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import marimo as mo
-
 from views.bfcl import load_tasks
 from views.chapters.lab import answers
 from views.widgets import address
@@ -21,7 +19,7 @@ DATA = Path(__file__).resolve().parent.parent / "data"
 def early() -> dict[str, Any]:
     """Return what the file holds: the Lab as it is with an address that sets nothing.
 
-    claim: the headline and the sentence below it, as HTML.
+    score: whether the first task has a score among its rewards.
     request, tasks: what the first task asks, and the id and title of each task.
     chapters, longest: CHAPTERS and LONGEST of views/widgets/address.py.
     traits: what the Lab's board shares with the browser.
@@ -29,7 +27,7 @@ def early() -> dict[str, Any]:
     tasks = load_tasks(DATA / "tasks")
     board = answers.task_board(tasks[0], tasks[0], Nav({}, editing=False))
     return {
-        "claim": mo.md(answers.claim(board.drawing["claim"], tasks[0])).text,
+        "score": bool(tasks[0].longest),
         "request": tasks[0].request,
         "tasks": [[task.id, task.title] for task in tasks],
         "chapters": list(map(list, address.CHAPTERS.items())),

@@ -84,12 +84,19 @@ def test_a_page_without_the_element_is_left_as_it_is():
 
 
 def cases():
-    """Return queries: each value alone, pairs of two controls, and values of all controls at random."""
+    """Return queries: each value alone, pairs of two controls, values of all controls at random, and random marks with
+    weights that a reader can set.
+    """
     alone = [{name: value} for name, values in GIVEN.items() for value in values]
     pairs = [{"method": m, "convention": c} for m, c in product(GIVEN["method"], GIVEN["convention"])]
     pairs += [{"task": task, "marks": GIVEN["marks"][0]} for task in GIVEN["task"]]
     chance = random.Random(59)
-    return alone + pairs + [{name: chance.choice(values) for name, values in GIVEN.items()} for _ in range(100)]
+    mixed = [{name: chance.choice(values) for name, values in GIVEN.items()} for _ in range(100)]
+    marks = (".".join("".join(chance.choices("01", k=3)) for _ in range(12)) for _ in range(60))
+    set_by_hand = [
+        {"marks": one, "weights": "_".join(f"{chance.uniform(0, 10):.2g}" for _ in range(3))} for one in marks
+    ]
+    return alone + pairs + mixed + set_by_hand
 
 
 def on_server(query):
@@ -110,7 +117,7 @@ def test_the_browser_reads_an_address_as_the_server_does(browser):
     page.close()
     for query, state in zip(cases(), found, strict=True):
         assert state == json.loads(json.dumps(on_server(query))), query
-    assert None in found and len({json.dumps(state) for state in found}) > 20
+    assert None in found and len({json.dumps(state) for state in found}) > 80
 
 
 def opened(browser, url, width=1440, height=1100, scheme="light"):

@@ -183,9 +183,10 @@ def test_github_gets_a_command_for_each_trap_at_its_file_and_line(capsys, tmp_pa
     assert where == {"file": name, "line": "3", "title": "gdpo verl-kl-vanishes"}
     assert says.startswith("The KL penalty vanishes") and "\nWrite: " in says and "%0A" not in says
     Path("one.yaml").write_text(axolotl(""))
-    ((kind, where, _), *_) = map(parts, gdpo(capsys, "check", "one.yaml", "--format", "github", "--trainer",
-                                          "axolotl==0.13.1")[1].splitlines()[1:])  # fmt: skip
+    old = ("one.yaml", "--format", "github", "--trainer", "axolotl==0.13.1")
+    ((kind, where, _), (told, beside, _)) = map(parts, gdpo(capsys, "check", *old)[1].splitlines()[1:])
     assert kind == "error" and where == {"file": "one.yaml", "line": "2", "title": "gdpo axolotl-before-gdpo"}
+    assert told == "notice" and beside["title"] == "gdpo axolotl-broken-groups-of-a-process"
     # A trap without a place stands in the one file; among several files it names none.
     Path("v.sh").write_text(verl("algorithm.adv_estimator=gdpo trainer.use_v1=False actor_rollout_ref.rollout.n=4"))
     Path("v.yaml").write_text("algorithm: {gamma: 1}\n")

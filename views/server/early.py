@@ -11,14 +11,16 @@ from typing import Any, TypedDict
 from gdpo_core.shared.board_files import CODE, EXPORT, STYLE
 from gdpo_core.shared.json_files import read_json
 from gdpo_core.shared.markup import Html, data, script, style, table, tag
+from views.widgets.first_words import what_methods_do
 
 _HERE = Path(__file__).parent
+_MARKDOWN = "markdown prose dark:prose-invert contents"  # the classes of what marimo makes of Markdown
 
 
 class Early(TypedDict):
     """The content of data/early.json, which scripts/make_early.py computes from the Lab."""
 
-    claim: str
+    score: bool  # whether one of the first task's rewards is a score and no mark
     request: str
     tasks: list[list[str]]  # (id, title)
     chapters: list[list[str]]  # (name, title)
@@ -32,7 +34,7 @@ def markup(folder: Path) -> str:
     folder: the folder of early.json.
     """
     early = read_json(folder / "early.json", Early)
-    lab = tag("div", Html(early["claim"]), kind="output-area early-claim")
+    lab = tag("div", _claim(early), kind="output-area early-claim")
     area = tag("div", _request(early), tag("div", kind="early-board"), _still(early["traits"]), kind="output-area")
     title = tag("div", tag("h1", kind="early-other"), kind="output-area markdown")
     page = tag("div", tag("div", _bar(early["chapters"]), tag("div", lab, area, kind="early-lab"), title))
@@ -40,7 +42,7 @@ def markup(folder: Path) -> str:
     code = (_HERE / "early_address.js").read_text("utf-8") + code
     drawn = f"(() => {{\nconst STYLE = {json.dumps(STYLE)};\n{CODE.replace(EXPORT, '')}{{\n{code}}}\n}})();"
     nav = (_HERE.parent / "widgets" / "nav.css").read_text("utf-8")
-    shared = {key: value for key, value in early.items() if key not in ("claim", "request")}
+    shared = {key: value for key, value in early.items() if key not in ("score", "request")}
     values = data(shared, "early-data")
     return str(tag("div", style(nav + css), page, values, script(drawn), id="early"))
 
@@ -59,10 +61,16 @@ def _bar(chapters: list[list[str]]) -> Html:
     return tag("div", tag("div", bar, kind="output-area"), kind="early-bar")
 
 
+def _claim(early: Early) -> Html:
+    """Return the headline and the sentence below it, as marimo draws Markdown."""
+    sentence = tag("span", what_methods_do(early["score"]), kind="paragraph")
+    return tag("span", tag("h1", early["traits"]["drawing"]["claim"]), sentence, kind=_MARKDOWN)
+
+
 def _request(early: Early) -> Html:
     """Return the request of the first task and the titles of all, as `marimo` draws its radio buttons."""
     words = tag("span", tag("span", "Where", kind="segments large"), kind="paragraph")
-    words = tag("span", words, kind="markdown prose dark:prose-invert contents")
+    words = tag("span", words, kind=_MARKDOWN)
     label = tag("label", words, kind="text-sm font-medium leading-none font-prose")
     options = (
         tag(

@@ -16,7 +16,7 @@ from gdpo_core.board.state import BASE, PAYS, State
 from gdpo_core.shared.markup import Html, tag
 from gdpo_core.shared.words import listing
 from views.bfcl import REWARDS, Task, grade_all
-from views.widgets.glossary import term
+from views.widgets.first_words import what_methods_do
 from views.widgets.html import element
 from views.widgets.nav import Nav
 
@@ -188,15 +188,7 @@ def claim(headline: str, task: Task) -> str:
 
     headline: what the board of `task` shows.
     """
-    marks = term("mark", "marks")
-    added = f"its two {marks} and its score" if task.longest else f"its three {marks}"
-    return f"""
-# {headline}
-
-To find an answer's {term("advantage")}, **GRPO** (Group Relative Policy Optimization) adds {added}, then
-normalises the sum over the twelve answers; **GDPO** (Group reward-Decoupled Normalization Policy Optimization)
-normalises each mark over the twelve, then adds.
-"""
+    return f"# {headline}\n\n{what_methods_do(bool(task.longest))}"
 
 
 def request(task: Task, choice: object) -> Html:
