@@ -1,6 +1,7 @@
 """Logs whose lines hold groups or whole steps, and runs that were started again: advantages by numpy alone."""
 
 import json
+import warnings
 
 import numpy as np
 import polars as pl
@@ -47,7 +48,27 @@ def a_line_per_run(flat):
     yield {"run": "a", "steps": [{"step": x["step"], "groups": x["groups"]} for x in a_line_per_step(flat)]}
 
 
-@pytest.mark.parametrize("lines", [a_line_per_step, a_line_per_group, a_line_per_run])
+def a_list_of_lists(flat):
+    yield from ({"step": x["step"], "groups": [one["samples"] for one in x["groups"]]} for x in a_line_per_step(flat))
+
+
+def names_that_come_again(flat):
+    """A step beside its groups has a mean advantage, a group is called as the list that holds it, or as rewards."""
+    for x in a_line_per_step(flat):
+        groups = [{"prompt": one["prompt"], "groups": one["samples"]} for one in x["groups"]]
+        yield {"step": x["step"], "advantage": 0.25, "groups": groups}
+
+
+def rollouts_called_rewards(flat):
+    for x in a_line_per_step(flat):
+        yield {"step": x["step"], "groups": [{"q": one["prompt"], "rewards": one["samples"]} for one in x["groups"]]}
+
+
+LINES = [a_line_per_step, a_line_per_group, a_line_per_run]
+LINES += [a_list_of_lists, names_that_come_again, rollouts_called_rewards]
+
+
+@pytest.mark.parametrize("lines", LINES)
 @pytest.mark.parametrize("flat", [False, True])
 def test_rollouts_inside_groups_inside_steps_are_rows(lines, flat, tmp_path):
     (tmp_path / "log.json").write_text(json.dumps([*lines(flat)]))
@@ -66,6 +87,24 @@ def test_an_empty_list_of_groups_is_no_line(tmp_path):
     lines.insert(3, {"step": 99, "cfg": lines[0]["cfg"], "groups": []})
     (tmp_path / "log.json").write_text(json.dumps(lines))
     assert len(pl.concat(ga.read_run(tmp_path / "log.json").tables())) == 30 * 4 * SIZE
+
+
+def test_nested_values_that_are_not_understood_are_not_called_means():
+    log = [
+        {"step": x["step"], "groups": {one["prompt"]: one["samples"] for one in x["groups"]}}
+        for x in a_line_per_step(True)
+    ]
+    with pytest.raises(gc.InputError, match="nested values in groups that are no lists of objects") as refusal:
+        ga.read_run(log)
+    assert "means" not in str(refusal.value)
+
+
+def test_rewards_whose_differences_are_no_numbers_raise_no_warning():
+    rows = [*log(lambda *_: np.array([1, 0.5, 0.2]), grpo, steps=10)]
+    huge = [row | {"judge": 1e308 if at % 7 else -1e308} for at, row in enumerate(rows)]
+    with warnings.catch_warnings(), pytest.raises(gc.InputError, match=r"from 1e-100 to 1e\+100"):
+        warnings.simplefilter("error")
+        claims(huge)
 
 
 def resumed(second):

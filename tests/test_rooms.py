@@ -47,7 +47,8 @@ ORDER = {
         "advice comparing callback",
         "command",
     ),
-    "views": ("bfcl", "studies", "server", "widgets", "chapters"),
+    # The limit on threads is set before anything is imported that starts some.
+    "views": ("bfcl", "studies", "server.threads", "widgets", "server", "chapters"),
 }
 # The walk from a package to the rooms behind its public names is made when a name is first used.
 FRONT = {"gdpo_core", "gdpo_audit"}

@@ -86,7 +86,7 @@ def _reason(column: pl.Series, groups: np.ndarray | None, labels: bool) -> str:
     labels: whether a column that has one value in each group cannot be a reward.
     """
     values = column.to_numpy()
-    if not len(values) or not np.isfinite(values).all() or np.ptp(values) == 0:
+    if not varies(values):
         return ""
     if _is_clock(column):
         return CLOCK
@@ -116,7 +116,7 @@ def reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> st
     if held.sum() < LEAST_GROUPS:
         return ""
     # Whole numbers in a row, each once, are a permutation of the places of a group.
-    next_to_each_other = first | (np.diff(inside, prepend=np.nan) == 1)
+    next_to_each_other = first | np.append(False, inside[1:] == inside[:-1] + 1)
     places = np.logical_and.reduceat(next_to_each_other & (inside == np.floor(inside)), starts) & (sizes > 2)
     if places[held].sum() >= _NEARLY_ALL * held.sum():
         return PLACE
@@ -127,7 +127,16 @@ def reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> st
 def _is_clock(column: pl.Series) -> bool:
     """Return whether the values of a column are there in every row, differ, and rise along the rows (`_rises`)."""
     values = column.to_numpy()
-    return bool(len(values) and np.isfinite(values).all() and np.ptp(values) > 0) and _rises(values)
+    return varies(values) and _rises(values)
+
+
+def varies(values: np.ndarray) -> bool:
+    """Return whether there are values, all of them are finite, and they differ.
+
+    >>> varies(np.array([-1e308, 1e308])), varies(np.array([1.0, 1.0])), varies(np.array([1, np.nan]))
+    (True, False, False)
+    """
+    return bool(len(values) and np.isfinite(values).all() and values.min() < values.max())
 
 
 def _rises(values: np.ndarray) -> bool:
@@ -137,7 +146,7 @@ def _rises(values: np.ndarray) -> bool:
     does.
     """
     several = len(np.unique(values))
-    if (np.diff(values) >= 0).all():
+    if (values[1:] >= values[:-1]).all():
         return several > _FEW_VALUES or len(values) >= LEAST_PAIRS * several
     if several <= _FEW_VALUES:
         return False
@@ -149,7 +158,7 @@ def _counts_up(values: np.ndarray) -> bool:
     """Return whether the values count up by one from the smallest one, again and again, in at least `LEAST_GROUPS`
     runs of three rows or more: they number the responses of groups that no column names.
     """
-    starts = np.flatnonzero(np.append(True, np.diff(values) != 1))
+    starts = np.flatnonzero(np.append(True, values[1:] != values[:-1] + 1))
     lengths = np.diff(starts, append=len(values))
     return len(starts) >= LEAST_GROUPS and bool((lengths > 2).all() and (values[starts] == values.min()).all())
 
@@ -171,7 +180,7 @@ def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, 
     """
     groups = rows[GROUP_OF_ROW].to_numpy() if GROUP_OF_ROW in rows.columns else np.zeros(len(rows))
     values = {name: rows[name].to_numpy() for name in names}
-    values = {name: x for name, x in values.items() if len(x) and np.isfinite(x).all() and np.ptp(x) > 0}
+    values = {name: x for name, x in values.items() if varies(x)}
     for first, second in combinations(values, 2):
         x, y = values[first], values[second]
         two_values = len(np.unique(x)) == 2, len(np.unique(y)) == 2
@@ -191,8 +200,9 @@ def _follows(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> bool:
     """
     order = np.lexsort((y, x, groups))
     inside = groups[order][1:] == groups[order][:-1]
-    steps = np.diff(x[order])[inside], np.diff(y[order])[inside]
-    if (steps[1] < 0).any() or ((steps[0] == 0) & (steps[1] != 0)).any():
+    x, y = x[order], y[order]
+    x_rises, y_rises, y_falls = ((x[:-1] < x[1:])[inside], (y[:-1] < y[1:])[inside], (y[1:] < y[:-1])[inside])
+    if (y_falls | (y_rises & ~x_rises)).any():
         return False
-    parted, both = int((steps[0] > 0).sum()), int(((steps[0] > 0) & (steps[1] > 0)).sum())
-    return both >= LEAST_PAIRS and both >= COPY * parted
+    both = int((x_rises & y_rises).sum())
+    return both >= LEAST_PAIRS and both >= COPY * int(x_rises.sum())

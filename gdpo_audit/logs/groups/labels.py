@@ -5,10 +5,9 @@ the groups that were trained. Where no column names the groups, these are found 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import numpy as np
 import polars as pl
 
-from gdpo_audit.logs.columns.behaviour import LABEL, reason_in_groups
+from gdpo_audit.logs.columns.behaviour import LABEL, reason_in_groups, varies
 from gdpo_audit.logs.columns.constants import says_reward
 from gdpo_audit.logs.groups.run import Run
 from gdpo_audit.logs.names import reward_column
@@ -42,5 +41,5 @@ def _labels(rows: pl.DataFrame, rewards: Sequence[str]) -> list[str]:
     """
     groups = rows["group"].to_numpy()
     values = {name: rows[reward_column(name)].to_numpy() for name in rewards}
-    varying = {name: x for name, x in values.items() if np.isfinite(x).all() and np.ptp(x) > 0}
+    varying = {name: x for name, x in values.items() if varies(x)}
     return [name for name, x in varying.items() if reason_in_groups(x, groups, labels=True) == LABEL]

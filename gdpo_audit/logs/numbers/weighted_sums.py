@@ -235,7 +235,7 @@ def sum_of_others(
     """
     values = table.select(names).to_numpy() if len(names) > 2 else np.empty((0, 0))
     values = values[np.isfinite(values).all(1)]
-    if len(values) < rows or (np.ptp(values, 0) == 0).any():
+    if len(values) < rows or (values.min(0) == values.max(0)).any():
         return None
     # A scaled column has the same correlations, and the squares of large rewards would be infinite without the scale.
     values = values / np.exp2(np.floor(np.log2(np.abs(values).max(0))))  # a power of 2, so that no digit is lost

@@ -19,10 +19,18 @@ Members = Mapping[str, Sequence[str]]  # {column of lists: the members of its ob
 
 
 def members_in(tables: Sequence[Table]) -> Members:
-    """Return {column of lists of rollouts: the members of a rollout that have not the name of a column}."""
+    """Return {column of lists of rollouts: the members of a rollout that become columns}.
+
+    A member that has the name of a column does not, unless it is a reward or an advantage: those of a rollout are its
+    own, whatever stands beside the list.
+    """
     schema = union_schema(tables)
     members = {name: _members(kind) for name, kind in schema.items() if _are_rollouts(kind)}
-    return {name: [member for member in names if member not in schema] for name, names in members.items()}
+    beside = {*schema} - {*members}
+    return {
+        name: [member for member in names if member not in beside or _is_result(member)]
+        for name, names in members.items()
+    }
 
 
 def with_lists(shape: Shape, members: Members) -> Shape:
@@ -36,15 +44,15 @@ def with_lists(shape: Shape, members: Members) -> Shape:
 def with_lines_of_groups(shape: Shape) -> Shape:
     """Return the shape with a line per group in place of each line whose list holds groups, as that of a step does.
 
-    Such a list holds objects, and a member of these is a list of rollouts, or again a list of such objects. The members
-    become columns beside those of the line; one that has the name of a column is left out.
+    Such a list holds lists of rollouts, or objects of which a member is one, or again lists of either. The members of
+    objects become columns beside those of the line; one that has the name of such a column is left out.
     """
     while True:
         schema = union_schema(shape.tables)
         outer = next((name for name, kind in schema.items() if _holds_rollouts(kind)), None)
         if outer is None:
             return shape
-        inner = [member for member in _members(schema[outer]) if member not in schema]
+        inner = [member for member in _members(schema[outer]) if member == outer or member not in schema]
         shape = replace(shape, tables=changed(shape.tables, _Lines(outer, inner)))
 
 
@@ -65,14 +73,15 @@ class _Apart:
             for member in self.members[name]
             if member in _members(schema[name])
         ]
-        return frame.with_columns(each).drop(there)
+        gone = {*there} - {member for name in there for member in self.members[name]}
+        return frame.with_columns(each).drop(gone)
 
 
 class _Lines:
-    """Change the rows of a table: a line per object of one list takes the place of each line."""
+    """Change the rows of a table: a line per object, or per inner list, of one list takes the place of each line."""
 
     def __init__(self, outer: str, inner: Sequence[str]) -> None:
-        """Keep the column of the list, and the members of its objects that become columns."""
+        """Keep the column of the list, and the members of its objects that become columns, if it holds objects."""
         self.outer, self.inner = outer, inner
 
     def __call__(self, _table: Table, frame: pl.LazyFrame, _number: int, _texts: bool) -> pl.LazyFrame:
@@ -80,9 +89,12 @@ class _Lines:
         schema = frame.collect_schema()
         if not isinstance(schema.get(self.outer), pl.List):
             return frame
-        there = [name for name in self.inner if name in _members(schema[self.outer])]
+        members = _members(schema[self.outer])
         lines = frame.filter(pl.col(self.outer).list.len() > 0).explode(self.outer)
-        return lines.with_columns(pl.col(self.outer).struct.field(name) for name in there).drop(self.outer)
+        if not members:
+            return lines
+        fields = (pl.col(self.outer).struct.field(name) for name in self.inner if name in members)
+        return lines.select(pl.exclude(self.outer), *fields)
 
 
 def _members(kind: pl.DataType) -> list[str]:
@@ -92,13 +104,24 @@ def _members(kind: pl.DataType) -> list[str]:
 
 
 def _are_rollouts(kind: pl.DataType) -> bool:
-    """Return whether lists of this type hold rollouts: objects with a reward or an advantage, not messages."""
-    return not is_chat(kind) and any(is_called_reward(name) or name.lower() in ADVANTAGES for name in _members(kind))
+    """Return whether lists of this type hold rollouts: objects with a reward or an advantage, not messages.
+
+    A member that is a list of objects is no reward, though it may be called so: it holds rollouts itself.
+    """
+    inner = kind.inner if isinstance(kind, pl.List) and not is_chat(kind) else None
+    members = inner.to_schema().items() if isinstance(inner, pl.Struct) else ()
+    return any(_is_result(name) and not _members(held) for name, held in members)
+
+
+def _is_result(name: str) -> bool:
+    """Return whether a member of this name is a reward or an advantage."""
+    return is_called_reward(name) or name.lower() in ADVANTAGES
 
 
 def _holds_rollouts(kind: pl.DataType) -> bool:
-    """Return whether the objects in lists of this type hold lists of rollouts, or lists of such objects again."""
-    if _are_rollouts(kind) or not _members(kind):
+    """Return whether lists of this type hold lists of rollouts, or objects that do, or lists of such objects again."""
+    if _are_rollouts(kind) or not isinstance(kind, pl.List):
         return False
-    inner = kind.inner.to_schema().values()  # type: ignore[attr-defined]
-    return any(_are_rollouts(member) or _holds_rollouts(member) for member in inner)
+    inner = kind.inner
+    held = inner.to_schema().values() if isinstance(inner, pl.Struct) else [inner]
+    return any(_are_rollouts(member) or _holds_rollouts(member) for member in held)  # type: ignore[arg-type]

@@ -265,7 +265,8 @@ def _plain(name: str) -> str:
 
 
 def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
-    """Raise InputError if a column of steps has a new step in each row, because its rows are then means, not responses.
+    """Raise InputError if a column of steps has a new step in each row, because its rows are then no responses: they
+    are means, or hold responses in nested values that were not understood.
 
     tables: the tables of the log.
     steps: the columns of steps.
@@ -273,7 +274,13 @@ def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
     for name in steps:
         there = [table for table in tables if name in table.schema and not table.schema[name].is_nested()]
         if _all_differ(first_values(table, [name], 5_000)[name] for table in there):
+            nested = dict.fromkeys(
+                column for table in there for column, kind in table.schema.items() if kind.is_nested()
+            )
             got = f"one per step ({name!r}), as of a tracker: these are means per step, not responses"
+            if nested:
+                got = f"one per step ({name!r}), with nested values in {listing(nested, most=5)} that are no lists of "
+                got += "objects with a reward or an advantage each"
             refuse(tables[0].name, "a row per response", f"{got}; log the completions, each with its rewards", Lacking)
 
 
