@@ -110,7 +110,7 @@ def _are_rollouts(kind: pl.DataType) -> bool:
     """
     inner = kind.inner if isinstance(kind, pl.List) and not is_chat(kind) else None
     members = inner.to_schema().items() if isinstance(inner, pl.Struct) else ()
-    return any(_is_result(name) and not _members(held) for name, held in members)
+    return any(_is_result(name) and not _members(held) for name, held in members)  # type: ignore[arg-type]
 
 
 def _is_result(name: str) -> bool:
